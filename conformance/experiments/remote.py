@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from conformance.experiments.story import OWN, RESTARTED, UPGRADED, Brokers, Experiment
 from conformance.kafka.admin import TopicPartition
-from conformance.systems.transactions_wire.servers import ListeningServer, newest_variant
+from conformance.systems.brokers.transactions.servers import ListeningServer, newest_variant
 from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE
 from conformance.transactions.wire import CoordinatorConnection, Requests, speaks
 from impl.broker.config import NodeConfig

@@ -16,14 +16,14 @@ from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import find_release
 from conformance.plan import Finding, Plan, PreparedPlan, configuration
 from conformance.report import SideCheck
-from conformance.systems.transactions_nodes.backend import NodesBackend, backend_on
-from conformance.systems.transactions_nodes.leaderless import Leaderless, expected_of
-from conformance.systems.transactions_nodes.nodes import ground_of
-from conformance.systems.transactions_wire.backend import ServersBackend, TransactionsBackend
-from conformance.systems.transactions_wire.script import refuse
-from conformance.systems.transactions_wire.servers import ListeningServer, Started, newest_variant
-from conformance.systems.wire.brokers import NoBroker, running
-from conformance.systems.wire.harness import SHARE_A_DEED
+from conformance.systems.brokers.transactions.nodes_backend import NodesBackend, backend_on
+from conformance.systems.brokers.transactions.marker_without_leader import Leaderless, expected_of
+from conformance.systems.brokers.transactions.cluster_nodes import ground_of
+from conformance.systems.brokers.transactions.transactions_backend import ServersBackend, TransactionsBackend
+from conformance.systems.brokers.transactions.transaction_script import refuse
+from conformance.systems.brokers.transactions.servers import ListeningServer, Started, newest_variant
+from conformance.systems.brokers.idempotent.connecting import NoBroker, running
+from conformance.systems.brokers.idempotent.testbed_of_leaders import SHARE_A_DEED
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.verbs import BadUse

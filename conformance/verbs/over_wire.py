@@ -16,11 +16,11 @@ from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
 from conformance.plan import Finding, Plan, PreparedPlan, configuration
 from conformance.report import SideCheck
-from conformance.systems.wire.backend import WireBackend, traces_plan
-from conformance.systems.wire.brokers import address_of, running, started
-from conformance.systems.wire.harness import SHARE_A_DEED, Broker
-from conformance.systems.wire.nodes import BUDGETS, TwoReplicas, one_plays, played
-from conformance.systems.wire.producer_ids import check_blocks
+from conformance.systems.brokers.backend import WireBackend, traces_plan
+from conformance.systems.brokers.idempotent.connecting import address_of, running, started
+from conformance.systems.brokers.idempotent.testbed_of_leaders import SHARE_A_DEED, Broker
+from conformance.systems.brokers.idempotent.judged_brokers import BUDGETS, TwoReplicas, one_plays, played
+from conformance.systems.brokers.idempotent.producer_id_blocks import check_blocks
 from conformance.verbs import BadUse
 from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.course import run as run_course

@@ -22,7 +22,7 @@ from conformance.plan import (
     judge_of,
 )
 from conformance.report import UNDECIDED, sentence
-from conformance.systems.wire.backend import Replayed, ScriptBackend
+from conformance.systems.brokers.backend import Replayed, ScriptBackend
 from conformance.verbs import EXIT_CODES, one_of, run, write_json
 from conformance.verbs.run import DEFAULTS, actors_of, add_codec
 from proofs.say import say

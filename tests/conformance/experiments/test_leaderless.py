@@ -9,7 +9,7 @@ import pytest
 from conformance.__main__ import main
 from conformance.experiments.session import Fact
 from conformance.experiments.story import FOLDER
-from conformance.systems.transactions_nodes.leaderless import (
+from conformance.systems.brokers.transactions.marker_without_leader import (
     COMMIT,
     LATER_LOG,
     SKIPPED,

@@ -16,12 +16,12 @@ from typing import Any
 from conformance.kafka.connection import WireRequest
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration, prepare
-from conformance.systems.wire.backend import traces_plan
-from conformance.systems.wire.brokers import started
-from conformance.systems.wire.harness import BrokerHarness
-from conformance.systems.wire.nodes import played
-from conformance.systems.wire.observer import Observer
-from conformance.systems.wire.script import LeaderScriptWriter
+from conformance.systems.brokers.backend import traces_plan
+from conformance.systems.brokers.idempotent.connecting import started
+from conformance.systems.brokers.idempotent.testbed_of_leaders import BrokerHarness
+from conformance.systems.brokers.idempotent.judged_brokers import played
+from conformance.systems.brokers.idempotent.observer import Observer
+from conformance.systems.brokers.idempotent.deliveries import LeaderScriptWriter
 from conformance.tables import Tables
 from impl import encode_request, encode_response
 from model.idempotent.configuration import FirstSequence

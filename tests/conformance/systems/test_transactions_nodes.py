@@ -21,8 +21,8 @@ from conformance.homes import SERVED
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, PreparedPlan, configuration, prepare
 from conformance.systems.transactions.tables import tables_of
-from conformance.systems.transactions_nodes.backend import NodesBackend
-from conformance.systems.transactions_nodes.courses import (
+from conformance.systems.brokers.transactions.nodes_backend import NodesBackend
+from conformance.systems.brokers.fault_schedule import (
     STEP_S,
     Shape,
     course,
@@ -30,11 +30,11 @@ from conformance.systems.transactions_nodes.courses import (
     open_spans,
     stage,
 )
-from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
-from conformance.systems.transactions_nodes.script import NodeScript, NodesWriter
-from conformance.systems.transactions_nodes.trial import LATE_MARKER, NodeFault, NodesTrial
-from conformance.systems.transactions_wire.probes import with_room
-from conformance.systems.transactions_wire.trial import Rest, TraceEnd, TraceResources
+from conformance.systems.brokers.transactions.cluster_nodes import HOLD, MOVE, RELEASE
+from conformance.systems.brokers.transactions.nodes_script import NodeScript, NodesWriter
+from conformance.systems.brokers.transactions.nodes_session import LATE_MARKER, NodeFault, NodesTrial
+from conformance.systems.brokers.transactions.transaction_probes import with_room
+from conformance.systems.brokers.transactions.transaction_session import Rest, TraceEnd, TraceResources
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
 from proofs.java import MissingTool

@@ -14,17 +14,17 @@ from conformance.homes import SERVED
 from conformance.kafka.admin import TopicPartition
 from conformance.plan import Plan, configuration
 from conformance.systems.transactions.tables import tables_of
-from conformance.systems.transactions_wire import harness
-from conformance.systems.transactions_wire.harness import TransactionHarness
-from conformance.systems.transactions_wire.probes import with_room
-from conformance.systems.transactions_wire.script import (
+from conformance.systems.brokers.transactions import testbed_of_servers as harness
+from conformance.systems.brokers.transactions.testbed_of_servers import TransactionHarness
+from conformance.systems.brokers.transactions.transaction_probes import with_room
+from conformance.systems.brokers.transactions.transaction_script import (
     Ending,
     Moved,
     Shown,
     TransactionScript,
     TransactionScriptWriter,
 )
-from conformance.systems.transactions_wire.trial import Rest, TraceEnd
+from conformance.systems.brokers.transactions.transaction_session import Rest, TraceEnd
 from proofs.trace.format import Instance
 
 pytestmark = pytest.mark.fast

@@ -19,12 +19,12 @@ from conformance.homes import SERVED, home_of_scope
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, configuration, prepare
 from conformance.systems.transactions.tables import tables_of
-from conformance.systems.transactions_wire import harness
-from conformance.systems.transactions_wire import trial as wire_trial
-from conformance.systems.transactions_wire.harness import TRANSACTION_S
-from conformance.systems.transactions_wire.probes import with_room
-from conformance.systems.transactions_wire.script import TransactionScriptWriter
-from conformance.systems.transactions_wire.trial import Rest, Times, TraceEnd, TraceResources, Trial
+from conformance.systems.brokers.transactions import testbed_of_servers as harness
+from conformance.systems.brokers.transactions import transaction_session as wire_trial
+from conformance.systems.brokers.transactions.testbed_of_servers import TRANSACTION_S
+from conformance.systems.brokers.transactions.transaction_probes import with_room
+from conformance.systems.brokers.transactions.transaction_script import TransactionScriptWriter
+from conformance.systems.brokers.transactions.transaction_session import Rest, Times, TraceEnd, TraceResources, Trial
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response

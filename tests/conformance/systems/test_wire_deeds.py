@@ -17,13 +17,13 @@ from conformance.backends import TraceRange
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration, prepare
 from conformance.rows import found_in
-from conformance.systems.wire.backend import WireBackend, traces_plan
-from conformance.systems.wire.brokers import running
-from conformance.systems.wire.harness import Broker
-from conformance.systems.wire.messages import topic_configs
-from conformance.systems.wire.nodes import BUDGETS, one_plays, played
-from conformance.systems.wire.observer import Observer
-from conformance.systems.wire.script import (
+from conformance.systems.brokers.backend import WireBackend, traces_plan
+from conformance.systems.brokers.idempotent.connecting import running
+from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker
+from conformance.systems.brokers.idempotent.wire_messages import topic_configs
+from conformance.systems.brokers.idempotent.judged_brokers import BUDGETS, one_plays, played
+from conformance.systems.brokers.idempotent.observer import Observer
+from conformance.systems.brokers.idempotent.deliveries import (
     ISOLATE,
     CannotPlay,
     Delivery,

@@ -15,9 +15,9 @@ from conformance.__main__ import main
 from conformance.backends import BackendFailed, TraceRange
 from conformance.plan import Plan, prepare
 from conformance.rows import found_in
-from conformance.systems.wire.backend import WireBackend, traces_plan
-from conformance.systems.wire.brokers import NoBroker, address_of, running
-from conformance.systems.wire.harness import Broker
+from conformance.systems.brokers.backend import WireBackend, traces_plan
+from conformance.systems.brokers.idempotent.connecting import NoBroker, address_of, running
+from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker
 from impl import ApiKey, CloseConnection, Node, decode_request
 
 PLAN = Plan(system="wire", faults="connections", traces=40)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conformance.kafka.releases import find_release
-from conformance.systems.wire.observer import ObservedAnswer, Observer
+from conformance.systems.brokers.idempotent.observer import ObservedAnswer, Observer
 from impl import (
     ApiKey,
     Node,

@@ -11,8 +11,8 @@ import pytest
 
 from conformance.backends import BackendFailed
 from conformance.kafka.admin import ProducerIdentity
-from conformance.systems.wire import producer_ids
-from conformance.systems.wire.producer_ids import (
+from conformance.systems.brokers.idempotent import producer_id_blocks as producer_ids
+from conformance.systems.brokers.idempotent.producer_id_blocks import (
     ASKED,
     NOTHING,
     Blocks,

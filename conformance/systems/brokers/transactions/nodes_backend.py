@@ -9,12 +9,12 @@ from conformance.guaranteed import ObservedProperties
 from conformance.plan import PreparedPlan, configuration
 from conformance.rows import Found
 from conformance.systems.transactions.tables import TransactionTables, tables_of
-from conformance.systems.transactions_nodes.harness import ClusterHarness
-from conformance.systems.transactions_nodes.leaderless import Leaderless, leaderless
-from conformance.systems.transactions_nodes.nodes import ClusterNodes
-from conformance.systems.transactions_nodes.script import NodesWriter
-from conformance.systems.transactions_wire.backend import TransactionsBackend
-from conformance.systems.transactions_wire.probes import with_room
+from conformance.systems.brokers.transactions.testbed_of_nodes import ClusterHarness
+from conformance.systems.brokers.transactions.marker_without_leader import Leaderless, leaderless
+from conformance.systems.brokers.transactions.cluster_nodes import ClusterNodes
+from conformance.systems.brokers.transactions.nodes_script import NodesWriter
+from conformance.systems.brokers.transactions.transactions_backend import TransactionsBackend
+from conformance.systems.brokers.transactions.transaction_probes import with_room
 from conformance.transactions.testbed import KafkaTestbed
 
 WAIT_COUNTS: Final = 100

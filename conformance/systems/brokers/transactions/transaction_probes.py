@@ -31,28 +31,37 @@ def with_room(k: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """The model's coordinator and leaders, and who asks: whom the coordinator knows."""
+class Situation:
+    """The model's world, and who asks: whom the coordinator knows."""
 
     tables: TransactionTables
-    coordinator: Any
-    leaders: Sequence[Any]
+    world: Any
+
+    @property
+    def leaders(self) -> Sequence[Any]:
+        """The leaders, by partition."""
+        leaders: Sequence[Any] = self.world.leaders.values()
+        return leaders
+
+    @property
+    def metadata(self) -> Any:
+        """What the coordinator knows of the transactional id."""
+        return self.world.coordinator.known.metadata
 
     @property
     def who(self) -> tuple[int, int]:
         """Producer id and epoch."""
-        metadata = self.coordinator.known.metadata
-        return metadata.producer_id, metadata.producer_epoch
+        return self.metadata.producer_id, self.metadata.producer_epoch
 
     @property
     def is_known(self) -> bool:
         """The transactional id is there."""
-        return cast(str, self.coordinator.known.metadata.state.name) != "ABSENT"
+        return cast(str, self.metadata.state.name) != "ABSENT"
 
     @property
     def is_ongoing(self) -> bool:
         """A transaction is open."""
-        return cast(str, self.coordinator.known.metadata.state.name) == "ONGOING"
+        return cast(str, self.metadata.state.name) == "ONGOING"
 
     def partitions(self, *, of_group: bool = False) -> list[int]:
         """The partitions of data, or that of the group's offsets."""
@@ -103,53 +112,53 @@ class Sight:
 
 
 Requests = Iterator[Any]
-Probe = Callable[[Sight], Requests]
+Probe = Callable[[Situation], Requests]
 
 
-def settle(sight: Sight) -> Requests:
+def settle(situation: Situation) -> Requests:
     """Whoever comes next finds an open transaction, and has it aborted."""
-    if sight.is_ongoing:
-        yield sight.request("INIT_PRODUCER_ID", (-1, -1))
+    if situation.is_ongoing:
+        yield situation.request("INIT_PRODUCER_ID", (-1, -1))
 
 
-def old_epoch(sight: Sight) -> Requests:
+def old_epoch(situation: Situation) -> Requests:
     """A zombie writes, and commits."""
-    producer_id, epoch = sight.who
+    producer_id, epoch = situation.who
     if epoch > 0:
         old = producer_id, epoch - 1
-        for partition in sight.partitions():
-            yield sight.writing("PRODUCE", old, partition, 0)
-        yield sight.request("END_TXN", old, committed=True)
+        for partition in situation.partitions():
+            yield situation.writing("PRODUCE", old, partition, 0)
+        yield situation.request("END_TXN", old, committed=True)
 
 
-def duplicates(sight: Sight) -> Requests:
+def duplicates(situation: Situation) -> Requests:
     """The last batches of each log again."""
-    for partition in sight.partitions():
-        batches = [b for b in sight.leaders[partition].log if b.kind.name == "DATA"]
+    for partition in situation.partitions():
+        batches = [b for b in situation.leaders[partition].log if b.kind.name == "DATA"]
         for stored in dict.fromkeys(batches[-LAST_BATCHES:]):
             who = stored.producer_id, stored.producer_epoch
-            yield sight.writing("PRODUCE", who, partition, stored.sequence)
+            yield situation.writing("PRODUCE", who, partition, stored.sequence)
 
 
-def end_txn_again(sight: Sight) -> Requests:
+def end_txn_again(situation: Situation) -> Requests:
     """What is over is committed, and aborted."""
     for committed in (True, False):
-        yield sight.request("END_TXN", sight.who, committed=committed)
+        yield situation.request("END_TXN", situation.who, committed=committed)
 
 
-def next_transaction(sight: Sight) -> Requests:
+def next_transaction(situation: Situation) -> Requests:
     """A transaction that goes on behind the last sequences, and is aborted."""
-    is_v2, data, groups = sight.tables.is_v2, sight.partitions(), sight.partitions(of_group=True)
-    who, sequences = sight.who, {p: sight.next_sequence(p) for p in data}
+    is_v2, data, groups = situation.tables.is_v2, situation.partitions(), situation.partitions(of_group=True)
+    who, sequences = situation.who, {p: situation.next_sequence(p) for p in data}
     if not is_v2:
-        yield sight.adding("ADD_PARTITIONS_TO_TXN", data)
+        yield situation.adding("ADD_PARTITIONS_TO_TXN", data)
     for partition in data:
-        yield sight.writing("PRODUCE", who, partition, sequences[partition])
+        yield situation.writing("PRODUCE", who, partition, sequences[partition])
     for partition in groups:
         if not is_v2:
-            yield sight.adding("ADD_OFFSETS_TO_TXN", [partition])
-        yield sight.writing("TXN_OFFSET_COMMIT", who, partition, 0)
-    yield sight.request("END_TXN", who, committed=False)
+            yield situation.adding("ADD_OFFSETS_TO_TXN", [partition])
+        yield situation.writing("TXN_OFFSET_COMMIT", who, partition, 0)
+    yield situation.request("END_TXN", who, committed=False)
 
 
 SETTLE: Final = "settle"

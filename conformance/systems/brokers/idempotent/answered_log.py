@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from conformance.guaranteed import ObservedProperties, of_what_is_shown, seen_in
-from conformance.systems.wire.trial import AnsweredBatch, Difference
+from conformance.systems.brokers.idempotent.leader_session import AnsweredBatch, Difference
 from model.idempotent.configuration import Configuration
 from model.idempotent.leader import StoredBatch
 from model.idempotent.messages import Error

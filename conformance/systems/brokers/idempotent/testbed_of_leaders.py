@@ -26,7 +26,7 @@ from conformance.backends import BackendFailed
 from conformance.kafka.admin import Supported, api_versions, describe_producers
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS, BrokerConnection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError, WireError
-from conformance.systems.wire.messages import (
+from conformance.systems.brokers.idempotent.wire_messages import (
     NEWEST_PRODUCE,
     OLDEST_PRODUCE,
     TELLS_LOG_START,
@@ -34,11 +34,11 @@ from conformance.systems.wire.messages import (
     Misaddressed,
     topic_configs,
 )
-from conformance.systems.wire.nodes import JudgedBrokers
-from conformance.systems.wire.observer import Observer
-from conformance.systems.wire.script import LeaderScript
-from conformance.systems.wire.supply import BookingPool, TopicForm
-from conformance.systems.wire.trial import (
+from conformance.systems.brokers.idempotent.judged_brokers import JudgedBrokers
+from conformance.systems.brokers.idempotent.observer import Observer
+from conformance.systems.brokers.idempotent.deliveries import LeaderScript
+from conformance.systems.brokers.idempotent.bookings import BookingPool, TopicForm
+from conformance.systems.brokers.idempotent.leader_session import (
     Ask,
     Asking,
     BrokerFault,

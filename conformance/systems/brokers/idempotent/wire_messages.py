@@ -8,9 +8,9 @@ from typing import Final
 
 from conformance.kafka.admin import PartitionProducers
 from conformance.kafka.connection import WireRequest
-from conformance.systems.wire.observer import ObservedAnswer, ProducerState
-from conformance.systems.wire.supply import Booking
-from conformance.systems.wire.trial import Delete, Deleted, Produce, Silent
+from conformance.systems.brokers.idempotent.observer import ObservedAnswer, ProducerState
+from conformance.systems.brokers.idempotent.bookings import Booking
+from conformance.systems.brokers.idempotent.leader_session import Delete, Deleted, Produce, Silent
 from impl import ApiKey, ErrorCode, Record, RecordBatch, encode_batch
 from impl.protocol.codegen import Value
 from model.idempotent.configuration import Configuration

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from conformance.judge import Judge, Steps
 from conformance.systems.base import Payload, Reaction, View, WireNumbers
-from conformance.systems.wire.observer import LeaderSet, ObservedAnswer, Observer
+from conformance.systems.brokers.idempotent.observer import LeaderSet, ObservedAnswer, Observer
 from conformance.tables import Tables, leader_view
 from model.idempotent.configuration import Configuration, FirstSequence
 from model.idempotent.leader import Leader, late_error

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from conformance.kafka.admin import Supported, TopicPartition, create_topic
 from conformance.kafka.connection import BrokerConnection, WireRequest
 from conformance.kafka.errors import RequestRefused
-from conformance.systems.wire.brokers import NoBroker, address_of, running
+from conformance.systems.brokers.idempotent.connecting import NoBroker, address_of, running
 from conformance.transactions.reading import CONSUMER_OFFSETS, TRANSACTION_STATE, leadership
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import (

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from conformance.backends import BackendFailed
 from conformance.kafka.errors import KafkaError
-from conformance.systems.transactions_nodes.courses import course, lasting
-from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE, ClusterNodes
-from conformance.systems.transactions_nodes.script import NodeScript
-from conformance.systems.transactions_nodes.trial import NodeFault, NodesTrial
-from conformance.systems.transactions_wire.harness import PartitionPool
-from conformance.systems.transactions_wire.trial import NONE, Rest, Times, TraceEnd, TraceResources
+from conformance.systems.brokers.fault_schedule import course, lasting
+from conformance.systems.brokers.transactions.cluster_nodes import HOLD, MOVE, RELEASE, ClusterNodes
+from conformance.systems.brokers.transactions.nodes_script import NodeScript
+from conformance.systems.brokers.transactions.nodes_session import NodeFault, NodesTrial
+from conformance.systems.brokers.transactions.testbed_of_servers import PartitionPool
+from conformance.systems.brokers.transactions.transaction_session import NONE, Rest, Times, TraceEnd, TraceResources
 from conformance.transactions.layouts import FAR, HOME
 from conformance.transactions.wire import Conversation, CoordinatorConnection
 from impl import DecodeError

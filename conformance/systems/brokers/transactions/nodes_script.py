@@ -24,22 +24,27 @@ from conformance.generate.served import (
     RETURNS,
     SKIP,
 )
-from conformance.systems.transactions.arrivals import NOBODY
 from conformance.systems.transactions.tables import TransactionTables
-from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
-from conformance.systems.transactions_wire.probes import Probe
-from conformance.systems.transactions_wire.script import (
+from conformance.systems.brokers.recorded_events import RecordedEvents
+from conformance.systems.brokers.transactions.cluster_nodes import HOLD, MOVE, RELEASE
+from conformance.systems.brokers.transactions.transaction_probes import Probe
+from conformance.systems.brokers.transactions.transaction_script import (
     ModelReplay,
     Moved,
     Shown,
     TransactionScript,
+    events_of,
     refuse,
 )
-from conformance.tables import InternedMessage
-from model.language import Disabled
 from proofs.trace.format import Instance
 
 LATE_BATCH: Final = "late_batch_arrives"
+MOVES: Final = "coordinator_moves"
+DELAYS_MARKER: Final = "marker_is_delayed"
+LATE_MARKER_ARRIVES: Final = "late_marker_arrives"
+
+DEEDS: Final[Mapping[str, str]] = {LEAVES: HOLD, RETURNS: RELEASE, MOVES: MOVE}
+"""What is done to nodes so that an event happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class NodesWriter:
     def __init__(self, tables: TransactionTables) -> None:
         refuse(tables.k, nodes=True)
         self.tables = tables
+        self._events = events_of(tables)
 
     def script(self, steps: Iterable[Instance]) -> NodeScript:
         """The script of what of `steps` is enabled."""
@@ -79,30 +85,35 @@ class NodesWriter:
         return replace(script, other=self._played(given, late_marker=True))
 
     def _played(self, steps: Sequence[Instance], *, late_marker: bool) -> NodeScript:
-        played = PlayedAtNodes(self.tables, late_marker=late_marker)
+        played = ReplayAtNodes(self.tables, self._events, late_marker=late_marker)
         played.play(steps)
         return played.script()
 
 
-class PlayedAtNodes(ModelReplay):
-    """The model's actors in one trace, the far leader held back where the trace goes on without."""
+class ReplayAtNodes(ModelReplay):
+    """The model's world in one trace, the far leader held back where the trace goes on without."""
 
     rules = PLAYED | OF_NODES | {SKIP}
     probes: ClassVar[Mapping[str, Probe]] = {}
 
-    def __init__(self, tables: TransactionTables, *, late_marker: bool) -> None:
-        super().__init__(tables)
-        self._far = len(self._leaders) - 1
+    def __init__(
+        self, tables: TransactionTables, events: RecordedEvents, *, late_marker: bool
+    ) -> None:
+        super().__init__(tables, events)
+        self._far = tables.k.bounds.partitions - 1
         self._late_marker = late_marker
         self._waits_on = False
         self._is_held = False
-        self._is_gone = False
         self._can_leave = tables.k.budgets.leaves > 0
         skipped = tables.model.configuration.LeaderlessMarker.SKIPPED
         self._skips = tables.k.variant.leaderless_marker == skipped
-        self._old_marker: InternedMessage | None = None
         self._deeds: dict[int, tuple[str, ...]] = {}
         self._branch = 0
+
+    @property
+    def _is_gone(self) -> bool:
+        """The model's far leader has left."""
+        return bool(self._world.leaderless[self._far])
 
     def play(self, steps: Sequence[Instance]) -> None:
         """All up to a step that needs a leader which is gone."""
@@ -122,6 +133,23 @@ class PlayedAtNodes(ModelReplay):
         elif self._is_held:
             self._release()
 
+    def move(self, instance: Instance) -> bool:
+        """One step, with what is done to nodes for it. Raises NotApplicable."""
+        rule = instance[0]
+        if rule == LEAVES and not self._is_far(instance):
+            return False
+        if rule == MOVES and self._is_held and self._waits(self._far):
+            self._run((DELAYS_MARKER, (("partition", self._far),)))
+        was_held = self._is_held
+        if rule in (LEAVES, RETURNS):
+            self._is_held = rule == LEAVES
+        is_enabled = super().move(instance)
+        if not is_enabled:
+            self._is_held = was_held
+        elif rule in DEEDS:
+            self._deeds[len(self._steps)] = (*self._deeds.get(len(self._steps), ()), DEEDS[rule])
+        return is_enabled
+
     def script(self) -> NodeScript:
         """All that was played."""
         played = super().script()
@@ -138,6 +166,10 @@ class PlayedAtNodes(ModelReplay):
             is_lenient=LATE_BATCH not in rules,
             loses_leader=LEAVES in rules,
         )
+
+    def _run(self, instance: Instance) -> None:
+        """An event that is no step of the trace."""
+        self._world = self._events.run(self._world, instance)
 
     def _needs_far(self, instance: Instance) -> bool:
         return instance[0] in NEEDS_LEADER and self._is_far(instance)
@@ -156,43 +188,24 @@ class PlayedAtNodes(ModelReplay):
 
     # ---- the far leader
 
-    def _told(self) -> Moved:
+    def _format_step(self) -> Moved:
         if not self._is_held and self._waits_on and self._waits(self._far):
             self._is_held = True
-            step = len(self._steps)
-            self._deeds[step] = (HOLD, *self._deeds.get(step, ()))
-        return super()._told()
+            self._deeds[len(self._steps)] = (HOLD,)
+        return super()._format_step()
 
     def _release(self) -> None:
         """The far leader is back, and writes what came meanwhile."""
         self._is_held, self._waits_on = False, False
         step = len(self._steps) + 1
         self._deeds[step] = (RELEASE,)
-        if self._old_marker is not None:
+        if self._world.late_markers:
             self._branch = step
             if self._late_marker:
-                self._leads(self._far, "on_marker", self._old_marker)
-            self._old_marker = None
+                self._run((LATE_MARKER_ARRIVES, (("late", 0), ("partition", self._far))))
+                self._touched.add(self._far)
+            self._world = replace(self._world, late_markers=())
         self.write_markers()
-
-    def _leader_leaves(self, partition: int) -> None:
-        if partition != self._far or self._is_gone:
-            raise Disabled(by_scope=False)
-        self._is_held = self._is_gone = True
-        self._deeds[len(self._steps) + 1] = (HOLD,)
-
-    def _leader_returns(self, partition: int) -> None:
-        if not self._is_gone:
-            raise Disabled(by_scope=False)
-        self._is_held = self._is_gone = False
-        self._deeds[len(self._steps) + 1] = (RELEASE,)
-        self._leads(partition, "restarted")
-
-    def _marker_is_skipped(self, partition: int) -> None:
-        no_error = self.tables.model.messages.Error.NONE
-        row = self._acts(self._coordinator, "on_marker_written", partition, no_error)
-        self._coordinator = row.node
-        self._touched.add(NOBODY)
 
     def write_markers(self) -> None:
         """All that are on their way, and past a partition without a leader if this Kafka goes."""
@@ -207,7 +220,7 @@ class PlayedAtNodes(ModelReplay):
         return super()._goes_on() or self._is_skipping()
 
     def _waits(self, partition: int) -> bool:
-        state = self._coordinator.state
+        state = self._world.coordinator
         metadata = state.known.metadata
         is_prepared = metadata.state.name.startswith("PREPARE") and not state.is_stopped
         return is_prepared and bool(metadata.partitions[partition])
@@ -223,13 +236,3 @@ class PlayedAtNodes(ModelReplay):
         shown = super()._shown()
         self._touched |= kept
         return shown
-
-    # ---- what nodes do
-
-    def _coordinator_moves(self) -> None:
-        if self._is_held and self._waits(self._far):
-            row = self._acts(self._coordinator, "marker_for", self._far)
-            self._old_marker = row.sent[0]
-        self._of_itself("take_over")
-        step = len(self._steps) + 1
-        self._deeds[step] = (MOVE,)

@@ -17,13 +17,13 @@ from conformance.guaranteed import ObservedProperties
 from conformance.plan import PreparedPlan, configuration
 from conformance.systems.base import NotApplicable
 from conformance.systems.transactions.tables import tables_of
-from conformance.systems.transactions_wire.harness import TransactionHarness
-from conformance.systems.transactions_wire.probes import with_room
-from conformance.systems.transactions_wire.script import TransactionScriptWriter
-from conformance.systems.transactions_wire.servers import NO_PRODUCERS, Servers, Started
-from conformance.systems.transactions_wire.worn import LAST_EPOCH, Worn
-from conformance.systems.wire.backend import DEED_COUNTS, MAX_TRIED, ScriptBackend
-from conformance.systems.wire.trial import Difference
+from conformance.systems.brokers.transactions.testbed_of_servers import TransactionHarness
+from conformance.systems.brokers.transactions.transaction_probes import with_room
+from conformance.systems.brokers.transactions.transaction_script import TransactionScriptWriter
+from conformance.systems.brokers.transactions.servers import NO_PRODUCERS, Servers, Started
+from conformance.systems.brokers.transactions.exhausted_ids import LAST_EPOCH, Worn
+from conformance.systems.brokers.backend import DEED_COUNTS, MAX_TRIED, ScriptBackend
+from conformance.systems.brokers.idempotent.leader_session import Difference
 
 SPARE_IDS: Final = MAX_TRIED
 """Ids beside those of traces, for what is played again."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from typing import Final, NamedTuple
 
-from conformance.systems.transactions_nodes.nodes import MOVE, RELEASE
-from conformance.systems.transactions_nodes.script import NodeScript
-from conformance.systems.transactions_wire.trial import (
+from conformance.systems.brokers.transactions.cluster_nodes import MOVE, RELEASE
+from conformance.systems.brokers.transactions.nodes_script import NodeScript
+from conformance.systems.brokers.transactions.transaction_session import (
     NEVER,
     NONE,
     NOT_YET,

@@ -15,7 +15,7 @@ from conformance.kafka.administration import set_config
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.releases import Release
-from conformance.systems.wire.script import FAIL_OVER, ISOLATE
+from conformance.systems.brokers.idempotent.deliveries import FAIL_OVER, ISOLATE
 
 Address = tuple[str, int]
 

@@ -22,13 +22,13 @@ from conformance.kafka.admin import ActiveProducer, TopicPartition
 from conformance.systems.base import Shape, View, differences
 from conformance.systems.transactions.shapes import ANSWER
 from conformance.systems.transactions.tables import record_in
-from conformance.systems.transactions_wire.group import (
+from conformance.systems.brokers.transactions.group_offsets import (
     GROUP_SHOWN,
     entries,
     offset_of,
     told,
 )
-from conformance.systems.transactions_wire.script import (
+from conformance.systems.brokers.transactions.transaction_script import (
     COORDINATOR_SHOWN,
     LEADER_SHOWN,
     Moved,
@@ -36,7 +36,7 @@ from conformance.systems.transactions_wire.script import (
     Shown,
     TransactionScript,
 )
-from conformance.systems.wire.trial import Difference
+from conformance.systems.brokers.idempotent.leader_session import Difference
 from conformance.transactions.reading import (
     Fetched,
     ReadIsolation,

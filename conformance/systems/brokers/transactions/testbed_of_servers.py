@@ -24,9 +24,9 @@ from typing import Final
 from conformance.backends import BackendFailed
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import KafkaError
-from conformance.systems.transactions_wire.script import TransactionScript
-from conformance.systems.transactions_wire.servers import Servers, TopicSource
-from conformance.systems.transactions_wire.trial import (
+from conformance.systems.brokers.transactions.transaction_script import TransactionScript
+from conformance.systems.brokers.transactions.servers import Servers, TopicSource
+from conformance.systems.brokers.transactions.transaction_session import (
     Ask,
     Asking,
     Rest,
@@ -35,7 +35,7 @@ from conformance.systems.transactions_wire.trial import (
     TraceResources,
     Trial,
 )
-from conformance.systems.transactions_wire.worn import LAST_EPOCH, Worn
+from conformance.systems.brokers.transactions.exhausted_ids import LAST_EPOCH, Worn
 from conformance.transactions.wire import Conversation, CoordinatorConnection
 from impl import DecodeError
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from conformance.systems.transactions_nodes.nodes import HOLD, MOVE, RELEASE
-from conformance.systems.transactions_nodes.script import NodeScript
+from conformance.systems.brokers.transactions.cluster_nodes import HOLD, MOVE, RELEASE
+from conformance.systems.brokers.transactions.nodes_script import NodeScript
 
 Deeds = tuple[str, ...]
 

@@ -15,7 +15,7 @@ from conformance.experiments.player import play, rehearse
 from conformance.experiments.session import Fact
 from conformance.experiments.story import Experiment, stories
 from conformance.kafka.errors import RequestRefused
-from conformance.systems.transactions_nodes.nodes import ClusterNodes
+from conformance.systems.brokers.transactions.cluster_nodes import ClusterNodes
 from conformance.transactions.wire import Conversation
 
 COMMIT, ABORT = True, False

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from conformance.systems.wire.observer import (
+from conformance.systems.brokers.idempotent.observer import (
     LeaderSet,
     ObservedAnswer,
     Observer,
@@ -22,9 +22,9 @@ from conformance.systems.wire.observer import (
     Undecided,
     producer_state,
 )
-from conformance.systems.wire.probes import PROBES, heard_producers
-from conformance.systems.wire.script import BY_ITSELF, ISOLATE, LeaderEvent, LeaderScript
-from conformance.systems.wire.supply import Left
+from conformance.systems.brokers.idempotent.leader_probes import PROBES, heard_producers
+from conformance.systems.brokers.idempotent.deliveries import BY_ITSELF, ISOLATE, LeaderEvent, LeaderScript
+from conformance.systems.brokers.idempotent.bookings import Left
 from model.idempotent.leader import Leader, log_end_offset
 from model.idempotent.messages import NO_PRODUCER_EPOCH, Batch
 from proofs.trace.format import Instance

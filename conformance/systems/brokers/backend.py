@@ -35,11 +35,11 @@ from conformance.plan import (
     steps_of,
 )
 from conformance.rows import Found, rows_of
-from conformance.systems.wire.harness import Broker, BrokerHarness
-from conformance.systems.wire.observer import Observer
-from conformance.systems.wire.script import LeaderScriptWriter
-from conformance.systems.wire.shown import shown
-from conformance.systems.wire.trial import Difference
+from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker, BrokerHarness
+from conformance.systems.brokers.idempotent.observer import Observer
+from conformance.systems.brokers.idempotent.deliveries import LeaderScriptWriter
+from conformance.systems.brokers.idempotent.answered_log import shown
+from conformance.systems.brokers.idempotent.leader_session import Difference
 from conformance.tables import Tables
 from proofs.trace.replay import Stepper
 from proofs.trace.shrink import NothingToShrink, Steps, shrink
