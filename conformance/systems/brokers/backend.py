@@ -40,7 +40,6 @@ from conformance.systems.brokers.idempotent.observer import Observer
 from conformance.systems.brokers.idempotent.deliveries import LeaderScriptWriter
 from conformance.systems.brokers.idempotent.answered_log import shown
 from conformance.systems.brokers.idempotent.leader_session import Difference
-from conformance.tables import Tables
 from proofs.trace.replay import Stepper
 from proofs.trace.shrink import NothingToShrink, Steps, shrink
 
@@ -214,9 +213,9 @@ class WireBackend(ScriptBackend):
 
     def __init__(self, prepared: PreparedPlan, broker: Broker) -> None:
         k = configuration(prepared.plan)
-        tables, observer = Tables(k), Observer(k, tells_log_start=broker.tells_log_start)
-        writer = LeaderScriptWriter(k, tables, observer, broker.nodes.plays)
-        super().__init__(prepared, tables, writer, BrokerHarness(observer, broker, prepared.count))
+        observer = Observer(k, tells_log_start=broker.tells_log_start)
+        writer = LeaderScriptWriter(k, observer, broker.nodes.plays)
+        super().__init__(prepared, writer.tables, writer, BrokerHarness(observer, broker, prepared.count))
         self._observer = observer
         self._broker = broker
 

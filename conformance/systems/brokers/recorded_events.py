@@ -23,6 +23,8 @@ from proofs.trace.format import Instance
 
 
 ACTOR_AND_CONFIGURATION: Final = 2
+MOST_KNOWN: Final = 100_000
+"""Events that are remembered; then it begins anew."""
 
 
 class ActorCall(NamedTuple):
@@ -37,16 +39,37 @@ class ActorCall(NamedTuple):
     seen: int
 
 
+class RecordedEvent(NamedTuple):
+    """The worlds before and after an event, and the actors' calls in their order. `answer` is the
+    last message to a client that a rule, or a function of the world, gave."""
+
+    before: Any
+    world: Any
+    calls: tuple[ActorCall, ...]
+    answer: Any
+
+    def seen(self, *, is_heard: bool = True) -> int:
+        """What it covered. An answer that nobody hears moves nobody, though the text says what its
+        receiver would make of it."""
+        seen = 0
+        for call in self.calls:
+            if is_heard or not any(given is self.answer for given in call.inputs):
+                seen |= call.seen
+        return seen
+
+
 class RecordedEvents:
-    """The events of one model. `calls` are those of the last one, in their order; `answer` is the
-    last message of `answers` that a rule, or a function of the world, gave."""
+    """The events of one model, from its `initial` world on. `answers` are the types of messages that
+    answer clients."""
 
     def __init__(
         self, model: Model, tables: ActorTables, answers: Sequence[type[Any]] = ()
     ) -> None:
-        self.calls: list[ActorCall] = []
-        self.answer: Any = None
+        self.initial = model.scopes.initial(tables.k)
         self._tables = tables
+        self._calls: list[ActorCall] = []
+        self._answer: Any = None
+        self._known: dict[tuple[int, Instance], RecordedEvent] = {}
         self._answers = tuple(answers)
         self._actors, _ = two_sided(model)
         self._nodes: dict[int, InternedState] = {}
@@ -70,20 +93,18 @@ class RecordedEvents:
                 self._spaces[module.__name__].update(self._namespace(module))
         self._events = {name: self._copies[rule] for name, rule in model.rules.items()}
 
-    def run(self, world: Any, instance: Instance) -> Any:
-        """The world after an event. Raises Disabled."""
-        self.calls, self.answer = [], None
-        rule, choice = instance
-        return self._events[rule](self._tables.k, world, *[value for _, value in choice])
-
-    def seen(self, *, is_heard: bool = True) -> int:
-        """What the last event covered. An answer that nobody hears moves nobody, though the text
-        says what its receiver would make of it."""
-        seen = 0
-        for call in self.calls:
-            if is_heard or not any(given is self.answer for given in call.inputs):
-                seen |= call.seen
-        return seen
+    def run(self, world: Any, instance: Instance) -> RecordedEvent:
+        """An event in a world, remembered: traces begin alike. Raises Disabled."""
+        event = self._known.get((id(world), instance))
+        if event is None or event.before is not world:
+            self._calls, self._answer = [], None
+            rule, choice = instance
+            after = self._events[rule](self._tables.k, world, *[value for _, value in choice])
+            event = RecordedEvent(world, after, tuple(self._calls), self._answer)
+            if len(self._known) > MOST_KNOWN:
+                self._known.clear()
+            self._known[id(world), instance] = event
+        return event
 
     # ---- copies of functions
 
@@ -107,7 +128,7 @@ class RecordedEvents:
 
         def answering(*given: Any) -> Any:
             step = copy(*given)
-            self.answer = step.sends[0]
+            self._answer = step.sends[0]
             return step
 
         return answering
@@ -127,11 +148,11 @@ class RecordedEvents:
         def recorded(_: Any, actor: Any, *inputs: Any) -> Any:
             node, sent, seen = self._tables.after(self._node(actor), name, *inputs)
             sends = tuple([message.value for message in sent])
-            self.calls.append(ActorCall(rule, actor, inputs, node.state, sends, seen))
+            self._calls.append(ActorCall(rule, actor, inputs, node.state, sends, seen))
             if not is_step:
                 return node.state if is_actor else sends[0]
             if sends and isinstance(sends[0], answers):
-                self.answer = sends[0]
+                self._answer = sends[0]
             return Step(node.state, sends)
 
         return recorded

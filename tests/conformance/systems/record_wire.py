@@ -22,7 +22,6 @@ from conformance.systems.brokers.idempotent.testbed_of_leaders import BrokerHarn
 from conformance.systems.brokers.idempotent.judged_brokers import played
 from conformance.systems.brokers.idempotent.observer import Observer
 from conformance.systems.brokers.idempotent.deliveries import LeaderScriptWriter
-from conformance.tables import Tables
 from impl import encode_request, encode_response
 from model.idempotent.configuration import FirstSequence
 from model.idempotent.variants import parse
@@ -55,7 +54,7 @@ def record(name: str) -> None:
             prepared = prepare(plan, Path(folder) / scope)
             k = configuration(plan)
             observer = Observer(k)
-            writer = LeaderScriptWriter(k, Tables(k), observer)
+            writer = LeaderScriptWriter(k, observer)
             first = len({line.get("trace") for line in lines}) - 1
             heard: dict[int, list[tuple[WireRequest, Any]]] = {}
 

@@ -32,7 +32,6 @@ from conformance.systems.brokers.idempotent.deliveries import (
     LeaderScriptWriter,
     playable,
 )
-from conformance.tables import Tables
 from conformance.verbs.over_wire import left_out
 from impl import PartitionLeader
 from impl.partition.leader import DeleteOutcome
@@ -150,7 +149,7 @@ def test_deleted_records_that_stay_are_found(serve, tmp_path, monkeypatch):
 
 def writer_of(scope: str, *plays: str) -> LeaderScriptWriter:
     k: Configuration = configuration_of(composition("idempotent"), scope, "4.3.1")
-    return LeaderScriptWriter(k, Tables(k), Observer(k), plays)
+    return LeaderScriptWriter(k, Observer(k), plays)
 
 
 ONE = (("producer", 0), ("partition", 0))
@@ -208,7 +207,7 @@ def test_what_nobody_can_do_is_refused():
 def test_a_scope_that_begins_in_the_middle_is_not_for_leaders_that_take_0_alone():
     k: Configuration = configuration_of(composition("idempotent"), "idempotent-wrap", "2.4.1")
     with pytest.raises(CannotPlay, match=r"a leader of 2\.4\.1 takes 0 alone"):
-        LeaderScriptWriter(k, Tables(k), Observer(k))
+        LeaderScriptWriter(k, Observer(k))
 
 
 def test_budgets_of_what_cannot_be_done_are_taken_away():

@@ -22,7 +22,6 @@ from conformance.systems.brokers.idempotent.observer import (
 from conformance.systems.brokers.idempotent.leader_probes import PROBES, heard_producers, stored
 from conformance.systems.brokers.idempotent.deliveries import CannotPlay, Delivery, LeaderScriptWriter
 from conformance.systems.brokers.idempotent.leader_session import Asking, TraceOutcome, trial
-from conformance.tables import Tables
 from model.idempotent.configuration import Configuration
 from model.idempotent.leader import expire_producer, restart
 from model.idempotent.messages import Batch, Error
@@ -102,7 +101,7 @@ def test_an_unknown_producer_has_no_state():
 
 
 def writer_of(k: Configuration) -> LeaderScriptWriter:
-    return LeaderScriptWriter(k, Tables(k), Observer(k))
+    return LeaderScriptWriter(k, Observer(k))
 
 
 def prepared_for(tmp_path: Path, scope: str) -> PreparedPlan:

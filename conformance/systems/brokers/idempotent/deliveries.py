@@ -1,11 +1,8 @@
-"""What a leader hears in a trace: the requests that reach it and what else happens to it, in order.
+"""What leaders hear in a trace: the requests that reach them and what else happens, in order.
 
-1. The model's clients and its network are played by the judge that also judges `impl`; the leaders
-   that it talks to here only write down what they hear. So a real broker gets exactly the requests
-   that the leader of the model gets, and no rule of a client or a connection is written twice.
-2. These leaders answer as the observer says, in the wire's numbers. The judge compares that with
-   the model in the scope's numbers: a script is made only if both are the same leader.
-3. What no broker can be made to answer is played by the network. A refusal (NOT_ENOUGH_REPLICAS)
+1. The model's own events are run, in the wire's numbers: what they have leaders take is what a real
+   broker gets. So no rule of a client or a connection is written twice.
+2. What no broker can be made to answer is played by the network. A refusal (NOT_ENOUGH_REPLICAS)
    is not delivered, and an error that comes too late (NOT_ENOUGH_REPLICAS_AFTER_APPEND,
    REQUEST_TIMED_OUT) is told to the client in place of the broker's own answer.
 
@@ -16,33 +13,21 @@ that follows from another choice of the broker's, ends the trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from conformance.judge import Judge, Steps
-from conformance.systems.base import Payload, Reaction, View, WireNumbers
-from conformance.systems.brokers.idempotent.observer import LeaderSet, ObservedAnswer, Observer
-from conformance.tables import Tables, leader_view
+from conformance.judge import NotAllowed, Steps
+from conformance.systems.base import View
+from conformance.systems.brokers.idempotent.observer import ObservedAnswer, Observer
+from conformance.systems.brokers.recorded_events import ActorCall, RecordedEvents
+from conformance.tables import WATCHED_MODULES, ActorTables
 from model.idempotent.configuration import Configuration, FirstSequence
-from model.idempotent.leader import Leader, late_error
-from model.idempotent.messages import INVALID_OFFSET, Batch, Error
+from model.idempotent.leader import Leader, on_produce, on_produce_without_replicas
+from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse
+from model.idempotent.world import World
+from model.language import Disabled
+from proofs.lift.source import composition
 from proofs.trace.format import Instance
-
-HEARD: Final = frozenset(
-    (
-        "request_arrives",
-        "late_request_arrives",
-        "request_outlives_replicas",
-        "high_watermark_advances",
-        "records_are_deleted",
-        "producer_id_expires",
-        "leader_restarts",
-        "leader_crashes",
-        "leader_fails_over",
-        "leader_fails_over_uncleanly",
-    )
-)
-"""The rules of the world that a leader hears of, once each."""
 
 FAILOVERS: Final = ("leader_fails_over", "leader_fails_over_uncleanly")
 
@@ -102,131 +87,21 @@ class LeaderScript(NamedTuple):
         return self.steps[step - 1] if step else ("initial", ())
 
 
-class _Exact:
-    """The wire's numbers as they are: for views of leaders that have them already."""
+class WireTables(ActorTables):
+    """Producers and leaders in the wire's numbers. Nobody compares their views."""
 
-    def __getitem__(self, sequence: int) -> int:
-        return sequence
+    def __init__(self, k: Configuration) -> None:
+        super().__init__(k, composition("idempotent"), WATCHED_MODULES)
 
+    def state_view(self, state: Any) -> View:
+        """None."""
 
-class _Heard(NamedTuple):
-    """What a leader heard, before it is known which step it was."""
+    def message_view(self, value: Any) -> View:
+        """None."""
 
-    partition: int
-    batch: Batch | None
-    answer: ObservedAnswer | None
-    stored: int
-    rule: str = ""
-    inputs: tuple[int, ...] = ()
-
-
-class _Listener:
-    """A leader that writes down what it hears, and answers as the model does."""
-
-    def __init__(self, observer: Observer, partition: int, heard: list[_Heard]):
-        self._observer = observer
-        self._partition = partition
-        self._heard = heard
-        self._states = observer.empty
-
-    def begin(self, states: LeaderSet) -> None:
-        self._states = states
-
-    def view(self) -> View:
-        return leader_view(_Exact(), self._leader)  # type: ignore[arg-type]
-
-    def on_produce(self, request: Payload) -> Reaction:
-        return self._answered(request, self._produced(request))
-
-    def on_produce_then_unreplicated(self, request: Payload, timed_out: int) -> Reaction:
-        answer = self._produced(request)
-        if answer.error == Error.NONE:
-            answer = answer._replace(error=int(late_error(timed_out)))
-        return self._answered(request, answer)
-
-    def on_produce_without_replicas(self, request: Payload) -> Reaction:
-        start = self._leader.log_start_offset
-        return self._answered(
-            request, ObservedAnswer(Error.NOT_ENOUGH_REPLICAS, INVALID_OFFSET, start)
-        )
-
-    def advance_high_watermark(self) -> Reaction:
-        return self._moved("advance_high_watermark")
-
-    def restart(self) -> Reaction:
-        return self._moved("restart")
-
-    def recover(self, covered: int) -> Reaction:
-        return self._moved("recover", covered)
-
-    def expire_producer(self, producer_id: int) -> Reaction:
-        return self._moved("expire_producer", producer_id)
-
-    def delete_records(self, deleted: int) -> Reaction:
-        return self._moved("delete_records", deleted)
-
-    def fail_over(self, kept: int) -> Reaction:
-        return self._moved(FAIL_OVER, kept)
-
-    @property
-    def _leader(self) -> Leader:
-        return self._states.leaders[0]
-
-    def _produced(self, request: Payload) -> ObservedAnswer:
-        producer_id, producer_epoch, base_sequence, record_count, first_record = request
-        batch = Batch(
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            record_count,
-            max(producer_id, 0),
-            first_record,
-        )
-        row = self._observer.allowed(self._states, batch)
-        answer, self._states = next(iter(row.items()))
-        self._heard.append(_Heard(self._partition, batch, answer, len(self._leader.log)))
-        return answer
-
-    def _answered(self, request: Payload, answer: ObservedAnswer) -> Reaction:
-        """A success waits for the replicas; an error, also one that comes late, does not."""
-        end_offset = answer.base_offset + request[3]
-        required_offset = 0 if answer.error else self._observer.awaited(end_offset)
-        error, base_offset, start = answer
-        sent = (request[-1], error, base_offset, required_offset, start)
-        return self.view(), ((sent, None),)
-
-    def _moved(self, rule: str, *inputs: int) -> Reaction:
-        after = self._observer.moved(self._states, rule, inputs)
-        assert after is not None, f"the model's leader has no {rule}{inputs} here"
-        self._states = after
-        stored = len(self._leader.log)
-        self._heard.append(_Heard(self._partition, None, None, stored, rule, inputs))
-        return self.view(), ()
-
-
-class _Listeners:
-    """A system of leaders that listen."""
-
-    clients = ()
-
-    def __init__(self, k: Configuration, observer: Observer) -> None:
-        self.heard: list[_Heard] = []
-        self.leaders = tuple(
-            _Listener(observer, partition, self.heard) for partition in range(k.bounds.partitions)
-        )
-        self._observer = observer
-        self._first = WireNumbers(k)[k.bounds.first_sequence]
-
-    def reset(self, lived: bool) -> None:
-        self.heard.clear()
-        for leader in self.leaders:
-            leader.begin(self._observer.empty)
-        if self._first > 0:
-            for leader in self.leaders:
-                leader.on_produce((0, 0, self._first, 1, 0))
-
-    def request(self, partition: int, request: View) -> Payload:
-        return request
+    def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
+        """Those of Produce's answers."""
+        return (m.error.name for m in sends if isinstance(m, ProduceResponse))
 
 
 class LeaderScriptWriter:
@@ -237,7 +112,7 @@ class LeaderScriptWriter:
     """
 
     def __init__(
-        self, k: Configuration, tables: Tables, observer: Observer, plays: Iterable[str] = ()
+        self, k: Configuration, observer: Observer, plays: Iterable[str] = ()
     ) -> None:
         self._plays = frozenset(plays)
         if k.bounds.replicas > 1 and FAIL_OVER not in self._plays:
@@ -252,33 +127,54 @@ class LeaderScriptWriter:
                 f"the scope begins at sequence {k.bounds.first_sequence}, and a leader of"
                 f" {k.variant.release} takes 0 alone from who is new; choose another scope"
             )
-        self._listeners = _Listeners(k, observer)
-        self._judge = Judge(tables, self._listeners)
-        self._begins = k.bounds.partitions if k.bounds.first_sequence > 0 else 0
+        self.tables = WireTables(observer.k)
+        self._observer = observer
+        self._events = RecordedEvents(composition("idempotent"), self.tables)
         self._partitions = k.bounds.partitions
         self._producer_ids = k.bounds.producer_ids
 
     def script(self, steps: Steps) -> LeaderScript:
-        """The trace's script. Raises the judge's NotAllowed; CannotPlay.
+        """The trace's script. Raises NotAllowed, CannotPlay.
 
         It ends before what no deed shows as it is (`playable`).
         """
         steps = playable(steps)
-        result = self._judge.judge(steps)
-        if result.divergence is not None:
-            raise AssertionError(f"the model differs from itself: {result.divergence}")
-        script = LeaderScript(steps, tuple(isolated(list(self._events(steps)))), result.seen)
+        world, seen = self._events.initial, 0
+        heard = list(self._begun(world))
+        for step, instance in enumerate(steps, start=1):
+            try:
+                event = self._events.run(world, instance)
+            except (Disabled, IndexError) as error:
+                raise NotAllowed(step, instance) from error
+            world = event.world
+            seen |= event.seen()
+            heard += self._reached(step, dict(instance[1]), event.calls)
+        script = LeaderScript(steps, tuple(isolated(heard)), seen)
         self._check(script)
         return script
 
-    def _events(self, steps: Steps) -> Iterator[Delivery | LeaderEvent]:
-        numbers = [0] * self._begins
-        numbers += [i for i, (rule, _) in enumerate(steps, start=1) if rule in HEARD]
-        for step, one in zip(numbers, self._listeners.heard, strict=True):
-            if one.batch is not None and one.answer is not None:
-                yield Delivery(step, one.partition, one.batch, one.answer, one.stored)
-            else:
-                yield LeaderEvent(step, one.partition, one.rule, one.inputs)
+    def _begun(self, world: World) -> Iterator[Delivery]:
+        """What is stored where the scope begins."""
+        for partition, leader in world.leaders.items():
+            for stored in leader.log:
+                answer = ObservedAnswer(Error.NONE, stored.base_offset, leader.log_start_offset)
+                yield Delivery(0, partition, stored.batch, answer, len(leader.log))
+
+    def _reached(
+        self, step: int, choice: Mapping[str, int], calls: Iterable[ActorCall]
+    ) -> Iterator[Delivery | LeaderEvent]:
+        """What reached leaders in an event."""
+        for call in calls:
+            if not isinstance(call.actor, Leader) or call.rule is on_produce_without_replicas:
+                continue
+            request = call.inputs[0] if call.inputs else None
+            if not isinstance(request, ProduceRequest):
+                yield LeaderEvent(step, choice["partition"], call.rule.__name__, call.inputs)
+                continue
+            # The broker answers as its leader does, however late the model's error comes.
+            (answer,) = on_produce(self._observer.k, call.actor, request).sends
+            told = self._observer.told(answer)
+            yield Delivery(step, choice["partition"], request.batch, told, len(call.after.log))
 
     def _check(self, script: LeaderScript) -> None:
         """Raises CannotPlay for what nobody can do."""

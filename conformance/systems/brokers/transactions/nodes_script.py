@@ -29,6 +29,7 @@ from conformance.systems.brokers.recorded_events import RecordedEvents
 from conformance.systems.brokers.transactions.cluster_nodes import HOLD, MOVE, RELEASE
 from conformance.systems.brokers.transactions.transaction_probes import Probe
 from conformance.systems.brokers.transactions.transaction_script import (
+    KnownEndings,
     ModelReplay,
     Moved,
     Shown,
@@ -75,6 +76,7 @@ class NodesWriter:
         refuse(tables.k, nodes=True)
         self.tables = tables
         self._events = events_of(tables)
+        self._endings = KnownEndings()
 
     def script(self, steps: Iterable[Instance]) -> NodeScript:
         """The script of what of `steps` is enabled."""
@@ -85,7 +87,7 @@ class NodesWriter:
         return replace(script, other=self._played(given, late_marker=True))
 
     def _played(self, steps: Sequence[Instance], *, late_marker: bool) -> NodeScript:
-        played = ReplayAtNodes(self.tables, self._events, late_marker=late_marker)
+        played = ReplayAtNodes(self.tables, self._events, self._endings, late_marker=late_marker)
         played.play(steps)
         return played.script()
 
@@ -97,9 +99,14 @@ class ReplayAtNodes(ModelReplay):
     probes: ClassVar[Mapping[str, Probe]] = {}
 
     def __init__(
-        self, tables: TransactionTables, events: RecordedEvents, *, late_marker: bool
+        self,
+        tables: TransactionTables,
+        events: RecordedEvents,
+        endings: KnownEndings,
+        *,
+        late_marker: bool,
     ) -> None:
-        super().__init__(tables, events)
+        super().__init__(tables, events, endings)
         self._far = tables.k.bounds.partitions - 1
         self._late_marker = late_marker
         self._waits_on = False
@@ -169,7 +176,7 @@ class ReplayAtNodes(ModelReplay):
 
     def _run(self, instance: Instance) -> None:
         """An event that is no step of the trace."""
-        self._world = self._events.run(self._world, instance)
+        self._world = self._events.run(self._world, instance).world
 
     def _needs_far(self, instance: Instance) -> bool:
         return instance[0] in NEEDS_LEADER and self._is_far(instance)

@@ -77,7 +77,8 @@ class NodesTrial(Trial):
             yield from self._waited(step)
             if step == self._nodes.branch:
                 yield from self._choose(at)
-            yield from self._compared(self._nodes.moved[at])
+            moved = self._nodes.moved[at]
+            yield from self._compared(moved.sent, moved.shown)
             at += 1
         for deed in self._nodes.deeds.get(len(self._nodes.steps) + 1, ()):
             yield from self._done(deed)

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from conformance.generate.served import FORGOTTEN, MARKER, PLAYED, TIMES_OUT
 from conformance.systems.base import Many, NotApplicable, Shape, View
-from conformance.systems.brokers.recorded_events import RecordedEvents
+from conformance.systems.brokers.recorded_events import RecordedEvent, RecordedEvents
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.systems.brokers.transactions.group_offsets import group_shown
 from conformance.systems.brokers.transactions.transaction_probes import PROBES, SETTLE, Probe, Situation, settle
@@ -107,7 +107,12 @@ class Ending(NamedTuple):
     """What is asked behind a trace: `settle`, or `probe_` and the name of a probe."""
 
     instance: Instance
-    moved: Moved
+    sent: ScriptedRequest
+    shown: Shown | None
+
+
+KnownEndings = dict[tuple[Any, ...], tuple[Ending, ...]]
+"""By the coordinator and the leaders that a trace leaves: there are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,7 @@ class TransactionScript:
     def is_stuck(self) -> bool:
         """Its transaction is open also behind the endings, which abort what is open: nothing ends
         it. KAFKA-20090."""
-        last = self.endings[-1].moved.shown if self.endings else None
+        last = self.endings[-1].shown if self.endings else None
         shown = None if last is None else last.coordinator
         return shown is not None and shown[0] == STATES["ONGOING"]
 
@@ -204,10 +209,11 @@ class TransactionScriptWriter:
         refuse(tables.k)
         self.tables = tables
         self._events = events_of(tables)
+        self._endings = KnownEndings()
 
     def script(self, steps: Iterable[Instance]) -> TransactionScript:
         """The script of what of `steps` is enabled, markers taken at once."""
-        played = ModelReplay(self.tables, self._events)
+        played = ModelReplay(self.tables, self._events, self._endings)
         for instance in steps:
             if played.is_beyond:
                 break
@@ -228,11 +234,14 @@ class ModelReplay:
     rules = PLAYED
     probes: ClassVar[Mapping[str, Probe]] = PROBES
 
-    def __init__(self, tables: TransactionTables, events: RecordedEvents) -> None:
+    def __init__(
+        self, tables: TransactionTables, events: RecordedEvents, endings: KnownEndings
+    ) -> None:
         self.tables = tables
+        self._known_endings = endings
         self._model = tables.model
         self._events = events
-        self._world = tables.model.scopes.initial(tables.k)
+        self._world = events.initial
         self._steps: list[Instance] = []
         self._moved: list[Moved] = []
         self._touched: set[int] = set()
@@ -275,7 +284,10 @@ class ModelReplay:
         """All that was played."""
         self._touched = self._everybody()
         settled, seen = self._shown(), self._seen
-        endings = tuple(self._endings())
+        left = (self._world.coordinator, *self._world.leaders.values())
+        endings = self._known_endings.get(left)
+        if endings is None:
+            endings = self._known_endings[left] = tuple(self._endings())
         return TransactionScript(tuple(self._steps), tuple(self._moved), settled, endings, seen)
 
     # ---- one event
@@ -283,30 +295,31 @@ class ModelReplay:
     def _play(self, instance: Instance) -> None:
         """The world's own event, what of it reaches a server, and who is touched by that. Raises
         Disabled."""
-        before, choice = self._world, dict(instance[1])
-        self._world = self._events.run(before, instance)
-        self._seen |= self._events.seen(is_heard=choice.get("heard", 1) == 1)
-        request = self._arrived(before, choice)
-        self._sent = request and ScriptedRequest(request, self._answer(), "late" in choice)
-        moved = {type(call.actor) for call in self._events.calls}
+        choice = dict(instance[1])
+        event = self._events.run(self._world, instance)
+        self._world = event.world
+        self._seen |= event.seen(is_heard=choice.get("heard", 1) == 1)
+        request = self._arrived(event, choice)
+        self._sent = request and self._scripted(request, event.answer, is_late="late" in choice)
+        moved = {type(call.actor) for call in event.calls}
         # A leader may have asked the coordinator, also where the model's has not.
         if request is not None or self._model.coordinator.Coordinator in moved:
             self._touched.add(NOBODY)
         if self._model.leader.Leader in moved:
             self._touched.add(choice["partition"])
 
-    def _arrived(self, before: Any, choice: Mapping[str, int]) -> Any:
-        """The request that reached a server in the last event, if one did: of a client, or one that
-        was late. What is late from now on has not."""
+    def _arrived(self, event: RecordedEvent, choice: Mapping[str, int]) -> Any:
+        """The request that reached a server, if one did: of a client, or one that was late. What
+        is late from now on has not."""
         if "late" in choice:
-            return before.late[choice["late"]]
-        if len(self._world.late) > len(before.late):
+            return event.before.late[choice["late"]]
+        if len(event.world.late) > len(event.before.late):
             return None
-        sent = [message for call in self._events.calls for message in call.sends]
+        sent = [message for call in event.calls for message in call.sends]
         return next((m for m in sent if isinstance(m, self._model.messages.Request)), None)
 
-    def _answer(self) -> View:
-        return self.tables.message(self._events.answer).view
+    def _scripted(self, request: Any, answer: Any, *, is_late: bool) -> ScriptedRequest:
+        return ScriptedRequest(request, self.tables.message(answer).view, is_late)
 
     # ---- behind the trace
 
@@ -334,8 +347,7 @@ class ModelReplay:
             self._play(marker_at(waiting))
         if name == SETTLE:
             self._touched = self._everybody()
-        moved = Moved(len(self._steps), sent, self._shown() if is_last else None)
-        return Ending((name, where), moved)
+        return Ending((name, where), sent, self._shown() if is_last else None)
 
     # ---- what is shown
 

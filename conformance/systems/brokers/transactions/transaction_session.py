@@ -31,7 +31,6 @@ from conformance.systems.brokers.transactions.group_offsets import (
 from conformance.systems.brokers.transactions.transaction_script import (
     COORDINATOR_SHOWN,
     LEADER_SHOWN,
-    Moved,
     ScriptedRequest,
     Shown,
     TransactionScript,
@@ -188,7 +187,7 @@ class Trial:
             yield from self._look(self._script.settled)
             for ending in self._script.endings:
                 self._instance = ending.instance
-                yield from self._compared(ending.moved)
+                yield from self._compared(ending.sent, ending.shown)
         except DifferenceFound as differs:
             return TraceEnd(differs.difference, steps=self._step)
         except ServerUnsettled:
@@ -207,7 +206,7 @@ class Trial:
             self._step = moved.step
             self._instance = self._script.instance(moved.step)
             yield from self._waited(moved.step)
-            yield from self._compared(moved)
+            yield from self._compared(moved.sent, moved.shown)
 
     def _waited(self, step: int) -> Asks:
         """What the server does of itself before a step. Raises Undecided if it may have been
@@ -229,14 +228,14 @@ class Trial:
         while not is_done((yield from self._described())) and time.monotonic() < deadline:
             yield [Rest(time.monotonic() + PAUSE_S)]
 
-    def _compared(self, moved: Moved) -> Asks:
+    def _compared(self, sent: ScriptedRequest | None, shown: Shown | None) -> Asks:
         """One step: what is asked, and what is shown then."""
-        if moved.sent is not None:
-            self._patience.watch(moved.sent)
-            answer = yield from self._asked(moved.sent.request, moved.sent.is_late)
-            self._same("answer", ANSWER, moved.sent.answer, answer)
-        if moved.shown is not None:
-            yield from self._look(moved.shown)
+        if sent is not None:
+            self._patience.watch(sent)
+            answer = yield from self._asked(sent.request, sent.is_late)
+            self._same("answer", ANSWER, sent.answer, answer)
+        if shown is not None:
+            yield from self._look(shown)
 
     def _same(self, path: str, shape: Shape, expected: View, observed: View) -> None:
         """Raises Differs; Undecided where the server may have done something of itself."""
