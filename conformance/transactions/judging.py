@@ -16,14 +16,19 @@ from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import find_release
 from conformance.plan import Finding, Plan, PreparedPlan, configuration
 from conformance.report import SideCheck
-from conformance.systems.brokers.transactions.nodes_backend import NodesBackend, backend_on
-from conformance.systems.brokers.transactions.marker_without_leader import Leaderless, expected_of
-from conformance.systems.brokers.transactions.cluster_nodes import ground_of
-from conformance.systems.brokers.transactions.transactions_backend import ServersBackend, TransactionsBackend
-from conformance.systems.brokers.transactions.transaction_script import refuse
-from conformance.systems.brokers.transactions.servers import ListeningServer, Started, newest_variant
+from conformance.systems.brokers.backend import BrokersBackend
 from conformance.systems.brokers.idempotent.connecting import NoBroker, running
-from conformance.systems.brokers.idempotent.testbed_of_leaders import SHARE_A_DEED
+from conformance.systems.brokers.idempotent.testbed_of_leaders import SHARE_A_FAULT
+from conformance.systems.brokers.testbeds import nodes_backend, servers_backend
+from conformance.systems.brokers.transactions.cluster_nodes import ground_of
+from conformance.systems.brokers.transactions.marker_without_leader import Leaderless, expected_of
+from conformance.systems.brokers.transactions.servers import (
+    ListeningServer,
+    Started,
+    newest_variant,
+)
+from conformance.systems.brokers.transactions.testbed_of_nodes import NodesTestbed
+from conformance.systems.brokers.transactions.transaction_script import refuse
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.verbs import BadUse
@@ -76,10 +81,11 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
     def opens(prepared: PreparedPlan, log: Path) -> Iterator[AtWork]:
         with opened(plan, options, prepared) as backend:
             unseen = [*backend.not_applicable, *left_out]
-            yield Served(backend, unseen, SHARE_A_DEED if has_nodes else 1)
-            if isinstance(backend, NodesBackend) and backend.harness.met:
-                write_whole(log.parent / NODE_EVENTS, pretty(node_events(backend)))
-                write_leaderless(backend.leaderless, log.parent / "guarantees")
+            yield Served(backend, unseen, SHARE_A_FAULT if has_nodes else 1)
+            testbed = backend.testbed
+            if isinstance(testbed, NodesTestbed) and testbed.met:
+                write_whole(log.parent / NODE_EVENTS, pretty(node_events(backend, testbed)))
+                write_leaderless(testbed.leaderless, log.parent / "guarantees")
         # Guarantees that are not given: what broke them, though the broker is as its model says.
         write_breaches(prepared, backend.agreed, log.parent / "guarantees", plan.system)
 
@@ -114,13 +120,13 @@ def write_leaderless(seen: Leaderless, directory: Path) -> None:
         write_whole(directory / f"{name}.json", pretty(told))
 
 
-def node_events(backend: NodesBackend) -> dict[str, Any]:
+def node_events(backend: BrokersBackend, testbed: NodesTestbed) -> dict[str, Any]:
     """What was done to nodes, by kind; and what of it was not told by the traces."""
     return {
-        "done": dict(sorted(backend.harness.nodes.done.items())),
-        "traces_through": dict(sorted(backend.harness.met.items())),
-        "late_markers_written": backend.late_markers,
-        "tries_undecided": backend.harness.undecided,
+        "done": dict(sorted(testbed.nodes.done.items())),
+        "traces_through": dict(sorted(testbed.met.items())),
+        "late_markers_written": backend.departed,
+        "tries_undecided": backend.scheduler.undecided,
     }
 
 
@@ -138,7 +144,7 @@ def at_listening(plan: Plan, options: argparse.Namespace) -> Plan:
 @contextmanager
 def opened(
     plan: Plan, options: argparse.Namespace, prepared: PreparedPlan
-) -> Iterator[TransactionsBackend]:
+) -> Iterator[BrokersBackend]:
     """The brokers that are asked for, and who judges them. Raises NoBroker, NotApplicable."""
     k = configuration(prepared.plan)
     release, level = options.kafka or k.variant.release, k.variant.level
@@ -146,14 +152,14 @@ def opened(
     try:
         if plan.system == "wire":
             with closing(ListeningServer(options.system)) as listening:
-                yield ServersBackend(prepared, listening)
+                yield servers_backend(prepared, listening)
         elif plan.faults == "nodes":
             with ground_of(release, level) as ground:
-                yield backend_on(ground, prepared)
+                yield nodes_backend(prepared, ground)
         else:
             properties = FORGETFUL if id_s else None
             with KafkaTestbed(release, level=level, properties=properties) as ground:
-                yield ServersBackend(prepared, Started(ground), id_s=id_s)
+                yield servers_backend(prepared, Started(ground), id_s=id_s)
     except (KafkaError, JavaError) as error:
         raise NoBroker(str(error)) from error
 
@@ -162,20 +168,20 @@ def opened(
 class Served:
     """Brokers whose coordinator and leaders are judged together."""
 
-    judges: TransactionsBackend
+    judges: BrokersBackend
     not_applicable: Sequence[str]
     least_ranges: int
 
     def checks(self) -> dict[str, SideCheck]:
         """At nodes: what becomes of a marker whose partition has no leader."""
-        if not isinstance(self.judges, NodesBackend):
+        testbed = self.judges.testbed
+        if not isinstance(testbed, NodesTestbed):
             return {}
-        nodes = self.judges.harness.nodes
-        expected = expected_of(nodes.ground.release.version)
-        observed = self.judges.leaderless.marker
+        expected = expected_of(testbed.nodes.ground.release.version)
+        observed = testbed.leaderless.marker
         return {"marker_without_leader": SideCheck(1, expected, observed)}
 
-    def backend(self) -> TransactionsBackend:
+    def backend(self) -> BrokersBackend:
         """Who judges."""
         return self.judges
 

@@ -16,11 +16,17 @@ from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
 from conformance.plan import Finding, Plan, PreparedPlan, configuration
 from conformance.report import SideCheck
-from conformance.systems.brokers.backend import WireBackend, traces_plan
+from conformance.systems.brokers.backend import BrokersBackend, traces_plan
 from conformance.systems.brokers.idempotent.connecting import address_of, running, started
-from conformance.systems.brokers.idempotent.testbed_of_leaders import SHARE_A_DEED, Broker
-from conformance.systems.brokers.idempotent.judged_brokers import BUDGETS, TwoReplicas, one_plays, played
+from conformance.systems.brokers.idempotent.judged_brokers import (
+    BUDGETS,
+    TwoReplicas,
+    one_plays,
+    played,
+)
 from conformance.systems.brokers.idempotent.producer_id_blocks import check_blocks
+from conformance.systems.brokers.idempotent.testbed_of_leaders import SHARE_A_FAULT, Broker
+from conformance.systems.brokers.testbeds import leaders_backend
 from conformance.verbs import BadUse
 from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.course import run as run_course
@@ -48,7 +54,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
     @contextmanager
     def opens(prepared: PreparedPlan, log: Path) -> Iterator[AtWork]:
         with broker_of(plan, options) as broker:
-            wire = WireBackend(prepared, broker)
+            wire = leaders_backend(prepared, broker)
             try:
                 yield OverWire(wire, broker, plan.faults == "nodes", left_out(plan, options))
             finally:
@@ -88,7 +94,7 @@ def left_out(plan: Plan, options: argparse.Namespace) -> tuple[str, ...]:
 class OverWire:
     """A broker that is talked to."""
 
-    wire: WireBackend
+    wire: BrokersBackend
     broker: Broker
     with_deeds: bool
     left_out: tuple[str, ...]
@@ -96,7 +102,7 @@ class OverWire:
     @property
     def least_ranges(self) -> int:
         """As many as share a deed: one to a hundred traces takes as long as one to one."""
-        return SHARE_A_DEED if self.with_deeds else 1
+        return SHARE_A_FAULT if self.with_deeds else 1
 
     def checks(self) -> dict[str, SideCheck]:
         """Where producer ids come from, if that is a ZooKeeper which can be read."""

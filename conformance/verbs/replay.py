@@ -22,7 +22,7 @@ from conformance.plan import (
     judge_of,
 )
 from conformance.report import UNDECIDED, sentence
-from conformance.systems.brokers.backend import Replayed, ScriptBackend
+from conformance.systems.brokers.backend import BrokersBackend, Replayed
 from conformance.verbs import EXIT_CODES, one_of, run, write_json
 from conformance.verbs.run import DEFAULTS, actors_of, add_codec
 from proofs.say import say
@@ -141,7 +141,7 @@ def on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Difference, s
         prepared = alone(checked(subject.traces), Path(folder), len(steps))
         with subject.opens(prepared, Path(folder) / "backend.log") as at_work:
             backend = at_work.backend()
-            assert isinstance(backend, ScriptBackend), "brokers are driven by scripts"
+            assert isinstance(backend, BrokersBackend), "brokers are driven by scripts"
             replayed = backend.replayed(steps)
     found = None if replayed.finding is None else difference_of(replayed.finding)
     return found, "" if found else left_out_of(steps, replayed)

@@ -1,23 +1,22 @@
-"""A broker over its wire, held to the model of its leader; the harness is all its clients.
+"""Running brokers, held to a model over their wire; the scheduler is all their clients.
 
-1. What is judged is the leader. The model's clients and connections decide which requests reach it
-   and when; a real broker gets exactly these (`script`), each with a real batch.
-2. Each trace ends by settling (what the broker says of its producers) and probes (`probes`).
-3. Traces need only what can be done to the brokers at hand (`nodes`): to one that merely
-   listens somewhere nothing, one that was started here is stopped and killed, too.
-4. What the broker's ApiVersions does not offer is not applicable: neither passed nor failed.
+1. What is judged is what brokers do with requests. The model's clients and networks decide which
+   requests reach them and when; real brokers get exactly these (scripts), with real batches.
+2. Answers are compared, and behind a trace what brokers say of themselves, and probes.
+3. Traces need only what can be done to the brokers at hand: to one that merely listens somewhere
+   nothing, one that was started here is stopped and killed, too.
+4. What the brokers' ApiVersions do not offer is not applicable: neither passed nor failed.
 
-Theory of operation. `WireBackend` is one of the runner's backends: it gives rows for ranges of
+Theory of operation. `BrokersBackend` is one of the runner's backends: it gives rows for ranges of
 trace ids. Work is shared by connections, not by processes: traces of all ranges of a wave are on
-their way together (`harness`), and a range's rows leave once its last trace has ended.
+their way together (`scheduler`), and a range's rows leave once its last trace has ended.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -35,25 +34,66 @@ from conformance.plan import (
     steps_of,
 )
 from conformance.rows import Found, rows_of
-from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker, BrokerHarness
-from conformance.systems.brokers.idempotent.observer import Observer
-from conformance.systems.brokers.idempotent.deliveries import LeaderScriptWriter
-from conformance.systems.brokers.idempotent.answered_log import shown
-from conformance.systems.brokers.idempotent.leader_session import Difference
+from conformance.systems.brokers.exchange import Difference, TraceEnd
+from conformance.systems.brokers.scheduler import Scheduler, Testbed
+from conformance.tables import ActorTables
+from proofs.trace.format import Instance
 from proofs.trace.replay import Stepper
 from proofs.trace.shrink import NothingToShrink, Steps, shrink
 
 MAX_TRIED: Final = 300
 """Shorter traces that a finding is tried with; then the shortest so far stays."""
-DEED_COUNTS: Final = 30
-"""How many of these one deed to brokers stands for: it takes seconds."""
-
-NO_PRODUCERS: Final = "producer states: the broker does not offer DescribeProducers"
 
 
 def traces_plan(plan: Plan) -> Plan:
     """The plan whose traces are judged: they do not depend on the system."""
     return replace(plan, system="impl", actors="leader", on="bytes")
+
+
+class BrokerScript(Protocol):
+    """A trace as brokers meet it, and the points of the model's text that it covers."""
+
+    @property
+    def steps(self) -> Steps:
+        """The steps that are played."""
+
+    @property
+    def seen(self) -> int:
+        """A bit for each point."""
+
+    def instance(self, step: int) -> Instance:
+        """The rule instance of a step that counts from 1; that of step 0 is the beginning."""
+
+
+class ScriptWriter(Protocol):
+    """Makes scripts of traces."""
+
+    @property
+    def tables(self) -> ActorTables:
+        """What names the points."""
+
+    def script(self, steps: Steps) -> Any:
+        """The script of a trace. Raises NotApplicable, CannotPlay."""
+
+
+class JudgedTestbed(Testbed, Protocol):
+    """A testbed, and what a report says of it. `broken` are the guarantees that its brokers were
+    seen to break beside traces."""
+
+    broken: frozenset[str]
+
+    @property
+    def not_applicable(self) -> Sequence[str]:
+        """What cannot be judged there."""
+
+    def cost_of(self, script: Any) -> int:
+        """How many tries of a shorter trace one of it stands for."""
+
+    def observed(self, end: TraceEnd, difference: Difference) -> ObservedProperties:
+        """What brokers that differed show of the guarantees."""
+
+    def close(self) -> None:
+        """Close what is the testbed's own."""
 
 
 @dataclass(slots=True)
@@ -68,7 +108,7 @@ class _Range:
     traces: int = 0
     steps: int = 0
     seen: int = 0
-    shown: ObservedProperties = field(default_factory=ObservedProperties)
+    observed: ObservedProperties = field(default_factory=ObservedProperties)
 
 
 class Replayed(NamedTuple):
@@ -79,17 +119,34 @@ class Replayed(NamedTuple):
     is_undecided: bool
 
 
-class ScriptBackend(ABC):
-    """Judges the traces of `prepared` by scripts that a harness plays at a running server."""
+class BrokersBackend:
+    """Judges the traces of `prepared` by scripts that are played at a testbed. `agreed` are those
+    that the brokers followed to their ends, `departed` is how many were another trace from some
+    step on."""
 
     name = "wire"
     cores: int | None = 1
 
-    def __init__(self, prepared: PreparedPlan, tables: Any, writer: Any, harness: Any) -> None:
+    def __init__(
+        self, prepared: PreparedPlan, writer: ScriptWriter, testbed: JudgedTestbed
+    ) -> None:
+        self.testbed: Any = testbed
+        self.scheduler = Scheduler(testbed)
+        self.agreed: list[int] = []
+        self.departed = 0
         self._prepared = prepared
-        self._tables = tables
         self._writer = writer
-        self._harness = harness
+
+    @property
+    def not_applicable(self) -> Sequence[str]:
+        """What could not be judged."""
+        found: Sequence[str] = self.testbed.not_applicable
+        return found
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.scheduler.close()
+        self.testbed.close()
 
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         """The rows of all ranges, each once its traces have ended. Raises BackendFailed."""
@@ -99,13 +156,13 @@ class ScriptBackend(ABC):
             one = _Range(part, np.zeros(width, dtype=bool), part.last - part.first)
             at |= dict.fromkeys(range(*part), one)
         scripts: dict[int, Any] = {}
-        for ended in self._harness.run(self._scripts(at, scripts)):
+        for ended in self.scheduler.run(self._scripts(at, scripts)):
             if ended is None:
                 yield None
                 continue
-            number, outcome = ended
+            number, end = ended
             one = at[number]
-            self._add(one, number, scripts.pop(number), outcome)
+            self._add(one, number, scripts.pop(number), end)
             if one.left == 0:
                 yield from rows_of(one.part, self._found(one))
 
@@ -113,8 +170,8 @@ class ScriptBackend(ABC):
         """The finding with the shortest trace that was found to show it.
 
         A shorter trace shows it if its first difference is in the same rule and the same fields.
-        The broker is tried MAX_TRIED times, less often where something is done to it. A finding
-        that it does not show again stays as it is. Raises BackendFailed.
+        Brokers are tried MAX_TRIED times, less often where something is done to them. A finding
+        that they do not show again stays as it is. Raises BackendFailed.
         """
         tried: dict[Steps, Finding | None] = {}
         left = MAX_TRIED
@@ -124,8 +181,8 @@ class ScriptBackend(ABC):
             if left <= 0:
                 return False
             script = self._writer.script(steps)
-            left -= self._costs(script)
-            tried[steps] = self._finding_of(finding["id"], script)
+            left -= self.testbed.cost_of(script)
+            tried[steps] = self._finding_in(finding["id"], script, self._end_of(script))
             return is_same(finding, tried[steps])
 
         plan = self._prepared.plan
@@ -140,35 +197,36 @@ class ScriptBackend(ABC):
     def replayed(self, steps: Steps) -> Replayed:
         """What the server does in one trace. Raises BackendFailed, NotApplicable."""
         script = self._writer.script(steps)
-        [ended] = [e for e in self._harness.run([(0, script)]) if e is not None]
-        difference = ended[1].difference
-        finding = None if difference is None else finding_of(0, script, difference)
-        return Replayed(script.steps, finding, ended[1].is_undecided)
+        end = self._end_of(script)
+        return Replayed(script.steps, self._finding_in(0, script, end), end.is_undecided)
 
-    def _costs(self, script: Any) -> int:
-        """Of MAX_TRIED, what one try of a script takes."""
-        return 1
+    def _end_of(self, script: Any) -> TraceEnd:
+        [(_, end)] = [e for e in self.scheduler.run([(0, script)]) if e is not None]
+        return end
 
-    @abstractmethod
-    def _shown(self, outcome: Any, difference: Difference) -> ObservedProperties:
-        """What a server that differed shows of the guarantees."""
+    def _finding_in(self, number: int, script: Any, end: TraceEnd) -> Finding | None:
+        return None if end.difference is None else finding_of(number, script, end.difference)
 
     def _scripts(self, at: Mapping[int, _Range], scripts: dict[int, Any]) -> Iterator[Any]:
         for number in at:
             scripts[number] = self._writer.script(self._prepared.trace(number))
             yield number, scripts[number]
 
-    def _add(self, one: _Range, number: int, script: Any, outcome: Any) -> None:
+    def _add(self, one: _Range, number: int, script: Any, end: TraceEnd) -> None:
         """One more trace has ended. Undecided ones do not count as traces."""
         one.left -= 1
-        if outcome.is_undecided:
+        if end.is_undecided:
             return
-        difference = outcome.difference
-        steps, shared = script.steps[: outcome.steps], self._shared(script, outcome)
-        if difference is not None:
-            one.findings.append(finding_of(number, script, difference))
-            one.shown = one.shown.merge(self._shown(outcome, difference))
-            steps = agreed_steps(script, difference)
+        # Behind where it departed each transition is another, though its step is the same.
+        prepared = end.departs_at - 1 if end.departs_at else len(script.steps)
+        steps = script.steps[: end.steps]
+        if end.difference is not None:
+            one.findings.append(finding_of(number, script, end.difference))
+            one.observed = one.observed.merge(self.testbed.observed(end, end.difference))
+            steps = agreed_steps(script, end.difference)
+        elif end.departs_at == 0:
+            self.agreed.append(number)
+        self.departed += end.departs_at > 0
         if len(steps) < len(script.steps):
             script = self._writer.script(steps)
         one.traces += 1
@@ -177,14 +235,10 @@ class ScriptBackend(ABC):
         one.rules |= {rule for rule, _ in steps}
         _, edges = self._prepared.walk(number)
         if edges is not None:
-            one.covered[edges[: min(len(steps), shared)]] = True
-
-    def _shared(self, script: Any, outcome: Any) -> int:
-        """How many transitions of the prepared trace were taken, if it was played so far."""
-        return len(script.steps)
+            one.covered[edges[: min(len(steps), prepared)]] = True
 
     def _found(self, one: _Range) -> Found:
-        branches, error_codes = self._tables.points(one.seen)
+        branches, error_codes = self._writer.tables.points(one.seen)
         findings = sorted(one.findings, key=lambda finding: finding["id"])
         summary = Summary(
             traces=one.traces,
@@ -196,58 +250,21 @@ class ScriptBackend(ABC):
             divergences=len(findings),
             findings=tuple(findings[:MAX_FINDINGS]),
         )
-        return Found(summary, guarantees_of(self._prepared, one.part, summary).merge(one.shown))
-
-    def _finding_of(self, number: int, script: Any) -> Finding | None:
-        """What the broker shows of a script, if it differs."""
-        [ended] = [e for e in self._harness.run([(number, script)]) if e is not None]
-        difference = ended[1].difference
-        return None if difference is None else finding_of(number, script, difference)
-
-
-class WireBackend(ScriptBackend):
-    """Judges the traces of `prepared` (a plan from `traces_plan`) on a running broker.
-
-    Raises CannotPlay for a scope that one broker cannot have, BackendFailed.
-    """
-
-    def __init__(self, prepared: PreparedPlan, broker: Broker) -> None:
-        k = configuration(prepared.plan)
-        observer = Observer(k, tells_log_start=broker.tells_log_start)
-        writer = LeaderScriptWriter(k, observer, broker.nodes.plays)
-        super().__init__(prepared, writer.tables, writer, BrokerHarness(observer, broker, prepared.count))
-        self._observer = observer
-        self._broker = broker
-
-    @property
-    def not_applicable(self) -> list[str]:
-        """What could not be judged."""
-        return [] if self._broker.describes else [NO_PRODUCERS]
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._harness.close()
-
-    def _costs(self, script: Any) -> int:
-        """Deeds take seconds."""
-        return 1 + DEED_COUNTS * len(script.deeds)
-
-    def _shown(self, outcome: Any, difference: Difference) -> ObservedProperties:
-        """The logs that its answers describe."""
-        return shown(self._observer.k, outcome.told, difference)
+        observed = one.observed.merge(ObservedProperties(broken=self.testbed.broken))
+        return Found(summary, guarantees_of(self._prepared, one.part, summary).merge(observed))
 
 
 # Findings
 
 
-def agreed_steps(script: Any, difference: Difference) -> Steps:
+def agreed_steps(script: BrokerScript, difference: Difference) -> Steps:
     """The steps before the one that differs; all, if settling or a probe does."""
     differs = difference.instance == script.instance(difference.step)
-    steps: Steps = script.steps
+    steps = script.steps
     return steps[: difference.step - 1] if differs and difference.step else steps
 
 
-def finding_of(number: int, script: Any, difference: Difference) -> Finding:
+def finding_of(number: int, script: BrokerScript, difference: Difference) -> Finding:
     """A difference as data, with the keys of the runner's findings. `rule` is a rule of the
     world, `initial`, `settle`, or `probe_` and the name of a probe."""
     rule, choice = difference.instance

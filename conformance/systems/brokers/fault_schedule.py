@@ -1,9 +1,9 @@
-"""How many traces share what is done to nodes, though not each wants all of it.
+"""When something is done to brokers, for many traces at once.
 
-A course is a sequence of deeds. A trace takes its own of them and sits out the others: while a
-leader is gone that it did not want to be gone, it rests. The coordinator moves in all traces of a
-course or in none, so that a course has one of these forms, in which `(hold release)` is there as
-often as the trace wants it that wants it most:
+A schedule is a sequence of faults. A trace takes its own of them and sits out the others: while a
+leader is gone that it did not want to be gone, it rests. Traces share a schedule if all of them
+want the same faults; or if the coordinator moves in all of them or in none. Then it has one of
+these forms, in which `(hold release)` is there as often as the trace wants it that wants it most:
 
     (hold release)* move (hold release)*
     (hold release)* hold move release (hold release)*
@@ -11,16 +11,59 @@ often as the trace wants it that wants it most:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from conformance.systems.brokers.transactions.cluster_nodes import HOLD, MOVE, RELEASE
-from conformance.systems.brokers.transactions.nodes_script import NodeScript
+HOLD: Final = "hold"
+RELEASE: Final = "release"
+MOVE: Final = "move"
 
-Deeds = tuple[str, ...]
+Faults = tuple[str, ...]
 
-PAIR: Final[Deeds] = (HOLD, RELEASE)
+PAIR: Final[Faults] = (HOLD, RELEASE)
+
+
+class Turn(NamedTuple):
+    """A place in a schedule, and the one behind which a trace goes on that wanted it."""
+
+    place: int
+    resumes_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSchedule:
+    """What is done, and for each trace when its own faults are."""
+
+    faults: Faults
+    turns: tuple[tuple[Turn, ...], ...]
+
+    @staticmethod
+    def around(wanted: Sequence[Faults]) -> FaultSchedule:
+        """The shortest that has all that each trace wants, in its order."""
+        kinds = set(wanted) - {()}
+        if len(kinds) == 1:
+            [whole] = kinds
+            places = [tuple(range(len(faults))) for faults in wanted]
+        else:
+            shapes = [Shape.of(faults) for faults in wanted]
+            around = Shape.around(shapes)
+            whole, places = around.faults, [around.places(shape) for shape in shapes]
+        turns = (tuple(turns_of(whole, *one)) for one in zip(wanted, places, strict=True))
+        return FaultSchedule(whole, tuple(turns))
+
+
+def turns_of(whole: Faults, own: Faults, places: Sequence[int]) -> Iterator[Turn]:
+    """A trace goes on when a leader is gone, or there, as the trace wants it to be."""
+    for number, place in enumerate(places, start=1):
+        gone = is_gone(own[:number])
+        behind = (at for at in range(place, len(whole)) if is_gone(whole[: at + 1]) == gone)
+        yield Turn(place, next(behind))
+
+
+def is_gone(faults: Faults) -> bool:
+    """Whether a leader is, behind these."""
+    return faults.count(HOLD) > faults.count(RELEASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +77,11 @@ class Shape:
     after: int
 
     @staticmethod
-    def of(deeds: Deeds) -> Shape:
+    def of(faults: Faults) -> Shape:
         """That of a trace, whose coordinator moves at most once."""
-        at = deeds.index(MOVE) if MOVE in deeds else len(deeds)
+        at = faults.index(MOVE) if MOVE in faults else len(faults)
         is_held = at % 2 == 1
-        return Shape(at // 2, MOVE in deeds, is_held, deeds[at + 1 :].count(HOLD))
+        return Shape(at // 2, MOVE in faults, is_held, faults[at + 1 :].count(HOLD))
 
     @staticmethod
     def around(shapes: Sequence[Shape]) -> Shape:
@@ -51,13 +94,13 @@ class Shape:
         )
 
     @property
-    def deeds(self) -> Deeds:
+    def faults(self) -> Faults:
         """The course of this shape."""
         move = (HOLD, MOVE, RELEASE) if self.is_held else (MOVE,)
         return PAIR * self.before + (move if self.moves else ()) + PAIR * self.after
 
     def places(self, own: Shape) -> tuple[int, ...]:
-        """Where in this course the deeds of a trace are."""
+        """Where in this course the faults of a trace are."""
         move = 2 * self.before + self.is_held
         behind = move + self.moves + self.is_held
         moved = (move - 1, move, move + 1) if own.is_held else (move,)
@@ -68,23 +111,16 @@ class Shape:
         )
 
 
-def course(scripts: Sequence[NodeScript]) -> tuple[Deeds, list[tuple[int, ...]]]:
-    """The course of some traces, and where in it the deeds of each are."""
-    shapes = [Shape.of(script.signature) for script in scripts]
-    whole = Shape.around(shapes)
-    return whole.deeds, [whole.places(shape) for shape in shapes]
-
-
 # Transactions that time out
 
 STEP_S: Final = 4.0
-"""How long a trace may take between two deeds, and a deed."""
+"""How long a trace may take between two faults, and a deed."""
 
 
-def lasting(scripts: Sequence[NodeScript], places: Sequence[tuple[int, ...]]) -> list[float]:
+def transaction_times(scripts: Sequence[Any], turns: Sequence[Sequence[Turn]]) -> list[float]:
     """For each trace the time-out of its transactions, in seconds, 0.0 where none times out: all
     that comes before is done by then, and that is also the waiting of others for theirs."""
-    stages = [stage(s, p, s.times_out) for s, p in zip(scripts, places, strict=True)]
+    stages = [stage(s, own, s.times_out) for s, own in zip(scripts, turns, strict=True)]
     waits: dict[int, float] = {}
     found = [0.0] * len(scripts)
     for number in sorted(range(len(scripts)), key=lambda n: stages[n]):
@@ -92,7 +128,7 @@ def lasting(scripts: Sequence[NodeScript], places: Sequence[tuple[int, ...]]) ->
         if not script.times_out:
             continue
         for first, last in open_spans(script):
-            begins, ends = stage(script, places[number], first), stage(script, places[number], last)
+            begins, ends = stage(script, turns[number], first), stage(script, turns[number], last)
             others = sum(waits.get(i, 0.0) for i in range(begins, ends))
             needed = STEP_S * (1 + ends - begins) + others
             found[number] = max(found[number], needed)
@@ -101,13 +137,13 @@ def lasting(scripts: Sequence[NodeScript], places: Sequence[tuple[int, ...]]) ->
     return found
 
 
-def stage(script: NodeScript, places: tuple[int, ...], step: int) -> int:
-    """How many deeds of the course have been done when a trace is at a step of its own."""
-    own = sum(len(deeds) for at, deeds in script.deeds.items() if at <= step)
-    return places[own - 1] + 1 if own else 0
+def stage(script: Any, turns: Sequence[Turn], step: int) -> int:
+    """How many faults of the schedule have happened when a trace is at a step of its own."""
+    own = sum(len(faults) for at, faults in script.faults_at.items() if at <= step)
+    return turns[own - 1].place + 1 if own else 0
 
 
-def open_spans(script: NodeScript) -> list[tuple[int, int]]:
+def open_spans(script: Any) -> list[tuple[int, int]]:
     """From which step to which a transaction may be open, up to the time-out."""
     spans: list[tuple[int, int]] = []
     begun = 0

@@ -1,8 +1,8 @@
 """The model's own events, run for what they make actors do: requests, answers, deeds.
 
-A script for brokers is what the model's actors take and send in a trace. So each event of the world
-is run as it stands, in a copy of its module's namespace in which the calls that matter are recorded:
-an actor's rule is a row of the tables, and a function of the world that answers a request is noted.
+A script for brokers is what the model's actors take and send in a trace. So each event of the
+world runs as it stands, in a copy of its module's namespace that records the calls that matter: an
+actor's rule is a row of the tables, and a function of the world that answers a request is noted.
 Guards of the scope and fault counters do nothing here: a trace is the model's already, and what is
 asked behind it may leave the scope.
 """
@@ -20,7 +20,6 @@ from model import faults, language
 from model.language import Step, is_actor_rule
 from proofs.lift.source import Model
 from proofs.trace.format import Instance
-
 
 ACTOR_AND_CONFIGURATION: Final = 2
 MOST_KNOWN: Final = 100_000
@@ -59,8 +58,8 @@ class RecordedEvent(NamedTuple):
 
 
 class RecordedEvents:
-    """The events of one model, from its `initial` world on. `answers` are the types of messages that
-    answer clients."""
+    """The events of one model, from its `initial` world on. `answers` are the types of the
+    messages that answer clients."""
 
     def __init__(
         self, model: Model, tables: ActorTables, answers: Sequence[type[Any]] = ()
@@ -109,7 +108,7 @@ class RecordedEvents:
     # ---- copies of functions
 
     def _namespace(self, module: ModuleType) -> dict[str, Any]:
-        """A module's names, with copies in place of functions, also in the modules that it names."""
+        """A module's names, with copies of functions, also in the modules that it names."""
         return {name: self._copy_of(value) for name, value in vars(module).items()}
 
     def _copy_of(self, value: Any) -> Any:

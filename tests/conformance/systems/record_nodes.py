@@ -19,13 +19,13 @@ from typing import Any, ClassVar
 from conformance.generate.served import SKIP
 from conformance.homes import SERVED
 from conformance.plan import Plan, configuration, prepare
-from conformance.systems.transactions.tables import tables_of
-from conformance.systems.brokers.transactions.testbed_of_nodes import ClusterHarness
 from conformance.systems.brokers.transactions.cluster_nodes import ClusterNodes, ground_of
 from conformance.systems.brokers.transactions.nodes_script import NodeScript, NodesWriter
 from conformance.systems.brokers.transactions.nodes_session import NodeFault, NodesTrial, Rest
+from conformance.systems.brokers.transactions.testbed_of_nodes import ClusterHarness
 from conformance.systems.brokers.transactions.transaction_probes import with_room
 from conformance.systems.brokers.transactions.transaction_session import Ask
+from conformance.systems.transactions.tables import tables_of
 from conformance.transactions.wire import Requests, WireCall
 from impl import encode_response
 

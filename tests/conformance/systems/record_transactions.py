@@ -19,11 +19,14 @@ from typing import Any
 
 from conformance.homes import SERVED
 from conformance.plan import Plan, configuration, prepare
-from conformance.systems.transactions.tables import tables_of
+from conformance.systems.brokers.transactions.exhausted_ids import LAST_EPOCH, Worn
+from conformance.systems.brokers.transactions.servers import Started
 from conformance.systems.brokers.transactions.testbed_of_servers import TRANSACTION_S, PartitionPool
 from conformance.systems.brokers.transactions.transaction_probes import with_room
-from conformance.systems.brokers.transactions.transaction_script import TransactionScript, TransactionScriptWriter
-from conformance.systems.brokers.transactions.servers import Started
+from conformance.systems.brokers.transactions.transaction_script import (
+    TransactionScript,
+    TransactionScriptWriter,
+)
 from conformance.systems.brokers.transactions.transaction_session import (
     Rest,
     Times,
@@ -31,7 +34,7 @@ from conformance.systems.brokers.transactions.transaction_session import (
     TraceResources,
     Trial,
 )
-from conformance.systems.brokers.transactions.exhausted_ids import LAST_EPOCH, Worn
+from conformance.systems.transactions.tables import tables_of
 from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S, scope_played
 from conformance.transactions.testbed import KafkaTestbed as Servers
 from conformance.transactions.wire import Conversation, CoordinatorConnection, Requests

@@ -18,10 +18,10 @@ from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration, prepare
 from conformance.systems.brokers.backend import traces_plan
 from conformance.systems.brokers.idempotent.connecting import started
-from conformance.systems.brokers.idempotent.testbed_of_leaders import BrokerHarness
+from conformance.systems.brokers.idempotent.deliveries import LeaderScriptWriter
 from conformance.systems.brokers.idempotent.judged_brokers import played
 from conformance.systems.brokers.idempotent.observer import Observer
-from conformance.systems.brokers.idempotent.deliveries import LeaderScriptWriter
+from conformance.systems.brokers.idempotent.testbed_of_leaders import BrokerHarness
 from impl import encode_request, encode_response
 from model.idempotent.configuration import FirstSequence
 from model.idempotent.variants import parse

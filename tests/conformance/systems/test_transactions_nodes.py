@@ -20,21 +20,24 @@ from conformance.generate.served import LEAVES, MARKER, NEEDS_LEADER, RETURNS, S
 from conformance.homes import SERVED
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, PreparedPlan, configuration, prepare
-from conformance.systems.transactions.tables import tables_of
-from conformance.systems.brokers.transactions.nodes_backend import NodesBackend
+from conformance.systems.brokers.backend import BrokersBackend
+from conformance.systems.brokers.exchange import BrokerFault, Rest, TraceEnd
 from conformance.systems.brokers.fault_schedule import (
+    HOLD,
+    MOVE,
+    RELEASE,
     STEP_S,
-    Shape,
-    course,
-    lasting,
+    FaultSchedule,
+    is_gone,
     open_spans,
     stage,
+    transaction_times,
 )
-from conformance.systems.brokers.transactions.cluster_nodes import HOLD, MOVE, RELEASE
 from conformance.systems.brokers.transactions.nodes_script import NodeScript, NodesWriter
-from conformance.systems.brokers.transactions.nodes_session import LATE_MARKER, NodeFault, NodesTrial
+from conformance.systems.brokers.transactions.nodes_session import NodesSession
 from conformance.systems.brokers.transactions.transaction_probes import with_room
-from conformance.systems.brokers.transactions.transaction_session import Rest, TraceEnd, TraceResources
+from conformance.systems.brokers.transactions.transaction_session import TraceResources
+from conformance.systems.transactions.tables import tables_of
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
 from proofs.java import MissingTool
@@ -79,7 +82,7 @@ def test_all_of_a_trace_is_played(scripts: list[tuple[PreparedPlan, int, NodeScr
 def test_traces_have_what_is_done_to_nodes(
     scripts: list[tuple[PreparedPlan, int, NodeScript]],
 ) -> None:
-    met = Counter(deed for *_, script in scripts for deed in script.signature)
+    met = Counter(deed for *_, script in scripts for deed in script.faults)
     assert min(met[HOLD], met[RELEASE], met[MOVE]) > 10
     assert any(script.times_out for *_, script in scripts)
     assert any(script.branch for *_, script in scripts)
@@ -92,7 +95,7 @@ def test_a_leader_is_gone_from_before_a_decision_until_its_marker(
     for *_, script in scripts:
         is_held = False
         for moved in script.moved:
-            deeds = script.deeds.get(moved.step, ())
+            deeds = script.faults_at.get(moved.step, ())
             rule, choice = script.instance(moved.step)
             assert not (is_held and HOLD in deeds)
             if RELEASE in deeds:
@@ -147,7 +150,7 @@ def test_a_leader_that_leaves_is_killed_until_it_returns(
         met.update(rules)
         assert script.loses_leader == (LEAVES in rules)
         deeds = {LEAVES: (HOLD,), RETURNS: (RELEASE,)}
-        assert script.deeds == {n: deeds[r] for n, r in enumerate(rules, 1) if r in deeds}
+        assert script.faults_at == {n: deeds[r] for n, r in enumerate(rules, 1) if r in deeds}
         for moved in script.moved:
             gone = rules[: moved.step].count(LEAVES) - rules[: moved.step].count(RETURNS)
             if moved.shown is None or not gone:
@@ -163,10 +166,10 @@ def test_a_leader_that_leaves_is_killed_until_it_returns(
     assert bool(met["waits"]) != skips
 
 
-# Courses
+# Schedules
 
 PAIRS = st.integers(0, 3)
-SIGNATURES = st.builds(
+WANTED = st.builds(
     lambda before, move, after: (HOLD, RELEASE) * before + move + (HOLD, RELEASE) * after,
     PAIRS,
     st.sampled_from([(MOVE,), (HOLD, MOVE, RELEASE)]),
@@ -174,33 +177,35 @@ SIGNATURES = st.builds(
 )
 
 
-@given(st.lists(SIGNATURES, min_size=1, max_size=8))
-def test_a_course_has_all_that_each_trace_wants(signatures: list[tuple[str, ...]]) -> None:
-    """In its order; and where no trace wants more, the course has no more."""
-    shapes = [Shape.of(signature) for signature in signatures]
-    course = Shape.around(shapes).deeds
-    for signature, shape in zip(signatures, shapes, strict=True):
-        places = Shape.around(shapes).places(shape)
-        assert all(a < b for a, b in pairwise(places))
-        assert tuple(course[place] for place in places) == signature
-    assert shapes[0].deeds == signatures[0]
+@given(st.lists(WANTED, min_size=1, max_size=8))
+def test_a_schedule_has_all_that_each_trace_wants(wanted: list[tuple[str, ...]]) -> None:
+    """In its order; and a trace goes on where a leader is gone as the trace wants it to be."""
+    schedule = FaultSchedule.around(wanted)
+    for faults, turns in zip(wanted, schedule.turns, strict=True):
+        assert all(a.resumes_at < b.place for a, b in pairwise(turns))
+        assert tuple(schedule.faults[turn.place] for turn in turns) == faults
+        for number, turn in enumerate(turns, start=1):
+            done = schedule.faults[: turn.resumes_at + 1]
+            assert is_gone(done) == is_gone(faults[:number])
 
 
-@given(PAIRS)
-def test_where_nobody_moves_there_are_only_holds(pairs: int) -> None:
-    deeds = (HOLD, RELEASE) * pairs
-    assert Shape.of(deeds).deeds == deeds
-    assert Shape.of(deeds).places(Shape.of(deeds)) == tuple(range(2 * pairs))
+@given(WANTED, PAIRS)
+def test_where_all_want_the_same_there_is_no_more(faults: tuple[str, ...], pairs: int) -> None:
+    for one in (faults, (HOLD, RELEASE) * pairs, ("restart", "recover")):
+        schedule = FaultSchedule.around([one, one])
+        assert schedule.faults == one
+        assert [turn.place for turn in schedule.turns[0]] == [*range(len(one))]
 
 
 def test_a_time_out_leaves_time_for_all_before_it(
     scripts: list[tuple[PreparedPlan, int, NodeScript]],
 ) -> None:
     """Who waits for others' time-outs has a longer one; none where nothing times out."""
-    played = [script for *_, script in scripts if MOVE in script.signature]
-    deeds, places = course(played)
-    assert Counter(deeds)[MOVE] == 1
-    lasts = lasting(played, places)
+    played = [script for *_, script in scripts if MOVE in script.faults]
+    schedule = FaultSchedule.around([script.faults for script in played])
+    places = schedule.turns
+    assert Counter(schedule.faults)[MOVE] == 1
+    lasts = transaction_times(played, places)
     assert all(bool(script.times_out) == (s > 0) for script, s in zip(played, lasts, strict=True))
     stages = [stage(s, at, s.times_out) for s, at in zip(played, places, strict=True)]
     for script, at, here, lasts_s in zip(played, places, stages, lasts, strict=True):
@@ -230,9 +235,9 @@ def steps_of(trace: dict[str, Any]) -> Sequence[Instance]:
 
 def answer_to(ask: Any, row: dict[str, Any] | None) -> Any:
     """What was recorded, if that was asked."""
-    if isinstance(ask, NodeFault):
+    if isinstance(ask, BrokerFault):
         assert row is not None
-        assert row["deed"] == ask.deed
+        assert row["deed"] == ask.name
         return row["epoch"]
     request = ask.call.request
     if row is None or (request.api_key, request.api_version) != (
@@ -254,7 +259,7 @@ def replayed(
     ground = TraceResources(
         trace["id"], partitions, tuple(trace["log_ends"]), trace["coordinator_epoch"]
     )
-    asking: Any = NodesTrial(script, ground, conversation(EVERY_VERSION, requests)).run()
+    asking: Any = NodesSession(script, ground, conversation(EVERY_VERSION, requests)).run()
     calls = iter(trace["calls"])
     asks = next(asking)
     while True:
@@ -326,7 +331,7 @@ def test_a_late_marker_is_seen_and_not_guessed() -> None:
         variant, traces = recorded(requests)
         for trace in traces:
             script = writer_of(variant).script(steps_of(trace))
-            is_late = LATE_MARKER in replayed(trace, variant, requests).told
+            is_late = replayed(trace, variant, requests).departs_at > 0
             met[is_late] += 1
             if is_late:
                 without = replace(script, other=replace(script, branch=0))
@@ -412,13 +417,14 @@ def test_a_coordinator_that_moves_unasked_decides_nothing() -> None:
         assert replayed(trace | {"calls": calls}, variant, "v2").is_undecided
 
 
-def ending(prepared: PreparedPlan, script: NodeScript, told: Sequence[str]) -> NodesBackend:
+def ending(prepared: PreparedPlan, script: NodeScript, departs_at: int) -> BrokersBackend:
     """Nodes at which each trace ends at once as the model says, with or without a late marker."""
-    ended = TraceEnd(steps=len(script.steps), told=tuple(told))
-    harness: Any = SimpleNamespace(run=lambda scripts: ((n, ended) for n, _ in scripts))
-    nothing: Any = SimpleNamespace(broken=frozenset())
+    ended = TraceEnd(steps=len(script.steps), departs_at=departs_at)
     writer = writer_of(prepared.plan.variant, prepared.plan.scope)
-    return NodesBackend(prepared, writer.tables, harness, nothing)
+    backend = BrokersBackend(prepared, writer, SimpleNamespace(broken=frozenset()))
+    scheduler: Any = SimpleNamespace(run=lambda scripts: ((n, ended) for n, _ in scripts))
+    backend.scheduler = scheduler
+    return backend
 
 
 def test_what_comes_behind_a_late_marker_covers_nothing(
@@ -427,8 +433,8 @@ def test_what_comes_behind_a_late_marker_covers_nothing(
     prepared, number, script = next(one for one in scripts if one[2].branch)
     _, edges = prepared.walk(number)
     assert edges is not None
-    for told, taken in (((), len(script.steps)), ((LATE_MARKER,), script.branch - 1)):
-        rows = ending(prepared, script, told).judge([TraceRange(number, number + 1)])
+    for departs_at, taken in ((0, len(script.steps)), (script.branch, script.branch - 1)):
+        rows = ending(prepared, script, departs_at).judge([TraceRange(number, number + 1)])
         [body] = [row.body for row in rows if row is not None and row.kind == SUMMARY]
         covered = bytes.fromhex(json.loads(body)["transitions"])
         assert sum(byte.bit_count() for byte in covered) == len(set(edges[:taken]))

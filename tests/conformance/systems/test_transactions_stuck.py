@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Generator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from conformance.generate.served import TIMES_OUT
 from conformance.homes import SERVED
 from conformance.kafka.admin import TopicPartition
 from conformance.plan import Plan, configuration
-from conformance.systems.transactions.tables import tables_of
-from conformance.systems.brokers.transactions import testbed_of_servers as harness
-from conformance.systems.brokers.transactions.testbed_of_servers import TransactionHarness
+from conformance.systems.brokers.exchange import BrokerFault, Rest, TraceEnd
+from conformance.systems.brokers.scheduler import Scheduler
+from conformance.systems.brokers.transactions import testbed_of_servers
+from conformance.systems.brokers.transactions.testbed_of_servers import ServersTestbed
 from conformance.systems.brokers.transactions.transaction_probes import with_room
 from conformance.systems.brokers.transactions.transaction_script import (
     Ending,
@@ -24,7 +26,7 @@ from conformance.systems.brokers.transactions.transaction_script import (
     TransactionScript,
     TransactionScriptWriter,
 )
-from conformance.systems.brokers.transactions.transaction_session import Rest, TraceEnd
+from conformance.systems.transactions.tables import tables_of
 from proofs.trace.format import Instance
 
 pytestmark = pytest.mark.fast
@@ -75,8 +77,8 @@ def test_what_nothing_ends_is_known_ahead(
 
 
 class Broker:
-    """The servers, and the ids that are worn there. `happened`, in order: it is Connected to, a
-    trace Times out, is Stuck with a short time-out, or with a Long one; ids are Buried."""
+    """The servers, and the ids that are exhausted there. `happened`, in order: it is Connected to,
+    a trace Times out, is Stuck with a short time-out, or with a Long one; ids are Buried."""
 
     shows_producers = True
 
@@ -93,7 +95,7 @@ class Broker:
         return 0
 
     def take(self) -> str:
-        return "worn"
+        return "exhausted"
 
     def bury(self) -> None:
         self.happened += "B"
@@ -103,7 +105,7 @@ ANYTHING = ScriptedRequest(None, (), is_late=False)
 SLOW, ENDS_BEFORE = 3, 4
 """How long a trace takes to its time-out: these two do not come to it, the slow one at first."""
 
-FIRST_S = harness.TRANSACTION_S
+FIRST_S = testbed_of_servers.TRANSACTION_S
 
 
 class Pretended:
@@ -113,10 +115,9 @@ class Pretended:
     def __init__(self, script: TransactionScript, ground: Any, broker: Any, **given: Any) -> None:
         self.script = script
         self.broker = broker
-        self.goes_on = given["goes_on"]
         self.is_first = given["times"].transaction_s == FIRST_S
 
-    def run(self) -> Generator[list[Rest], Any, TraceEnd]:
+    def run(self) -> Generator[list[Rest | BrokerFault], Any, TraceEnd]:
         yield []
         if self.script.times_out:
             for _ in range(self.script.seen):
@@ -126,8 +127,8 @@ class Pretended:
             if self.script.seen == ENDS_BEFORE:
                 return TraceEnd()
             self.broker.happened += "T"
-            while not self.goes_on():
-                yield [Rest(time.monotonic())]
+            if self.script.faults:
+                yield [BrokerFault(TIMES_OUT)]
         if self.script.is_stuck:
             self.broker.happened += "S" if self.script.times_out else "L"
         yield []
@@ -151,7 +152,9 @@ def script_of(is_stuck: bool, times_out: bool, takes: int) -> TransactionScript:
 def played(traces: Sequence[tuple[bool, bool, int]]) -> tuple[Broker, list[tuple[int, TraceEnd]]]:
     """The broker, and how the traces ended."""
     broker = Broker()
-    plays = TransactionHarness(broker, broker, 1, worn=broker, last_epochs=3)
+    k = SimpleNamespace(bounds=SimpleNamespace(offsets=0, partitions=1, max_epoch=3))
+    servers: Any = broker
+    plays = Scheduler(ServersTestbed(servers, servers, k, ids=servers))
     scripts = [script_of(*trace) for trace in traces]
     return broker, [ended for ended in plays.run(enumerate(scripts)) if ended is not None]
 
@@ -159,9 +162,9 @@ def played(traces: Sequence[tuple[bool, bool, int]]) -> tuple[Broker, list[tuple
 @given(traces=TRACES)
 def test_who_is_stuck_keeps_nobody_from_a_time_out(traces: list[tuple[bool, bool, int]]) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(harness, "Trial", Pretended)
-        patched.setattr(harness, "LANES", 3)
-        patched.setattr(harness, "MOST_LANES", 4)
+        patched.setattr(testbed_of_servers, "TransactionSession", Pretended)
+        patched.setattr(ServersTestbed, "asking", 3)
+        patched.setattr(ServersTestbed, "most", 4)
         broker, ended = played(traces)
     assert sorted(number for number, _ in ended) == list(range(len(traces)))
     assert not any(outcome.is_undecided for _, outcome in ended)

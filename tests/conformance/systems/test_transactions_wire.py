@@ -4,7 +4,7 @@ import asyncio
 import functools
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -14,17 +14,24 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
-from conformance.generate.served import MARKER, PLAYED
+from conformance.generate.served import MARKER, PLAYED, TIMES_OUT
 from conformance.homes import SERVED, home_of_scope
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, configuration, prepare
-from conformance.systems.transactions.tables import tables_of
-from conformance.systems.brokers.transactions import testbed_of_servers as harness
-from conformance.systems.brokers.transactions import transaction_session as wire_trial
+from conformance.systems.brokers.exchange import BrokerFault, Rest, TraceEnd
+from conformance.systems.brokers.transactions import testbed_of_servers, transaction_session
 from conformance.systems.brokers.transactions.testbed_of_servers import TRANSACTION_S
 from conformance.systems.brokers.transactions.transaction_probes import with_room
-from conformance.systems.brokers.transactions.transaction_script import TransactionScriptWriter
-from conformance.systems.brokers.transactions.transaction_session import Rest, Times, TraceEnd, TraceResources, Trial
+from conformance.systems.brokers.transactions.transaction_script import (
+    TransactionScript,
+    TransactionScriptWriter,
+)
+from conformance.systems.brokers.transactions.transaction_session import (
+    Times,
+    TraceResources,
+    TransactionSession,
+)
+from conformance.systems.transactions.tables import tables_of
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
@@ -79,9 +86,10 @@ def replayed(
     rule: str,
     *,
     shows_producers: bool = True,
-    goes_on: Callable[[], bool] = lambda: True,
+    faults: list[str] | None = None,
 ) -> TraceEnd:
-    """How a trace ends with the answers that were recorded, where `rule` goes over the variant."""
+    """How a trace ends with the answers that were recorded, where `rule` goes over the variant.
+    `faults` are those that it waits for."""
     script = writer_of(head["variant"] + rule, head["scope"]).script(steps_of(trace))
     partitions = tuple((name, index) for name, index in trace["partitions"])
     ground = TraceResources(
@@ -94,16 +102,19 @@ def replayed(
     )
     times = Times(TRANSACTION_S if script.times_out else 0.0)
     speaks = conversation(EVERY_VERSION, requests)
-    trial = Trial(
-        script, ground, speaks, times=times, shows_producers=shows_producers, goes_on=goes_on
+    trace_session = TransactionSession(
+        script, ground, speaks, times=times, shows_producers=shows_producers
     )
-    asking = trial.run()
+    asking = trace_session.run()
     calls = iter([row for row in trace["calls"] if shows_producers or row["api"] != PRODUCERS])
     asks = next(asking)
     while True:
         answers = []
         for ask in asks:
             if isinstance(ask, Rest):
+                continue
+            if isinstance(ask, BrokerFault):
+                answers.append(None if faults is None else faults.append(ask.name))
                 continue
             request, row = ask.call.request, next(calls, None)
             if row is None or (request.api_key, request.api_version) != (
@@ -129,12 +140,12 @@ def test_the_broker_is_as_its_model(scope: str, requests: Requests) -> None:
         ended = replayed(trace, head, requests, "")
         assert (ended.difference, ended.is_undecided) == (None, False)
         assert ended.steps == len(trace["steps"])
-        assert ended.log_ends is not None, "nothing is left open"
+        assert ended.left is not None, "nothing is left open"
 
 
 @pytest.mark.parametrize("scope", ["default", "offsets"])
 def test_a_broker_may_not_tell_of_producers(monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
-    monkeypatch.setattr(wire_trial, "GROUP_TIMEOUT_S", -1.0)  # nothing comes later
+    monkeypatch.setattr(transaction_session, "GROUP_TIMEOUT_S", -1.0)  # nothing comes later
     head, traces = recorded(scope, "v2")
     for trace in traces:
         ended = replayed(trace, head, "v2", "", shows_producers=False)
@@ -174,13 +185,14 @@ def test_levels_differ_in_nothing_that_this_scope_shows(requests: Requests) -> N
         assert (ended.difference, ended.is_undecided) == (None, False)
 
 
-def test_behind_a_time_out_a_trace_waits_until_it_may_go_on() -> None:
+def test_behind_its_time_out_who_is_stuck_waits_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     head, traces = recorded("small", "v2")
+    monkeypatch.setattr(TransactionScript, "is_stuck", True)
     for trace in traces:
-        may = iter([False, False, True])
-        ended = replayed(trace, head, "v2", "", goes_on=functools.partial(next, may))
+        faults: list[str] = []
+        ended = replayed(trace, head, "v2", "", faults=faults)
         assert (ended.difference, ended.is_undecided) == (None, False)
-        assert next(may, None) is None, "nothing was asked before"
+        assert faults == [TIMES_OUT]
 
 
 # Planted: a broker that shows something else
@@ -244,7 +256,7 @@ def test_a_changed_answer_is_noticed(
     value: Any,
     path: str,
 ) -> None:
-    monkeypatch.setattr(wire_trial, "GROUP_TIMEOUT_S", -1.0)  # nothing comes later
+    monkeypatch.setattr(transaction_session, "GROUP_TIMEOUT_S", -1.0)  # nothing comes later
     head, traces = recorded(scope, requests)
     shown = list(islice(changed(traces, api, field, value), 5))
     assert shown
@@ -405,7 +417,7 @@ V1_WRITES: Sequence[Instance] = [
     ("partitions_are_added", (("instance", 0), ("heard", 1))),
     ("batch_is_produced", (("instance", 0), ("partition", 0), ("heard", 1))),
 ]
-TIMES_OUT: Sequence[Instance] = [
+A_TIME_OUT: Sequence[Instance] = [
     *WRITES,
     ("batch_is_produced", (("instance", 0), ("partition", 0), ("heard", 1))),
     ("transaction_times_out", ()),
@@ -449,8 +461,8 @@ def test_a_transaction_times_out_at_a_broker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: TransactionConfig, code: int
 ) -> None:
     """Planted: an abort that takes two epochs."""
-    monkeypatch.setattr(harness, "TRANSACTION_S", 1.0)
-    trace = a_trace(tmp_path / "t", "transactions-small", "v2", TIMES_OUT)
+    monkeypatch.setattr(testbed_of_servers, "TRANSACTION_S", 1.0)
+    trace = a_trace(tmp_path / "t", "transactions-small", "v2", A_TIME_OUT)
     with served(replace(HERE, transactions=config)) as address:
         assert main(["replay", str(trace), "--system", address]) == code
 

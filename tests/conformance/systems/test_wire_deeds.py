@@ -17,12 +17,8 @@ from conformance.backends import TraceRange
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration, prepare
 from conformance.rows import found_in
-from conformance.systems.brokers.backend import WireBackend, traces_plan
+from conformance.systems.brokers.backend import traces_plan
 from conformance.systems.brokers.idempotent.connecting import running
-from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker
-from conformance.systems.brokers.idempotent.wire_messages import topic_configs
-from conformance.systems.brokers.idempotent.judged_brokers import BUDGETS, one_plays, played
-from conformance.systems.brokers.idempotent.observer import Observer
 from conformance.systems.brokers.idempotent.deliveries import (
     ISOLATE,
     CannotPlay,
@@ -32,6 +28,11 @@ from conformance.systems.brokers.idempotent.deliveries import (
     LeaderScriptWriter,
     playable,
 )
+from conformance.systems.brokers.idempotent.judged_brokers import BUDGETS, one_plays, played
+from conformance.systems.brokers.idempotent.observer import Observer
+from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker
+from conformance.systems.brokers.idempotent.wire_messages import topic_configs
+from conformance.systems.brokers.testbeds import leaders_backend
 from conformance.verbs.over_wire import left_out
 from impl import PartitionLeader
 from impl.partition.leader import DeleteOutcome
@@ -104,7 +105,7 @@ def judged(fake: Any, folder: Path, scope: str, **planted: Any) -> tuple[Any, Fa
     nodes = FakeNodes(fake, HONEST | planted)
     broker = Broker(nodes, running(fake.url).supported)
     plan = traces_plan(Plan(system="kafka", scope=played(scope, RESTARTS), traces=40))
-    backend = WireBackend(prepare(plan, folder), broker)
+    backend = leaders_backend(prepare(plan, folder), broker)
     with closing(backend):
         rows = [row for row in backend.judge([TraceRange(0, 20), TraceRange(20, 40)]) if row]
     return found_in(rows).summary, nodes
@@ -175,7 +176,7 @@ def test_what_the_next_leader_lacks_comes_when_its_follower_is_isolated():
     assert told(lost) == ["batch", "advance_high_watermark", ISOLATE, "batch", "fail_over"]
     kept = writer.script((*both, fails_over(2)))
     assert told(kept) == ["batch", "advance_high_watermark", "batch", ISOLATE, "fail_over"]
-    assert lost.deeds == (ISOLATE, "fail_over")
+    assert lost.faults == (ISOLATE, "fail_over")
 
 
 def test_a_second_failover_and_a_stop_behind_an_expiry_are_not_played():

@@ -15,9 +15,10 @@ from conformance.__main__ import main
 from conformance.backends import BackendFailed, TraceRange
 from conformance.plan import Plan, prepare
 from conformance.rows import found_in
-from conformance.systems.brokers.backend import WireBackend, traces_plan
+from conformance.systems.brokers.backend import BrokersBackend, traces_plan
 from conformance.systems.brokers.idempotent.connecting import NoBroker, address_of, running
 from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker
+from conformance.systems.brokers.testbeds import leaders_backend
 from impl import ApiKey, CloseConnection, Node, decode_request
 
 PLAN = Plan(system="wire", faults="connections", traces=40)
@@ -112,8 +113,8 @@ def honest(node: Node, payload: bytes) -> bytes | None:
     return node.handle(payload, time.time_ns() // 1_000_000)
 
 
-def backend_of(tmp_path: Path, broker: Broker, traces: int = 3) -> WireBackend:
-    return WireBackend(prepare(traces_plan(replace(PLAN, traces=traces)), tmp_path), broker)
+def backend_of(tmp_path: Path, broker: Broker, traces: int = 3) -> BrokersBackend:
+    return leaders_backend(prepare(traces_plan(replace(PLAN, traces=traces)), tmp_path), broker)
 
 
 def test_a_broker_that_never_answers(serve):

@@ -9,9 +9,16 @@ import pytest
 from conformance.__main__ import main
 from conformance.judge import NotAllowed
 from conformance.plan import Plan, PreparedPlan, configuration, prepare, scope_text
-from conformance.systems.brokers.idempotent import testbed_of_leaders as wire_harness
-from conformance.systems.brokers.idempotent import observer as wire_observer
 from conformance.systems.brokers.backend import traces_plan
+from conformance.systems.brokers.idempotent import observer as wire_observer
+from conformance.systems.brokers.idempotent import testbed_of_leaders as wire_harness
+from conformance.systems.brokers.idempotent.deliveries import (
+    CannotPlay,
+    Delivery,
+    LeaderScriptWriter,
+)
+from conformance.systems.brokers.idempotent.leader_probes import PROBES, heard_producers, stored
+from conformance.systems.brokers.idempotent.leader_session import Asking, TraceOutcome, trial
 from conformance.systems.brokers.idempotent.observer import (
     ObservedAnswer,
     Observer,
@@ -19,9 +26,6 @@ from conformance.systems.brokers.idempotent.observer import (
     Undecided,
     producer_state,
 )
-from conformance.systems.brokers.idempotent.leader_probes import PROBES, heard_producers, stored
-from conformance.systems.brokers.idempotent.deliveries import CannotPlay, Delivery, LeaderScriptWriter
-from conformance.systems.brokers.idempotent.leader_session import Asking, TraceOutcome, trial
 from model.idempotent.configuration import Configuration
 from model.idempotent.leader import expire_producer, restart
 from model.idempotent.messages import Batch, Error

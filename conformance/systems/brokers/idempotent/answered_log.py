@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from conformance.guaranteed import ObservedProperties, of_what_is_shown, seen_in
-from conformance.systems.brokers.idempotent.leader_session import AnsweredBatch, Difference
+from conformance.systems.brokers.exchange import Difference
+from conformance.systems.brokers.idempotent.leader_session import AnsweredBatch
 from model.idempotent.configuration import Configuration
 from model.idempotent.leader import StoredBatch
 from model.idempotent.messages import Error
@@ -20,7 +21,7 @@ from model.idempotent.world import World
 from model.language import EMPTY_SET, Map
 
 
-def shown(
+def observed_properties(
     k: Configuration, told: Iterable[AnsweredBatch], difference: Difference
 ) -> ObservedProperties:
     """The guarantees that the answers break. `k` has the wire's numbers."""

@@ -16,8 +16,13 @@ from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS, BrokerConnection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError
+from conformance.systems.brokers.idempotent.judged_brokers import (
+    Address,
+    ListeningBroker,
+    OneBroker,
+    TwoReplicas,
+)
 from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker
-from conformance.systems.brokers.idempotent.judged_brokers import Address, ListeningBroker, OneBroker, TwoReplicas
 from impl import ApiKey, DecodeError
 from proofs.java import JavaError
 

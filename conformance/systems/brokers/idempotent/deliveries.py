@@ -74,7 +74,7 @@ class LeaderScript(NamedTuple):
     seen: int
 
     @property
-    def deeds(self) -> tuple[str, ...]:
+    def faults(self) -> tuple[str, ...]:
         """What must be done to brokers, in order; all that is on its way must wait for it."""
         return tuple(
             one.rule
@@ -111,9 +111,7 @@ class LeaderScriptWriter:
     Raises CannotPlay for a scope that they cannot have.
     """
 
-    def __init__(
-        self, k: Configuration, observer: Observer, plays: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, k: Configuration, observer: Observer, plays: Iterable[str] = ()) -> None:
         self._plays = frozenset(plays)
         if k.bounds.replicas > 1 and FAIL_OVER not in self._plays:
             raise CannotPlay(
@@ -140,7 +138,7 @@ class LeaderScriptWriter:
         """
         steps = playable(steps)
         world, seen = self._events.initial, 0
-        heard = list(self._begun(world))
+        heard: list[Delivery | LeaderEvent] = [*self._begun(world)]
         for step, instance in enumerate(steps, start=1):
             try:
                 event = self._events.run(world, instance)
@@ -157,7 +155,9 @@ class LeaderScriptWriter:
         """What is stored where the scope begins."""
         for partition, leader in world.leaders.items():
             for stored in leader.log:
-                answer = ObservedAnswer(Error.NONE, stored.base_offset, leader.log_start_offset)
+                answer = ObservedAnswer(
+                    int(Error.NONE), stored.base_offset, leader.log_start_offset
+                )
                 yield Delivery(0, partition, stored.batch, answer, len(leader.log))
 
     def _reached(
@@ -178,12 +178,12 @@ class LeaderScriptWriter:
 
     def _check(self, script: LeaderScript) -> None:
         """Raises CannotPlay for what nobody can do."""
-        missing = sorted({*script.deeds} - self._plays - {ISOLATE})
+        missing = sorted({*script.faults} - self._plays - {ISOLATE})
         if missing:
             raise CannotPlay(f"{', '.join(missing)}: nobody can do that to these brokers")
-        if "expire_producer" in script.deeds and self._producer_ids > 1:
+        if "expire_producer" in script.faults and self._producer_ids > 1:
             raise CannotPlay("producers expire together; choose a scope with one producer id")
-        if script.deeds and self._partitions > 1:
+        if script.faults and self._partitions > 1:
             raise CannotPlay(
                 "a broker that stops takes all its partitions with it, and the scope stops one;"
                 " choose a scope with one partition, or --faults connections"

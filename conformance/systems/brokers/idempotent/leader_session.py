@@ -1,7 +1,6 @@
 """One trace against a broker: what is asked, and what each answer must be.
 
-Theory of operation. `trial` is a generator: it yields what to ask next and is sent what was
-answered, so that one thread keeps many traces going. It asks what the script has, then for the
+Theory of operation. A session asks what the script has, then for the
 producers' state (settling: what the broker tells of itself), then the probes. The first difference
 ends it. An answer that is allowed, but not the script's, ends the script: what a client would do
 next is not in it; settling and probes follow all the same.
@@ -9,11 +8,29 @@ next is not in it; settling and probes follow all the same.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from conformance.systems.brokers.exchange import (
+    Ask,
+    Asks,
+    BrokerFault,
+    Difference,
+    DifferenceFound,
+    NoAnswer,
+    Session,
+    TraceEnd,
+)
+from conformance.systems.brokers.idempotent.bookings import Left
+from conformance.systems.brokers.idempotent.deliveries import (
+    BY_ITSELF,
+    ISOLATE,
+    LeaderEvent,
+    LeaderScript,
+)
+from conformance.systems.brokers.idempotent.leader_probes import PROBES, heard_producers
 from conformance.systems.brokers.idempotent.observer import (
     LeaderSet,
     ObservedAnswer,
@@ -22,73 +39,11 @@ from conformance.systems.brokers.idempotent.observer import (
     Undecided,
     producer_state,
 )
-from conformance.systems.brokers.idempotent.leader_probes import PROBES, heard_producers
-from conformance.systems.brokers.idempotent.deliveries import BY_ITSELF, ISOLATE, LeaderEvent, LeaderScript
-from conformance.systems.brokers.idempotent.bookings import Left
+from conformance.systems.brokers.idempotent.wire_messages import Binding, Deleted
+from conformance.transactions.wire import WireCall
 from model.idempotent.leader import Leader, log_end_offset
 from model.idempotent.messages import NO_PRODUCER_EPOCH, Batch
 from proofs.trace.format import Instance
-
-Json = Any
-
-
-class Produce(NamedTuple):
-    """Ask: a batch for a partition of the model. Its answer is an `ObservedAnswer` with the
-    offset."""
-
-    partition: int
-    batch: Batch
-    is_isolated: bool
-
-
-class Describe(NamedTuple):
-    """Ask: what is known of each producer in a partition. Its answer has a state for each that
-    the broker knows."""
-
-    partition: int
-
-
-class Delete(NamedTuple):
-    """Ask: the log's head up to an offset is deleted. Its answer is `Deleted`."""
-
-    partition: int
-    offset: int
-
-
-class Deleted(NamedTuple):
-    """Whether it was, and where the log starts now."""
-
-    error: int
-    low_watermark: int
-
-
-class BrokerFault(NamedTuple):
-    """Ask: something is done to brokers, a rule of the leader or ISOLATE. Its answer is None."""
-
-    rule: str
-
-
-Ask = Produce | Describe | Delete | BrokerFault
-Asking = Generator[Ask, Any, "TraceOutcome"]
-
-
-class Silent(NamedTuple):
-    """The answer that did not come, and why."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first difference of a trace, at a step (from 1; the last for settling and probes).
-
-    `instance` is a rule instance, or `settle` or `probe_...` with producer and partition.
-    """
-
-    step: int
-    instance: Instance
-    expected: Mapping[str, Json]
-    observed: Mapping[str, Json]
 
 
 class AnsweredBatch(NamedTuple):
@@ -99,68 +54,68 @@ class AnsweredBatch(NamedTuple):
     answer: ObservedAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class TraceOutcome:
-    """How a trace ended. `left` has what is left of each partition of the model, if it ended as
-    it should; else `told` has all that was answered. `steps` were followed."""
-
-    difference: Difference | None = None
-    is_undecided: bool = False
-    left: tuple[Left, ...] = ()
-    told: tuple[AnsweredBatch, ...] = ()
-    steps: int = 0
-
-
-class _Differs(Exception):
-    """Ends a trial."""
-
-    def __init__(self, expected: Mapping[str, Json], observed: Mapping[str, Json]) -> None:
-        super().__init__()
-        self.expected = expected
-        self.observed = observed
-
-
 @dataclass(slots=True)
-class _Place:
-    """Where a trial stands, for the difference that it may find there."""
+class LeaderProgress:
+    """Where a trace stands, for the difference that it may find there."""
 
+    observer: Observer
+    script: LeaderScript
+    binding: Binding
     states: list[LeaderSet]
     step: int = 0
     instance: Instance = ("initial", ())
     is_isolated: bool = False
-    told: list[AnsweredBatch] = field(default_factory=list)
+    answered: list[AnsweredBatch] = field(default_factory=list)
+
+    def differ(
+        self, path: str, expected: Mapping[str, Any], observed: Mapping[str, Any]
+    ) -> DifferenceFound:
+        """A difference in fields of something."""
+        wanted = {path + name: value for name, value in expected.items()}
+        found = {path + name: value for name, value in observed.items()}
+        return DifferenceFound(Difference(self.step, self.instance, wanted, found))
+
+    def ask(self, call: WireCall[Any], path: str, wanted: Any = 1) -> Asks:
+        """What is answered. Raises DifferenceFound if nothing is."""
+        try:
+            [answer] = yield [Ask(call)]
+        except NoAnswer as silence:
+            raise self.differ(path, {"": wanted}, {"": silence.reason}) from silence
+        return answer
 
 
-def trial(observer: Observer, script: LeaderScript, *, describes: bool) -> Asking:
+def leader_session(
+    observer: Observer, script: LeaderScript, binding: Binding, *, describes: bool
+) -> Session:
     """Ask and compare until the end or the first difference. `describes`: the broker tells of
     its producers."""
-    place = _Place([observer.empty] * observer.k.bounds.partitions)
+    empty = [observer.empty] * observer.k.bounds.partitions
+    at = LeaderProgress(observer, script, binding, empty)
     try:
-        followed = yield from _follow(observer, place, script)
-        for partition in range(len(place.states) if describes else 0):
-            yield from _settle(observer, place, partition)
-        for partition in range(len(place.states)):
-            yield from _probe(observer, place, partition)
-    except _Differs as found:
-        difference = Difference(place.step, place.instance, found.expected, found.observed)
-        return TraceOutcome(difference, told=tuple(place.told))
+        followed = yield from _follow(at)
+        for partition in range(len(at.states) if describes else 0):
+            yield from _settle(at, partition)
+        for partition in range(len(at.states)):
+            yield from _probe(at, partition)
+    except DifferenceFound as found:
+        return TraceEnd(found.difference, answered=at.answered)
     except Undecided:
-        return TraceOutcome(is_undecided=True)
-    return TraceOutcome(left=tuple(_left(states) for states in place.states), steps=followed)
+        return TraceEnd(is_undecided=True)
+    return TraceEnd(left=[_left(states) for states in at.states], steps=followed)
 
 
-def _follow(observer: Observer, place: _Place, script: LeaderScript) -> Generator[Ask, Any, int]:
+def _follow(at: LeaderProgress) -> Generator[Any, Any, int]:
     """All that leaders hear, as long as they do as the script says; how many steps that was."""
-    for one in script.heard:
-        place.step, place.instance = one.step, script.instance(one.step)
+    for one in at.script.heard:
+        at.step, at.instance = one.step, at.script.instance(one.step)
         if isinstance(one, LeaderEvent):
-            yield from _do(observer, place, one)
+            yield from _do(at, one)
             continue
-        answered = yield from _produce(observer, place, one.partition, one.batch)
+        answered = yield from _produce(at, one.partition, one.batch)
         if answered != one.answer:
             return one.step
-    place.step = len(script.steps)
-    return place.step
+    at.step = len(at.script.steps)
+    return at.step
 
 
 def _left(states: LeaderSet) -> Left:
@@ -168,115 +123,91 @@ def _left(states: LeaderSet) -> Left:
     return Left(leader.log_start_offset, log_end_offset(leader.log))
 
 
-def _do(observer: Observer, place: _Place, event: LeaderEvent) -> Generator[Ask, Any, None]:
+def _do(at: LeaderProgress, event: LeaderEvent) -> Asks:
     """Something beside requests happens to a leader."""
     if event.rule == ISOLATE:
-        place.is_isolated = True
-        yield BrokerFault(event.rule)
+        at.is_isolated = True
+        yield [BrokerFault(event.rule)]
         return
-    states = place.states[event.partition]
+    states = at.states[event.partition]
     if event.rule == "recover":
-        after: LeaderSet | None = observer.crashed(states)
+        after: LeaderSet | None = at.observer.crashed(states)
     else:
-        after = observer.moved(states, event.rule, event.inputs)
+        after = at.observer.moved(states, event.rule, event.inputs)
     assert after is not None, f"no state has {event}"
-    place.states[event.partition] = after
+    at.states[event.partition] = after
     if event.rule == "delete_records":
-        yield from _delete(event.partition, after.leaders[0].log_start_offset)
+        yield from _delete(at, event.partition, after.leaders[0].log_start_offset)
     elif event.rule not in BY_ITSELF:
-        yield BrokerFault(event.rule)
-        place.is_isolated = False
+        yield [BrokerFault(event.rule)]
+        at.is_isolated = False
 
 
-def _delete(partition: int, offset: int) -> Generator[Ask, Any, None]:
+def _delete(at: LeaderProgress, partition: int, offset: int) -> Asks:
     """The log's head is deleted up to an offset."""
-    answered = yield Delete(partition, offset)
+    path = f"leader[{partition}].delete_records"
+    answered = yield from at.ask(at.binding.delete_records(partition, offset), path)
     wanted = Deleted(0, offset)
     if answered != wanted:
-        path = f"leader[{partition}].delete_records"
-        if isinstance(answered, Silent):
-            raise _Differs({path: 1}, {path: answered.reason})
-        raise _Differs(
-            {f"{path}.{name}": value for name, value in wanted._asdict().items()},
-            {f"{path}.{name}": value for name, value in answered._asdict().items()},
-        )
+        raise at.differ(f"{path}.", wanted._asdict(), answered._asdict())
 
 
-def _produce(
-    observer: Observer, place: _Place, partition: int, batch: Batch
-) -> Generator[Ask, Any, ObservedAnswer]:
+def _produce(at: LeaderProgress, partition: int, batch: Batch) -> Asks:
     """A batch, and its answer."""
-    allowed = observer.allowed(place.states[partition], batch)
-    answered = yield Produce(partition, batch, place.is_isolated)
-    if isinstance(answered, ObservedAnswer):
-        place.told.append(AnsweredBatch(partition, batch, answered))
+    path = f"leader[{partition}].sends"
+    allowed = at.observer.allowed(at.states[partition], batch)
+    call = at.binding.produce(partition, batch, is_isolated=at.is_isolated)
+    answered: ObservedAnswer = yield from at.ask(call, path)
+    at.answered.append(AnsweredBatch(partition, batch, answered))
     after = allowed.get(answered)
     if after is None:
-        raise _differing(partition, list(allowed), answered)
-    place.states[partition] = after
-    return answered  # type: ignore[no-any-return]
+        raise at.differ(f"{path}[0].", *_differing(list(allowed), answered))
+    at.states[partition] = after
+    return answered
 
 
 def _differing(
-    partition: int, allowed: list[ObservedAnswer], answered: ObservedAnswer | Silent
-) -> _Differs:
+    allowed: Sequence[ObservedAnswer], answered: ObservedAnswer
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The fields in which an answer is none of those that are allowed."""
-    path = f"leader[{partition}].sends"
-    if isinstance(answered, Silent):
-        return _Differs({path: 1}, {path: answered.reason})
-    names = [
-        name
+    values = {
+        name: sorted({getattr(answer, name) for answer in allowed})
         for name in ObservedAnswer._fields
-        if getattr(answered, name) not in [getattr(answer, name) for answer in allowed]
-    ]
-    expected = {
-        f"{path}[0].{name}": _one_or_many(sorted({getattr(answer, name) for answer in allowed}))
-        for name in names or ObservedAnswer._fields
     }
-    observed = {
-        f"{path}[0].{name}": getattr(answered, name) for name in names or ObservedAnswer._fields
-    }
-    return _Differs(expected, observed)
+    names = [n for n in values if getattr(answered, n) not in values[n]] or list(values)
+    expected = {n: values[n][0] if len(values[n]) == 1 else values[n] for n in names}
+    return expected, {n: getattr(answered, n) for n in names}
 
 
-def _one_or_many(values: list[int]) -> Json:
-    return values[0] if len(values) == 1 else values
-
-
-def _settle(observer: Observer, place: _Place, partition: int) -> Generator[Ask, Any, None]:
+def _settle(at: LeaderProgress, partition: int) -> Asks:
     """What the broker tells of each producer is what some state says."""
-    place.instance = ("settle", (("partition", partition),))
-    told: Mapping[int, ProducerState] | Silent = yield Describe(partition)
-    if isinstance(told, Silent):
-        path = f"leader[{partition}].producers"
-        raise _Differs({path: "told"}, {path: told.reason})
-    for producer in range(observer.k.bounds.producer_ids):
-        shown = told.get(producer, ProducerState(NO_PRODUCER_EPOCH, -1))
-        left = observer.that(place.states[partition], partial(_tells, producer, shown))
+    at.instance = ("settle", (("partition", partition),))
+    path = f"leader[{partition}].producers"
+    known = yield from at.ask(at.binding.describe_producers(partition), path, "told")
+    if isinstance(known, str):
+        raise at.differ(path, {"": "told"}, {"": known})
+    for producer in range(at.observer.k.bounds.producer_ids):
+        found = known.get(producer, ProducerState(NO_PRODUCER_EPOCH, -1))
+        left = at.observer.that(at.states[partition], partial(_has_state, producer, found))
         if left is None:
-            wanted = producer_state(place.states[partition].leaders[0], producer)
-            raise _differing_states(f"leader[{partition}].producers[{producer}]", wanted, shown)
-        place.states[partition] = left
+            wanted = producer_state(at.states[partition].leaders[0], producer)
+            names = [n for n in found._fields if getattr(wanted, n) != getattr(found, n)]
+            expected, observed = ({n: getattr(s, n) for n in names} for s in (wanted, found))
+            raise at.differ(f"{path}[{producer}].", expected, observed)
+        at.states[partition] = left
 
 
-def _tells(producer: int, shown: ProducerState, leader: Leader) -> bool:
-    return producer_state(leader, producer) == shown
+def _has_state(producer: int, state: ProducerState, leader: Leader) -> bool:
+    return producer_state(leader, producer) == state
 
 
-def _differing_states(path: str, wanted: ProducerState, shown: ProducerState) -> _Differs:
-    names = [name for name in shown._fields if getattr(wanted, name) != getattr(shown, name)]
-    expected, observed = (
-        {f"{path}.{name}": getattr(state, name) for name in names} for state in (wanted, shown)
-    )
-    return _Differs(expected, observed)
-
-
-def _probe(observer: Observer, place: _Place, partition: int) -> Generator[Ask, Any, None]:
+def _probe(at: LeaderProgress, partition: int) -> Asks:
     """All probes of one leader, for each producer that it heard of."""
-    for producer in heard_producers(observer.k, place.states[partition].leaders[0]):
+    k = at.observer.k
+    for producer in heard_producers(k, at.states[partition].leaders[0]):
         for name, probe in PROBES.items():
             choice = (("producer", producer), ("partition", partition))
-            place.instance = (f"probe_{name}", choice)
-            leader = place.states[partition].leaders[0]
-            for batch in probe(observer.k, leader, producer):
-                yield from _produce(observer, place, partition, batch)
+            at.instance = (f"probe_{name}", choice)
+            leader = at.states[partition].leaders[0]
+            for batch in probe(k, leader, producer):
+                yield from _produce(at, partition, batch)

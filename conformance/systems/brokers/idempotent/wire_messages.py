@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
-from conformance.kafka.admin import PartitionProducers
+from conformance.kafka.admin import producers_in, producers_request
 from conformance.kafka.connection import WireRequest
+from conformance.kafka.errors import WireError
+from conformance.systems.brokers.idempotent.bookings import BookedPartition, Booking
 from conformance.systems.brokers.idempotent.observer import ObservedAnswer, ProducerState
-from conformance.systems.brokers.idempotent.bookings import Booking
-from conformance.systems.brokers.idempotent.leader_session import Delete, Deleted, Produce, Silent
+from conformance.transactions.wire import WireCall
 from impl import ApiKey, ErrorCode, Record, RecordBatch, encode_batch
 from impl.protocol.codegen import Value
 from model.idempotent.configuration import Configuration
@@ -32,13 +33,20 @@ RECORD_BYTES: Final = 8
 """Of a record's value, so that all batches of so many records are equally large."""
 
 
-class Misaddressed(Exception):
+class Misaddressed(WireError):
     """An answer for another partition than was asked about."""
 
 
-@dataclass(frozen=True, slots=True)
+class Deleted(NamedTuple):
+    """Whether the head of a log was deleted, and where the log starts now."""
+
+    error: int
+    low_watermark: int
+
+
+@dataclass(slots=True)
 class Binding:
-    """What the model's numbers are at the broker, for one trace.
+    """What the model's numbers are at the broker, for one trace; `booking` changes as it restarts.
 
     `timestamp_ms` is that of all its records, so that a batch that is sent again is the same bytes.
     """
@@ -47,21 +55,23 @@ class Binding:
     produce_version: int
     timestamp_ms: int
 
-    def request(self, asked: Produce) -> WireRequest:
-        """A Produce request with one batch: acks=all, or 1 where no follower fetches."""
-        slot = self.booking.slots[asked.partition]
-        data = {"index": slot.partition, "records": self._records(asked.batch)}
+    def produce(
+        self, partition: int, batch: Batch, *, is_isolated: bool
+    ) -> WireCall[ObservedAnswer]:
+        """One batch: acks=all, or 1 where no follower fetches."""
+        slot = self.booking.slots[partition]
+        data = {"index": slot.partition, "records": self._records(batch)}
         body = {
             "transactional_id": None,
-            "acks": LEADER_ALONE if asked.is_isolated else ALL_REPLICAS,
+            "acks": LEADER_ALONE if is_isolated else ALL_REPLICAS,
             "timeout_ms": TIMEOUT_MS,
             "topics": [{"name": slot.topic, "partitions": [data]}],
         }
-        return WireRequest(ApiKey.PRODUCE, self.produce_version, body)
+        request = WireRequest(ApiKey.PRODUCE, self.produce_version, body)
+        return WireCall(request, partial(self._answered, slot))
 
-    def answer(self, asked: Produce, body: Value) -> ObservedAnswer:
-        """What was answered. Raises Misaddressed."""
-        slot = self.booking.slots[asked.partition]
+    def _answered(self, slot: BookedPartition, body: Value) -> ObservedAnswer:
+        """Raises Misaddressed."""
         rows = {
             (topic["name"], row["index"]): row
             for topic in body["topics"]
@@ -77,28 +87,29 @@ class Binding:
             start if start < 0 else slot.told_start(start),
         )
 
-    def deletion(self, asked: Delete) -> WireRequest:
-        """A DeleteRecords request up to an offset of the model."""
-        slot = self.booking.slots[asked.partition]
-        data = {"partition_index": slot.partition, "offset": slot.log_end_offset + asked.offset}
+    def delete_records(self, partition: int, offset: int) -> WireCall[Deleted]:
+        """The log's head up to an offset of the model."""
+        slot = self.booking.slots[partition]
+        data = {"partition_index": slot.partition, "offset": slot.log_end_offset + offset}
         topics = [{"name": slot.topic, "partitions": [data]}]
         body = {"topics": topics, "timeout_ms": TIMEOUT_MS}
-        return WireRequest(ApiKey.DELETE_RECORDS, DELETE_RECORDS_VERSION, body)
+        request = WireRequest(ApiKey.DELETE_RECORDS, DELETE_RECORDS_VERSION, body)
+        return WireCall(request, partial(self._deleted, slot))
 
-    def deleted(self, asked: Delete, body: Value) -> Deleted:
-        """What was answered to a DeleteRecords request."""
-        slot = self.booking.slots[asked.partition]
+    def _deleted(self, slot: BookedPartition, body: Value) -> Deleted:
         [row] = [row for topic in body["topics"] for row in topic["partitions"]]
         return Deleted(row["error_code"], slot.told_start(row["low_watermark"]))
 
-    def described(
-        self, partition: int, told: Mapping[tuple[str, int], PartitionProducers]
-    ) -> dict[int, ProducerState] | Silent:
-        """The state of each of the trace's producers that the broker knows."""
+    def describe_producers(self, partition: int) -> WireCall[dict[int, ProducerState] | str]:
+        """The state of each of the trace's producers that is known, or why none is told."""
         slot = self.booking.slots[partition]
-        known = told.get((slot.topic, slot.partition))
+        request = producers_request({slot.topic: [slot.partition]})
+        return WireCall(request, partial(self._described, slot))
+
+    def _described(self, slot: BookedPartition, body: Value) -> dict[int, ProducerState] | str:
+        known = producers_in(body).get((slot.topic, slot.partition))
         if known is None or known.error_code != ErrorCode.NONE:
-            return Silent(f"error {known.error_code}" if known else "nothing")
+            return f"error {known.error_code}" if known else "nothing"
         return {
             i: ProducerState(
                 known.producers[producer.producer_id].producer_epoch - producer.producer_epoch,

@@ -26,6 +26,7 @@ from typing import Final
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.administration import elect_preferred, unregister
 from conformance.kafka.errors import BrokerFailed, KafkaError
+from conformance.systems.brokers.fault_schedule import HOLD, MOVE, RELEASE
 from conformance.transactions.layouts import FAR, HOME, SEAT, SEATED
 from conformance.transactions.reading import (
     TRANSACTION_STATE,
@@ -41,10 +42,6 @@ from conformance.transactions.wire import (
     find_coordinator,
 )
 from impl.protocol.errors import ErrorCode
-
-HOLD: Final = "hold"
-RELEASE: Final = "release"
-MOVE: Final = "move"
 
 SETTLE_TIMEOUT_S: Final = 60.0
 _PAUSE_S: Final = 0.02
@@ -83,9 +80,9 @@ class ClusterNodes:
         """How often coordination began; only differences mean something."""
         return self.ground.wire(HOME).ask(leadership(TRANSACTION_STATE)).leader_epoch
 
-    def do(self, deed: str, *, gently: bool) -> str:
+    def inject(self, fault: str, *, gently: bool) -> str:
         """HOLD, RELEASE or MOVE; of which kind it was. `gently`: a leader is frozen, not killed."""
-        deeds: Mapping[str, Callable[[], str]] = {
+        faults: Mapping[str, Callable[[], str]] = {
             HOLD: self._freeze if gently else self._kill,
             RELEASE: self._release,
             MOVE: self._move,
@@ -94,7 +91,7 @@ class ClusterNodes:
             # Not later: 3.3 reads the log of transactions again when a follower comes back, and
             # sends the markers of what is prepared again, under the same coordinator epoch.
             self.complete()
-        kind = deeds[deed]()
+        kind = faults[fault]()
         self.done[kind] += 1
         self._warm()
         return kind

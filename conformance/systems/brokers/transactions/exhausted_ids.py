@@ -37,14 +37,14 @@ _IN_A_BATCH: Final = 500
 _ALL_REPLICAS: Final = -1
 
 
-class Worn:
+class ExhaustedIds:
     """So many ids whose last epoch is `epoch`. The broker starts again: all connections to it are
     gone. Raises KafkaError."""
 
     def __init__(self, ground: KafkaTestbed, epoch: int, count: int) -> None:
         self._ground = ground
         self._taken: list[str] = []
-        self._names = deque(ground.fresh("worn") for _ in range(count))
+        self._names = deque(ground.fresh("exhausted") for _ in range(count))
         _ask_for(ground, self._names)
         _write(ground, [_aged(*record, epoch) for record in _states(ground, self._names)])
         ground.restart()

@@ -24,9 +24,8 @@ from conformance.generate.served import (
     RETURNS,
     SKIP,
 )
-from conformance.systems.transactions.tables import TransactionTables
+from conformance.systems.brokers.fault_schedule import HOLD, MOVE, RELEASE
 from conformance.systems.brokers.recorded_events import RecordedEvents
-from conformance.systems.brokers.transactions.cluster_nodes import HOLD, MOVE, RELEASE
 from conformance.systems.brokers.transactions.transaction_probes import Probe
 from conformance.systems.brokers.transactions.transaction_script import (
     KnownEndings,
@@ -37,6 +36,7 @@ from conformance.systems.brokers.transactions.transaction_script import (
     events_of,
     refuse,
 )
+from conformance.systems.transactions.tables import TransactionTables
 from proofs.trace.format import Instance
 
 LATE_BATCH: Final = "late_batch_arrives"
@@ -44,7 +44,7 @@ MOVES: Final = "coordinator_moves"
 DELAYS_MARKER: Final = "marker_is_delayed"
 LATE_MARKER_ARRIVES: Final = "late_marker_arrives"
 
-DEEDS: Final[Mapping[str, str]] = {LEAVES: HOLD, RETURNS: RELEASE, MOVES: MOVE}
+FAULTS: Final[Mapping[str, str]] = {LEAVES: HOLD, RETURNS: RELEASE, MOVES: MOVE}
 """What is done to nodes so that an event happens."""
 
 
@@ -57,16 +57,16 @@ class NodeScript(TransactionScript):
     `loses_leader`: it must be.
     """
 
-    deeds: Mapping[int, tuple[str, ...]]
+    faults_at: Mapping[int, tuple[str, ...]]
     branch: int
     other: NodeScript | None
     is_lenient: bool
     loses_leader: bool
 
     @property
-    def signature(self) -> tuple[str, ...]:
+    def faults(self) -> tuple[str, ...]:
         """What is done, in order."""
-        return tuple(deed for step in sorted(self.deeds) for deed in self.deeds[step])
+        return tuple(fault for step in sorted(self.faults_at) for fault in self.faults_at[step])
 
 
 class NodesWriter:
@@ -114,7 +114,7 @@ class ReplayAtNodes(ModelReplay):
         self._can_leave = tables.k.budgets.leaves > 0
         skipped = tables.model.configuration.LeaderlessMarker.SKIPPED
         self._skips = tables.k.variant.leaderless_marker == skipped
-        self._deeds: dict[int, tuple[str, ...]] = {}
+        self._faults_at: dict[int, tuple[str, ...]] = {}
         self._branch = 0
 
     @property
@@ -153,8 +153,11 @@ class ReplayAtNodes(ModelReplay):
         is_enabled = super().move(instance)
         if not is_enabled:
             self._is_held = was_held
-        elif rule in DEEDS:
-            self._deeds[len(self._steps)] = (*self._deeds.get(len(self._steps), ()), DEEDS[rule])
+        elif rule in FAULTS:
+            self._faults_at[len(self._steps)] = (
+                *self._faults_at.get(len(self._steps), ()),
+                FAULTS[rule],
+            )
         return is_enabled
 
     def script(self) -> NodeScript:
@@ -167,7 +170,7 @@ class ReplayAtNodes(ModelReplay):
             played.settled,
             played.endings,
             played.seen,
-            deeds=self._deeds,
+            faults_at=self._faults_at,
             branch=self._branch,
             other=None,
             is_lenient=LATE_BATCH not in rules,
@@ -182,7 +185,7 @@ class ReplayAtNodes(ModelReplay):
         return instance[0] in NEEDS_LEADER and self._is_far(instance)
 
     def _is_far(self, instance: Instance) -> bool:
-        return dict(instance[1])["partition"] == self._far
+        return bool(dict(instance[1])["partition"] == self._far)
 
     def _goes_on_without(self, rest: Sequence[Instance]) -> bool:
         """Something else comes before the far marker."""
@@ -198,14 +201,14 @@ class ReplayAtNodes(ModelReplay):
     def _format_step(self) -> Moved:
         if not self._is_held and self._waits_on and self._waits(self._far):
             self._is_held = True
-            self._deeds[len(self._steps)] = (HOLD,)
+            self._faults_at[len(self._steps)] = (HOLD,)
         return super()._format_step()
 
     def _release(self) -> None:
         """The far leader is back, and writes what came meanwhile."""
         self._is_held, self._waits_on = False, False
         step = len(self._steps) + 1
-        self._deeds[step] = (RELEASE,)
+        self._faults_at[step] = (RELEASE,)
         if self._world.late_markers:
             self._branch = step
             if self._late_marker:

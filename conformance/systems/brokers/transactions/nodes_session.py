@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import time
-from typing import Final, NamedTuple
+from typing import Final
 
-from conformance.systems.brokers.transactions.cluster_nodes import MOVE, RELEASE
+from conformance.systems.brokers.exchange import Ask, Asks, BrokerFault, Rest
+from conformance.systems.brokers.fault_schedule import MOVE, RELEASE
 from conformance.systems.brokers.transactions.nodes_script import NodeScript
 from conformance.systems.brokers.transactions.transaction_session import (
     NEVER,
@@ -17,13 +18,10 @@ from conformance.systems.brokers.transactions.transaction_session import (
     NOT_YET,
     PAUSE_S,
     SETTLE_TIMEOUT_S,
-    Ask,
-    Asks,
-    Rest,
     ServerUnsettled,
     Times,
     TraceResources,
-    Trial,
+    TransactionSession,
 )
 from conformance.transactions.reading import ReadIsolation, list_latest
 from conformance.transactions.wire import Conversation
@@ -38,66 +36,58 @@ ELSEWHERE: Final = frozenset(
 )
 """What a broker says that was stopped, or that has not heard yet what others are."""
 
-LATE_MARKER: Final = "a late marker was written"
-
 UNKNOWN_EPOCH: Final = -2
 """What stands for the epoch of a coordinator that nobody moved to."""
 
 
-class NodeFault(NamedTuple):
-    """Something is done to nodes; the answer is how often coordination began."""
-
-    deed: str
-
-
-class NodesTrial(Trial):
-    """One trace on its ground."""
+class NodesSession(TransactionSession):
+    """One trace, with what it has for itself."""
 
     not_yet = NOT_YET | ELSEWHERE
 
     def __init__(
         self,
         script: NodeScript,
-        ground: TraceResources,
+        resources: TraceResources,
         conversation: Conversation,
         *,
         times: Times = NEVER,
     ) -> None:
-        super().__init__(script, ground, conversation, times=times)
+        super().__init__(script, resources, conversation, times=times)
         self._nodes = script
-        self._epochs = [ground.coordinator_epoch]
+        self._epochs = [resources.coordinator_epoch]
 
     def _followed(self) -> Asks:
         at = 0
         while at < len(self._nodes.moved):
             step = self._nodes.moved[at].step
             self._step, self._instance = step, self._nodes.instance(step)
-            for deed in self._nodes.deeds.get(step, ()):
-                yield from self._done(deed)
+            for fault in self._nodes.faults_at.get(step, ()):
+                yield from self._inject(fault)
             yield from self._waited(step)
             if step == self._nodes.branch:
                 yield from self._choose(at)
             moved = self._nodes.moved[at]
             yield from self._compared(moved.sent, moved.shown)
             at += 1
-        for deed in self._nodes.deeds.get(len(self._nodes.steps) + 1, ()):
-            yield from self._done(deed)
+        for fault in self._nodes.faults_at.get(len(self._nodes.steps) + 1, ()):
+            yield from self._inject(fault)
 
-    def _done(self, deed: str) -> Asks:
+    def _inject(self, fault: str) -> Asks:
         """Something is done. Raises Undecided where the coordinator has moved unasked."""
-        [epoch] = yield [NodeFault(deed)]
-        if deed == MOVE:
+        [epoch] = yield [BrokerFault(fault)]
+        if fault == MOVE:
             self._epochs.append(epoch)
         elif epoch != self._epochs[-1]:
             raise ServerUnsettled
-        if deed == RELEASE and self._nodes.loses_leader:
+        if fault == RELEASE and self._nodes.loses_leader:
             yield from self._caught_up()
 
     def _caught_up(self) -> Asks:
         """A leader that was killed leads before its high watermark is where it was; it names no
         last offset until then. `Partition.fetchOffsetForTimestamp`, KIP-207."""
-        far = len(self._ground.partitions) - 1
-        latest = list_latest(self._ground.partitions[far], ReadIsolation.READ_UNCOMMITTED)
+        far = len(self._own.partitions) - 1
+        latest = list_latest(self._own.partitions[far], ReadIsolation.READ_UNCOMMITTED)
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while (yield [Ask(latest, to=far)]) == [NONE]:
             if time.monotonic() > deadline:
@@ -114,7 +104,7 @@ class NodesTrial(Trial):
         partition, expected = shown.leaders[-1]
         if (yield from self._leader(partition, expected)) == expected:
             self._script = self._nodes = other
-            self._told = (LATE_MARKER,)
+            self._departs_at = other.branch
 
     # ---- what servers show
 

@@ -1,266 +1,150 @@
-"""Many traces at a time at nodes: what is done to these happens to all of them (`courses`).
+"""Three brokers that are stopped and moved, and what each trace has there.
 
 1. Each trace on its way has its own connections: to the coordinator, and to each leader.
-2. A deed waits until every trace wants it, or a later one.
-3. Traces are played in batches, between which all leaders are there. Of two batches that hold a
+2. Traces are played in batches, between which all leaders are there. Of two batches that hold a
    leader, one freezes it and the next kills it, as far as their traces allow that.
-4. A trace that stays undecided is played a second time, with more patience.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final
 
-from conformance.backends import BackendFailed
-from conformance.kafka.errors import KafkaError
-from conformance.systems.brokers.fault_schedule import course, lasting
-from conformance.systems.brokers.transactions.cluster_nodes import HOLD, MOVE, RELEASE, ClusterNodes
+from conformance.guaranteed import ObservedProperties
+from conformance.systems.brokers.exchange import COORDINATOR, Ask, Difference, Session, TraceEnd
+from conformance.systems.brokers.fault_schedule import (
+    HOLD,
+    MOVE,
+    RELEASE,
+    FaultSchedule,
+    transaction_times,
+)
+from conformance.systems.brokers.scheduler import Numbered
+from conformance.systems.brokers.transactions.cluster_nodes import ClusterNodes
+from conformance.systems.brokers.transactions.marker_without_leader import Leaderless
 from conformance.systems.brokers.transactions.nodes_script import NodeScript
-from conformance.systems.brokers.transactions.nodes_session import NodeFault, NodesTrial
+from conformance.systems.brokers.transactions.nodes_session import NodesSession
 from conformance.systems.brokers.transactions.testbed_of_servers import PartitionPool
-from conformance.systems.brokers.transactions.transaction_session import NONE, Rest, Times, TraceEnd, TraceResources
+from conformance.systems.brokers.transactions.transaction_session import Times, TraceResources
 from conformance.transactions.layouts import FAR, HOME
 from conformance.transactions.wire import Conversation, CoordinatorConnection
-from impl import DecodeError
-from proofs.java import JavaError
 
-TOGETHER: Final = 32
-"""Traces in a batch."""
-PATIENCE: Final = 4
-
-Numbered = tuple[int, NodeScript]
+WAIT_COSTS: Final = 100
+"""How many tries of a shorter trace one fault, or a time-out, stands for."""
 
 
-class ClusterSession:
-    """A trace on its way."""
+class NodesTestbed:
+    """`leaderless` was seen before. `met` counts the traces that met each kind of fault."""
 
-    def __init__(
-        self,
-        number: int,
-        nodes: ClusterNodes,
-        ground: TraceResources,
-        trial: NodesTrial,
-        places: tuple[int, ...],
-    ) -> None:
-        self.number = number
-        self._places = places
-        self._is_held = False
-        self.ground = ground
-        self.ended: TraceEnd | None = None
-        self.deed: str | None = None
-        self.taken = 0
-        self._epoch: int | None = None
-        self.rests_until = 0.0
-        self._nodes = nodes
-        self._wires: dict[int, CoordinatorConnection] = {}
-        self._asked: list[CoordinatorConnection] = []
-        self._asking = trial.run()
-        self._go(None)
-
-    @property
-    def asks(self) -> bool:
-        """It waits for answers, or for a moment."""
-        return self.ended is None and self.deed is None
-
-    def answered(self) -> None:
-        """Read what was asked, and ask what follows. Who is silent leaves the trace undecided."""
-        try:
-            self._go([wire.receive() for wire in self._asked])
-        except KafkaError:
-            self.ended = TraceEnd(is_undecided=True)
-
-    def wants(self, place: int) -> bool:
-        """Whether it waits for what stands there in the course."""
-        return self.deed is not None and self._epoch is None and self._places[self.taken] == place
-
-    def takes(self, epoch: int) -> None:
-        """What it waited for was done."""
-        self._is_held = {HOLD: True, RELEASE: False}.get(self.deed or "", self._is_held)
-        self._epoch = epoch
-        self.taken += 1
-
-    def goes_on(self, *, is_held: bool) -> None:
-        """After a deed, if a leader is gone or there as the trace wants it. Old connections may
-        lead to who is gone."""
-        self.close()
-        if self._epoch is None or self._is_held != is_held:
-            return
-        epoch, self._epoch, self.deed = self._epoch, None, None
-        try:
-            self._go([epoch])
-        except KafkaError:
-            self.ended = TraceEnd(is_undecided=True)
-
-    def close(self) -> None:
-        """Close its connections."""
-        for wire in self._wires.values():
-            wire.close()
-        self._wires.clear()
-
-    def _go(self, answers: list[Any] | None) -> None:
-        self._asked, self.rests_until = [], 0.0
-        try:
-            asks = next(self._asking) if answers is None else self._asking.send(answers)
-        except StopIteration as ended:
-            self.ended = ended.value
-            return
-        for ask in asks:
-            self._ask(ask)
-
-    def _ask(self, ask: Any) -> None:
-        if isinstance(ask, NodeFault):
-            self.deed = ask.deed
-        elif isinstance(ask, Rest):
-            self.rests_until = ask.until
-        else:
-            wire = self._wire(ask.to)
-            wire.send(ask.call)
-            self._asked.append(wire)
-
-    def _wire(self, to: int) -> CoordinatorConnection:
-        if to not in self._wires:
-            far = len(self.ground.partitions) - 1
-            node = self._nodes.coordinator if to == NONE else FAR if to == far else HOME
-            self._wires[to] = self._nodes.ground.connect(node)
-        return self._wires[to]
-
-
-class ClusterHarness:
-    """Plays scripts at nodes. `undecided` counts the tries that told nothing, `met` the traces that
-    went through each kind of deed."""
+    in_flight = 1
+    asking = most = together = 32
+    not_applicable: Sequence[str] = ()
+    session_kind = NodesSession
 
     def __init__(
         self,
         nodes: ClusterNodes,
         conversation: Conversation,
         partitions: int,
-        *,
-        can_kill_leaders: bool,
-        trial: type[NodesTrial] = NodesTrial,
+        leaderless: Leaderless,
     ) -> None:
-        self._trial = trial
         self.nodes = nodes
-        self._can_kill = can_kill_leaders
-        self.undecided = 0
+        self.leaderless = leaderless
+        self.broken = leaderless.broken
         self.met: Counter[str] = Counter()
         self._speaks = conversation
         near, far = PartitionPool(nodes.ground, HOME), PartitionPool(nodes.ground, FAR)
-        self._supplies = [near] * (partitions - 1) + [far]
+        self._pools = [near] * (partitions - 1) + [far]
         self._kills_next = False
+        self._is_gentle = True
+        self._transaction_s: Mapping[int, float] = {}
+        self._epoch = 0
 
-    def run(self, scripts: Iterable[Numbered]) -> Iterator[tuple[int, TraceEnd] | None]:
-        """Each trace's end by its number, and None now and then. Raises BackendFailed."""
-        again: list[Numbered] = []
-        try:
-            for batch in batches(scripts):
-                known = dict(batch)
-                for number, ended in self._play(batch, 1):
-                    if ended.is_undecided:
-                        again.append((number, known[number]))
-                    else:
-                        yield number, ended
-                yield None
-            for batch in batches(again):
-                yield from self._play(batch, PATIENCE)
-        except (KafkaError, JavaError, DecodeError) as error:
-            raise BackendFailed(f"the nodes failed: {error}") from error
+    def close(self) -> None:
+        """The brokers are not ours."""
 
-    def _play(self, batch: Sequence[Numbered], patience: int) -> Iterator[tuple[int, TraceEnd]]:
-        """Scripts of one course, all together."""
-        is_gentle = self._is_gentle(batch)
-        if not all(s.has(len(batch) * self._supplies.count(s)) for s in self._supplies):
+    def cost_of(self, script: NodeScript) -> int:
+        """Faults take seconds, and so do time-outs."""
+        return 1 + WAIT_COSTS * (len(script.faults) + bool(script.times_out))
+
+    def observed(self, end: TraceEnd, difference: Difference) -> ObservedProperties:
+        """Nothing more: brokers that differ are not followed further."""
+        return ObservedProperties()
+
+    # ---- what the scheduler asks for
+
+    def group_of(self, script: NodeScript) -> Hashable:
+        """Scripts with as many moves, that may be dealt with alike. Those in which transactions
+        time out wait for each other's, and want just the same faults: in between little time
+        passes."""
+        times_out = ("times out", *script.faults) if script.times_out else ()
+        return MOVE in script.faults, script.is_lenient or bool(times_out), times_out
+
+    def begin(self, scripts: Sequence[Numbered], schedule: FaultSchedule) -> None:
+        """All partitions are there, and known to all; it is decided how a leader is held."""
+        if not all(p.has(len(scripts) * self._pools.count(p)) for p in self._pools):
             self.nodes.complete()  # every broker must hear of a new topic
-        deeds, places = course([script for _, script in batch])
-        lasts = lasting([script for _, script in batch], places)
-        lanes = [
-            self._lane(*one, at, patience * lasts_s)
-            for one, at, lasts_s in zip(batch, places, lasts, strict=True)
-        ]
-        finish(lanes)
-        for place, deed in enumerate(deeds):
-            self._do(lanes, place, deed, is_gentle)
-            finish(lanes)
-        self.nodes.rest()
-        for lane in lanes:
-            yield lane.number, self._left(lane)
+        times = transaction_times([script for _, script in scripts], schedule.turns)
+        numbers = (number for number, _ in scripts)
+        self._transaction_s = dict(zip(numbers, times, strict=True))
+        self._is_gentle = self._holds_gently([script for _, script in scripts])
 
-    def _do(self, lanes: Sequence[ClusterSession], place: int, deed: str, is_gentle: bool) -> None:
-        """What stands at a place of the course, if a trace wants it."""
-        takers = [lane for lane in lanes if lane.wants(place)]
-        if not takers and not (deed == RELEASE and self.nodes.is_held):
-            return
-        self.met[self.nodes.do(deed, gently=is_gentle)] += len(takers)
-        epoch = self.nodes.coordinator_epoch
-        for lane in takers:
-            lane.takes(epoch)
-        for lane in lanes:
-            lane.goes_on(is_held=self.nodes.is_held)
-
-    def _is_gentle(self, batch: Sequence[Numbered]) -> bool:
+    def _holds_gently(self, scripts: Sequence[NodeScript]) -> bool:
         """Whether a leader that is held is frozen: every second time, and where it must be."""
-        if any(script.loses_leader for _, script in batch):
+        if any(script.loses_leader for script in scripts):
             return False
-        holds = any(HOLD in script.signature for _, script in batch)
-        can_kill = self._can_kill and holds and all(script.is_lenient for _, script in batch)
-        can_kill &= not any(script.times_out for _, script in batch)  # a return takes long
+        holds = any(HOLD in script.faults for script in scripts)
+        can_kill = not self.broken and holds and all(script.is_lenient for script in scripts)
+        can_kill &= not any(script.times_out for script in scripts)  # a return takes long
         kills = can_kill and self._kills_next
         if can_kill:
             self._kills_next = not self._kills_next
         return not kills
 
-    def _lane(
-        self,
-        number: int,
-        script: NodeScript,
-        places: tuple[int, ...],
-        lasts_s: float,
-    ) -> ClusterSession:
-        partitions, ends = zip(*(s.take(1)[0] for s in self._supplies), strict=True)
+    def session(
+        self, number: int, script: NodeScript, patience: int
+    ) -> tuple[TraceResources, Session]:
+        """An id and partitions, and the trace."""
+        partitions, ends = zip(*(pool.take(1)[0] for pool in self._pools), strict=True)
         epoch = self.nodes.coordinator_epoch
-        ground = TraceResources(self.nodes.ground.fresh("judged"), partitions, ends, epoch)
-        trial = self._trial(script, ground, self._speaks, times=Times(transaction_s=lasts_s))
-        return ClusterSession(number, self.nodes, ground, trial, places)
+        own = TraceResources(self.nodes.ground.fresh("judged"), partitions, ends, epoch)
+        times = Times(transaction_s=patience * self._transaction_s[number])
+        return own, self.session_kind(script, own, self._speaks, times=times).run()
 
-    def _left(self, lane: ClusterSession) -> TraceEnd:
+    def give_back(self, resources: TraceResources, end: TraceEnd) -> None:
         """Partitions on which nothing is open serve other traces."""
-        lane.close()
-        ended = lane.ended
-        assert ended is not None, "nobody waits any more"
-        self.undecided += ended.is_undecided
-        if ended.log_ends is not None:
-            places = zip(self._supplies, lane.ground.partitions, ended.log_ends, strict=True)
-            for supply, partition, log_end in places:
-                supply.give_back(partition, log_end)
-        return ended
+        if end.left is not None:
+            for pool, *place in zip(self._pools, resources.partitions, end.left, strict=True):
+                pool.give_back(*place)
 
+    def connect(self, route: Hashable) -> CoordinatorConnection:
+        """To a broker, by its id. Raises ConnectionLost."""
+        assert isinstance(route, int)
+        return self.nodes.ground.connect(route)
 
-def finish(lanes: Sequence[ClusterSession]) -> None:
-    """Until each has ended, or waits for a deed."""
-    while asking := [lane for lane in lanes if lane.asks]:
-        answer(asking)
+    def route(self, ask: Ask, resources: TraceResources) -> Hashable:
+        """Who coordinates, or leads the partition."""
+        if ask.to == COORDINATOR:
+            return self.nodes.coordinator
+        return FAR if ask.to == len(resources.partitions) - 1 else HOME
 
+    def is_due(self, fault: str) -> bool:
+        """A leader that is held comes back, though those have ended who wanted that."""
+        return fault == RELEASE and self.nodes.is_held
 
-def answer(lanes: Sequence[ClusterSession]) -> None:
-    """One more answer for each that does not rest; where all rest, sleep."""
-    now = time.monotonic()
-    due = [lane for lane in lanes if lane.rests_until <= now]
-    if not due:
-        time.sleep(max(min(lane.rests_until for lane in lanes) - now, 0))
-    for lane in due:
-        lane.answered()
+    def inject(self, fault: str, sessions: int) -> None:
+        """Do it, until all others know of it."""
+        self.met[self.nodes.inject(fault, gently=self._is_gentle)] += sessions
+        self._epoch = self.nodes.coordinator_epoch
 
+    def resume(self, resources: TraceResources) -> int:
+        """How often coordination has begun."""
+        return self._epoch
 
-def batches(scripts: Iterable[Numbered]) -> Iterator[Sequence[Numbered]]:
-    """Scripts with as many moves, that may be dealt with alike. Those in which transactions time
-    out wait for each other's, and want just the same deeds: in between little time passes."""
-    alike: dict[tuple[bool, bool, tuple[str, ...]], list[Numbered]] = {}
-    for number, script in scripts:
-        times_out = ("times out", *script.signature) if script.times_out else ()
-        key = MOVE in script.signature, script.is_lenient or bool(times_out), times_out
-        alike.setdefault(key, []).append((number, script))
-    for key in sorted(alike):
-        for first in range(0, len(alike[key]), TOGETHER):
-            yield alike[key][first : first + TOGETHER]
+    def end(self) -> None:
+        """All leaders are there."""
+        self.nodes.rest()
+
+    def check_alive(self, failure: Exception) -> None:
+        """Not asked: some of them are gone for a while."""

@@ -148,7 +148,11 @@ def end_txn_again(situation: Situation) -> Requests:
 
 def next_transaction(situation: Situation) -> Requests:
     """A transaction that goes on behind the last sequences, and is aborted."""
-    is_v2, data, groups = situation.tables.is_v2, situation.partitions(), situation.partitions(of_group=True)
+    is_v2, data, groups = (
+        situation.tables.is_v2,
+        situation.partitions(),
+        situation.partitions(of_group=True),
+    )
     who, sequences = situation.who, {p: situation.next_sequence(p) for p in data}
     if not is_v2:
         yield situation.adding("ADD_PARTITIONS_TO_TXN", data)

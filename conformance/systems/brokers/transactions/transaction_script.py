@@ -23,9 +23,15 @@ from typing import Any, ClassVar, Final, NamedTuple
 from conformance.generate.served import FORGOTTEN, MARKER, PLAYED, TIMES_OUT
 from conformance.systems.base import Many, NotApplicable, Shape, View
 from conformance.systems.brokers.recorded_events import RecordedEvent, RecordedEvents
-from conformance.systems.transactions.tables import TransactionTables
 from conformance.systems.brokers.transactions.group_offsets import group_shown
-from conformance.systems.brokers.transactions.transaction_probes import PROBES, SETTLE, Probe, Situation, settle
+from conformance.systems.brokers.transactions.transaction_probes import (
+    PROBES,
+    SETTLE,
+    Probe,
+    Situation,
+    settle,
+)
+from conformance.systems.transactions.tables import TransactionTables
 from model.language import Disabled
 from proofs.trace.format import Instance
 from proofs.trace.shrink import Steps
@@ -147,6 +153,12 @@ class TransactionScript:
         last = self.endings[-1].shown if self.endings else None
         shown = None if last is None else last.coordinator
         return shown is not None and shown[0] == STATES["ONGOING"]
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What it waits for together with others: who is stuck keeps the coordinator from seeing
+        later time-outs."""
+        return (TIMES_OUT,) if self.is_stuck and self.times_out else ()
 
     def _first(self, rule: str) -> int:
         """The first step of a rule, counted from 1; 0: there is none."""

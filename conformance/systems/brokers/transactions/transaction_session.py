@@ -1,27 +1,35 @@
 """One trace against a coordinator and leaders that run: what is asked, what each answer must be.
 
-Theory of operation. `Trial.run` is a generator: it yields calls and is sent their answers, so that
-one thread keeps many traces going. Each request of the script is asked; once the markers that the
+Theory of operation. Each request of the script is asked; once the markers that the
 model writes must be there, the server is asked what it shows of all that the step touched. While
 the server says that a transaction is prepared it is asked again, for a bounded time: then the trace
 is undecided. The first difference ends a trace; behind its last step come its endings.
 
 What a server does of itself is waited for: a transaction that times out has a time-out so long that
 all before it is done by then. A trace that was slower than that is undecided. Behind a time-out a
-trace goes on when whoever plays it says so.
+trace that ends stuck waits for others, as if that was a fault.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from conformance.generate.served import TIMES_OUT
 from conformance.kafka.admin import ActiveProducer, TopicPartition
 from conformance.systems.base import Shape, View, differences
-from conformance.systems.transactions.shapes import ANSWER
-from conformance.systems.transactions.tables import record_in
+from conformance.systems.brokers.exchange import (
+    Ask,
+    Asks,
+    BrokerFault,
+    Difference,
+    DifferenceFound,
+    Rest,
+    Session,
+    TraceEnd,
+)
 from conformance.systems.brokers.transactions.group_offsets import (
     GROUP_SHOWN,
     entries,
@@ -35,7 +43,8 @@ from conformance.systems.brokers.transactions.transaction_script import (
     Shown,
     TransactionScript,
 )
-from conformance.systems.brokers.idempotent.leader_session import Difference
+from conformance.systems.transactions.shapes import ANSWER
+from conformance.systems.transactions.tables import record_in
 from conformance.transactions.reading import (
     Fetched,
     ReadIsolation,
@@ -76,26 +85,6 @@ NOT_YET: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 """Nothing was done; also while a block of producer ids is fetched."""
 
 
-class Ask(NamedTuple):
-    """A call, and whether it goes over the connection of what is late; `to` is the partition whose
-    leader is asked, NONE for the coordinator."""
-
-    call: WireCall[Any]
-    is_late: bool = False
-    to: int = NONE
-
-
-class Rest(NamedTuple):
-    """Nothing is asked until `until`, in time.monotonic."""
-
-    until: float
-
-
-Asks = Generator[Sequence[Any], list[Any], Any]
-"""Yields what is asked together (Ask), or one Rest; is sent the answers."""
-Asking = Generator[Sequence[Any], list[Any], "TraceEnd"]
-
-
 @dataclass(frozen=True, slots=True)
 class TraceResources:
     """What a trace has for itself: an id that nobody had, and partitions with their log ends.
@@ -125,60 +114,37 @@ class Times:
 NEVER: Final = Times()
 
 
-@dataclass(frozen=True, slots=True)
-class TraceEnd:
-    """How a trace ended after so many `steps`; `log_ends` where the partitions can be used again.
-
-    `told` is what the harness of other judges keeps.
-    """
-
-    difference: Difference | None = None
-    is_undecided: bool = False
-    log_ends: tuple[int, ...] | None = None
-    steps: int = 0
-    told: tuple[Any, ...] = ()
-
-
-class DifferenceFound(Exception):
-    """A difference on the way."""
-
-    def __init__(self, difference: Difference) -> None:
-        self.difference = difference
-
-
 class ServerUnsettled(Exception):
     """The server did not come to rest."""
 
 
-class Trial:
-    """One trace on its ground. `times` are those of the server, where the trace needs them."""
+class TransactionSession:
+    """One trace, with what it has for itself. `times` are those of the server, if it needs them."""
 
     not_yet = NOT_YET
 
     def __init__(
         self,
         script: TransactionScript,
-        ground: TraceResources,
+        resources: TraceResources,
         conversation: Conversation,
         *,
         times: Times = NEVER,
         shows_producers: bool = True,
-        goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
         self._script = script
-        self._ground = ground
+        self._own = resources
         self._speaks = conversation
         self._wires: list[int] = []  # producer ids of the wire, by the model's
         self._step = 0
         self._instance: Instance = ("initial", ())
         self._ends: dict[int, tuple[int, int]] = {}
         self._group_begin = 0
-        self._told: tuple[Any, ...] = ()
+        self._departs_at = 0
         self._shows_producers = shows_producers
         self._patience = Patience(times)
-        self._goes_on = goes_on
 
-    def run(self) -> Asking:
+    def run(self) -> Session:
         """All of it."""
         try:
             yield from self._begun()
@@ -192,12 +158,14 @@ class Trial:
             return TraceEnd(differs.difference, steps=self._step)
         except ServerUnsettled:
             return TraceEnd(is_undecided=True, steps=self._step)
-        return TraceEnd(log_ends=self._left(), steps=len(self._script.steps), told=self._told)
+        return TraceEnd(
+            left=self._left(), steps=len(self._script.steps), departs_at=self._departs_at
+        )
 
     def _begun(self) -> Asks:
         """Where the group's partition ends before the trace."""
-        if self._ground.group_id:
-            latest = list_latest(self._ground.partitions[-1], ReadIsolation.READ_UNCOMMITTED)
+        if self._own.group_id:
+            latest = list_latest(self._own.partitions[-1], ReadIsolation.READ_UNCOMMITTED)
             [self._group_begin] = yield [Ask(latest)]
 
     def _followed(self) -> Asks:
@@ -214,8 +182,8 @@ class Trial:
         if step == self._script.times_out:
             yield from self._until(lambda view: view[0] != "Ongoing", self._patience.transaction_s)
             self._patience.transaction_is_over()
-            while not self._goes_on():
-                yield [Rest(time.monotonic() + PAUSE_S)]
+            if TIMES_OUT in self._script.faults:
+                yield [BrokerFault(TIMES_OUT)]
         elif step == self._script.forgotten:
             yield from self._until(lambda view: view[0] is None, self._patience.id_s)
             self._patience.id_is_used()
@@ -269,41 +237,41 @@ class Trial:
 
     def _call(self, request: Any) -> WireCall[Any]:
         """The model's request as the client sends it."""
-        speaks, ground = self._speaks, self._ground
+        speaks, own = self._speaks, self._own
         producer = self._producer(request.producer_id, request.producer_epoch)
         match request.api.name:
             case "INIT_PRODUCER_ID":
                 return speaks.init_producer_id(
-                    ground.transactional_id,
+                    own.transactional_id,
                     (producer.producer_id, producer.producer_epoch),
                     timeout_ms=self._patience.timeout_ms,
                 )
             case "ADD_PARTITIONS_TO_TXN":
                 added = [p for p, there in enumerate(request.partitions.values()) if there]
-                return speaks.add_partitions(producer, [ground.partitions[p] for p in added])
+                return speaks.add_partitions(producer, [own.partitions[p] for p in added])
             case "ADD_OFFSETS_TO_TXN":
-                return speaks.add_offsets(producer, ground.group_id)
+                return speaks.add_offsets(producer, own.group_id)
             case "END_TXN":
                 return speaks.end_txn(producer, request.committed)
             case "TXN_OFFSET_COMMIT":
                 group, offset = (
-                    GroupMembership(ground.group_id),
+                    GroupMembership(own.group_id),
                     offset_of(record_in(request.batch)),
                 )
-                return speaks.txn_offset_commit(producer, group, ground.partitions[0], offset)
+                return speaks.txn_offset_commit(producer, group, own.partitions[0], offset)
             case api:
                 assert api == "PRODUCE", f"nobody sends {api}"
                 batch = request.batch
                 value = " ".join(map(str, record_in(batch)))
-                partition = ground.partitions[request.partition]
+                partition = own.partitions[request.partition]
                 return speaks.produce(producer, partition, batch.base_sequence, value)
 
     def _producer(self, producer_id: int, epoch: int) -> ClientIdentity:
         """Whom the model names."""
-        who = self._ground.transactional_id
+        who = self._own.transactional_id
         if producer_id == NONE:
             return ClientIdentity(who, NONE, epoch)
-        first = 0 if producer_id else self._ground.first_epoch
+        first = 0 if producer_id else self._own.first_epoch
         return ClientIdentity(who, self._wires[producer_id], epoch + first)
 
     def _answer(self, answer: Any, partition: int) -> View:
@@ -312,7 +280,7 @@ class Trial:
         if isinstance(answer, Identified):
             return (error, *self._who(answer.producer_id, answer.producer_epoch), NONE)
         if isinstance(answer, Produced) and answer.base_offset != NONE:
-            offset = answer.base_offset - self._ground.log_ends[partition]
+            offset = answer.base_offset - self._own.log_ends[partition]
             return (error, NONE, NONE, offset)
         return (error, NONE, NONE, NONE)
 
@@ -327,7 +295,7 @@ class Trial:
     def _who(self, wire_id: int, wire_epoch: int) -> tuple[int, int]:
         """Producer id and epoch in the model's numbers."""
         number = self._number(wire_id)
-        first = 0 if number or wire_epoch == NONE else self._ground.first_epoch
+        first = 0 if number or wire_epoch == NONE else self._own.first_epoch
         return number, wire_epoch - first
 
     # ---- what the server shows
@@ -347,7 +315,7 @@ class Trial:
             self._ends[partition] = view[0], view[1]
 
     def _is_of_group(self, partition: int) -> bool:
-        return bool(self._ground.group_id) and partition == len(self._ground.partitions) - 1
+        return bool(self._own.group_id) and partition == len(self._own.partitions) - 1
 
     def _at_rest(self, expected: View | None) -> Asks:
         """The transaction, when it is not on its way between two states, or where it is expected
@@ -364,24 +332,24 @@ class Trial:
 
     def _described(self) -> Asks:
         """The transaction as it is now, shaped as COORDINATOR_SHOWN."""
-        name = self._ground.transactional_id
+        name = self._own.transactional_id
         [answer] = yield [Ask(describe_transactions([name]))]
         return self._transaction(answer[name])
 
     def _transaction(self, seen: TransactionSeen) -> View:
         """Shaped as COORDINATOR_SHOWN."""
-        is_worn = 0 < self._ground.first_epoch == seen.producer_epoch + 1 and not self._wires
+        is_worn = 0 < self._own.first_epoch == seen.producer_epoch + 1 and not self._wires
         if is_worn or seen.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             return (None, NONE, NONE, None)
         has_partitions = seen.state == "Ongoing" or seen.state.startswith("Prepare")
-        inside = tuple(partition in seen.partitions for partition in self._ground.partitions)
+        inside = tuple(partition in seen.partitions for partition in self._own.partitions)
         who = self._who(seen.producer_id, seen.producer_epoch)
         # A transaction that is over shows no partitions: any that it has is a difference.
         return (seen.state, *who, inside if has_partitions or seen.partitions else None)
 
     def _leader(self, partition: int, expected: View) -> Asks:
         """Shaped as LEADER_SHOWN."""
-        base = self._ground.log_ends[partition]
+        base = self._own.log_ends[partition]
         log, producers = yield from self._read(partition)
         return (
             log.high_watermark - base,
@@ -392,7 +360,7 @@ class Trial:
 
     def _read(self, partition: int) -> Asks:
         """What a leader shows of its log and its producers."""
-        where, base = self._ground.partitions[partition], self._ground.log_ends[partition]
+        where, base = self._own.partitions[partition], self._own.log_ends[partition]
         return (yield from self._fetched(where, base, partition))
 
     def _fetched(self, where: TopicPartition, base: int, partition: int) -> Asks:
@@ -434,7 +402,7 @@ class Trial:
 
     def _coordinator_epoch(self, epoch: int) -> int:
         """As the model counts them."""
-        return epoch if epoch == NONE else epoch - self._ground.coordinator_epoch
+        return epoch if epoch == NONE else epoch - self._own.coordinator_epoch
 
     # ---- the group
 
@@ -448,13 +416,13 @@ class Trial:
 
     def _group(self, expected: View) -> Asks:
         """Shaped as GROUP_SHOWN."""
-        ground, partition = self._ground, len(self._ground.partitions) - 1
-        source = ground.partitions[0]
+        own, partition = self._own, len(self._own.partitions) - 1
+        source = own.partitions[0]
         fetched, producers = yield from self._fetched(
-            ground.partitions[partition], self._group_begin, partition
+            own.partitions[partition], self._group_begin, partition
         )
         plain, stable = yield [
-            Ask(fetch_offsets(ground.group_id, [source], require_stable=is_stable), to=partition)
+            Ask(fetch_offsets(own.group_id, [source], require_stable=is_stable), to=partition)
             for is_stable in (False, True)
         ]
         log = list(entries(fetched, self._wires))
@@ -475,11 +443,11 @@ class Trial:
 
     def _left(self) -> tuple[int, ...] | None:
         """Where the logs end, if nothing is open there: they serve other traces."""
-        ground = self._ground
-        mine = len(ground.partitions) - bool(ground.group_id)
+        own = self._own
+        mine = len(own.partitions) - bool(own.group_id)
         if any(self._ends[p][0] != self._ends[p][1] for p in range(mine)):
             return None
-        return tuple(ground.log_ends[p] + self._ends[p][0] for p in range(mine))
+        return tuple(own.log_ends[p] + self._ends[p][0] for p in range(mine))
 
 
 class Patience:
