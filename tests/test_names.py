@@ -45,7 +45,7 @@ SHARED_MODULES = {
         "config errors events messages network report"
     ),
     "a verb has the name of what it reports": "guarantees liveness",
-    "about the same thing as the model's module, in another room": "producer_ids",
+    "about the same thing as the model's module, in another room": "producer_ids releases",
 }
 """Names of modules that three or more share on purpose, by the reason."""
 
