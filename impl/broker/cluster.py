@@ -18,11 +18,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
-from impl.broker.topics import Topic, Topics
+from impl.broker.topics import Topics
 from impl.partition.leader import PartitionLeader
 from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.validation import LogConfig
-from impl.protocol.errors import ErrorCode
 
 
 class UnknownPartitionOrBroker(KeyError):
@@ -104,17 +103,3 @@ class Cluster:
         leaders[partition], node_ids[partition] = leader, node_id
         moved = replace(topic, partitions=tuple(leaders), leader_ids=tuple(node_ids))
         self.topics.replace(moved)
-
-
-def leader_on(
-    topic: Topic | ErrorCode | None, partition: int, node_id: int
-) -> PartitionLeader | ErrorCode:
-    """The partition's leader if it is on this node, else the error for the client."""
-    if isinstance(topic, ErrorCode):
-        return topic
-    leader = None if topic is None else topic.partition(partition)
-    if topic is None or leader is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if topic.leader_ids[partition] != node_id:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return leader
