@@ -28,9 +28,6 @@ SHARED_CLASSES = {
     "an actor of the model, and the one of the system that stands for it": (
         "Client Coordinator Leader"
     ),
-    "a consumer's and a producer's, as in Kafka's clients": (
-        "IllegalStateError InvalidArgumentError KafkaTimeoutError"
-    ),
     "a node's world in virtual time is a world too": "Faults World",
     "a broker of a cluster, and an operation of a graph": "Node",
 }

@@ -25,7 +25,7 @@ AnswerReceiver = Callable[[Value | None, int], None]
 """Receives another broker's answer, None without one, and the time, ms."""
 
 
-class InFlightRequest(NamedTuple):
+class _InFlightRequest(NamedTuple):
     """A request to another broker."""
 
     api_key: ApiKey
@@ -33,7 +33,7 @@ class InFlightRequest(NamedTuple):
     callback: AnswerReceiver
 
 
-class DelayedAnswer(NamedTuple):
+class _DelayedAnswer(NamedTuple):
     """`attempt` makes the answer; from `deadline_ms` on it is called with True, and has to."""
 
     request: DecodedRequest
@@ -67,8 +67,8 @@ class NodeServices:
         self._outputs: list[Output] = []
         self._deferred: deque[Action] = deque()
         self._timers: list[tuple[int, int, Action]] = []
-        self._in_flight: dict[int, InFlightRequest] = {}
-        self._delayed_answers: list[DelayedAnswer] = []
+        self._in_flight: dict[int, _InFlightRequest] = {}
+        self._delayed_answers: list[_DelayedAnswer] = []
         self._correlation_ids = count(1)
         self._due_ms: dict[str, int] = {}
         cluster.register(BrokerEndPoint(config.node_id, config.host, config.port))
@@ -93,7 +93,7 @@ class NodeServices:
         correlation_id = next(self._correlation_ids)
         client_id = f"broker-{self.config.node_id}"
         payload = encode_request(api_key, version, correlation_id, client_id, body)
-        self._in_flight[correlation_id] = InFlightRequest(api_key, version, callback)
+        self._in_flight[correlation_id] = _InFlightRequest(api_key, version, callback)
         self._outputs.append(BrokerRequest(node_id, correlation_id, payload))
 
     def defer(self, action: Action) -> None:
@@ -111,7 +111,7 @@ class NodeServices:
 
         Each `advance` calls it, with True from `deadline_ms` on: then it has to return one.
         """
-        self._delayed_answers.append(DelayedAnswer(request, deadline_ms, attempt))
+        self._delayed_answers.append(_DelayedAnswer(request, deadline_ms, attempt))
 
     def leader(
         self, topic: Topic | ErrorCode | None, partition: int
@@ -153,7 +153,7 @@ class NodeServices:
             delayed for delayed in self._delayed_answers if not self._try_answer(delayed, now_ms)
         ]
 
-    def _try_answer(self, delayed: DelayedAnswer, now_ms: int) -> bool:
+    def _try_answer(self, delayed: _DelayedAnswer, now_ms: int) -> bool:
         body = delayed.attempt(now_ms >= delayed.deadline_ms)
         if body is not None:
             self.answer(delayed.request, body)

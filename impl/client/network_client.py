@@ -17,14 +17,12 @@ from typing import Any, Final
 from impl.client.connection import Body, Connection
 from impl.client.transport import Network
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicPartition
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 from impl.settings import MAX_PORT
 
 Address = tuple[str, int]
 """(host, port)."""
-
-TopicPartition = tuple[str, int]
-"""(topic, partition)."""
 
 START_ATTEMPTS: Final = 5
 """How many connections may break while a client starts."""

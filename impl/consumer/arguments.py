@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from impl.client.network_client import TopicPartition
-from impl.consumer.errors import InvalidArgumentError
-from impl.settings import INT_MAX, LONG_MAX
+from impl.client.arguments import check_offset, parse_partition
+from impl.client.errors import InvalidArgumentError
+from impl.protocol.fields import TopicPartition
 
 
 def check_choice(name: str, value: object, known: Iterable[str]) -> None:
@@ -20,42 +20,10 @@ def check_choice(name: str, value: object, known: Iterable[str]) -> None:
         raise InvalidArgumentError(name, f"must be one of {', '.join(choices)}", value)
 
 
-def check_integer(name: str, value: object, greatest: int = INT_MAX, *, least: int = 0) -> None:
-    """Check an integer and its range."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= greatest:
-        raise InvalidArgumentError(name, f"must be an integer from {least} to {greatest}", value)
-
-
-def check_text(name: str, value: object) -> None:
-    """Check a non-empty string."""
-    if not _is_text(value):
-        raise InvalidArgumentError(name, "must be a non-empty string", value)
-
-
-def _is_text(value: object) -> bool:
-    try:
-        return isinstance(value, str) and bool(value.encode())
-    except UnicodeEncodeError:
-        return False
-
-
-def check_offset(offset: object) -> None:
-    """Check an offset."""
-    check_integer("offset", offset, LONG_MAX)
-
-
-def parse_partition(place: Any) -> TopicPartition:
-    """A checked (topic, partition)."""
-    if not isinstance(place, tuple) or len(place) != 2 or not _is_text(place[0]):
-        raise InvalidArgumentError("partition", "must be a pair (topic, number)", place)
-    check_integer("partition", place[1])
-    return place
-
-
 def parse_partitions(places: Any) -> list[TopicPartition]:
     """Checked (topic, partition) pairs."""
     if not isinstance(places, Iterable) or isinstance(places, str):
-        raise InvalidArgumentError("partitions", "must be pairs (topic, number)", places)
+        raise InvalidArgumentError("partitions", "must be pairs (topic, partition)", places)
     return [parse_partition(place) for place in places]
 
 

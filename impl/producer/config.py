@@ -19,11 +19,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from impl.client.arguments import MAX_TEXT_BYTES
 from impl.producer.errors import ConfigError
 from impl.settings import INT_MAX, LONG_MAX
-
-MAX_TEXT_BYTES = 32_767
-"""The longest string in a request."""
 
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE = 5
 """As many batches as a leader remembers for one producer id and partition. KAFKA-5494."""

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from impl.producer.accumulator import Backoff, RecordAccumulator
-from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch, TopicPartition
+from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch
 from impl.producer.config import ProducerConfig
 from impl.producer.errors import (
     AbortedError,
@@ -44,7 +44,7 @@ from impl.producer.sequence_manager import (
     State,
 )
 from impl.protocol.errors import ErrorCode
-from impl.protocol.fields import group_by_topic
+from impl.protocol.fields import TopicPartition, topic_rows
 from impl.protocol.record_batch import INVALID_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from impl.protocol.schemas import ApiKey
 from impl.settings import INT_MAX
@@ -396,14 +396,12 @@ class IdempotentProducerCore:
     def _produce_request(
         self, node_id: int, batches: list[ProducerBatch], now_ms: int
     ) -> SendRequest:
-        topics = group_by_topic(
-            (batch.topic_partition[0], _partition_data(batch)) for batch in batches
-        )
+        rows = ((batch.topic_partition[0], _partition_data(batch)) for batch in batches)
         body: Body = {
             "transactional_id": None,
             "acks": self._config.acks,
             "timeout_ms": self._config.request_timeout_ms,
-            "topics": [{"name": name, "partitions": data} for name, data in topics.items()],
+            "topics": topic_rows(rows),
         }
         correlation_id = self._in_flight.open(node_id, batches, now_ms)
         return SendRequest(node_id, correlation_id, ApiKey.PRODUCE, self._produce_version, body)

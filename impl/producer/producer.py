@@ -22,16 +22,16 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, TypeVar
 
+from impl.client.arguments import check_partition, check_topic
+from impl.client.errors import IllegalStateError, KafkaTimeoutError, ProducerError
 from impl.client.network_client import NetworkClient
 from impl.client.transport import AsyncioNetwork, Network
 from impl.producer.arguments import (
     GroupMetadata,
     OffsetAndMetadata,
     check_key_and_value,
-    check_partition,
-    check_topic,
 )
-from impl.producer.batch import DeliveryHandle, TopicPartition
+from impl.producer.batch import DeliveryHandle
 from impl.producer.config import ProducerConfig
 from impl.producer.core import (
     INIT_PRODUCER_ID_VERSIONS,
@@ -40,10 +40,7 @@ from impl.producer.core import (
 )
 from impl.producer.errors import (
     BufferExhaustedError,
-    IllegalStateError,
-    KafkaTimeoutError,
     ProducerClosedError,
-    ProducerError,
     TopicRefusedError,
 )
 from impl.producer.partitioner import Partitioner
@@ -51,6 +48,7 @@ from impl.producer.sender import RecordMetadata, Sender
 from impl.producer.transactional_core import TransactionalProducerCore
 from impl.producer.transactional_requests import CallResult, RequestVersions
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicPartition
 from impl.protocol.schemas import ApiKey
 
 T = TypeVar("T")

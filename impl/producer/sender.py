@@ -18,12 +18,13 @@ from typing import Final, NamedTuple
 
 from impl.client.connection import Body, Connection
 from impl.client.network_client import NetworkClient, UnsupportedClusterError
-from impl.producer.batch import DeliveryHandle, TopicPartition
+from impl.producer.batch import DeliveryHandle
 from impl.producer.core import Effect, IdempotentProducerCore, SendRequest
 from impl.producer.errors import MalformedAnswerError, UnexpectedAnswerError
 from impl.producer.transactional_core import TransactionalProducerCore
 from impl.producer.transactional_requests import CallResult
 from impl.protocol.errors import ProtocolError
+from impl.protocol.fields import TopicPartition
 from impl.protocol.schemas import ApiKey
 
 METADATA_MAX_AGE_MS: Final = 300_000

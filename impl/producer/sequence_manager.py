@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from impl.producer.batch import ProducerBatch, TopicPartition
+from impl.producer.batch import ProducerBatch
 from impl.producer.errors import (
     AuthorizationError,
     DeliveryError,
@@ -38,6 +38,7 @@ from impl.producer.errors import (
     TooManyPartitionsError,
 )
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicPartition
 from impl.protocol.record_batch import (
     INVALID_OFFSET,
     LAST_EPOCH,

@@ -24,13 +24,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from impl.client.errors import IllegalStateError
 from impl.producer.arguments import GroupMetadata, OffsetAndMetadata, parse_offsets
-from impl.producer.batch import ProducerBatch, TopicPartition
+from impl.producer.batch import ProducerBatch
 from impl.producer.config import ProducerConfig
 from impl.producer.errors import (
     DeliveryError,
     FatalProducerError,
-    IllegalStateError,
     ProducerFenced,
     TransactionAbortableError,
 )
@@ -61,6 +61,7 @@ from impl.producer.transactional_responses import (
     decide_error,
 )
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicPartition
 from impl.protocol.record_batch import (
     NO_PRODUCER,
     NO_PRODUCER_ID,

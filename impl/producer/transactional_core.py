@@ -21,7 +21,7 @@ from typing import Any
 
 from impl.producer.accumulator import Backoff
 from impl.producer.arguments import GroupMetadata, OffsetAndMetadata
-from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch, TopicPartition
+from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch
 from impl.producer.config import ProducerConfig
 from impl.producer.core import Effect, IdempotentProducerCore, SendRequest, no_jitter
 from impl.producer.errors import (
@@ -38,6 +38,7 @@ from impl.producer.sequence_manager import State
 from impl.producer.transaction_manager import TransactionManager
 from impl.producer.transactional_requests import CallResult, RequestVersions, TxnRequest
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicPartition
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 

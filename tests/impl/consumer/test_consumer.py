@@ -5,11 +5,9 @@ import asyncio
 import pytest
 
 from impl.broker import node
+from impl.client.errors import IllegalStateError, InvalidArgumentError, KafkaTimeoutError
 from impl.consumer.consumer import Consumer
 from impl.consumer.errors import (
-    IllegalStateError,
-    InvalidArgumentError,
-    KafkaTimeoutError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
     RefusedError,

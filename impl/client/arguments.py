@@ -1,0 +1,60 @@
+"""Validates arguments of the application's calls, for the producer and the consumer.
+
+Each function raises `InvalidArgumentError`, whose message names the argument, what it may be, and
+what it is. Source: `ProducerRecord`, `Topic.validate`, `KafkaConsumer.assign`, `seek`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from impl.client.errors import InvalidArgumentError
+from impl.protocol.fields import TopicPartition
+from impl.settings import INT_MAX, LONG_MAX
+
+MAX_TOPIC_BYTES: Final = 249
+"""The longest topic name. `Topic.MAX_NAME_LENGTH`."""
+
+MAX_TEXT_BYTES: Final = 32_767
+"""The longest string in a request."""
+
+
+def check_integer(name: str, value: object, *, least: int = 0, greatest: int = INT_MAX) -> None:
+    """Check an integer and its range."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= greatest:
+        raise InvalidArgumentError(name, f"must be an integer from {least} to {greatest}", value)
+
+
+def check_text(name: str, value: object, greatest_bytes: int = MAX_TEXT_BYTES) -> None:
+    """Check a non-empty string and its size."""
+    try:
+        size_bytes = len(value.encode()) if isinstance(value, str) else 0
+    except UnicodeEncodeError:
+        size_bytes = 0
+    if not 0 < size_bytes <= greatest_bytes:
+        may_be = f"must be a string of 1 to {greatest_bytes} bytes in UTF-8"
+        raise InvalidArgumentError(name, may_be, value)
+
+
+def check_topic(topic: object) -> None:
+    """Check a topic name."""
+    check_text("topic", topic, MAX_TOPIC_BYTES)
+
+
+def check_partition(partition: object) -> None:
+    """Check a partition index."""
+    check_integer("partition", partition)
+
+
+def check_offset(offset: object) -> None:
+    """Check an offset."""
+    check_integer("offset", offset, greatest=LONG_MAX)
+
+
+def parse_partition(place: Any, name: str = "partition") -> TopicPartition:
+    """A checked (topic, partition); `name` is the argument that holds it."""
+    if not isinstance(place, tuple) or len(place) != 2:
+        raise InvalidArgumentError(name, "must have the form (topic, partition)", place)
+    check_topic(place[0])
+    check_partition(place[1])
+    return place
