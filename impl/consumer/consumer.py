@@ -17,12 +17,19 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NoReturn, TypeVar
 
-from impl.client.arguments import check_integer, check_offset, check_text, parse_partition
+from impl.client.arguments import (
+    check_choice,
+    check_integer,
+    check_offset,
+    check_text,
+    parse_offsets,
+    parse_partition,
+    parse_partitions,
+)
 from impl.client.connection import Body, Connection
 from impl.client.errors import IllegalStateError, KafkaTimeoutError
 from impl.client.network_client import NetworkClient
 from impl.client.transport import AsyncioNetwork, Network
-from impl.consumer.arguments import check_choice, parse_offsets, parse_partitions
 from impl.consumer.errors import (
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
