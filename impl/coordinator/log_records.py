@@ -47,14 +47,13 @@ def encode_value(image: TransactionImage, config: TransactionConfig) -> bytes:
     if version == 0 and image.client_transaction_version:
         raise UnwritableImage(f"client version {image.client_transaction_version} in value 0")
     is_empty = image.state is TransactionState.EMPTY
+    partitions = topic_rows(sorted(image.partitions), "topic", "partition_ids")
     body: Value = {
         "producer_id": image.producer_id,
         "producer_epoch": image.producer_epoch,
         "transaction_timeout_ms": image.transaction_timeout_ms,
         "transaction_status": image.state,
-        "transaction_partitions": None
-        if is_empty
-        else topic_rows(sorted(image.partitions), "topic", "partition_ids"),
+        "transaction_partitions": None if is_empty else partitions,
         "transaction_last_update_timestamp_ms": image.last_update_timestamp_ms,
         "transaction_start_timestamp_ms": image.start_timestamp_ms,
         "client_transaction_version": image.client_transaction_version,

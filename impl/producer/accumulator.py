@@ -147,7 +147,7 @@ class RecordAccumulator:
         batch = ProducerBatch(topic_partition, now_ms, buffer_bytes, timestamp_ms)
         handle = batch.try_append(timestamp_ms, key, value, headers)
         assert handle is not None, "the first record always fits"
-        self._manager.entry(topic_partition)
+        self._manager.add_partition(topic_partition)
         self._add_last(topic_partition, batch)
         return handle
 

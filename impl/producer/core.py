@@ -34,6 +34,8 @@ from impl.producer.errors import (
     FatalProducerError,
     MalformedAnswerError,
     ProducerClosedError,
+    RecordTooLargeError,
+    TooManyPartitionsError,
     UnexpectedAnswerError,
 )
 from impl.producer.in_flight_requests import NO_NODE, InFlightRequests
@@ -152,14 +154,16 @@ class IdempotentProducerCore:
         """
         if self._accumulator.is_closed:
             raise ProducerClosedError("the producer is closed: create another one")
-        error = self._manager.last_error
-        if error is not None:
-            raise error.restate(str(error), may_be_written=False)
+        self._manager.check_send()
         timestamp_ms = now_ms if timestamp_ms is None else timestamp_ms
         self._has_changed = True
-        return self._accumulator.append(
-            (topic, partition), key, value, headers, timestamp_ms, now_ms
-        )
+        try:
+            return self._accumulator.append(
+                (topic, partition), key, value, headers, timestamp_ms, now_ms
+            )
+        except (RecordTooLargeError, TooManyPartitionsError) as error:
+            self._manager.fail_send(ErrorCode.MESSAGE_TOO_LARGE, str(error))
+            raise
 
     def flush(self) -> None:
         """Send what is queued without lingering, until `is_flushed`.

@@ -300,6 +300,18 @@ class SequenceManager:
             found = self.entries[topic_partition] = PartitionEntry()
         return found
 
+    def check_send(self) -> None:
+        """Check that a record may be sent now. Raises the error of an error state."""
+        if self.last_error is not None:
+            raise self.last_error.restate(str(self.last_error), may_be_written=False)
+
+    def add_partition(self, topic_partition: TopicPartition) -> None:
+        """A batch is created for this partition. Raises `TooManyPartitionsError`."""
+        self.entry(topic_partition)
+
+    def fail_send(self, error: ErrorCode, what: str) -> None:
+        """A record could not be queued; only a transaction fails because of it (KAFKA-9279)."""
+
     def unresolved_sequence(self, topic_partition: TopicPartition) -> int:
         """The sequence after the last batch of unknown outcome, -1 if there is none."""
         return self._unresolved.get(topic_partition, NO_SEQUENCE)
