@@ -223,6 +223,14 @@ class NetworkClient:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def read_coordinators(self, answer: Body) -> list[Body]:
+        """The rows of a FindCoordinator answer, whose nodes can be connected to from now on."""
+        rows: list[Body] = answer.get("coordinators") or [answer]
+        for row in rows:
+            if row["node_id"] >= 0:
+                self.nodes.setdefault(row["node_id"], (row["host"], row["port"]))
+        return rows
+
     # ---- metadata
 
     async def start(self) -> None:

@@ -469,11 +469,10 @@ class Consumer:
                 "coordinator_keys": [self._group_id],
             }
             connection = await self._cluster.any_connection()
-            found = await self._ask(connection, ApiKey.FIND_COORDINATOR, asked)
-            rows = found.get("coordinators") or [found]
-            self._check(rows[0]["error_code"], f"FindCoordinator of {self._group_id}")
-            self._coordinator = rows[0]["node_id"]
-            self._cluster.nodes.setdefault(rows[0]["node_id"], (rows[0]["host"], rows[0]["port"]))
+            answer = await self._ask(connection, ApiKey.FIND_COORDINATOR, asked)
+            row = self._cluster.read_coordinators(answer)[0]
+            self._check(row["error_code"], f"FindCoordinator of {self._group_id}")
+            self._coordinator = row["node_id"]
         return await self._ask(await self._cluster.connect_node(self._coordinator), api_key, body)
 
     def _check(self, code: int, what: str) -> None:

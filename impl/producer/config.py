@@ -1,8 +1,7 @@
 """The settings of a producer: their ranges, and how they constrain each other.
 
-1. A field of `ProducerConfig` has Kafka's name with underscores, a default and a range;
-   `IDEMPOTENCE_REQUIREMENTS` what idempotence
-   requires of the others.
+1. A field of `ProducerConfig` has Kafka's name with underscores, a default and a range.
+   `IDEMPOTENCE_REQUIREMENTS` lists what idempotence requires of other settings.
 2. A requirement that is not met is an error if the user set enable_idempotence, and else switches
    idempotence off. Too many requests in flight are always an error (4.0).
 3. `ProducerConfig.notes` lists what was adjusted; nothing is logged here.

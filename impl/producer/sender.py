@@ -217,13 +217,8 @@ class Sender:
             link.connection.close()
         else:
             if request.api_key is ApiKey.FIND_COORDINATOR:
-                self._learn_coordinators(answer)
+                self._cluster.read_coordinators(answer)
         self.notify()
-
-    def _learn_coordinators(self, answer: Body) -> None:
-        for row in answer.get("coordinators") or [answer]:
-            if row["node_id"] >= 0:
-                self._cluster.nodes.setdefault(row["node_id"], (row["host"], row["port"]))
 
     def _on_connection_lost(self, node_id: int, link: _NodeLink) -> None:
         """The node's connection broke, or could not be opened."""
