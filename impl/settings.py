@@ -23,7 +23,7 @@ class InvalidSetting(ValueError):
         self.setting = name
 
 
-def integer(default: int, *, least: int = 0, greatest: int = LONG_MAX) -> Any:
+def integer(default: int, *, least: int = 0, greatest: int | None = None) -> Any:
     """A field of `Settings`: an integer with this default and range."""
     return field(default=default, metadata={"range": (least, greatest)})
 
@@ -42,5 +42,7 @@ class Settings:
         if bounds is None:
             return
         least, greatest = bounds
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= greatest:
-            raise InvalidSetting(self, setting.name, f"an integer from {least} to {greatest}")
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or value < least or (greatest is not None and value > greatest):
+            limit = "on" if greatest is None else f"to {greatest}"
+            raise InvalidSetting(self, setting.name, f"an integer from {least} {limit}")
