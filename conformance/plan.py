@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from conformance.files import pretty, write_whole
 from conformance.generate import hunt
 from conformance.generate.cover import Cover, bound, cover
 from conformance.generate.graph import (
@@ -49,6 +48,7 @@ from conformance.systems.base import NotApplicable
 from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.explore.result import SearchProgress as Explored
 from proofs.lift.machine import Machine
+from proofs.run.files import pretty, write_whole
 from proofs.trace.format import Instance
 from proofs.trace.replay import Stepper, configuration_of
 from proofs.trace.shrink import shrink

@@ -108,8 +108,8 @@ def run_verb(verb: Verb, arguments: Sequence[str]) -> int:
         return load(verb).execute(options)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else BAD_USE
-    except KeyboardInterrupt:
-        return fail("stopped", NOT_DECIDED)
+    except KeyboardInterrupt as stop:
+        return fail(str(stop) or "stopped", NOT_DECIDED)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in EXTRAS:

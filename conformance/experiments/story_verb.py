@@ -9,7 +9,7 @@ from conformance.experiments.story import REQUESTS, Experiment, stories
 from conformance.experiments.verb import KAFKA, answer
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.verb import add_testbed
-from conformance.verbs import BadUse, one_of
+from proofs.run import BadUse, one_of
 
 SCHEMA_VERSION: Final = 2
 

@@ -7,23 +7,27 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from conformance.experiments import remote
-from conformance.experiments.player import check, play
+from conformance.experiments.player import ExperimentResult, check, play
 from conformance.experiments.remote import RemoteTestbed, implementation
 from conformance.experiments.report import report_of, table, verdict_by_guarantees
 from conformance.experiments.session import Fact
 from conformance.experiments.story import FOLDER, RESTARTED, Brokers, Experiment, stories
 from conformance.kafka.releases import NEWEST, RELEASES
 from conformance.transactions.testbed import KafkaTestbed
-from conformance.transactions.verb import KAFKAS, add_testbed, open_testbed, write_answer
-from conformance.verbs import EXIT_CODES, BadUse, note, one_of
-from proofs.say import say
+from conformance.transactions.verb import KAFKAS, add_testbed, directory_of, open_testbed
+from proofs.run import EXIT_CODES, BadUse, one_of
+from proofs.run.files import digest
+from proofs.run.journal import Journal
+from proofs.say import note, say
 
 KAFKA, IMPL, WIRE = "kafka", "impl", "wire"
 Fits = Callable[[Experiment, KafkaTestbed], bool]
+Play = Callable[[Experiment, Any], ExperimentResult]
 SYSTEMS = (KAFKA, IMPL, "wire://HOST:PORT")
 
 
@@ -69,13 +73,36 @@ def answer(
     The exit code. `heading` is more to report. Raises BadUse.
     """
     started = time.monotonic()
-    report = {**played(options, experiments, fits, variables, times), **(heading or {})}
-    if options.guarantees:
-        report["verdict"] = verdict_by_guarantees(report)
+    question = {
+        "system": options.system,
+        "names": [one.name for one in experiments],
+        "stories": digest("".join(path.read_text("utf-8") for path in story_files(options))),
+        "variables": variables,
+        "times": times,
+    }
+
+    def play_fitting(experiment: Experiment, testbed: KafkaTestbed) -> ExperimentResult:
+        if not fits(experiment, testbed):
+            return ExperimentResult([], "")
+        note(f"experiments: {testbed.name}: {experiment.name}")
+        return play(experiment, testbed, times, variables)
+
+    with directory_of(options, **question) as directory:
+        found = played(options, experiments, play_fitting, directory.journal)
+        report = {**found, **(heading or {})}
+        if options.guarantees:
+            report["verdict"] = verdict_by_guarantees(report)
+        run = {"seconds": round(time.monotonic() - started, 3)}
+        directory.write(report, run, options.json)
     for line in table(report, differing=options.differing):
         say(line)
-    write_answer(options, report, {"seconds": round(time.monotonic() - started, 3)})
     return EXIT_CODES[report["verdict"]]
+
+
+def story_files(options: argparse.Namespace) -> list[Path]:
+    """The files in which the experiments stand."""
+    folder: Path = getattr(options, "stories", FOLDER)
+    return sorted(folder.glob("*.story"))
 
 
 def _fits(experiment: Experiment, testbed: KafkaTestbed) -> bool:
@@ -89,33 +116,54 @@ def wanted(there_are: dict[str, Experiment], names: Iterable[str]) -> list[Exper
 
 
 def played(
-    options: argparse.Namespace,
-    experiments: Sequence[Experiment],
-    fits: Fits,
-    variables: Mapping[str, str],
-    times: int | None,
+    options: argparse.Namespace, experiments: Sequence[Experiment], play: Play, journal: Journal
 ) -> dict[str, Any]:
-    """The report of all that could be played. Raises BadUse."""
+    """The report of all that could be played; what the journal has is not played again.
+
+    Raises BadUse.
+    """
     if options.system == KAFKA:
         has_client = any(one.has_client for one in experiments)
         one_of("--kafka", options.kafka, RELEASES if has_client else KAFKAS)
-    facts: list[Fact] = []
-    failed: dict[str, str] = {}
     problems = {one.name: why_not(one, options) for one in experiments}
-    playable = [one for one in experiments if not problems[one.name]]
-    release, level = options.kafka, options.level
-    for wants, group in grouped(playable):
-        with opened(options, wants) as testbed:
-            release, level = testbed.release.name, testbed.level
-            for one in (one for one in group if fits(one, testbed)):
-                note(f"experiments: {testbed.name}: {one.name}")
-                found, failure = play(one, testbed, times, variables)
-                facts += found
-                failed |= {one.name: failure} if failure else {}
-                if failure and wants.layout:
-                    break  # who leads what is unknown now
+    rows: dict[str, dict[str, Any]] = {}
+    for wants, group in grouped(one for one in experiments if not problems[one.name]):
+        rows |= rows_of(options, wants, group, play, journal)
+    *_, (release, level) = [
+        (options.kafka, options.level),
+        *((row["release"], row["level"]) for row in rows.values()),
+    ]
+    facts = [Fact(**fact) for row in rows.values() for fact in row["facts"]]
+    failed = {name: row["failure"] for name, row in rows.items() if row["failure"]}
     not_applicable = {name: problem for name, problem in problems.items() if problem}
     return report_of(release, level, facts, failed, not_applicable)
+
+
+def rows_of(
+    options: argparse.Namespace,
+    wants: Brokers,
+    group: Sequence[Experiment],
+    play: Play,
+    journal: Journal,
+) -> dict[str, dict[str, Any]]:
+    """What each experiment of a group found, which share brokers. Raises BadUse."""
+    rows = {one.name: journal[one.name] for one in group if one.name in journal}
+    if len(rows) == len(group):
+        return rows
+    with opened(options, wants) as testbed:
+        for one in (one for one in group if one.name not in journal):
+            facts, failure = play(one, testbed)
+            rows[one.name] = {
+                "release": testbed.release.name,
+                "level": testbed.level,
+                "facts": [asdict(fact) for fact in facts],
+                "failure": failure,
+            }
+            if not failure:
+                journal.add(one.name, rows[one.name])
+            elif wants.layout:
+                break  # who leads what is unknown now
+    return {one.name: rows[one.name] for one in group if one.name in rows}
 
 
 def why_not(experiment: Experiment, options: argparse.Namespace) -> str:

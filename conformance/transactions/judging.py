@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.files import pretty, write_whole
 from conformance.guaranteed import ObservedProperties
 from conformance.homes import SERVED
 from conformance.kafka.errors import KafkaError
@@ -26,11 +25,12 @@ from conformance.systems.wire.brokers import NoBroker, running
 from conformance.systems.wire.harness import SHARE_A_DEED
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.testbed import KafkaTestbed
-from conformance.verbs import BadUse
-from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.over_wire import FAULTS, LEFT_ALONE, ON, refuse_unfit
+from conformance.verbs.pipeline import OpenTarget, Target
 from conformance.verbs.run import with_own_rules
 from proofs.java import JavaError
+from proofs.run import BadUse
+from proofs.run.files import pretty, write_whole
 
 NOT_BROUGHT_ABOUT: Final = {
     "timeouts": "transaction_times_out",
@@ -55,7 +55,7 @@ FORGETFUL: Final = {
 NODE_EVENTS: Final = "nodes.json"
 
 
-def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
+def subject_of(plan: Plan, options: argparse.Namespace) -> Target:
     """The coordinator and leaders of one broker, or of three. Raises BadUse, NotApplicable."""
     has_nodes = options.nodes == 3
     refuse_unfit(options, SERVED, ("nodes",) if has_nodes else LEFT_ALONE)
@@ -73,7 +73,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
     ]
 
     @contextmanager
-    def opens(prepared: PreparedPlan, log: Path) -> Iterator[AtWork]:
+    def opens(prepared: PreparedPlan, log: Path) -> Iterator[OpenTarget]:
         with opened(plan, options, prepared) as backend:
             unseen = [*backend.not_applicable, *left_out]
             yield Served(backend, unseen, SHARE_A_DEED if has_nodes else 1)
@@ -85,7 +85,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
 
     traces = replace(plan, system="impl", scope=scope_played(plan))
     more = {"address": options.system, "kafka": options.kafka, "nodes": options.nodes}
-    return Subject(plan, traces, opens, more)
+    return Target(plan, traces, opens, more)
 
 
 def scope_played(plan: Plan) -> str:

@@ -21,9 +21,9 @@ from conformance.systems.wire.brokers import address_of, running, started
 from conformance.systems.wire.harness import SHARE_A_DEED, Broker
 from conformance.systems.wire.nodes import BUDGETS, TwoReplicas, one_plays, played
 from conformance.systems.wire.producer_ids import check_blocks
-from conformance.verbs import BadUse
-from conformance.verbs.course import AtWork, Subject
-from conformance.verbs.course import run as run_course
+from conformance.verbs.pipeline import OpenTarget, Target
+from conformance.verbs.pipeline import run as run_pipeline
+from proofs.run import BadUse
 
 ON: Final = "bytes"
 ACTORS: Final = "leader"
@@ -38,15 +38,15 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
     Raises BackendError, OtherRun, BadPlan, BadBaseline, BadUse, CannotPlay, NotApplicable.
     """
     home = home_of_scope(plan.scope)
-    return run_course(home.called(home.over_wire)(plan, options), options)
+    return run_pipeline(home.called(home.over_wire)(plan, options), options)
 
 
-def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
+def subject_of(plan: Plan, options: argparse.Namespace) -> Target:
     """Leaders alone: what is idempotent asks for no more. Raises BadUse, NoBroker."""
     plan = over_wire(plan, options)
 
     @contextmanager
-    def opens(prepared: PreparedPlan, log: Path) -> Iterator[AtWork]:
+    def opens(prepared: PreparedPlan, log: Path) -> Iterator[OpenTarget]:
         with broker_of(plan, options) as broker:
             wire = WireBackend(prepared, broker)
             try:
@@ -55,7 +55,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
                 wire.close()
 
     more = {"address": options.system, "kafka": options.kafka, "nodes": options.nodes}
-    return Subject(plan, traces_of(plan, options), opens, more)
+    return Target(plan, traces_of(plan, options), opens, more)
 
 
 def traces_of(plan: Plan, options: argparse.Namespace) -> Plan:

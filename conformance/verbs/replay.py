@@ -23,8 +23,10 @@ from conformance.plan import (
 )
 from conformance.report import UNDECIDED, sentence
 from conformance.systems.wire.backend import Replayed, ScriptBackend
-from conformance.verbs import EXIT_CODES, one_of, run, write_json
+from conformance.verbs import run
 from conformance.verbs.run import DEFAULTS, actors_of, add_codec
+from proofs.run import EXIT_CODES, one_of
+from proofs.run.files import write_json
 from proofs.say import say
 from proofs.trace.format import Trace, read
 from proofs.trace.replay import RecordedDifferently, Stepper, configuration_of, replay
@@ -139,8 +141,8 @@ def on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Difference, s
     subject = home.called(home.over_wire)(run.plan_of(as_run), as_run)
     with tempfile.TemporaryDirectory() as folder:
         prepared = alone(checked(subject.traces), Path(folder), len(steps))
-        with subject.opens(prepared, Path(folder) / "backend.log") as at_work:
-            backend = at_work.backend()
+        with subject.opens(prepared, Path(folder) / "backend.log") as system:
+            backend = system.backend()
             assert isinstance(backend, ScriptBackend), "brokers are driven by scripts"
             replayed = backend.replayed(steps)
     found = None if replayed.finding is None else difference_of(replayed.finding)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
@@ -24,11 +23,6 @@ class Checked:
     mutant: ModelMutant
     finding: Finding | None
     twin_clean: bool
-
-    @property
-    def passed(self) -> bool:
-        """Found in few events, and not found in the twin."""
-        return self.finding is not None and self.finding.events <= MAX_EVENTS and self.twin_clean
 
 
 def is_clean(report: ScopeReport, name: str) -> bool:
@@ -90,14 +84,3 @@ def lassoed(model: Model, outcome: PropertyOutcome) -> Finding | None:
         steps=len(trace.steps),
         events=events(model, trace.steps),
     )
-
-
-def check_all(
-    mutants: tuple[ModelMutant, ...], seen: Callable[[Checked], None], *, engine: str, workers: int
-) -> tuple[Checked, ...]:
-    """Check several; `seen` is told each as it is done."""
-    results = []
-    for mutant in mutants:
-        results.append(check(mutant, engine=engine, workers=workers))
-        seen(results[-1])
-    return tuple(results)

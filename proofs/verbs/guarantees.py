@@ -2,12 +2,9 @@
 
 There are three kinds of evidence. A *theorem* has no bounds. A *scope* was explored to its end: all
 that can happen in it was seen, and nothing beyond it. A *trace* breaks the guarantee; where it is
-not
-guaranteed for these configurations, that is no fault of the release. The scopes are small and fit
-the
-configurations: in each a connection may break, replicas may be too few, and the leader may restart.
-Assumed properties that they show to be none of the guarantees are told too; they are no part of
-the verdict.
+not guaranteed for these configurations, that is no fault of the release. The scopes are small and
+fit the configurations: in each a connection may break, replicas may be too few, and the leader may
+restart. Assumed properties that break there are reported too; they are no part of the verdict.
 """
 
 from __future__ import annotations
@@ -63,7 +60,15 @@ def execute(arguments: argparse.Namespace) -> int:
     Raises UnknownVariant, and what `explore_scope` raises.
     """
     asked = asked_of(arguments)
-    output = Output(arguments, "engine", home=asked.home, **asdict(asked))
+    with Output(arguments, "engine", home=asked.home, **asdict(asked)) as output:
+        content = ask(asked, arguments, output)
+        return output.finish(content, workers=arguments.workers)
+
+
+def ask(
+    asked: AskedConfigurations, arguments: argparse.Namespace, output: Output
+) -> dict[str, Any]:
+    """Explore what fits, and say what holds; the report's content."""
     notes = tuple(asked.notes())
     say(f"{asked.title}:")
     for note in notes:
@@ -76,14 +81,13 @@ def execute(arguments: argparse.Namespace) -> int:
     tell_believed(believed, asked, output)
     verdict = verdict_of(answers)
     say(verdict)
-    content = {
+    return {
         "variant": asked.variant,
         "notes": notes,
         "guarantees": [answer_json(found) for found in answers],
         "not_guaranteed": [assumed_property_json(found, asked) for found in believed],
         "verdict": verdict,
     }
-    return output.finish(content, workers=arguments.workers)
 
 
 def explored(asked: AskedConfigurations, arguments: argparse.Namespace) -> Iterator[ScopeReport]:

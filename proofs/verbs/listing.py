@@ -15,9 +15,9 @@ from proofs.explore.engines import ENGINES
 from proofs.explore.expected import EXPECTED, Expected
 from proofs.lift.source import COMPOSITIONS, Model, assumed_properties_of, composition
 from proofs.mutants.table import MUTANTS
+from proofs.run import HOLDS
+from proofs.run.files import write_json
 from proofs.say import say
-from proofs.verbs import HOLDS
-from proofs.verbs.output import pretty, write_whole
 
 NOT_COUNTED = dict.fromkeys((field.name for field in fields(Expected)), None)
 
@@ -36,8 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
         for row in rows:
             name, *rest = ("-" if value is None else str(value) for value in row.values())
             say(f"  {name:<28} {'  '.join(rest)}".rstrip())
-    if arguments.json:
-        write_whole(arguments.json, pretty({"schema_version": 1, **content}))
+    write_json(arguments.json, {"schema_version": 1, **content})
     return HOLDS
 
 

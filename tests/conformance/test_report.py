@@ -156,7 +156,7 @@ def test_run_json_has_the_waves_and_the_rate(whole_run):
     assert run["waves"][-1]["last"] == whole_run.report["traces"]
     assert sum(wave["steps"] for wave in run["waves"]) == whole_run.report["steps"]
     assert run["backend"] == ["processes"]
-    wave = Wave(0, 10, "f", "s", 2.0, 1000, "spark", 4)
+    wave = Wave(0, 10, 2.0, 1000, "spark", 4)
     assert run_json([wave])["steps_per_second"] == 125
     assert run_json([wave])["steps_per_second_in_all"] == 500
     assert run_json([])["steps_per_second"] == 0

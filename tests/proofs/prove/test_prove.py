@@ -24,11 +24,12 @@ from proofs.prove.plan import Planner, ProofPlan, configuration, plan
 from proofs.prove.ranges import check_ranges
 from proofs.prove.run import ObligationVerdict, counterexample, solve, subject
 from proofs.prove.scoped import CHECKED_SCOPES, RANGED_SCOPES, never_taken
-from proofs.prove.seeds import Answers, ratio, unstable
+from proofs.prove.seeds import ratio, unstable
 from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.steps import IdempotentSteps
 from proofs.prove.theorems import COVERED, LEFT_OUT, ONLY_EXPLORED, THEOREMS
+from proofs.run.journal import Journal
 from proofs.trace.replay import configuration_of
 
 BY_NAME = {t.name: t for t in THEOREMS}
@@ -302,7 +303,7 @@ def test_a_theorem_is_asked_only_of_producers_that_recover_as_in_its_proof() -> 
 
 def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
     asked = plan(composition("idempotent"), (BY_NAME["sequences_wrap"],), lambda t: t.variant)
-    file = tmp_path / "responses.jsonl"
+    file = tmp_path / "journal.jsonl"
 
     def run(seed: int) -> tuple[ObligationVerdict, ...]:
         seen: list[int] = []
@@ -311,17 +312,17 @@ def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
             seed=seed,
             processes=1,
             seen=lambda done, _: seen.append(done),
-            answers=Answers(file),
+            journal=Journal(file),
         )
 
     first = run(0)
     with file.open("a", encoding="utf-8") as lines:
-        lines.write('\n{"key": "0 z3 cut sho')
-    assert len(Answers(file).known) == len(first) == 2 * len(asked.duties)
+        lines.write('{"unit": "0 z3 cut sho')
+    assert len(Journal(file)) == len(first) == 2 * len(asked.duties)
     assert [v.answer.result for v in run(0)] == [v.answer.result for v in first]
-    assert len(Answers(file).known) == len(first)
+    assert len(Journal(file)) == len(first)
     run(1)
-    assert len(Answers(file).known) == 2 * len(first)
+    assert len(Journal(file)) == 2 * len(first)
 
 
 def test_a_query_that_depends_on_the_seed_is_named() -> None:
