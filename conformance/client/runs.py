@@ -43,6 +43,7 @@ from proofs.run import BadUse, one_of
 from proofs.run.directory import RunDirectory
 from proofs.run.files import pretty, write_whole
 from proofs.run.journal import Journal
+from proofs.run.processes import without_interrupts
 from proofs.run.progress import CountDisplay
 from proofs.say import note
 
@@ -146,7 +147,7 @@ def variant_of(options: argparse.Namespace) -> Variant:
 def judged(task: ClientTask, judge: str, directory: RunDirectory, baseline: Baseline) -> Judged:
     """All that the runs find. Raises KeyboardInterrupt, BackendFailed."""
     assert directory.path is not None
-    began = time.monotonic()
+    began, known = time.monotonic(), len(directory.journal)
     try:
         command = client_command(task.client)
         asyncio.run(judge_rest(task, command, directory.journal, directory.path / TRACES))
@@ -154,8 +155,10 @@ def judged(task: ClientTask, judge: str, directory: RunDirectory, baseline: Base
         raise BackendFailed(f"--client {task.client}: {error}") from error
     outcomes = [ClientRunOutcome.from_json(row) for row in directory.journal.values()]
     result = result_of(task, outcomes, judge, directory.path, baseline)
+    # Of the runs of this start: nobody measured those before.
     seconds = round(time.monotonic() - began, 3)
-    return result, [Wave(0, task.runs, seconds, result.total.steps, "client", None)]
+    steps = sum(outcome.found.summary.steps for outcome in outcomes[known:])
+    return result, [Wave(known, task.runs, seconds, steps, "client", None)]
 
 
 async def judge_rest(
@@ -174,7 +177,9 @@ async def judge_rest(
         CountDisplay("runs", task.runs, task.runs - len(left)) as display,
     ):
         async for trace in record_runs(command, plans, task.at_once):
-            outcome = await loop.run_in_executor(pool, outcome_of, task.variant, trace)
+            with without_interrupts():  # the first call starts the process
+                judging = loop.run_in_executor(pool, outcome_of, task.variant, trace)
+            outcome = await judging
             number = trace.plan.number
             if outcome.verdict != EXPLAINED:
                 write_whole(traces / trace_name(number), format_trace(trace))

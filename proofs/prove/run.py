@@ -24,6 +24,7 @@ from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.transactions.compositions import PROVED_AS
 from proofs.run.journal import Journal
+from proofs.run.processes import without_interrupts
 
 SEARCHED_SCOPES = (
     "idempotent-tiny",
@@ -106,7 +107,9 @@ def _answers(questions: Sequence[Question], processes: int) -> Iterator[tuple[in
         yield from map(_answer, questions)
         return
     context = multiprocessing.get_context("spawn")
-    with context.Pool(processes) as pool:
+    with without_interrupts():
+        workers = context.Pool(processes)
+    with workers as pool:
         yield from pool.imap_unordered(_answer, questions, chunksize=4)
 
 
