@@ -19,7 +19,7 @@ from conformance.backends import (
     WorkerTask,
 )
 from conformance.backends.worker import judge, loaded
-from proofs.run.processes import without_interrupts
+from proofs.run.interrupts import without_interrupts
 
 
 def usable_cores() -> int:

@@ -42,8 +42,8 @@ from proofs.lift.source import composition
 from proofs.run import BadUse, one_of
 from proofs.run.directory import RunDirectory
 from proofs.run.files import pretty, write_whole
+from proofs.run.interrupts import without_interrupts
 from proofs.run.journal import Journal
-from proofs.run.processes import without_interrupts
 from proofs.run.progress import CountDisplay
 from proofs.say import note
 

@@ -23,8 +23,8 @@ from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.transactions.compositions import PROVED_AS
+from proofs.run.interrupts import without_interrupts
 from proofs.run.journal import Journal
-from proofs.run.processes import without_interrupts
 
 SEARCHED_SCOPES = (
     "idempotent-tiny",
