@@ -305,7 +305,7 @@ class Evaluator(Notes):
             if (lower is None) == (upper is None) or node.slice.step is not None:
                 raise self.fail(node, "a slice has one end: xs[:k], xs[k:] or xs[-k:]")
             if upper is not None:
-                return containers.take(self.shapes, owner, self.integer(upper, frame))
+                return self.first_of(node, owner, self.integer(upper, frame))
             assert lower is not None
             start = self.integer(lower, frame)
             if isinstance(owner, containers.FunctionSeq):
@@ -321,6 +321,16 @@ class Evaluator(Notes):
             Obligation(self.place(node), dag.either(dag.negate(self.path), inside))
         )
         return containers.at(self.shapes, owner, index)
+
+    def first_of(self, node: ast.Subscript, owner: Any, count: Node) -> Any:
+        """owner[:count]. What is known to be negative counts from the end; else no negative one may
+        come."""
+        if count.is_const and count.value < 0:
+            return containers.drop_last(self.shapes, owner, -count.value)
+        if count.lo < 0:
+            whole = dag.either(dag.negate(self.path), dag.le(ZERO, count))
+            self.obligations.append(Obligation(self.place(node), whole))
+        return containers.take(self.shapes, owner, count)
 
     # Calls
 
@@ -520,7 +530,7 @@ class Evaluator(Notes):
 
         place = f"{self.place(generator)} {len(self.choices)}"
         first = dag.leaf(f"first[{place}]", -dag.INFINITE, dag.INFINITE)
-        other = dag.leaf(f"other[{place}]", -dag.INFINITE, dag.INFINITE)
+        other = dag.leaf(f"{dag.BOUND}other[{place}]", -dag.INFINITE, dag.INFINITE)
         found = decided(first)
         earliest = dag.both(found, dag.le(first, other))
         self.choices.append(((other,), dag.either(dag.negate(decided(other)), earliest)))

@@ -78,6 +78,7 @@ class IdempotentInduction(Induction):
         steps = IdempotentSteps(model, k, regime)
         self.proved = {c.name for c in (*helpers, *extra)}
         super().__init__(
+            steps.lifter,
             steps.before,
             initial(model, k, regime),
             steps.all,
