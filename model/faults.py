@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from enum import Enum
 from typing import Annotated, Any, TypeVar, dataclass_transform
+from weakref import WeakSet
 
-from model.language import Range, within_scope
+from model.language import Range, record, within_scope
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -33,7 +34,7 @@ OfNodes = Annotated[int, Injected.NODES]
 """A fault that a test injects by stopping, starting and replacing brokers."""
 
 
-TABLES: set[type] = set()
+TABLES: WeakSet[type] = WeakSet()
 """The fault tables that there are."""
 
 
@@ -49,7 +50,7 @@ def fault_table(cls: type[T]) -> type[T]:
     for name, hint in hints.items():
         injected = getattr(hint, "__metadata__", ())
         cls.__annotations__[name] = Annotated[(int, Range(0, f"faults.{name}"), *injected)]
-    table = dataclass(frozen=True, slots=True)(cls)
+    table = record(cls)
     TABLES.add(table)
     return table
 

@@ -12,11 +12,11 @@ import ast
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from types import FunctionType
 from typing import Any
 
-from model.language import Map, Set
+from model.language import Map, Set, is_record
 from proofs.lift import containers, dag
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
 from proofs.lift.noted import LiftError, Limit, Notes, Obligation
@@ -188,7 +188,7 @@ class Evaluator(Notes):
         if isinstance(value, Set):
             size = value._bits.bit_length()
             return SetValue(tuple(const(i in value) for i in range(size)))
-        if is_dataclass(value) and type(value).__name__ in _record_names(self.model):
+        if is_record(value):
             return self.construct(
                 type(value), {f.name: self.lift(getattr(value, f.name)) for f in fields(value)}
             )
@@ -218,7 +218,7 @@ class Evaluator(Notes):
         kind = type(owner).__name__
         if (kind, node.attr) in self.overrides:
             return self.overrides[kind, node.attr]
-        if kind == "Budgets":
+        if owner is self.k.budgets:
             return dag.run_time_input(node.attr)
         if not hasattr(owner, node.attr):
             raise self.fail(node, f"there is no {node.attr!r} here")
@@ -578,26 +578,3 @@ _REDUCE: dict[str, Callable[[list[tuple[Node, Any]]], Node]] = {
     "any": lambda results: dag.disjunction(dag.both(k, v) for k, v in results),
     "sum": _total,
 }
-
-
-@lru_cache(maxsize=64)
-def _record_names(model: Model) -> frozenset[str]:
-    """Names of the record classes whose instances are values, not configurations."""
-    kept = (
-        "messages",
-        "leader",
-        "client",
-        "network",
-        "store",
-        "manager",
-        "coordinator",
-        "world",
-        "language",
-    )
-    return frozenset(
-        name
-        for module in kept
-        if module in model.modules
-        for name, thing in vars(model.modules[module]).items()
-        if isinstance(thing, type) and is_dataclass(thing)
-    ) - {"Configuration", "Bounds", "Budgets", "Variant", "Range", "Index", "AtMost"}
