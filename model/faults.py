@@ -68,13 +68,13 @@ def is_allowed(most: int, budget: int, happened: int) -> bool:
 
 def spend(k: Any, w: W, cost: Any) -> W:
     """The world after faults, if the budgets allow each of them once more. Where the bounds are
-    `endless`, faults are not counted: what a budget allows may happen for ever."""
+    `unbounded`, faults are not counted: what a budget allows may happen for ever."""
     world: Any = w
     costs = {f.name: getattr(cost, f.name) for f in fields(cost) if getattr(cost, f.name)}
     for name in costs:
         most, happened = getattr(k.bounds.faults, name), getattr(world.faults, name)
         within_scope(is_allowed(most, getattr(k.budgets, name), happened))
-    if getattr(k.bounds, "endless", False):
+    if getattr(k.bounds, "unbounded", False):
         return w
     counted = {name: getattr(world.faults, name) + times for name, times in costs.items()}
     after: W = replace(world, faults=replace(world.faults, **counted))

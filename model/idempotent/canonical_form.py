@@ -1,9 +1,9 @@
 """Runs that never end, in finitely many worlds: the canonical form of a world.
 
-Theory of operation. In an `endless` scope trouble never stops, so that epochs, offsets and the log
-grow for ever; where it `streams`, records too. Two passes forget, or number again, what no rule
-of the protocol can tell apart. A world and its normal form allow the same events and lead to
-worlds of one normal form again.
+Theory of operation. In an `unbounded` scope faults never stop. Epochs, offsets and the log grow for
+ever; where it `streams`, records do too. Two passes forget, or number again, what no rule of the
+protocol can tell apart. A world and its canonical form allow the same events, and the worlds behind
+an event have one canonical form again.
 
 1. A log keeps its last batch, what is not on every replica, and what a replica that replays it
    remembers: of each producer id the newest batches of its last epoch. Offsets count what is kept;

@@ -145,7 +145,7 @@ class Bounds(scope.Sizes):
     `max_message` is how many records a leader takes in one batch. With `epochs_end` the last epoch
     is the protocol's own last, else it is only where the scope ends. Producers that are `begun`
     have a producer id, each its own unless it is a `shared_producer_id`; `more_producer_ids` are to
-    be had. `faults` has room for what budgets may allow. Where it is `endless`, a fault that a
+    be had. `faults` has room for what budgets may allow. Where it is `unbounded`, a fault that a
     budget allows may happen for ever; where it `streams`, producers send for ever too, and
     `records` is how many may be under way.
     """
@@ -167,7 +167,7 @@ class Bounds(scope.Sizes):
     replicas: int = 1
     epochs_end: bool = False
     begun: bool = True
-    endless: bool = False
+    unbounded: bool = False
     streams: bool = False
     without_producer_id: bool = False
     faults: Faults = USUAL

@@ -256,11 +256,11 @@ EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World
 # Where it is asked
 
 
-ENDLESS = Bounds(records=4, in_flight=3, log=9, max_epoch=5, endless=True, faults=Faults())
+UNBOUNDED = Bounds(records=4, in_flight=3, log=9, max_epoch=5, unbounded=True, faults=Faults())
 """Three batches, all in flight at once, and no trouble yet."""
 
 SCOPES = read_scopes(
-    Scope("", "", ENDLESS, Budgets()),
+    Scope("", "", UNBOUNDED, Budgets()),
     """
 live-retries: connections break for ever, requests are refused for ever
     | records=4 breaks=1 refusals=1

@@ -183,8 +183,8 @@ class Bounds(scope.Sizes):
     after that. With `offsets` the last partition is the one in which the group's offsets are
     committed. With `loads` a coordinator that moves takes time to load, the one before it may not
     know yet that it is replaced, and clients and leaders have to find out who it is. `faults` has
-    room for what budgets may allow. Where it is `endless`, a fault that a budget allows may happen
-    for ever.
+    room for what budgets may allow. Where it is `unbounded`, a fault that a budget allows may
+    happen for ever.
     """
 
     instances: int = 2
@@ -202,7 +202,7 @@ class Bounds(scope.Sizes):
     guards: bool = False
     offsets: bool = False
     loads: bool = False
-    endless: bool = False
+    unbounded: bool = False
     begun: int = 2
     faults: Faults = USUAL
 

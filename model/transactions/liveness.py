@@ -125,7 +125,7 @@ EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World
 
 # Where it is asked
 
-ENDLESS = Bounds(
+UNBOUNDED = Bounds(
     instances=1,
     partitions=2,
     transactions=1,
@@ -134,13 +134,13 @@ ENDLESS = Bounds(
     late_markers=0,
     max_epoch=5,
     begun=1,
-    endless=True,
+    unbounded=True,
     faults=Faults(),
 )
 """One transaction; answers and markers are lost for ever, the coordinator moves for ever."""
 
 SCOPES = read_scopes(
-    Scope("", "", ENDLESS, Budgets()),
+    Scope("", "", UNBOUNDED, Budgets()),
     """
 live-transaction: answers are lost for ever, markers are, and the coordinator moves for ever
     | begun=1 unheard=1 marker_losses=1 moves=1 timeouts=1

@@ -3,7 +3,7 @@
 Theory of operation. A function's syntax tree is executed with nodes in place of numbers. Where a
 condition is not known, both branches are evaluated and their results merged (`if` becomes
 if-then-else), so one evaluation covers every state and no path is ever enumerated. `require` and
-`within_scope` gather into the guard. What is noted on the way is in `noted.py`.
+`within_scope` gather into the guard. `annotations.py` has what is noted on the way.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 
 from model.language import Map, Set, is_record
 from proofs.lift import containers, dag
+from proofs.lift.annotations import LiftError, Limit, Notes, Obligation
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
-from proofs.lift.noted import LiftError, Limit, Notes, Obligation
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes, Span
 
@@ -394,7 +394,7 @@ class Evaluator(Notes):
                 counted[name] = dag.add(counted[name], times)
         if "within_scope" not in self.contracts:
             self.limit(node, allowed, by_scope=True)
-        if getattr(k.bounds, "endless", False):
+        if getattr(k.bounds, "unbounded", False):
             return Rec(world.cls, world.fields)
         faults = self.construct(happened.cls, counted)
         return self.construct(world.cls, {**world.fields, "faults": faults})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
-from proofs.lift.build import is_endless
+from proofs.lift.build import is_unbounded
 from proofs.lift.source import Model, model_for
 from proofs.live.check import PropertyOutcome, explore_live
 from proofs.mutants.table import ModelMutant
@@ -33,7 +33,7 @@ def is_clean(report: ScopeReport, name: str) -> bool:
 def is_of_the_end(mutant: ModelMutant) -> bool:
     """The defect shows in runs that go on for ever."""
     model = model_for(mutant.scope)
-    return is_endless(configuration_of(model, mutant.scope, mutant.variant))
+    return is_unbounded(configuration_of(model, mutant.scope, mutant.variant))
 
 
 def check(mutant: ModelMutant, *, engine: str = "ints", workers: int = 1) -> Checked:

@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from proofs.coverage.explained import EXPLAINED
 from proofs.coverage.plan import plan, small_scopes
 from proofs.coverage.points import Point
-from proofs.coverage.remembered import surveyed
 from proofs.coverage.report import Coverage, Covered, coverage
 from proofs.coverage.stored import file_name
 from proofs.coverage.survey import FirstWitness, Survey
+from proofs.coverage.survey_cache import surveyed
+from proofs.coverage.unreachable import EXPLAINED
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of
 from proofs.say import say
@@ -68,7 +68,7 @@ def lines(found: Coverage, surveys: Sequence[Survey], sure: Mapping[str, str]) -
         for name, reason in kind.explained.items():
             yield f"explained: {name} ({sure[name]}): {reason}"
     for row, why in found.wrong_rows.items():
-        yield f"wrong row in proofs/coverage/explained.py: {row!r}: {why}"
+        yield f"wrong row in proofs.coverage.unreachable.py: {row!r}: {why}"
     for edge, seen in found.wrong_edges.items():
         where = f"{seen.look.scope}, {seen.look.variant}, {len(seen.way.steps)} steps"
         yield f"wrong edge: {edge} ({where}): Kafka has none"

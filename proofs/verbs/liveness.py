@@ -20,7 +20,7 @@ from proofs.verbs.output import ExplorationDisplay, Output, trace_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's options."""
     parser.add_argument(
-        "scope", nargs="?", metavar="SCOPE", help="an endless one (none: all names)"
+        "scope", nargs="?", metavar="SCOPE", help="an unbounded one (none: all names)"
     )
     add_variant(parser)
     parser.add_argument("--drop", metavar="ASSUMPTION", help="show what happens without it")

@@ -9,12 +9,12 @@ from typing import Any
 
 from proofs.coverage.events import events_of
 from proofs.coverage.plan import plan, small_scopes
-from proofs.coverage.remembered import surveyed
 from proofs.coverage.search import UnknownGoal, resolved, shortest
 from proofs.coverage.space import Way
 from proofs.coverage.states import of_model
 from proofs.coverage.stored import file_name, stored
 from proofs.coverage.survey import Look
+from proofs.coverage.survey_cache import surveyed
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.source import COMPOSITIONS, Model, composition, composition_of
 from proofs.say import say

@@ -167,7 +167,7 @@ def test_what_happens_in_the_configuration_must_still_happen(small):
 
 
 def in_the_end(monkeypatch, *outcomes):
-    """What `fate_in_the_end` says where the endless scopes have these outcomes."""
+    """What `fate_in_the_end` says where the unbounded scopes have these outcomes."""
     live = SimpleNamespace(report=lambda: SimpleNamespace(outcomes=outcomes))
     monkeypatch.setattr("proofs.mutants.survivors.explore_live", lambda *_, **__: live)
     return fate_in_the_end(every_point("idempotent.client.send_again")[0])
@@ -216,7 +216,9 @@ def test_what_is_explained_breaks_nothing(small):
 
 def test_each_configuration_is_one():
     for group, configurations in IN_THE_END.items():
-        assert all(configuration_of(model_of(group), *one).bounds.endless for one in configurations)
+        assert all(
+            configuration_of(model_of(group), *one).bounds.unbounded for one in configurations
+        )
     for group, configurations in CONFIGURATIONS.items():
         assert all(scope.startswith((group, "delivery")) for scope, _ in configurations)
         assert len(set(configurations)) == len(configurations)
