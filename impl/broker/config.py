@@ -8,7 +8,6 @@ from impl.broker.topics import MAX_PARTITIONS
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.offsets import OffsetsConfig
 from impl.partition.replica_log import DEFAULT_CONFIG
-from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.validation import LogConfig
 from impl.settings import MAX_PORT, Settings, integer
 
@@ -38,6 +37,5 @@ class NodeConfig(Settings):
     coordinator_lag_ms: int = integer(0)
     coordinator_load_ms: int = integer(0)
     log: LogConfig = DEFAULT_CONFIG
-    rules: TransactionRules = DEFAULT_RULES
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
     offsets: OffsetsConfig = field(default_factory=OffsetsConfig)

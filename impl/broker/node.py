@@ -87,7 +87,7 @@ class Node(HandlerContext):
         if blocks is not None and cluster is not None:
             raise TypeError("a cluster has its own blocks: Cluster(..., blocks=blocks)")
         me = config or NodeConfig()
-        super().__init__(me, cluster or Cluster(me.cluster_id, me.log, me.rules, blocks))
+        super().__init__(me, cluster or Cluster(me.cluster_id, me.log, blocks))
         self.producer_ids = ProducerIdManager()
         self.controller = ProducerIdController(self.cluster.producer_id_blocks)
         self.controller.register(me.node_id, me.broker_epoch)

@@ -22,6 +22,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from impl.partition.origins import Checks
+from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.protocol.compression import Compression
 from impl.protocol.errors import (
     CompressionNotInstalled,
@@ -57,8 +58,9 @@ _LEAST_LENGTH: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class LogConfig(Settings):
-    """A topic's settings that a leader applies; Kafka's defaults, but for retention.
+    """A topic's settings that a leader applies, and its release's rules.
 
+    Kafka's defaults, but for retention.
     Raises `InvalidSetting`. Source: `LogConfig`.
     """
 
@@ -75,6 +77,8 @@ class LogConfig(Settings):
     retention_bytes: int = integer(-1, least=-1)
     max_log_bytes: int = integer(1 << 32)
     """The limit on a partition's memory, bytes: beyond it appends fail with KAFKA_STORAGE_ERROR."""
+    rules: TransactionRules = DEFAULT_RULES
+    """What differs by release."""
 
 
 class ValidBatch(NamedTuple):

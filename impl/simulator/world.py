@@ -280,7 +280,7 @@ class World:
         self.partitions = partitions
         self.transactions = transactions or TransactionConfig()
         first = NodeConfig()
-        self.cluster = Cluster(first.cluster_id, first.log, first.rules)
+        self.cluster = Cluster(first.cluster_id, first.log)
         self.story: list[str] | None = [] if tells else None
         self._hosts = {node_id: BrokerHost(self, node_id) for node_id in range(1, nodes + 1)}
         self._links = 0

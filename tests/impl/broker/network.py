@@ -57,7 +57,7 @@ class Network:
         more |= {"rules": rules} if rules else {}
         more |= {"transactions": transactions} if transactions else {}
         config = NodeConfig(**more)
-        self.cluster = Cluster(config.cluster_id, config.log, config.rules)
+        self.cluster = Cluster(config.cluster_id, config.log)
         self.nodes = {}
         for node_id in range(1, nodes + 1):
             me = NodeConfig(**more | {"node_id": node_id, "port": 9000 + node_id})

@@ -6,6 +6,7 @@ import pytest
 
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.partition.rules import TransactionRules
+from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.schemas import ApiKey
@@ -189,7 +190,7 @@ def test_the_coordinators_refusals_are_translated(
 
 
 def test_without_verification_v1_is_trusted_and_v2_is_not() -> None:
-    network = started(rules=TransactionRules(verifies=False))
+    network = started(log=LogConfig(rules=TransactionRules(verifies=False)))
     producer = ready(network)
     assert producer.produce(0, T0) == [NONE]
     producer.name = "nobody"

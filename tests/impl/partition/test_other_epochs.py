@@ -11,6 +11,7 @@ import pytest
 
 from impl.coordinator.config import CONFIGS
 from impl.partition.rules import RULES
+from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 from tests.impl.broker.network import Network, Producer
 from tests.impl.broker.transacting import ready, started
@@ -46,7 +47,8 @@ class Story:
         rules, config, version = RELEASES[release]
         self.version = 12 if v2 else version
         self.network: Network = started(
-            rules=RULES[rules], transactions=replace(CONFIGS[config], num_partitions=1)
+            log=LogConfig(rules=RULES[rules]),
+            transactions=replace(CONFIGS[config], num_partitions=1),
         )
         self.producer: Producer = ready(self.network, v2=v2)
         assert self.producer.init() is NONE

@@ -177,7 +177,7 @@ class History:
             high_watermark=log.log_start_offset,
             now_ms=NOW_MS,
             log_start_offset=log.log_start_offset,
-            config=CONFIG,
+            config=log.config,
             segments=log.segments,
             **how,  # type: ignore[arg-type]
         )

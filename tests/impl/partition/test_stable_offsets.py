@@ -325,6 +325,6 @@ def test_a_marker_of_a_transaction_that_shares_its_offset_is_named() -> None:
 
 
 def test_sequences_wrap_inside_a_transaction() -> None:
-    leader = PartitionLeader(rules=BEFORE_3_6)
+    leader = PartitionLeader(config=LogConfig(rules=BEFORE_3_6))
     send(leader, t1(MAX_SEQUENCE))
     assert send(leader, t1(0)).error == NONE
