@@ -38,7 +38,7 @@ ARRIVES = frozenset({MessageFate.DELIVERED, MessageFate.DELIVERED_LATE, MessageF
 
 
 @dataclass(eq=False, slots=True)
-class Message:
+class SentMessage:
     """One message, numbered in the order of sending. `sender` and `receiver` are lanes; the
     receiver is empty where the message never arrives and its event names nobody else."""
 
@@ -46,7 +46,7 @@ class Message:
     value: Any
     sender: str
     receiver: str = ""
-    answers: Message | None = None
+    answers: SentMessage | None = None
     is_open: bool = True
     is_delayed: bool = False
     path: str = ""
@@ -58,7 +58,7 @@ class MessageMove:
     in this step."""
 
     kind: MessageFate
-    message: Message
+    message: SentMessage
     is_within: bool = False
 
 
@@ -144,10 +144,10 @@ class MessageFollower:
         self._lanes = lanes
         self._types = types
         self._numbers = itertools.count(1)
-        self._open: list[Message] = []
-        self._known: dict[int, Message] = {}
+        self._open: list[SentMessage] = []
+        self._known: dict[int, SentMessage] = {}
         self._kept: list[Any] = []  # so that no other object gets the id of a known one
-        self._moves: list[tuple[MessageFate, Message]] = []
+        self._moves: list[tuple[MessageFate, SentMessage]] = []
 
     def follow(
         self, before: Any, after: Any, calls: Sequence[RuleCall], named: Collection[str]
@@ -184,25 +184,25 @@ class MessageFollower:
             lanes[id(call.after)] = lane
             yield lane, call
 
-    def _move(self, kind: MessageFate, message: Message) -> None:
+    def _move(self, kind: MessageFate, message: SentMessage) -> None:
         self._moves.append((kind, message))
         message.is_open = kind in SETS_OUT or kind is MessageFate.DELAYED
 
-    def _know(self, message: Message, value: Any) -> None:
+    def _know(self, message: SentMessage, value: Any) -> None:
         message.value = value
         self._kept.append(value)
         self._known[id(value)] = message
         for _, part in records_in(value):
             self._known.setdefault(id(part), message)
 
-    def _new(self, kind: MessageFate, value: Any, sender: str, receiver: str) -> Message:
-        message = Message(next(self._numbers), value, sender, receiver)
+    def _new(self, kind: MessageFate, value: Any, sender: str, receiver: str) -> SentMessage:
+        message = SentMessage(next(self._numbers), value, sender, receiver)
         self._know(message, value)
         self._open.append(message)
         self._move(kind, message)
         return message
 
-    def _take_in(self, lane: str, call: RuleCall, asker: str) -> Message | None:
+    def _take_in(self, lane: str, call: RuleCall, asker: str) -> SentMessage | None:
         """The message that a call takes in."""
         for value in call.inputs:
             message = self._known.get(id(value))
@@ -214,7 +214,7 @@ class MessageFollower:
                 return message
         return None
 
-    def _passed_on(self, value: Any, lane: str, asker: str) -> Message | None:
+    def _passed_on(self, value: Any, lane: str, asker: str) -> SentMessage | None:
         """A message that the world makes for an actor: for the one that has a part of it, else for
         the one that moved last."""
         for _, part in records_in(value):
@@ -224,7 +224,7 @@ class MessageFollower:
                 self._arrive(message, asker)
         return self._new(MessageFate.SENT, value, asker, lane) if asker else None
 
-    def _arrive(self, message: Message, lane: str) -> None:
+    def _arrive(self, message: SentMessage, lane: str) -> None:
         message.receiver = lane
         if message.answers is not None:
             self._move(MessageFate.RECEIVED, message)
@@ -240,7 +240,7 @@ class MessageFollower:
                 self._arrive(message, lane)
 
     def _send(
-        self, lane: str, call: RuleCall, taken: Message | None, named: Collection[str]
+        self, lane: str, call: RuleCall, taken: SentMessage | None, named: Collection[str]
     ) -> None:
         for value in call.sends:
             if taken is None:
@@ -263,7 +263,7 @@ class MessageFollower:
                 self._move(MessageFate.DELAYED, message)
             message.path = path
 
-    def _copy(self, message: Message, there: Mapping[int, tuple[str, Any]]) -> tuple[str, Any]:
+    def _copy(self, message: SentMessage, there: Mapping[int, tuple[str, Any]]) -> tuple[str, Any]:
         """The message as another object, if the world has that instead: the same, or one with other
         fields."""
         alike = [
