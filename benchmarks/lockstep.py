@@ -25,7 +25,8 @@ from time import process_time
 from typing import Any
 
 from benchmarks.measuring import count_option, run_benchmark, scope_argument
-from conformance.plan import BadPlan, Plan, PreparedPlan, judge_of, judge_range, prepare
+from conformance.findings import judge_of, judge_range
+from conformance.plan import BadPlan, Plan, PreparedPlan, prepare
 from conformance.runner import cut
 
 FORMS = (("client,leader", "values"), ("leader", "values"), ("client,leader", "bytes"))

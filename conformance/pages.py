@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from conformance.findings import Finding, steps_of
 from conformance.homes import home_of_scope
-from conformance.plan import Finding, PreparedPlan, configuration, scope_text, steps_of
+from conformance.plan import PreparedPlan, configuration, scope_text
 from conformance.report import sentence
 from proofs.run.files import write_whole
 from proofs.trace.format import Header, Trace, dumps

@@ -16,8 +16,9 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from conformance.explained import Explained
+from conformance.findings import Summary
 from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED
-from conformance.plan import PreparedPlan, Summary
+from conformance.plan import PreparedPlan
 from conformance.runner import Wave
 
 SCHEMA_VERSION: Final = 2

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conformance.backends import FINDING, GUARANTEES, SUMMARY, ResultRow, TraceRange
+from conformance.findings import Summary
 from conformance.guaranteed import ObservedProperties
-from conformance.plan import Summary
 from proofs.run.files import line
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from conformance.client.judge import DIVERGES, EXPLAINED, UNDECIDED, judge_trace
+from conformance.client.judgement import DIVERGES, EXPLAINED, UNDECIDED, judge_trace
 from conformance.client.processes import JAVA
 from conformance.client.trace import BadClientTrace, read_trace
 from conformance.client.trace_text import format_run

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conformance.client.guaranteed import seen_in
-from conformance.client.judge import DIVERGES, EXPLAINED, ClientJudgement, judge_trace
+from conformance.client.judgement import DIVERGES, EXPLAINED, ClientJudgement, judge_trace
 from conformance.client.record_order import renumber_records
 from conformance.client.trace import (
     UNFINISHED,
@@ -14,8 +14,8 @@ from conformance.client.trace import (
     ProduceAnswered,
     ProducerIdAnswered,
 )
+from conformance.findings import Finding, Summary
 from conformance.guaranteed import ObservedProperties
-from conformance.plan import Finding, Summary
 from conformance.rows import Found, from_json, to_json
 from model.idempotent.configuration import Variant
 from model.idempotent.messages import Error

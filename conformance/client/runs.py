@@ -19,17 +19,18 @@ from typing import Any, Final
 
 from conformance.backends import BackendFailed
 from conformance.client.guaranteed import configuration_of_guarantees, states
-from conformance.client.judge import EXPLAINED, UNDECIDED, judge_trace
+from conformance.client.judgement import EXPLAINED, UNDECIDED, judge_trace
 from conformance.client.outcome import ClientRunOutcome, outcome_of, trace_name
-from conformance.client.plan import RunPlan, draw_plan, without_faults
 from conformance.client.processes import JAVA, ClientCommand, client_command
 from conformance.client.recorder import record_runs
+from conformance.client.run_plan import RunPlan, draw_plan, without_faults
 from conformance.client.trace import format_trace, parse_trace
 from conformance.client.trace_text import format_run
 from conformance.explained import EXPLAINED as KNOWN
 from conformance.explained import explanation, fields_of, stale
+from conformance.findings import Finding
 from conformance.guaranteed import not_guaranteed
-from conformance.plan import Finding, Plan, PreparedPlan
+from conformance.plan import Plan, PreparedPlan
 from conformance.report import ReportedDivergence, Result
 from conformance.rows import Found
 from conformance.runner import Wave

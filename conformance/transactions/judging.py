@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.findings import Finding
 from conformance.guaranteed import ObservedProperties
 from conformance.homes import SERVED
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import find_release
-from conformance.plan import Finding, Plan, PreparedPlan, configuration
+from conformance.plan import Plan, PreparedPlan, configuration
 from conformance.report import SideCheck
 from conformance.systems.transactions_nodes.backend import NodesBackend, backend_on
 from conformance.systems.transactions_nodes.leaderless import Leaderless, expected_of

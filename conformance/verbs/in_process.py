@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.backends import Backend, Options, WorkerTask, open_backend
+from conformance.findings import Finding, shrink_finding
 from conformance.guaranteed import ObservedProperties, shown_by
-from conformance.plan import Finding, Plan, PreparedPlan, shrink_finding
+from conformance.plan import Plan, PreparedPlan
 from conformance.report import SideCheck
 from conformance.verbs.pipeline import OpenTarget, Target
 from conformance.verbs.pipeline import run as run_pipeline

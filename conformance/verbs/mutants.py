@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from conformance import pages
 from conformance.backends.processes import usable_cores
+from conformance.findings import Finding
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.homes import home_of_scope
 from conformance.mutants import GROUPS, MUTANTS, HuntScope, Mutant
 from conformance.mutants.plant import hunt, hunt_unpatched
-from conformance.plan import Finding, Plan, PreparedPlan, prepare
+from conformance.plan import Plan, PreparedPlan, prepare
 from conformance.report import sentence
 from conformance.verbs.run import with_own_rules
 from model.idempotent.variants import DEFAULT_VARIANT

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from conformance.backends import Backend
+from conformance.findings import Finding
 from conformance.guaranteed import ObservedProperties
 from conformance.homes import home_of_scope
 from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
-from conformance.plan import Finding, Plan, PreparedPlan, configuration
+from conformance.plan import Plan, PreparedPlan, configuration
 from conformance.report import SideCheck
 from conformance.systems.wire.backend import WireBackend, traces_plan
 from conformance.systems.wire.brokers import address_of, running, started

@@ -17,9 +17,9 @@ from typing import Any, Final, Protocol
 from conformance import pages
 from conformance.backends import Backend
 from conformance.explained import EXPLAINED, Explained, explanation, read_baseline, stale
+from conformance.findings import Finding
 from conformance.guaranteed import ObservedProperties, not_guaranteed, statuses
 from conformance.plan import (
-    Finding,
     Plan,
     PreparedPlan,
     checked,

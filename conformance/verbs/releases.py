@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration
-from conformance.transactions.verb import KAFKAS
 from conformance.verbs import run
+from conformance.verbs.testbed_options import KAFKAS
 from proofs.run import EXIT_CODES, one_of, positive, worst
 from proofs.run.files import pretty, write_json, write_whole
 from proofs.say import note, say

@@ -8,19 +8,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.findings import Finding, finding_of, judge_of
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.homes import IDEMPOTENT, home_of_scope
 from conformance.judge import Steps
-from conformance.plan import (
-    ACTORS,
-    FORMS,
-    Finding,
-    Plan,
-    PreparedPlan,
-    checked,
-    finding_of,
-    judge_of,
-)
+from conformance.plan import ACTORS, FORMS, Plan, PreparedPlan, checked
 from conformance.report import UNDECIDED, sentence
 from conformance.systems.wire.backend import Replayed, ScriptBackend
 from conformance.verbs import run

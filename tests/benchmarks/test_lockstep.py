@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import lockstep
-from conformance.plan import Summary
+from conformance.findings import Summary
 
 
 def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

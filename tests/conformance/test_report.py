@@ -20,9 +20,10 @@ from conformance.explained import (
     read_baseline,
     stale,
 )
+from conformance.findings import Summary, finding_of
 from conformance.guaranteed import GuaranteeWalker, ObservedProperties, not_guaranteed, statuses
 from conformance.homes import IDEMPOTENT, TRANSACTIONS
-from conformance.plan import Plan, PreparedPlan, Summary, configuration, finding_of
+from conformance.plan import Plan, PreparedPlan, configuration
 from conformance.report import ReportedDivergence, Result, junit, report_json, run_json, sentence
 from conformance.runner import Wave
 from model.idempotent.guarantees import GUARANTEES, WITNESSES

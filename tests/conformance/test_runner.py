@@ -19,7 +19,7 @@ from conformance.backends import (
     open_backend,
 )
 from conformance.backends.worker import judge
-from conformance.plan import MAX_FINDINGS
+from conformance.findings import MAX_FINDINGS
 from conformance.rows import Found, found_in, from_json, rows_of, to_json
 from conformance.runner import (
     Waves,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.client.judge import DIVERGES, EXPLAINED, judge_trace
+from conformance.client.judgement import DIVERGES, EXPLAINED, judge_trace
 from conformance.client.outcome import outcome_of
 from conformance.client.trace import (
     BadClientTrace,

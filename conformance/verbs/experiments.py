@@ -8,18 +8,26 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from conformance.experiments import remote
 from conformance.experiments.player import ExperimentResult, check, play
 from conformance.experiments.remote import RemoteTestbed, implementation
 from conformance.experiments.report import report_of, table, verdict_by_guarantees
 from conformance.experiments.session import Fact
-from conformance.experiments.story import FOLDER, RESTARTED, Brokers, Experiment, stories
+from conformance.experiments.story import (
+    FOLDER,
+    REQUESTS,
+    RESTARTED,
+    Brokers,
+    Experiment,
+    stories,
+)
 from conformance.kafka.releases import NEWEST, RELEASES
 from conformance.transactions.testbed import KafkaTestbed
-from conformance.transactions.verb import KAFKAS, add_testbed, directory_of, open_testbed
+from conformance.verbs.testbed_options import KAFKAS, add_testbed, directory_of, open_testbed
 from proofs.run import EXIT_CODES, BadUse, one_of
 from proofs.run.files import digest
 from proofs.run.journal import Journal
@@ -29,6 +37,7 @@ KAFKA, IMPL, WIRE = "kafka", "impl", "wire"
 Fits = Callable[[Experiment, KafkaTestbed], bool]
 Play = Callable[[Experiment, Any], ExperimentResult]
 SYSTEMS = (KAFKA, IMPL, "wire://HOST:PORT")
+STORY_SCHEMA_VERSION: Final = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -208,3 +217,72 @@ def opened(options: argparse.Namespace, wants: Brokers) -> Iterator[Any]:
                 yield testbed
         case _:
             raise BadUse(f"--system {options.system!r} is none of {', '.join(SYSTEMS)}")
+
+
+# Verbs of one story
+
+
+class StoryVerb:
+    """The verb of one story, whose experiments differ by `shape` and `requests`; it decides by the
+    guarantees that they break."""
+
+    def __init__(self, story: str) -> None:
+        self._story = story
+
+    @cached_property
+    def _experiments(self) -> list[Experiment]:
+        return [one for one in stories().values() if one.story == self._story]
+
+    @cached_property
+    def _shapes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one.variables["shape"] for one in self._experiments))
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add what the verb takes."""
+        add_testbed(parser)
+        parser.add_argument("--requests", default="v1", help="v1 or v2 (default: v1)")
+        parser.add_argument("--only", metavar="NAMES", help=f"of {', '.join(self._shapes)}")
+        parser.add_argument("--times", type=int, help="each (default: as the story has it)")
+        if "watch_s" in self._experiments[0].variables:
+            parser.add_argument("--watch-s", type=float, help="watch readers, in s (default: 2)")
+        parser.set_defaults(system=KAFKA, guarantees=True, differing=False)
+
+    def execute(self, options: argparse.Namespace) -> int:
+        """Play; 0 if no guarantee is broken, 1 if one is, 3 if that cannot be decided.
+
+        Raises BadUse for a release, a level, requests, shapes or times that there are not.
+        """
+        requests = one_of("--requests", options.requests, tuple(REQUESTS))
+        words = (options.only or ",".join(self._shapes)).split(",")
+        shapes = [one_of("--only", word, self._shapes) for word in words]
+        watch_s = getattr(options, "watch_s", None)
+        if (options.times is not None and options.times < 1) or (watch_s or 0) < 0:
+            raise BadUse("--times is at least 1, and --watch-s not negative")
+        return answer(
+            options,
+            [
+                one
+                for one in self._experiments
+                if one.requests == (requests,) and one.variables["shape"] in shapes
+            ],
+            _is_served,
+            {} if watch_s is None else {"watch_s": str(watch_s)},
+            options.times,
+            {
+                "schema_version": STORY_SCHEMA_VERSION,
+                "story": self._story.replace("_", "-"),
+                "requests": requests,
+            },
+        )
+
+
+def _is_served(experiment: Experiment, testbed: KafkaTestbed) -> bool:
+    """Also where a broker is known to refuse. Raises BadUse for requests that it does not know."""
+    [requests] = experiment.requests
+    if not testbed.speaks(requests):
+        raise BadUse(f"Kafka {testbed.release.name} does not serve {requests} requests")
+    return True
+
+
+DELAYED_END_TXN: Final = StoryVerb("delayed_end_txn")
+STALE_COORDINATOR: Final = StoryVerb("stale_coordinator")
