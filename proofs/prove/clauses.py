@@ -10,7 +10,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 from model.idempotent.leader import BatchMetadata
-from proofs.prove.induction import RULED, guarantee, invariant, memory_invariant, prefix_invariant
+from proofs.prove.induction import (
+    ARITHMETIC,
+    RULED,
+    guarantee,
+    invariant,
+    memory_invariant,
+    prefix_invariant,
+)
 from proofs.prove.proof_state import (
     LogEntry,
     Memory,
@@ -213,7 +220,13 @@ def log_was_sent(s: ProofState) -> bool:
 @invariant(needs=("watermark_within_log",))
 def log_is_numbered(s: ProofState) -> bool:
     """What p has in the log has the sequence of its position."""
-    return all(at.base_sequence == s.regime.sequence(at.begin) for at in s.log if at.is_ours)
+    return all(is_numbered(s, place) for place in range(len(s.log)))
+
+
+def is_numbered(s: ProofState, place: int) -> bool:
+    """What p has at a place of the log has the sequence of its position."""
+    at = s.log[place]
+    return not is_ours(s, place) or at.base_sequence == s.regime.sequence(at.begin)
 
 
 @invariant(needs=(*APPENDS, "accepted_follows", *OFFSETS))
@@ -373,7 +386,7 @@ def remembers_all(s: ProofState, m: Memory) -> bool:
 CONSEQUENCE = ("log_was_sent", "log_rises", *SENT)
 
 
-@guarantee(needs=CONSEQUENCE, follows=True)
+@guarantee(needs=CONSEQUENCE, follows=True, in_words=("log_was_sent",))
 def at_most_once(s: ProofState) -> bool:
     """No record stands twice in the log under one epoch of p."""
     return all(
@@ -404,7 +417,8 @@ def order_within_epoch(s: ProofState) -> bool:
         "in_flight_in_order",
         "batches_stay_whole",
         "high_watermark_survives",
-    )
+    ),
+    in_words=("log_was_sent",),
 )
 def acked_is_replicated(s: ProofState) -> bool:
     """An acknowledged record stands in the log, below the high watermark."""
@@ -428,7 +442,10 @@ def is_earlier(s: ProofState, place: int, later: int) -> bool:
     return is_ours(s, place) and place < later and s.log[place].epoch == s.log[later].epoch
 
 
-@guarantee(needs=(*OFFSETS, *APPENDS, "accepted_follows", RULED))
+@guarantee(
+    needs=(*OFFSETS, *APPENDS, "accepted_follows", RULED),
+    in_words=("log_was_sent", "log_is_numbered", "sent_is_numbered", ARITHMETIC),
+)
 def no_gap(s: ProofState) -> bool:
     """Each batch begins where the one before it in its epoch ended; the first begins at 0."""
     return all(

@@ -25,9 +25,9 @@ from proofs.lift import containers, dag
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node
 from proofs.lift.evaluate import Evaluator, Frame
 from proofs.lift.source import Model
-from proofs.lift.values import Shapes
+from proofs.lift.values import Rec, Shapes
 from proofs.prove.smt import Formula
-from proofs.prove.unknowns import bound
+from proofs.prove.unknowns import bound, function, number
 
 SIGN = "?"
 """In a frame: 1 where the function that is evaluated is asserted, -1 where it is denied, else 0."""
@@ -52,6 +52,18 @@ class RecordSet:
 
 
 @dataclass(frozen=True, slots=True)
+class Goal:
+    """What is to be proved, in which nothing is bound: of `records`, which are any of a tuple.
+    `choices` say which ones those are that it says exist; they may be assumed. `places` are those
+    of the tuple that it looks at."""
+
+    node: Node
+    choices: tuple[Formula, ...]
+    records: tuple[Any, ...]
+    places: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Lifter:
     """Lifts predicates over the states of one model in one configuration; see `Evaluator`.
 
@@ -69,6 +81,12 @@ class Lifter:
         evaluator = FormulaEvaluator(self.model, self.k, self.overrides, self.contracts)
         value = evaluator.call(predicate, [*configured(predicate, self.k), *arguments], 1)
         return tuple(evaluator.numbers), value
+
+    def goal(self, predicate: Callable[..., Any], *arguments: Any) -> Goal:
+        """What a predicate says, to be proved of any elements."""
+        evaluator = GoalEvaluator(self.model, self.k, self.overrides, self.contracts)
+        value = evaluator.call(predicate, [*configured(predicate, self.k), *arguments], 1)
+        return Goal(value, *map(tuple, evaluator.noted))
 
     def node(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The value of a function in which nothing is bound."""
@@ -254,6 +272,80 @@ class FormulaEvaluator(Evaluator):
             return {n: v for t, e in pairs for n, v in self.bound_to(t, e).items()}
         assert isinstance(target, ast.Name)
         return {target.id: element}
+
+
+class GoalEvaluator(FormulaEvaluator):
+    """Evaluates what is to be proved. It is so of any elements: these are constants. Where it says
+    that one exists, that is the first; a tuple of those that are kept has them in their order."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.records: list[Any] = []
+        self.places: list[Node] = []
+
+    @property
+    def noted(self) -> tuple[list[Any], ...]:
+        """What was met on the way."""
+        return self.choices, self.records, self.places
+
+    def fresh(self, name: str) -> Node:
+        """Any number."""
+        self.numbers.append(number(f"any {name} {len(self.numbers)}"))
+        return self.numbers[-1]
+
+    def chosen(
+        self, clause: ast.comprehension, frame: Frame, sign: int
+    ) -> Iterator[tuple[Node, Any]]:
+        """What one generator runs over; the records of a tuple of any size are noted."""
+        known = len(self.numbers)
+        for exists, element in super().chosen(clause, frame, sign):
+            if len(self.numbers) > known:
+                parts = element if isinstance(element, tuple) else (element,)
+                self.records += (found := [part for part in parts if isinstance(part, Rec)])
+                self.places += self.numbers[known:] if found else []
+            yield exists, element
+
+    def reduced(self, name: str, generator: ast.GeneratorExp, frame: Frame, sign: int) -> Node:
+        """all or any of a generator."""
+        clause = generator.generators[0]
+        owner = None if sign * (1 if name == "all" else -1) > 0 else self.value(clause.iter, frame)
+        if isinstance(owner, containers.FunctionSeq):
+            result: Node = self.search(name, generator, owner, frame)
+            return result
+        return super().reduced(name, generator, frame, sign)
+
+    def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:
+        """tuple of a generator, also of what is kept of any number of elements."""
+        clause = generator.generators[0]
+        owner = self.value(clause.iter, frame)
+        if name != "tuple" or not clause.ifs or not isinstance(owner, containers.FunctionSeq):
+            return super().reduce(name, generator, frame)
+
+        def inner(place: Node) -> Frame:
+            return {**frame, **self.bound(clause.target, owner.at(place))}
+
+        def is_kept(place: Node) -> Node:
+            tests = (self.boolean(test, inner(place)) for test in clause.ifs)
+            return dag.conjunction(((place >= 0) & (place < owner.length), *tests))
+
+        mark = len(self.choices)
+        length, place_of, rank_of = (f"{n} {mark}" for n in ("kept", "place of", "rank of"))
+        count, at, rank = number(length), function(place_of), function(rank_of)
+        n, m = bound("n"), bound("m")
+        inside = (n >= 0) & (n < count)
+        kept = is_kept(n).implies((rank(n) >= 0) & (rank(n) < count) & at(rank(n)).eq(n))
+        self.choices += [
+            ((), count >= 0),
+            ((n,), inside.implies(is_kept(at(n)))),
+            ((n, m), (inside & (n < m) & (m < count)).implies(at(n) < at(m))),
+            ((n,), kept),
+        ]
+
+        def element(i: Node) -> Any:
+            self.places.append(at(i))
+            return self.value(generator.elt, inner(at(i)))
+
+        return containers.FunctionSeq(count, element)
 
 
 Many = Callable[[Callable[..., Node]], tuple[Node, Any]]

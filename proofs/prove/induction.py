@@ -55,7 +55,8 @@ class Clause:
     """A predicate that holds in every state: `holds`, of what `subject` makes of the state.
 
     Its induction stands on itself and on what it `uses`; it `follows` if that implies it. A clause
-    that is about `prefixes` holds of every prefix of the log, and its subject takes a length.
+    that is about `prefixes` holds of every prefix of the log, and its subject takes a length. With
+    what is `in_words` it implies the model's guarantee of its name, as that one's text says it.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Clause:
     follows: bool = False
     subject: Callable[..., tuple[Any, ...]] = of_state
     prefixes: bool = False
+    in_words: tuple[str, ...] = ()
 
     def also(self, *uses: str) -> Clause:
         """The same clause, standing on more."""
@@ -146,10 +148,15 @@ def invariant(*, needs: Iterable[str] = (), follows: bool = False) -> Declarer:
     return declared("invariants", lambda name, says, f: Clause(name, says, f, uses, follows))
 
 
-def guarantee(*, needs: Iterable[str] = (), follows: bool = False) -> Declarer:
-    """A clause that a theorem is about."""
-    uses = frozenset(needs)
-    return declared("guarantees", lambda name, says, f: Clause(name, says, f, uses, follows))
+def guarantee(
+    *, needs: Iterable[str] = (), follows: bool = False, in_words: Iterable[str] = ()
+) -> Declarer:
+    """A clause that a theorem is about; with what is `in_words` it implies the model's text."""
+    uses, words = frozenset(needs), tuple(in_words)
+    return declared(
+        "guarantees",
+        lambda name, says, f: Clause(name, says, f, uses, follows, in_words=words),
+    )
 
 
 def prefix_invariant(*, needs: Iterable[str] = ()) -> Declarer:

@@ -125,7 +125,7 @@ ACROSS = (
 )
 
 
-@guarantee(needs=(*CONSEQUENCE, *ACROSS), follows=True)
+@guarantee(needs=(*CONSEQUENCE, *ACROSS), follows=True, in_words=("log_was_sent",))
 def order_kept(s: ProofState) -> bool:
     """Records stand in the order of their sends: within an epoch each, over all epochs the first
     copy of each."""

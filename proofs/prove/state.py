@@ -32,7 +32,7 @@ from proofs.lift.dag import INFINITE, ZERO, Node, const, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq
-from proofs.prove.formulas import Lifter, RecordSet
+from proofs.prove.formulas import Goal, Lifter, RecordSet
 from proofs.prove.proof_state import (
     FlyingBatch,
     LogEntry,
@@ -42,6 +42,7 @@ from proofs.prove.proof_state import (
     memory,
 )
 from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
+from proofs.prove.smt import Formula
 from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
 
 P = leaf("p", 0, INFINITE)
@@ -229,6 +230,11 @@ class Seen:
         return self.state.text.guaranteed("sequences_follow", self.client)
 
 
+def at_one_partition(client: Rec) -> Rec:
+    """A client of which the partition of the theorems alone is looked at."""
+    return client.changed(partitions=MapValue((client.partitions.slots[0],)))
+
+
 class Builder(Unknowns):
     """Makes the state of unknowns, for one model."""
 
@@ -280,9 +286,19 @@ class Builder(Unknowns):
 
     def guaranteed(self, name: str, client: Rec) -> Node:
         """A guarantee in its own words, of a client at the partition of the theorems alone."""
-        entry = client.partitions.slots[0]
-        alone = client.changed(partitions=MapValue((entry,)))
-        return self.guarantee(name, self.world(clients=MapValue((alone,))))
+        return self.guarantee(name, self.world(clients=MapValue((at_one_partition(client),))))
+
+    def in_words(self, name: str, state: SymbolicState) -> tuple[list[Formula], Goal]:
+        """A guarantee in its own words, and what may be assumed for it: p is the producer id of
+        each batch that it looks at, and its producer is counted as the first."""
+        lifter = self.lifter
+        records = {("Bounds", "records"): number("records")}
+        lifter = replace(lifter, overrides={**lifter.overrides, **records})
+        clients = MapValue((at_one_partition(state.client).changed(producer=ZERO),))
+        world = self.world(clients=clients, leaders=MapValue((state.leader,)))
+        goal = lifter.goal(getattr(self.model.guarantees, name), world)
+        ours: list[Formula] = [((), e.batch.producer_id.eq(P)) for e in goal.records]
+        return [*goal.choices, *ours, ((), PRODUCER.eq(0))], goal
 
     def world(self, **parts: Any) -> Rec:
         """A world of which only some parts are looked at."""
