@@ -52,7 +52,7 @@ class RecordSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class LiftedGoal:
     """What is to be proved, in which nothing is bound: of `records`, which are any of a tuple.
     `choices` say which ones those are that it says exist; they may be assumed. `places` are those
     of the tuple that it looks at."""
@@ -82,11 +82,11 @@ class Lifter:
         value = evaluator.call(predicate, [*configured(predicate, self.k), *arguments], 1)
         return tuple(evaluator.numbers), value
 
-    def goal(self, predicate: Callable[..., Any], *arguments: Any) -> Goal:
+    def goal(self, predicate: Callable[..., Any], *arguments: Any) -> LiftedGoal:
         """What a predicate says, to be proved of any elements."""
         evaluator = GoalEvaluator(self.model, self.k, self.overrides, self.contracts)
         value = evaluator.call(predicate, [*configured(predicate, self.k), *arguments], 1)
-        return Goal(value, *map(tuple, evaluator.noted))
+        return LiftedGoal(value, *map(tuple, evaluator.noted))
 
     def node(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The value of a function in which nothing is bound."""

@@ -32,7 +32,7 @@ from proofs.lift.dag import INFINITE, ZERO, Node, const, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq
-from proofs.prove.formulas import Goal, Lifter, RecordSet
+from proofs.prove.formulas import LiftedGoal, Lifter, RecordSet
 from proofs.prove.proof_state import (
     FlyingBatch,
     LogEntry,
@@ -288,7 +288,7 @@ class Builder(Unknowns):
         """A guarantee in its own words, of a client at the partition of the theorems alone."""
         return self.guarantee(name, self.world(clients=MapValue((at_one_partition(client),))))
 
-    def in_words(self, name: str, state: SymbolicState) -> tuple[list[Formula], Goal]:
+    def in_words(self, name: str, state: SymbolicState) -> tuple[list[Formula], LiftedGoal]:
         """A guarantee in its own words, and what may be assumed for it: p is the producer id of
         each batch that it looks at, and its producer is counted as the first."""
         lifter = self.lifter
