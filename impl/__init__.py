@@ -10,8 +10,7 @@ Bytes come in, bytes go out, the time is an argument. Five doors:
 - a producer: `IdempotentProducerCore`, `TransactionalProducerCore`, their settings
   `ProducerConfig.of`; errors and snapshots stand in `impl.producer`
 
-And those with I/O: `Producer`, `Consumer` and `Server`, on asyncio, which comes only if they are
-asked for.
+And those with I/O: `Producer`, `Consumer` and `Server`. They import asyncio at their first use.
 """
 
 from importlib import import_module

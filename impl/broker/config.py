@@ -16,9 +16,9 @@ from impl.settings import MAX_PORT, Settings, integer
 class NodeConfig(Settings):
     """A node's settings; Kafka's defaults where it has any. Times in milliseconds.
 
-    `coordinator_lag_ms`: for as long coordinators do not know that partitions have moved. One that
-    was deposed answers from memory meanwhile, and cannot write; a new one is none yet.
-    `coordinator_load_ms`: for as long a new one reads its log: COORDINATOR_LOAD_IN_PROGRESS.
+    `coordinator_lag_ms`: how late coordinators learn that partitions moved. Meanwhile a deposed one
+    answers from memory but cannot write, and the new one does not coordinate yet.
+    `coordinator_load_ms`: how long a new one reads its log: COORDINATOR_LOAD_IN_PROGRESS.
 
     Raises `InvalidSetting`.
     """

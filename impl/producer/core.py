@@ -8,8 +8,8 @@
    all its requests fail, and their correlation ids are never accepted again.
 4. A call that raises has changed nothing.
 
-Theory of operation: `append` queues records (`accumulator`); `poll` requests a producer id if there
-is none, else it numbers batches (`sequence_manager`) and sends them; `receive` and `disconnected`
+Theory of operation: `append` queues records (`accumulator`); `poll` requests a producer id if it
+has none, else it numbers batches (`sequence_manager`) and sends them; `receive` and `disconnected`
 complete requests (`in_flight_requests`), each batch of which is acknowledged, queued again, or
 failed. The driver sends each `SendRequest` to its node in order, closes the connection of a
 `Disconnect`, answers `metadata_update_requested` with `update_metadata`, and polls again after

@@ -14,7 +14,7 @@ Theory of operation: the sender asks `stops_drain` before and calls `assign` whe
 from the queue; each answer comes back as `on_success`, or as `can_retry` and perhaps `on_failure`.
 Answers only *request* a bump; `bump_epoch` performs all requests since the last one together, at
 the start of a sender loop, without a request to any broker (KIP-360): the leader sees a higher
-epoch that begins with sequence 0. At epoch 32767 a new producer id is asked for.
+epoch that begins with sequence 0. At epoch 32767 a new producer id is requested.
 
 Source: `TransactionManager`, `TxnPartitionEntry` of Kafka 4.3.1, without transactions, which are in
 `transaction_manager`. Its defects that show on the wire are kept and marked QUIRK, with one
