@@ -129,7 +129,7 @@ def test_a_marker_follows_its_partition_to_a_new_leader(network: Network) -> Non
     assert network.leader("t", 0).last_stable_offset == 2
 
 
-def test_a_marker_to_a_broker_that_is_gone_waits(network: Network) -> None:
+def test_a_marker_for_a_stopped_broker_waits(network: Network) -> None:
     producer = begun(network, v2=True)
     network.cluster.brokers.pop(3)
     producer.end()
@@ -401,7 +401,7 @@ def test_the_blocks_of_a_cluster_are_not_a_nodes() -> None:
     assert list(cluster.brokers) == [1]
 
 
-def test_answers_that_nobody_awaits_or_can_read_do_no_harm() -> None:
+def test_unexpected_or_malformed_answers_are_ignored() -> None:
     network = Network(3)
     network.create("t", 1, 2, 3)
     assert network.nodes[1].receive_answer(99, b"?", 0) == []

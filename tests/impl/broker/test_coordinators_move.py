@@ -187,7 +187,7 @@ def test_offsets_whose_transactions_coordinator_loads(network: Network, version:
 
 @pytest.mark.parametrize("version", range(7))
 @pytest.mark.parametrize("key_type", [0, 1])
-def test_the_coordinator_of_a_broker_that_is_gone_is_not_available(
+def test_the_coordinator_of_a_stopped_broker_is_not_available(
     network: Network, version: int, key_type: int
 ) -> None:
     """Of several keys each has its own answer."""

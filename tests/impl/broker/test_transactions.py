@@ -123,7 +123,7 @@ def test_the_second_v2_transaction_waits_for_the_first_ones_markers() -> None:
 @pytest.mark.parametrize(
     ("version", "wanted"), [(12, BUSY), (13, BUSY), (11, ErrorCode.NOT_ENOUGH_REPLICAS)]
 )
-def test_at_last_a_client_is_told_that_its_transaction_is_busy(
+def test_after_all_retries_a_client_gets_concurrent_transactions(
     version: int, wanted: ErrorCode
 ) -> None:
     network, producer = prepared()
@@ -140,7 +140,7 @@ def test_at_last_a_client_is_told_that_its_transaction_is_busy(
     assert row["error_code"] == wanted
 
 
-def test_a_driver_that_cannot_wait_is_told_at_once() -> None:
+def test_a_driver_that_cannot_wait_is_answered_at_once() -> None:
     network, producer = prepared()
     request = encode_request(ApiKey.PRODUCE, 12, 1, "c", producer.body(0, T0))
     payload = network.nodes[1].handle(request, network.now_ms)

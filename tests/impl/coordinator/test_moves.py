@@ -61,7 +61,7 @@ CALLS = [*WRITING, verify, describe]
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_whoever_does_not_coordinate_says_so_and_does_nothing(call: Call) -> None:
+def test_a_broker_that_does_not_coordinate_refuses_and_does_nothing(call: Call) -> None:
     world = begun()
     before, log = len(world.markers), log_length(world)
     world.core.elect(PARTITION, 1)

@@ -85,7 +85,7 @@ def test_a_late_batch_of_an_older_epoch_stops_the_open_transaction_in_4_0_alone(
 
 
 @pytest.mark.parametrize(("release", "v2"), EVERY)
-def test_a_newer_epoch_that_nobody_gave_out_is_stored_before_4_0(release: str, v2: bool) -> None:
+def test_an_unassigned_newer_epoch_is_stored_before_4_0(release: str, v2: bool) -> None:
     """An open transaction vouches for any epoch there; since then the coordinator is asked."""
     story = Story(release, v2)
     is_stored = release in ("3.3.2", "3.9.2")

@@ -205,7 +205,7 @@ def test_kafka_does_the_same(kafka: KafkaLog, tmp_path: Path, seed: int) -> None
     History(kafka, tmp_path, seed).run()
 
 
-def test_kafka_replays_nothing_where_nobody_is_remembered(kafka: KafkaLog, tmp_path: Path) -> None:
+def test_kafka_replays_nothing_without_producers(kafka: KafkaLog, tmp_path: Path) -> None:
     """The snapshot at 3 is loaded, the batch at 3 is in the log and not in memory."""
     history = History(kafka, tmp_path, 0)
     for sequence in range(5):

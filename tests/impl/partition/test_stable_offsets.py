@@ -157,7 +157,7 @@ def test_the_index_has_what_the_marker_found() -> None:
         (7, 1 << 20, []),
     ],
 )
-def test_aborted_transactions_are_told_where_they_reach(
+def test_aborted_transactions_are_listed_where_they_overlap(
     offset: int, max_bytes: int, told: list[tuple[int, int]]
 ) -> None:
     leader = three_aborted()
@@ -245,7 +245,7 @@ def test_a_restart_after_a_kill_finds_the_aborted_again() -> None:
         assert restarted(leader, recovery_point=point).view().aborted == leader.view().aborted
 
 
-def test_indexes_are_believed_where_they_are_whole() -> None:
+def test_valid_transaction_indexes_are_used() -> None:
     leader = with_much()
     bases = leader.log.segments
     files = {base: leader.log.transaction_index(base) for base in bases}

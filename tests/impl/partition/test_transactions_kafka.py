@@ -235,7 +235,7 @@ def test_an_older_kafka_does_the_same_by_its_own_rules(
 
 
 @pytest.mark.parametrize("is_bumped", [True, False])
-def test_with_v2_kafka_lets_nobody_begin_in_the_middle(
+def test_with_v2_kafka_refuses_a_first_sequence_above_zero(
     kafka: KafkaLog, tmp_path: Path, is_bumped: bool
 ) -> None:
     history = Transactions(kafka, tmp_path, 1)

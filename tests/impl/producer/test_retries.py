@@ -224,7 +224,7 @@ def test_an_overdue_answer_closes_the_connection():
     assert batch_of(again).base_sequence == 0
 
 
-def test_a_node_never_heard_of_may_disconnect():
+def test_an_unknown_node_may_disconnect():
     driver = Driver()
     driver.lose(node_id=9)
     assert driver.poll() == ()
