@@ -72,7 +72,7 @@ class Network:
     # ---- time and network
 
     def run(self, ms: int = 0) -> None:
-        """Let `ms` pass, one by one where somebody waits, and everything that follows happen."""
+        """Let `ms` pass, in steps of 1 ms while a node waits, and perform all that follows."""
         end = self.now_ms + ms
         while True:
             for _ in range(20):

@@ -174,7 +174,7 @@ def test_the_next_coordinator_completes_what_was_prepared(
 
 @pytest.mark.parametrize("answered_first", [True, False])
 def test_a_coordinator_that_was_away_begins_anew(network: Network, answered_first: bool) -> None:
-    """Its partition moved and came back: what it knew is of an older epoch."""
+    """Its partition moved away and back: its state is of an older epoch."""
     producer = begun(network, v2=False)
     network.holds = is_marker
     producer.end()
@@ -452,7 +452,7 @@ def test_whatever_breaks_a_transaction_is_all_or_nothing(
 
 
 class _Client:
-    """One producer that numbers its transactions and remembers what it was told of each."""
+    """One producer that numbers its transactions and keeps the result of each."""
 
     def __init__(self, network: Network, *, v2: bool, seed: int) -> None:
         self.network = network

@@ -201,7 +201,7 @@ def test_without_verification_v1_is_trusted_and_v2_is_not() -> None:
     ("v2", "wanted"), [(True, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (False, NONE)]
 )
 def test_a_v2_producer_begins_at_0(network: Network, v2: bool, wanted: ErrorCode) -> None:
-    """KAFKA-18202; a V1 producer that nobody remembers may go on anywhere."""
+    """KAFKA-18202; an unknown V1 producer may continue with any sequence."""
     producer = ready(network, v2=v2)
     producer.add(T0)
     assert producer.produce(5, T0) == [wanted]

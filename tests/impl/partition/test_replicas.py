@@ -1,4 +1,4 @@
-"""What a client is told about replicas, before and after the append; who may append what."""
+"""Errors about replicas before and after the append; what each origin may append."""
 
 import pytest
 

@@ -313,7 +313,7 @@ def test_what_no_leader_wrote_is_named() -> None:
 
 
 def test_a_marker_of_a_transaction_that_shares_its_offset_is_named() -> None:
-    """A snapshot of nobody's making: two producers began at one offset."""
+    """A contradictory snapshot: two transactions begin at one offset."""
     leader = PartitionLeader()
     send(leader, a_batch())
     rows = [SnapshotEntry(i, 0, 0, 0, 0, NOW_MS, -1, 0) for i in (1, 2)]

@@ -1,4 +1,4 @@
-"""What the application may get wrong: told at once, by name, with nothing half done."""
+"""Invalid input of the application: refused at once, by name, without side effects."""
 
 import asyncio
 import reprlib
@@ -346,7 +346,7 @@ def test_a_stop_ends_a_send_that_waits(transactional_id):
 
 
 class WithoutMetadata(ClientHost):
-    """A network that breaks in the hands of whoever asks for a topic."""
+    """A network that fails every request for a topic's metadata."""
 
     async def connect(self, host, port):
         transport = await super().connect(host, port)

@@ -387,7 +387,7 @@ def test_the_requests_follow_the_cluster_or_the_option(requests, version):
 
 
 class Unwritable(ClientHost):
-    """A network that breaks in the hands of whoever asks for a group's coordinator."""
+    """A network that fails every request for a group's coordinator."""
 
     async def connect(self, host, port):
         transport = await super().connect(host, port)

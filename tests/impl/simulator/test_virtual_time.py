@@ -1,4 +1,4 @@
-"""Time that passes only when nobody has anything to do."""
+"""Virtual time passes only when no callback is ready."""
 
 import asyncio
 import time
