@@ -344,7 +344,7 @@ class World:
         """Log a step of a client."""
         if self.story is not None:
             words = f"{what} {_describe_request(payload)}" if what == "sends" else what
-            self.story.append(f"{self.clock_ms() - EPOCH_MS:>7} ms  {who} {words}")
+            self.log(f"{who} {words}")
 
     def log(self, line: str) -> None:
         """Log a line."""
