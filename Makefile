@@ -8,7 +8,7 @@ VENV   := .venv
 PYTHON := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 
-BENCHMARKS := $(filter-out __init__ peers,$(basename $(notdir $(wildcard benchmarks/*.py))))
+BENCHMARKS := $(filter-out __init__ measuring peers,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .PHONY: help setup conformance check test full prove explore bench docs lint clean
 .DEFAULT_GOAL := help

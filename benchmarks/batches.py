@@ -10,24 +10,13 @@ read the names of headers as text; ours also makes an object of the batch.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from random import Random
-from warnings import catch_warnings, simplefilter
 
-if not __package__:
-    sys.path[0] = str(Path(__file__).parents[1])
-
-from benchmarks.peers import Comparison, Work, compare, main
+from benchmarks.peers import Works, compare_all, kafka_python
 from impl.protocol.record_batch import assemble_batch, decode_batch, encode_record
 
-with catch_warnings():
-    simplefilter("ignore", DeprecationWarning)  # it reads its schemas in a deprecated way
-    import kafka  # type: ignore[import-untyped]
-    from kafka.record import util  # type: ignore[import-untyped]
-    from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder  # type: ignore[import-untyped]
-
-PEER = f"kafka-python {kafka.__version__}"
+PEER = kafka_python("kafka.record.default_records")
 COUNTS = (1, 10, 100, 1000)
 BASE_TIMESTAMP = 1_700_000_000_000
 BATCH_BYTES = 1 << 20
@@ -74,7 +63,7 @@ def ours_encode(records: Sequence[Row]) -> bytes:
 
 
 def peer_encode(records: Sequence[Row]) -> bytearray:
-    builder = DefaultRecordBatchBuilder(
+    builder = PEER.DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,
         is_transactional=False,
@@ -89,18 +78,15 @@ def peer_encode(records: Sequence[Row]) -> bytearray:
     return data
 
 
-def ours_decode(data: bytes) -> object:
-    return decode_batch(data).records
-
-
 def peer_decode(data: bytes) -> object:
-    batch = DefaultRecordBatch(data)
+    batch = PEER.DefaultRecordBatch(data)
     if not batch.validate_crc():
         raise ValueError("the peer reads another checksum")
     return list(batch)
 
 
-def _works(count: int, with_headers: bool) -> Iterator[tuple[str, Work, Work]]:
+def works_of(count: int, with_headers: bool) -> Works:
+    """To write and to read a batch of so many records."""
     records = rows(count, with_headers)
     data = ours_encode(records)
     theirs = bytes(peer_encode(records))
@@ -108,20 +94,22 @@ def _works(count: int, with_headers: bool) -> Iterator[tuple[str, Work, Work]]:
         raise ValueError("the peer writes another batch")
     what = f"{count} records" + ", headers" * with_headers
     yield f"encode {what}", lambda: ours_encode(records), lambda: peer_encode(records)
-    yield f"decode {what}", lambda: ours_decode(data), lambda: peer_decode(data)
+    yield f"decode {what}", lambda: decode_batch(data).records, lambda: peer_decode(data)
 
 
-def run(pairs: int, loop_seconds: float, counts: Sequence[int] = COUNTS) -> Iterator[Comparison]:
-    """Every comparison, one after the other."""
-    if util.crc32c_c is None:
+def works() -> Works:
+    """Everything that is compared."""
+    if kafka_python("kafka.record.util").crc32c_c is None:
         raise SystemExit("pip install crc32c: the peer would compute its checksum in Python")
-    for count in counts:
+    for count in COUNTS:
         for with_headers in (False, True):
-            for name, ours, peer in _works(count, with_headers):
-                yield compare(
-                    name, ours, peer, peer_name=PEER, pairs=pairs, loop_seconds=loop_seconds
-                )
+            yield from works_of(count, with_headers)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure, print, write."""
+    return compare_all("batches", __doc__, works, words)
 
 
 if __name__ == "__main__":
-    main("batches", run)
+    sys.exit(main())

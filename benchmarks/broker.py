@@ -20,148 +20,104 @@ broker within the process that asks, as tests have it.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
-import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import count
-from pathlib import Path
 from statistics import median
-from typing import Final
-
-if not __package__:
-    sys.path[0] = str(Path(__file__).parents[1])
+from time import perf_counter
+from typing import Any, Final
 
 from benchmarks.live.frames import Log, WrongAnswer, exchange
-from benchmarks.live.rounds import (
-    alternated,
-    cpu_ratio,
-    load_average,
-    positive,
-    ratio,
-    rounded,
-    shown_ratios,
-    write_report,
+from benchmarks.live.running import (
+    BROKERS,
+    OURS,
+    Missing,
+    Running,
+    first_answer,
+    prepare_brokers,
+    without_missing,
 )
-from benchmarks.live.running import BROKERS, Missing, Running, first_answer, prepared
+from benchmarks.measuring import (
+    Time,
+    alternate,
+    compare_rounds,
+    count_option,
+    format_ratios,
+    measure_time,
+    median_time,
+    ratio,
+    round_figures,
+    run_benchmark,
+)
 from conformance.kafka.admin import create_topic, init_producer_id
 from conformance.kafka.errors import KafkaError
 from impl.broker.server import Server
 
-ROUNDS: Final = 5
 WARM_UPS: Final = 3
-REQUESTS: Final = 5_000
 RECORDS: Final = (1, 100)
 """Records in a batch: the price of a request, and that of bytes."""
 
-OURS: Final = "ours"
 IN_PROCESS: Final = "in-process"
-
-clock = time.perf_counter
-
-
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """One load on one broker: wall time, and processor time of the broker."""
-
-    seconds: float
-    cpu_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """Medians of one load on one broker.
-
-    `ratio` is ours to its throughput, `cpu_ratio` its processor time to ours; None: it is ours.
-    """
-
-    load: str
-    broker: str
-    requests: int
-    records: int
-    requests_per_second: float
-    records_per_second: float
-    cpu_microseconds_a_request: float
-    ratio: float | None
-    cpu_ratio: float | None
-    seconds_of_each_round: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The median time from nothing to the first answer; `ratio` is this to ours."""
-
-    broker: str
-    seconds: float
-    ratio: float | None
-    seconds_of_each_round: tuple[float, ...]
-
 
 # ---- loads
 
 
-def timed(running: Running, frames: Sequence[bytes]) -> tuple[Timed, list[bytes]]:
-    """Raises OSError, WrongAnswer."""
-    cpu, begun = running.cpu_seconds(), clock()
-    answers = exchange(running.address, frames)
-    return Timed(clock() - begun, running.cpu_seconds() - cpu), answers
+def time_load(running: Running, frames: Sequence[bytes]) -> tuple[Time, list[bytes]]:
+    """Wall time, and processor time of the broker. Raises OSError, WrongAnswer."""
+    return measure_time(partial(exchange, running.address, frames), running.cpu_seconds)
 
 
-def produced_and_fetched(running: Running, log: Log) -> dict[str, Timed]:
+def produce_and_fetch(running: Running, log: Log) -> dict[str, Time]:
     """Fill a new log, and read it. Raises KafkaError, OSError, WrongAnswer."""
     with running.connect() as connection:
         create_topic(connection, log.topic, 1)
         identity = init_producer_id(connection)
-    produced, answers = timed(running, log.produce_frames(identity))
+    produced, answers = time_load(running, log.produce_frames(identity))
     log.check_produced(answers)
-    fetched, answers = timed(running, log.fetch_frames(identity))
+    fetched, answers = time_load(running, log.fetch_frames(identity))
     arrived = log.check_fetched(answers)
     if arrived != log.requests * log.records:
         raise WrongAnswer(f"{arrived} records arrived, not {log.requests * log.records}")
     return {"Produce": produced, "Fetch": fetched}
 
 
-def served(
+def measure_loads(
     brokers: Mapping[str, Running], records: int, requests: int, rounds: int
-) -> Iterator[Served]:
+) -> Iterator[dict[str, Any]]:
     """Both loads with batches of so many records, on each broker. Raises as above."""
     topics = count()
 
-    def measure(name: str) -> dict[str, Timed]:
+    def measure(name: str) -> dict[str, Time]:
         log = Log(f"of-{records}-{next(topics)}", requests, records)
-        return produced_and_fetched(brokers[name], log)
+        return produce_and_fetch(brokers[name], log)
 
     names = list(brokers)
-    alternated(names, WARM_UPS, measure)
-    found = alternated(names, rounds, measure)
+    alternate(names, WARM_UPS, measure)
+    found = alternate(names, rounds, measure)
     for load in ("Produce", "Fetch"):
         of_load = {name: [each[load] for each in found[name]] for name in names}
-        yield from (summed(load, name, of_load, requests, records) for name in names)
+        yield from (summarise(load, name, of_load, requests, records) for name in names)
 
 
-def summed(
-    load: str, name: str, found: Mapping[str, Sequence[Timed]], requests: int, records: int
-) -> Served:
-    """What the rounds of one broker come to."""
-    seconds = {broker: [each.seconds for each in rounds] for broker, rounds in found.items()}
-    cpu = {broker: [each.cpu_seconds for each in rounds] for broker, rounds in found.items()}
-    typical = median(seconds[name])
-    is_peer = name != OURS and OURS in seconds
-    return Served(
-        load=load,
-        broker=name,
-        requests=requests,
-        records=records,
-        requests_per_second=rounded(requests / typical),
-        records_per_second=rounded(requests * records / typical),
-        cpu_microseconds_a_request=rounded(1e6 * median(cpu[name]) / requests),
-        ratio=rounded(ratio(seconds[name], seconds[OURS])) if is_peer else None,
-        cpu_ratio=cpu_ratio(cpu[OURS], cpu[name]) if is_peer else None,
-        seconds_of_each_round=tuple(map(rounded, seconds[name])),
-    )
+def summarise(
+    load: str, name: str, found: Mapping[str, Sequence[Time]], requests: int, records: int
+) -> dict[str, Any]:
+    """Medians of one load on one broker; ratios are to ours."""
+    typical = median_time(found[name])
+    return {
+        "load": load,
+        "broker": name,
+        "requests": requests,
+        "records": records,
+        "requests_per_second": round_figures(requests / typical.seconds),
+        "records_per_second": round_figures(requests * records / typical.seconds),
+        "cpu_microseconds_a_request": round_figures(1e6 * typical.cpu_seconds / requests),
+        **compare_rounds(name, found),
+    }
 
 
 # ---- starts
@@ -169,41 +125,38 @@ def summed(
 
 def start_seconds(name: str) -> float:
     """From the start of the process to its first answer. Raises KafkaError, Missing."""
-    begun = clock()
+    begun = perf_counter()
     with BROKERS[name].starts_fast() as running:
         first_answer(running)
-        return clock() - begun
+        return perf_counter() - begun
 
 
 def start_in_process_seconds() -> float:
     """The same of our server in this process."""
 
     async def start() -> float:
-        begun = clock()
+        begun = perf_counter()
         async with Server() as server:
             running = Running(("127.0.0.1", server.port), 0)
             await asyncio.to_thread(first_answer, running)
-            return clock() - begun
+            return perf_counter() - begun
 
     return asyncio.run(start())
 
 
-def started(names: Sequence[str], rounds: int) -> list[Started]:
-    """Start each, so many times. Raises KafkaError, Missing."""
-    ways: dict[str, Callable[[], float]] = {
-        name: lambda name=name: start_seconds(name)  # type: ignore[misc]
-        for name in names
-    }
+def measure_starts(names: Sequence[str], rounds: int) -> list[dict[str, Any]]:
+    """Start each, so many times; `ratio` is its time to ours. Raises KafkaError, Missing."""
+    ways: dict[str, Callable[[], float]] = {name: partial(start_seconds, name) for name in names}
     if OURS in names:
         ways[IN_PROCESS] = start_in_process_seconds
-    found = alternated(list(ways), rounds, lambda name: ways[name]())
+    found = alternate(list(ways), rounds, lambda name: ways[name]())
     return [
-        Started(
-            name,
-            rounded(median(seconds)),
-            rounded(ratio(seconds, found[OURS])) if OURS in found and name != OURS else None,
-            tuple(map(rounded, seconds)),
-        )
+        {
+            "broker": name,
+            "seconds": round_figures(median(seconds)),
+            "ratio": ratio(found[OURS], seconds) if OURS in found and name != OURS else None,
+            "seconds_of_each_round": [round_figures(each) for each in seconds],
+        }
         for name, seconds in found.items()
     ]
 
@@ -211,60 +164,51 @@ def started(names: Sequence[str], rounds: int) -> list[Started]:
 # ---- the command
 
 
-def shown_served(r: Served) -> str:
-    load = f"{r.load}, {r.records} a batch"
+def format_load(r: Mapping[str, Any]) -> str:
+    load = f"{r['load']}, {r['records']} a batch"
     return (
-        f"{load:24}{r.broker:12}{r.requests_per_second:>10,.0f}/s{r.records_per_second:>14,.0f}/s"
-        f"{r.cpu_microseconds_a_request:>9,.0f} us"
-        f"{shown_ratios(r.ratio, r.cpu_ratio)}"
+        f"{load:24}{r['broker']:12}{r['requests_per_second']:>10,.0f}/s"
+        f"{r['records_per_second']:>14,.0f}/s{r['cpu_microseconds_a_request']:>9,.0f} us"
+        f"{format_ratios(r['ratio'], r['cpu_ratio'])}"
     )
 
 
-def shown_started(r: Started) -> str:
-    peer = "" if r.ratio is None else f"{r.ratio:>8.3g}x ours"
-    return f"{'start':24}{r.broker:12}{1e3 * r.seconds:>10,.1f} ms{peer}"
+def format_start(r: Mapping[str, Any]) -> str:
+    peer = "" if r["ratio"] is None else f"{r['ratio']:>8.3g}x ours"
+    return f"{'start':24}{r['broker']:12}{1e3 * r['seconds']:>10,.1f} ms{peer}"
 
 
-def measured(names: Sequence[str], asked: argparse.Namespace) -> dict[str, object]:
+def measure(asked: Namespace) -> dict[str, Any]:
     """Measure, and print each figure when it is there. Raises KafkaError, OSError, ..."""
+    missing = prepare_brokers(asked.brokers)
+    names = without_missing(asked.brokers, missing, "peer", needs_peer=True)
     print(f"{'':24}{'':12}{'requests':>12}{'records':>16}{'cpu':>12}{'ratio':>9}{'by cpu':>9}")
-    rows: list[Served] = []
+    loads = []
     with ExitStack() as at_end:
         brokers = {name: at_end.enter_context(BROKERS[name].serves_fast()) for name in names}
         for records in RECORDS:
-            for row in served(brokers, records, asked.requests, asked.rounds):
-                rows.append(row)
-                print(shown_served(row), flush=True)
-    starts = started(names, asked.starts)
-    print("\n".join(map(shown_started, starts)), flush=True)
-    return {"loads": [asdict(row) for row in rows], "starts": [asdict(row) for row in starts]}
+            for row in measure_loads(brokers, records, asked.requests, asked.rounds):
+                loads.append(row)
+                print(format_load(row), flush=True)
+    starts = measure_starts(names, asked.starts)
+    print("\n".join(map(format_start, starts)), flush=True)
+    titles = {name: BROKERS[name].title() for name in names}
+    head = {"brokers": titles, "missing": missing, "rounds": asked.rounds}
+    return {**head, "loads": loads, "starts": starts}
+
+
+OPTIONS = {
+    "--brokers": {"nargs": "+", "choices": BROKERS, "default": list(BROKERS)},
+    "--rounds": count_option(5, "rounds of each load"),
+    "--requests": count_option(5_000, "requests of a load"),
+    "--starts": count_option(5, "starts of each broker"),
+}
+REFUSALS = (KafkaError, Missing, WrongAnswer, OSError)
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--brokers", nargs="+", choices=BROKERS, default=list(BROKERS))
-    parser.add_argument("--rounds", type=positive, default=ROUNDS, help="rounds of each load")
-    parser.add_argument("--requests", type=positive, default=REQUESTS, help="requests of a load")
-    parser.add_argument("--starts", type=positive, default=ROUNDS, help="starts of each broker")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    asked = parser.parse_args(words)
-    names, missing = prepared(list(dict.fromkeys(asked.brokers)))
-    for name, why in missing.items():
-        print(f"{name} is not measured. {why}", file=sys.stderr)
-    if not set(names) - {OURS} and set(asked.brokers) - {OURS}:
-        parser.exit(2, "no peer is here\n")
-    load_before = load_average()
-    try:
-        content = measured(names, asked)
-    except (KafkaError, Missing, WrongAnswer, OSError) as error:
-        parser.exit(2, f"{error}\n")
-    if asked.json is not None:
-        titles = {name: BROKERS[name].title() for name in names}
-        load = [load_before, load_average()]
-        head = {"brokers": titles, "missing": missing, "rounds": asked.rounds, "load_average": load}
-        write_report(asked.json, "broker", {**head, **content})
-    return 0
+    return run_benchmark("broker", __doc__, OPTIONS, measure, REFUSALS, words)
 
 
 if __name__ == "__main__":

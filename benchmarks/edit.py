@@ -11,21 +11,18 @@ call, a function in turn. An edit that changes nothing there, or after which not
 
 from __future__ import annotations
 
-import argparse
-import json
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-
-if not __package__:
-    sys.path[0] = str(Path(__file__).parents[1])
+from statistics import median
+from typing import Any
 
 from benchmarks.exploration import empty_cache
+from benchmarks.measuring import count_option, measure_time, run_benchmark, scope_argument
 from proofs.cache import cache_folder
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.patch import Patch
@@ -34,7 +31,6 @@ from proofs.mutants.systematic import functions_that_act, mutants_of
 from proofs.trace.replay import UnknownScope, configuration_of
 
 REPOSITORY = Path(__file__).parents[1]
-EDITS = 5
 VERDICTS: Mapping[int, str] = {0: "holds", 1: "violated"}
 """By exit code."""
 UNDECIDED = 3
@@ -42,30 +38,6 @@ UNDECIDED = 3
 
 class NoVerdict(RuntimeError):
     """There are too few edits that lead to a verdict."""
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """One edit: how long until the verdict, and how many units were compiled for it."""
-
-    function: str
-    before: str
-    after: str
-    verdict: str
-    seconds: float
-    compiled: int
-
-
-@dataclass(frozen=True, slots=True)
-class Edits:
-    """All of them; `unedited_seconds` is the same command without a patch, all in the cache."""
-
-    scope: str
-    edits: tuple[Edit, ...]
-    passed_over: int
-    unedited_seconds: float
-    median_seconds: float
-    slowest_seconds: float
 
 
 def changes(model: Model) -> Iterator[Patch]:
@@ -88,16 +60,16 @@ def compiled() -> set[str]:
 def explored(scope: str, *words: str) -> tuple[float, int]:
     """The command, from a new Python to its end: seconds and exit code."""
     command = [sys.executable, "-m", "proofs", "explore", scope, *words]
-    begun = time.perf_counter()
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    seconds = time.perf_counter() - begun
+    time, done = measure_time(
+        lambda: subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    )
     verdict = VERDICTS.get(done.returncode, "")
     if done.returncode != UNDECIDED and not (verdict and f": {verdict}" in done.stdout):
         raise NoVerdict(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return seconds, done.returncode
+    return time.seconds, done.returncode
 
 
-def edited(scope: str, patch: Patch, folder: Path) -> Edit | None:
+def measure_edit(scope: str, patch: Patch, folder: Path) -> dict[str, Any] | None:
     """One edit, timed; None if it leads to no verdict, or no rule is another one for it."""
     file = folder / "edit.py"
     file.write_text(repr([(patch.function, patch.before, patch.after)]), encoding="utf-8")
@@ -106,12 +78,13 @@ def edited(scope: str, patch: Patch, folder: Path) -> Edit | None:
     new = len(compiled() - before)
     if code not in VERDICTS or not new:
         return None
-    return Edit(patch.function, patch.before, patch.after, VERDICTS[code], round(seconds, 3), new)
+    verdict = {"verdict": VERDICTS[code], "seconds": round(seconds, 3), "compiled": new}
+    return asdict(patch) | verdict
 
 
-def measured(scope: str, count: int) -> Edits:
+def measure_edits(scope: str, count: int) -> dict[str, Any]:
     """So many edits, with a cache of their own. Raises UnknownScope, NoVerdict."""
-    done: list[Edit] = []
+    done: list[dict[str, Any]] = []
     passed_over = 0
     model = model_for(scope)
     configuration_of(model, scope, DEFAULT_VARIANT)
@@ -123,47 +96,45 @@ def measured(scope: str, count: int) -> Edits:
             patch = next(patches, None)
             if patch is None:
                 raise NoVerdict(f"{scope}: {len(done)} edits lead to a verdict, not {count}")
-            edit = edited(scope, patch, Path(name))
+            edit = measure_edit(scope, patch, Path(name))
             passed_over += edit is None
             done += [] if edit is None else [edit]
-    times = [edit.seconds for edit in done]
-    return Edits(
-        scope, tuple(done), passed_over, round(unedited, 3), statistics.median(times), max(times)
-    )
+    return {
+        "scope": scope,
+        "edits": done,
+        "passed_over": passed_over,
+        "unedited_seconds": round(unedited, 3),
+        "median_seconds": median(edit["seconds"] for edit in done),
+        "slowest_seconds": max(edit["seconds"] for edit in done),
+    }
 
 
-def shown(found: Edits) -> Iterator[str]:
-    """The lines of a report."""
-    for edit in found.edits:
-        yield (
-            f"{edit.function}: {edit.before} -> {edit.after}: {edit.verdict} after"
-            f" {edit.seconds:.2f} s, {edit.compiled} units compiled"
+def measure(asked: Namespace) -> Mapping[str, Any]:
+    """All edits of a scope. Raises UnknownScope, NoVerdict."""
+    found = measure_edits(asked.scope, asked.edits)
+    for edit in found["edits"]:
+        print(
+            "{function}: {before} -> {after}: {verdict} after {seconds:.2f} s,"
+            " {compiled} units compiled".format(**edit)
         )
-    yield (
-        f"{found.scope}: median {found.median_seconds:.2f} s of {len(found.edits)} edits, slowest"
-        f" {found.slowest_seconds:.2f} s; unedited {found.unedited_seconds:.2f} s;"
-        f" {found.passed_over} edits passed over"
+    print(
+        "{scope}: median {median_seconds:.2f} s of {count} edits, slowest {slowest_seconds:.2f} s;"
+        " unedited {unedited_seconds:.2f} s; {passed_over} edits passed over".format(
+            count=len(found["edits"]), **found
+        )
     )
+    return found
+
+
+OPTIONS = {
+    "scope": scope_argument("idempotent-tiny"),
+    "--edits": count_option(5, "edits with a verdict"),
+}
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("scope", nargs="?", default="idempotent-tiny", metavar="SCOPE")
-    parser.add_argument("--edits", type=int, default=EDITS)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    asked = parser.parse_args(words)
-    try:
-        found = measured(asked.scope, max(1, asked.edits))
-    except UnknownScope as unknown:
-        parser.exit(2, f"{unknown}\n")
-    for line in shown(found):
-        print(line)
-    if asked.json is not None:
-        content = {"benchmark": "edit", **asdict(found)}
-        asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    return 0
+    return run_benchmark("edit", __doc__, OPTIONS, measure, (UnknownScope,), words)
 
 
 if __name__ == "__main__":

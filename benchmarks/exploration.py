@@ -21,27 +21,27 @@ integers, which need no compiler.
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
 import os
 import re
-import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-if not __package__:
-    sys.path[0] = str(Path(__file__).parents[1])
-
+from benchmarks.measuring import (
+    Time,
+    count_option,
+    measure_time,
+    median_time,
+    processor_seconds,
+    run_benchmark,
+)
 from proofs.explore.explorer import ENGINES, ExplorationRun, explore, load, prepare, searched
 from proofs.explore.native import NativeSearch
 from proofs.explore.symmetry import symmetry_of
@@ -57,7 +57,6 @@ DISTINCT: Mapping[int, int] = {3: 288, 5: 8_832, 7: 296_448, 8: 1_745_408, 9: 10
 """States by the number of resource managers."""
 
 SMALLEST = min(DISTINCT)
-ROUNDS = 5
 TLC_ROUNDS: Mapping[int, int] = {3: 5, 5: 5, 7: 5, 8: 1, 9: 0}
 SPIN_FLAGS = ("-O2", "-DSAFETY", "-DNOREDUCE", "-DMEMLIM=8192")
 SPIN_DEPTH = 1_000
@@ -73,17 +72,12 @@ class Disagreement(RuntimeError):
     """Two checkers did not find the same graph, or a guarantee broken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One search: how long it took, and what it found. `transitions` includes self-loops.
-
-    `processor_seconds` is what all its threads used, 0 if that was not measured.
-    """
+class Found(NamedTuple):
+    """What one search found, and how long it took; `transitions` includes self-loops."""
 
     seconds: float
     distinct: int
     transitions: int
-    processor_seconds: float = 0.0
 
 
 class Checker(Protocol):
@@ -133,25 +127,28 @@ class Ours:
     name = "kafka-eos"
 
     def __init__(self, managers: int) -> None:
-        begun = time.perf_counter()
-        self._machine = machine_of(managers)
-        with empty_cache():
-            self._library = load(prepare(self._machine))
-        self.prepared = time.perf_counter() - begun
+        def build() -> tuple[Machine, Any]:
+            with empty_cache():
+                machine = machine_of(managers)
+                return machine, load(prepare(machine))
+
+        time, (self._machine, self._library) = measure_time(build)
+        self.prepared = time.seconds
 
     def search(self) -> Found:
         """Find all states once. Raises Disagreement if the guarantee is broken."""
-        begun = time.perf_counter()
+        time, found = measure_time(self._search)
+        if found.violations:
+            raise Disagreement(f"kafka-eos finds {', '.join(found.violations)} broken")
+        return Found(time.seconds, found.distinct, found.transitions)
+
+    def _search(self) -> Any:
         engine = NativeSearch(self._library, workers=1, with_edges=False)
         try:
             run = ExplorationRun(self._machine, "c", engine, None)
-            found = searched(run, lambda: None, stop=False, max_depth=None)
+            return searched(run, lambda: None, stop=False, max_depth=None)
         finally:
             engine.close()
-        seconds = time.perf_counter() - begun
-        if found.violations:
-            raise Disagreement(f"kafka-eos finds {', '.join(found.violations)} broken")
-        return Found(seconds, found.distinct, found.transitions)
 
 
 class Spin:
@@ -163,25 +160,23 @@ class Spin:
         spin = shutil.which("spin")
         if spin is None:
             raise MissingSpin("SPIN is missing. Type: sudo apt-get install spin (Debian)")
-        begun = time.perf_counter()
         text = FOLDER / "two_phase_commit.pml"
-        _output([spin, f"-DN={managers}", "-a", str(text)], folder)
-        _output([*compiler_command(), *SPIN_FLAGS, "-o", "pan", "pan.c"], folder)
-        self.prepared = time.perf_counter() - begun
+        generate = [spin, f"-DN={managers}", "-a", str(text)]
+        build = [*compiler_command(), *SPIN_FLAGS, "-o", "pan", "pan.c"]
+        time, _ = measure_time(lambda: [_output(step, folder) for step in (generate, build)])
+        self.prepared = time.seconds
         slots = DISTINCT[managers].bit_length()  # of its hash table, the next power of two
         self._command = [str(folder / "pan"), f"-m{SPIN_DEPTH}", f"-w{max(slots, 16)}"]
         self._folder = folder
 
     def search(self) -> Found:
         """Find all states once. Raises Disagreement at any error that SPIN counts."""
-        begun = time.perf_counter()
-        said = _output(self._command, self._folder)
-        seconds = time.perf_counter() - begun
+        time, said = measure_time(lambda: _output(self._command, self._folder))
         if "errors: 0" not in said or "max search depth too small" in said:
             raise Disagreement(f"SPIN gives up:\n{said}")
         distinct = _count(_SPIN_STORED, said)
         # To SPIN the step to the first state is one as well.
-        return Found(seconds, distinct, distinct + _count(_SPIN_MATCHED, said) - 1)
+        return Found(time.seconds, distinct, distinct + _count(_SPIN_MATCHED, said) - 1)
 
 
 class Tlc:
@@ -223,17 +218,10 @@ def _count(pattern: re.Pattern[str], said: str) -> int:
     return int(float(number[1]))
 
 
-def processor_seconds() -> float:
-    """What this process and its finished children have used until now."""
-    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(u.ru_utime + u.ru_stime for u in used)
-
-
-def searched_by(checker: Checker) -> Found:
-    """One search with the processor time it took."""
-    before = processor_seconds()
-    found = checker.search()
-    return replace(found, processor_seconds=processor_seconds() - before)
+def time_search(checker: Checker) -> tuple[Time, Found]:
+    """One search: the seconds that it counts, and the processor time that it took."""
+    time, found = measure_time(checker.search, processor_seconds)
+    return time._replace(seconds=found.seconds), found
 
 
 def agree(name: str, found: Found, distinct: int, transitions: int) -> None:
@@ -246,166 +234,127 @@ def agree(name: str, found: Found, distinct: int, transitions: int) -> None:
         )
 
 
-def measured(
+def measure_pairs(
     ours: Checker, peers: Sequence[tuple[Checker, int]], managers: int
-) -> dict[str, list[tuple[Found, Found]]]:
-    """For each peer its rounds: our search, then its own. Raises Disagreement."""
+) -> tuple[dict[str, list[tuple[Time, Time]]], int]:
+    """For each peer its rounds, our search and then its own; and the graph's transitions.
+
+    Raises Disagreement.
+    """
     expected = ours.search()
     agree(ours.name, expected, DISTINCT[managers], expected.transitions)
-    pairs: dict[str, list[tuple[Found, Found]]] = {peer.name: [] for peer, _ in peers}
+    pairs: dict[str, list[tuple[Time, Time]]] = {peer.name: [] for peer, _ in peers}
+
+    def timed(checker: Checker) -> Time:
+        time, found = time_search(checker)
+        agree(checker.name, found, expected.distinct, expected.transitions)
+        return time
+
     for number in range(max(rounds for _, rounds in peers)):
         for peer, rounds in peers:
-            if number >= rounds:
-                continue
-            pair = searched_by(ours), searched_by(peer)
-            for name, found in zip((ours.name, peer.name), pair, strict=True):
-                agree(name, found, expected.distinct, expected.transitions)
-            pairs[peer.name].append(pair)
-    return pairs
+            if number < rounds:
+                pairs[peer.name].append((timed(ours), timed(peer)))
+    return pairs, expected.transitions
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What came of one peer: medians of seconds, and how many times as fast we are.
+def summarise(
+    ours: Checker, peer: Checker, pairs: Sequence[tuple[Time, Time]], distinct: int
+) -> dict[str, Any]:
+    """Medians of one peer's rounds, and how many times as fast we are: the medians' ratios.
 
     `processor_ratio` compares what the threads used, which says more where others use the machine;
     a peer's includes its start. None if ours was too short to be measured.
     """
-
-    peer: str
-    rounds: int
-    ours_seconds: float
-    peer_seconds: float
-    ratio: float
-    processor_ratio: float | None
-    ours_states_per_second: int
-    peer_states_per_second: int
-    ours_prepared_seconds: float
-    peer_prepared_seconds: float
-
-
-def row(ours: Checker, peer: Checker, pairs: list[tuple[Found, Found]], distinct: int) -> Row:
-    """Medians of one peer's rounds; the ratios are those of the medians."""
-    mine, its = (
-        statistics.median(f.seconds for f in column) for column in zip(*pairs, strict=True)
-    )
-    my_share, its_share = (
-        statistics.median(f.processor_seconds for f in column)
-        for column in zip(*pairs, strict=True)
-    )
-    return Row(
-        peer=peer.name,
-        rounds=len(pairs),
-        ours_seconds=mine,
-        peer_seconds=its,
-        ratio=its / mine,
-        processor_ratio=its_share / my_share if my_share else None,
-        ours_states_per_second=round(distinct / mine),
-        peer_states_per_second=round(distinct / its),
-        ours_prepared_seconds=ours.prepared,
-        peer_prepared_seconds=peer.prepared,
-    )
+    mine, its = map(median_time, zip(*pairs, strict=True))
+    return {
+        "peer": peer.name,
+        "rounds": len(pairs),
+        "ours_seconds": mine.seconds,
+        "peer_seconds": its.seconds,
+        "ratio": its.seconds / mine.seconds,
+        "processor_ratio": its.cpu_seconds / mine.cpu_seconds if mine.cpu_seconds else None,
+        "ours_states_per_second": round(distinct / mine.seconds),
+        "peer_states_per_second": round(distinct / its.seconds),
+        "ours_prepared_seconds": ours.prepared,
+        "peer_prepared_seconds": peer.prepared,
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Orbits:
+def search_orbits(managers: int, engine: str, transitions: int) -> dict[str, Any]:
     """One state for all that differ by an exchange of managers: seconds of the search alone.
 
-    `prepared_seconds` is what the engine took before it, without a cache.
+    `prepared_seconds` is what the engine took before it, without a cache. Raises Disagreement if
+    the orbits do not stand for all states.
     """
-
-    engine: str
-    orbits: int
-    distinct: int
-    transitions: int
-    seconds: float
-    prepared_seconds: float
-
-
-def of_orbits(managers: int, engine: str, transitions: int) -> Orbits:
-    """Search the orbits. Raises Disagreement if they do not stand for all states."""
     machine = machine_of(managers)
     symmetry = symmetry_of(model(), configuration_of(managers), machine, "managers")
     with empty_cache():
-        begun = time.perf_counter()
-        found = explore(machine, engine, symmetry=symmetry)
-        seconds = time.perf_counter() - begun
-    assert found.orbits is not None
+        time, found = measure_time(lambda: explore(machine, engine, symmetry=symmetry))
     counted = Found(found.seconds, found.distinct, found.transitions)
     agree(f"{engine} by symmetry", counted, DISTINCT[managers], transitions)
-    return Orbits(
-        engine=engine,
-        orbits=found.orbits,
-        distinct=found.distinct,
-        transitions=found.transitions,
-        seconds=found.seconds,
-        prepared_seconds=seconds - found.seconds,
-    )
+    return {
+        "engine": engine,
+        "orbits": found.orbits,
+        **counted._asdict(),
+        "prepared_seconds": time.seconds - found.seconds,
+    }
 
 
-def compare(managers: int, rounds: int, tlc_rounds: int) -> tuple[list[Row], list[Orbits]]:
+def compare(managers: int, rounds: int, tlc_rounds: int) -> dict[str, Any]:
     """All rounds, then the orbits. Raises MissingSpin, Disagreement, and what TLC's tools raise."""
+    distinct = DISTINCT[managers]
     with tempfile.TemporaryDirectory() as folder:
         ours = Ours(managers)
         peers: list[tuple[Checker, int]] = [(Spin(managers, Path(folder)), rounds)]
         if tlc_rounds:
             peers.append((Tlc(managers), tlc_rounds))
-        pairs = measured(ours, peers, managers)
-        rows = [row(ours, peer, pairs[peer.name], DISTINCT[managers]) for peer, _ in peers]
-    transitions = pairs[Spin.name][0][0].transitions
-    return rows, [of_orbits(managers, engine, transitions) for engine in ENGINES]
+        pairs, transitions = measure_pairs(ours, peers, managers)
+    return {
+        "managers": managers,
+        "distinct": distinct,
+        "peers": [summarise(ours, peer, pairs[peer.name], distinct) for peer, _ in peers],
+        "orbits": [search_orbits(managers, engine, transitions) for engine in ENGINES],
+    }
 
 
-def shown_orbits(r: Orbits) -> str:
-    """A line of a report."""
-    return (
-        f"by symmetry, {r.engine}: {r.orbits:,} orbits of {r.distinct:,} states,"
-        f" {r.transitions:,} transitions, {r.seconds:.3f} s; set-up {r.prepared_seconds:.1f} s"
-    )
-
-
-def shown(managers: int, rows: Sequence[Row]) -> Iterator[str]:
+def format_report(report: Mapping[str, Any]) -> Iterator[str]:
     """The lines of a report."""
-    yield f"two-phase commit, {managers} resource managers: {DISTINCT[managers]:,} states each"
-    for r in rows:
-        share = "" if r.processor_ratio is None else f" ({r.processor_ratio:.1f} in processor time)"
+    managers, distinct = report["managers"], report["distinct"]
+    yield f"two-phase commit, {managers} resource managers: {distinct:,} states each"
+    for r in report["peers"]:
+        cpu = r["processor_ratio"]
+        share = "" if cpu is None else f" ({cpu:.1f} in processor time)"
         yield (
-            f"{r.peer}: ratio {r.ratio:.1f}{share},"
-            f" medians of {r.rounds} alternated pairs:"
-            f" {r.ours_seconds:.3f} s ({r.ours_states_per_second:,} states/s)"
-            f" against {r.peer_seconds:.3f} s ({r.peer_states_per_second:,} states/s);"
-            f" set-up {r.ours_prepared_seconds:.1f} s against {r.peer_prepared_seconds:.1f} s"
-        )
+            "{peer}: ratio {ratio:.1f}{share}, medians of {rounds} alternated pairs:"
+            " {ours_seconds:.3f} s ({ours_states_per_second:,} states/s)"
+            " against {peer_seconds:.3f} s ({peer_states_per_second:,} states/s);"
+            " set-up {ours_prepared_seconds:.1f} s against {peer_prepared_seconds:.1f} s"
+        ).format(share=share, **r)
+    for r in report["orbits"]:
+        yield (
+            "by symmetry, {engine}: {orbits:,} orbits of {distinct:,} states,"
+            " {transitions:,} transitions, {seconds:.3f} s; set-up {prepared_seconds:.1f} s"
+        ).format(**r)
+
+
+def measure(asked: Namespace) -> Mapping[str, Any]:
+    """All searches of one size. Raises MissingSpin, Disagreement."""
+    few = TLC_ROUNDS[asked.managers] if asked.tlc_rounds is None else asked.tlc_rounds
+    report = compare(asked.managers, asked.rounds, few)
+    print("\n".join(format_report(report)))
+    return report
+
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "--managers": {"type": int, "default": 8, "choices": tuple(DISTINCT)},
+    "--rounds": count_option(5, "pairs with SPIN"),
+    "--tlc-rounds": {"type": int, "help": "pairs with TLC; 0 leaves it out"},
+}
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--managers", type=int, default=8, choices=tuple(DISTINCT))
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="pairs with SPIN")
-    parser.add_argument("--tlc-rounds", type=int, help="pairs with TLC; 0 leaves it out")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    asked = parser.parse_args(words)
-    few = TLC_ROUNDS[asked.managers] if asked.tlc_rounds is None else asked.tlc_rounds
-    try:
-        rows, orbits = compare(asked.managers, max(1, asked.rounds), few)
-    except MissingSpin as missing:
-        parser.exit(2, f"{missing}\n")
-    for line in shown(asked.managers, rows):
-        print(line)
-    for reduced in orbits:
-        print(shown_orbits(reduced))
-    if asked.json is not None:
-        content = {
-            "benchmark": "exploration",
-            "managers": asked.managers,
-            "distinct": DISTINCT[asked.managers],
-            "peers": [asdict(r) for r in rows],
-            "orbits": [asdict(reduced) for reduced in orbits],
-        }
-        asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    return 0
+    return run_benchmark("exploration", __doc__, OPTIONS, measure, (MissingSpin,), words)
 
 
 if __name__ == "__main__":

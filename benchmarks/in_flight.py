@@ -15,19 +15,17 @@ record is acknowledged.
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import itertools
-import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
-if not __package__:
-    sys.path[0] = str(Path(__file__).parents[1])
-
+from benchmarks.measuring import count_option, run_benchmark, write_file
 from impl import (
     ErrorCode,
     IdempotentProducerCore,
@@ -252,24 +250,43 @@ def shown(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 WIDTH, HEIGHT = 760, 330
 PANEL_WIDTH, TOP, BOTTOM = 290, 60, 260
+STEP = PANEL_WIDTH / (len(IN_FLIGHT) - 1)
 LINES = {0.0: "#1b7837", 0.001: "#2166ac", 0.01: "#b2182b"}
 """A colour for each share of answers lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One diagram over the number in flight: its left edge, its title, what it shows."""
+    """One diagram over the number in flight: its left edge, its title, and what it shows."""
 
     left: int
     title: str
     most: float
     value: Callable[[Outcome], float]
 
-    def point(self, outcome: Outcome) -> tuple[float, float]:
+    def draw(self, outcomes: Sequence[Outcome]) -> Iterator[str]:
+        """A scale, and a line for each share of answers lost: dashed without idempotence."""
+        middle = self.left + PANEL_WIDTH / 2
+        yield text(middle, TOP - 20, self.title)
+        for quarter in range(5):
+            y = BOTTOM - (BOTTOM - TOP) * quarter / 4
+            yield f'<path d="M{self.left} {y:g}H{self.left + PANEL_WIDTH}" stroke="#ddd"/>'
+            yield text(self.left - 8, y + 4, f"{self.most * quarter / 4:,.0f}", "end")
+        for i, in_flight in enumerate(IN_FLIGHT):
+            yield text(self.left + STEP * i, BOTTOM + 18, str(in_flight))
+        yield text(middle, BOTTOM + 36, "requests in flight")
+        for idempotence, (loss, colour) in itertools.product((True, False), LINES.items()):
+            row = [o for o in outcomes if (o.case.idempotence, o.case.loss) == (idempotence, loss)]
+            dashes = "" if idempotence else ' stroke-dasharray="5 4"'
+            yield (
+                f'<polyline points="{" ".join(map(self.point, row))}" fill="none"'
+                f' stroke="{colour}" stroke-width="2"{dashes}/>'
+            )
+
+    def point(self, outcome: Outcome) -> str:
         """Where an outcome is drawn."""
-        step = PANEL_WIDTH / (len(IN_FLIGHT) - 1)
-        across = self.left + step * IN_FLIGHT.index(outcome.case.in_flight)
-        return across, BOTTOM - (BOTTOM - TOP) * self.value(outcome) / self.most
+        across = self.left + STEP * IN_FLIGHT.index(outcome.case.in_flight)
+        return f"{across:.1f},{BOTTOM - (BOTTOM - TOP) * self.value(outcome) / self.most:.1f}"
 
 
 def rounded_up(value: float) -> float:
@@ -283,33 +300,6 @@ def text(x: float, y: float, words: str, anchor: str = "middle") -> str:
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{words}</text>'
 
 
-def axes(panel: Panel) -> Iterator[str]:
-    """A panel's title, its numbers in flight and its scale."""
-    right = panel.left + PANEL_WIDTH
-    yield text((panel.left + right) / 2, TOP - 20, panel.title)
-    for quarter in range(5):
-        y = BOTTOM - (BOTTOM - TOP) * quarter / 4
-        yield f'<path d="M{panel.left} {y:g}H{right}" stroke="#ddd"/>'
-        yield text(panel.left - 8, y + 4, f"{panel.most * quarter / 4:,.0f}", "end")
-    for i, in_flight in enumerate(IN_FLIGHT):
-        x = panel.left + PANEL_WIDTH / (len(IN_FLIGHT) - 1) * i
-        yield text(x, BOTTOM + 18, str(in_flight))
-    yield text((panel.left + right) / 2, BOTTOM + 36, "requests in flight")
-
-
-def lines(panel: Panel, outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """A line for each share of answers lost: whole with idempotence, dashed without."""
-    for idempotence in (True, False):
-        for loss, colour in LINES.items():
-            row = [o for o in outcomes if (o.case.idempotence, o.case.loss) == (idempotence, loss)]
-            points = " ".join("{:.1f},{:.1f}".format(*panel.point(o)) for o in row)
-            dashes = "" if idempotence else ' stroke-dasharray="5 4"'
-            yield (
-                f'<polyline points="{points}" fill="none" stroke="{colour}"'
-                f' stroke-width="2"{dashes}/>'
-            )
-
-
 def legend() -> Iterator[str]:
     """What colours and dashes mean."""
     for i, (loss, colour) in enumerate(LINES.items()):
@@ -321,47 +311,31 @@ def legend() -> Iterator[str]:
 
 def figure(outcomes: Sequence[Outcome]) -> str:
     """The figure as SVG."""
-    fastest = max(o.records_per_second for o in outcomes)
-    wrong = max(o.duplicates + o.reordered for o in outcomes)
-    panels = (
-        Panel(70, "records a second", rounded_up(fastest), lambda o: o.records_per_second),
-        Panel(
-            440,
-            "records in the log twice, or out of order",
-            rounded_up(wrong),
-            lambda o: o.duplicates + o.reordered,
-        ),
-    )
-    drawn = [part for p in panels for part in (*axes(p), *lines(p, outcomes))]
+    diagrams: Mapping[str, Callable[[Outcome], float]] = {
+        "records a second": lambda o: o.records_per_second,
+        "records in the log twice, or out of order": lambda o: o.duplicates + o.reordered,
+    }
+    panels = [
+        Panel(left, title, rounded_up(max(map(value, outcomes))), value)
+        for left, (title, value) in zip((70, 440), diagrams.items(), strict=True)
+    ]
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"'
         ' font-family="sans-serif" font-size="12">',
         "<title>Requests in flight: throughput, duplicates and order</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
     )
+    drawn = [part for panel in panels for part in panel.draw(outcomes)]
     return "\n".join((*head, *drawn, *legend(), "</svg>")) + "\n"
 
 
-def write(path: Path | None, content: str) -> None:
-    """A file that was asked for."""
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Simulate, print, write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--requests", type=int, default=2000, help="batches of each run")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="the figure")
-    asked = parser.parse_args(words)
-    outcomes = measured(max(1, asked.requests), asked.seed)
-    for line in shown(outcomes):
-        print(line)
-    content = {
-        "benchmark": "in_flight",
+def measure(asked: Namespace) -> Mapping[str, Any]:
+    """Simulate all cases."""
+    outcomes = measured(asked.requests, asked.seed)
+    print("\n".join(shown(outcomes)))
+    if asked.svg is not None:
+        write_file(asked.svg, figure(outcomes))
+    return {
         "seed": asked.seed,
         "round_trip_ms": ROUND_TRIP_MS,
         "broker_ms": BROKER_MS,
@@ -369,9 +343,18 @@ def main(words: Sequence[str] | None = None) -> int:
         "records_a_batch": RECORDS_A_BATCH,
         "outcomes": [asdict(o) for o in outcomes],
     }
-    write(asked.json, json.dumps(content, indent=2) + "\n")
-    write(asked.svg, figure(outcomes))
-    return 0
+
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "--requests": count_option(2000, "batches of each run"),
+    "--seed": {"type": int, "default": 0},
+    "--svg": {"type": Path, "metavar": "FILE", "help": "write the figure"},
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Simulate, print, write."""
+    return run_benchmark("in_flight", __doc__, OPTIONS, measure, words=words)
 
 
 if __name__ == "__main__":

@@ -14,18 +14,19 @@ is printed, too. A divergence ends the run: what goes wrong has no speed.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from time import process_time
+from typing import Any
 
-from conformance.plan import BadPlan, Plan, PreparedPlan, judge_of, judge_range, prepare
+from benchmarks.measuring import count_option, run_benchmark, scope_argument
+from conformance.findings import judge_of, judge_range
+from conformance.plan import BadPlan, Plan, PreparedPlan, prepare
 from conformance.runner import cut
 
 FORMS = (("client,leader", "values"), ("leader", "values"), ("client,leader", "bytes"))
@@ -36,36 +37,15 @@ class Diverged(RuntimeError):
     """The system is not what the model says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """One form. `steps_per_second` is that of a core, the median of `of_each_round`."""
-
-    actors: str
-    on: str
-    traces: int
-    steps: int
-    steps_per_second: int
-    of_each_round: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One form, judged once: what was judged, in how many seconds of the processor."""
-
-    traces: int
-    steps: int
-    seconds: float
-
-
-def prepared_forms(scope: str, folder: Path) -> Iterator[PreparedPlan]:
+def prepare_forms(scope: str, folder: Path) -> Iterator[PreparedPlan]:
     """What each form judges. Raises BadPlan."""
-    for number, (actors, on) in enumerate(FORMS):
+    for index, (actors, on) in enumerate(FORMS):
         plan = Plan(scope=scope, actors=actors, on=on, traces_from=("cover",))
-        yield prepare(plan, folder / str(number))
+        yield prepare(plan, folder / str(index))
 
 
-def judged(prepared: PreparedPlan, every: int) -> Round:
-    """One form from the beginning. Raises Diverged."""
+def judge_form(prepared: PreparedPlan, every: int) -> tuple[int, int, int]:
+    """One form from the beginning: traces, steps, steps a processor second. Raises Diverged."""
     judge_of.cache_clear()
     traces = steps = 0
     begun = process_time()
@@ -74,55 +54,51 @@ def judged(prepared: PreparedPlan, every: int) -> Round:
         traces, steps = traces + summary.traces, steps + summary.steps
         if summary.divergences:
             raise Diverged(f"{prepared.plan}: trace {summary.findings[0]['id']}")
-    return Round(traces, steps, process_time() - begun)
+    return traces, steps, round(steps / (process_time() - begun))
 
 
-def measured(scope: str, every: int, rounds: int) -> list[Speed]:
-    """All forms, in turns. Raises BadPlan, Diverged."""
+def measure_forms(scope: str, every: int, rounds: int) -> list[dict[str, Any]]:
+    """The steps a second of each form; forms take turns. Raises BadPlan, Diverged."""
     with tempfile.TemporaryDirectory() as folder:
-        forms = list(prepared_forms(scope, Path(folder)))
-        turns = [[judged(form, every) for form in forms] for _ in range(rounds)]
+        forms = list(prepare_forms(scope, Path(folder)))
+        found = [[judge_form(form, every) for form in forms] for _ in range(rounds)]
     return [
-        speed(form.plan, found) for form, found in zip(forms, zip(*turns, strict=True), strict=True)
+        {
+            "actors": actors,
+            "on": on,
+            "traces": judged[0][0],
+            "steps": judged[0][1],
+            "steps_per_second": round(median(rate for *_, rate in judged)),
+            "of_each_round": [rate for *_, rate in judged],
+        }
+        for (actors, on), judged in zip(FORMS, zip(*found, strict=True), strict=True)
     ]
 
 
-def speed(plan: Plan, found: Sequence[Round]) -> Speed:
-    """One form's rounds together."""
-    rates = tuple(round(one.steps / one.seconds) for one in found)
-    first = found[0]
-    return Speed(plan.actors, plan.on, first.traces, first.steps, round(median(rates)), rates)
-
-
-def shown(scope: str, speeds: Sequence[Speed]) -> Iterator[str]:
-    """The report, a line a form."""
-    for one in speeds:
-        each = ", ".join(f"{rate:,}" for rate in one.of_each_round)
-        yield (
-            f"{scope}, {one.actors} on {one.on}: {one.steps_per_second:,} steps/s on a core"
-            f" ({one.steps:,} steps of {one.traces:,} traces; each round {each})"
+def measure(asked: Namespace) -> Mapping[str, Any]:
+    """All forms of a scope. Raises BadPlan, Diverged."""
+    forms = measure_forms(asked.scope, asked.every, asked.rounds)
+    for form in forms:
+        each = ", ".join(f"{rate:,}" for rate in form["of_each_round"])
+        print(
+            f"{asked.scope}, {form['actors']} on {form['on']}: {form['steps_per_second']:,}"
+            f" steps/s on a core ({form['steps']:,} steps of {form['traces']:,} traces;"
+            f" each round {each})"
         )
-    yield f"load {' '.join(f'{load:.1f}' for load in os.getloadavg())}, {os.cpu_count()} cores"
+    print(f"load {' '.join(f'{load:.1f}' for load in os.getloadavg())}, {os.cpu_count()} cores")
+    return {"scope": asked.scope, "forms": forms}
+
+
+OPTIONS = {
+    "scope": scope_argument("idempotent-small"),
+    "--every": count_option(1, "judge one range in so many"),
+    "--rounds": count_option(1, "rounds of all forms"),
+}
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("scope", nargs="?", default="idempotent-small", metavar="SCOPE")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="one range in so many")
-    parser.add_argument("--rounds", type=int, default=1, help="of all forms")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    asked = parser.parse_args(words)
-    try:
-        speeds = measured(asked.scope, max(1, asked.every), max(1, asked.rounds))
-    except BadPlan as error:
-        parser.exit(2, f"{error}\n")
-    print("\n".join(shown(asked.scope, speeds)))
-    if asked.json is not None:
-        content = {"benchmark": "lockstep", "scope": asked.scope, "forms": [*map(asdict, speeds)]}
-        asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    return 0
+    return run_benchmark("lockstep", __doc__, OPTIONS, measure, (BadPlan,), words)
 
 
 if __name__ == "__main__":

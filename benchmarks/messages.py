@@ -7,137 +7,84 @@ To read is: from these bytes to such a message. The records in a request are opa
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
-from warnings import catch_warnings, simplefilter
 
-if not __package__:
-    sys.path[0] = str(Path(__file__).parents[1])
+from benchmarks.peers import Work, Works, compare_all, kafka_python
+from impl.protocol.messages import decode_request, decode_response, encode_request, encode_response
 
-from benchmarks.peers import Comparison, Work, compare, main
-from impl.protocol.messages import (
-    decode_request,
-    decode_response,
-    encode_request,
-    encode_response,
-)
-
-with catch_warnings():
-    simplefilter("ignore", DeprecationWarning)  # it reads its schemas in a deprecated way
-    import kafka  # type: ignore[import-untyped]
-    from kafka.protocol.producer import ProduceRequest, ProduceResponse  # type: ignore[import-untyped]
-
-PEER = f"kafka-python {kafka.__version__}"
 PRODUCE = 0
 VERSION = 9
 TOPICS = 3
 PARTITIONS = 4
 RECORDS = bytes(1024)
+PEER = kafka_python("kafka.protocol.producer")
 
 
-def request_body() -> dict[str, Any]:
-    partitions = [{"index": index, "records": RECORDS} for index in range(PARTITIONS)]
+def body_of(partition: Callable[[int], dict[str, Any]], **fields: object) -> dict[str, Any]:
+    """A message about all partitions of all topics."""
+    partitions = [partition(index) for index in range(PARTITIONS)]
     topics = [{"name": f"topic-{index}", "partitions": partitions} for index in range(TOPICS)]
-    return {"transactional_id": "app-1", "acks": -1, "timeout_ms": 30_000, "topics": topics}
+    return {"topics": topics, **fields}
 
 
-def peer_request() -> Any:
-    kind = ProduceRequest.TopicProduceData
-    part = kind.PartitionProduceData
-    partitions = [part(index=index, records=RECORDS) for index in range(PARTITIONS)]
-    message = ProduceRequest(
-        version=VERSION,
-        transactional_id="app-1",
-        acks=-1,
-        timeout_ms=30_000,
-        topic_data=[
-            kind(name=f"topic-{index}", partition_data=partitions) for index in range(TOPICS)
-        ],
-    )
-    message.with_header(correlation_id=7, client_id="client")
-    return message
+REQUEST = body_of(
+    lambda index: {"index": index, "records": RECORDS},
+    transactional_id="app-1",
+    acks=-1,
+    timeout_ms=30_000,
+)
+RESPONSE = body_of(
+    lambda index: {
+        "index": index,
+        "error_code": 0,
+        "base_offset": 1000 + index,
+        "log_append_time_ms": -1,
+        "log_start_offset": 0,
+        "record_errors": [],
+        "error_message": None,
+    },
+    throttle_time_ms=0,
+)
 
 
-def response_body() -> dict[str, Any]:
-    partitions: list[dict[str, Any]] = [
-        {
-            "index": index,
-            "error_code": 0,
-            "base_offset": 1000 + index,
-            "log_append_time_ms": -1,
-            "log_start_offset": 0,
-            "record_errors": [],
-            "error_message": None,
-        }
-        for index in range(PARTITIONS)
-    ]
-    topics = [{"name": f"topic-{index}", "partitions": partitions} for index in range(TOPICS)]
-    return {"topics": topics, "throttle_time_ms": 0}
-
-
-def peer_response() -> Any:
-    kind = ProduceResponse.TopicProduceResponse
-    part = kind.PartitionProduceResponse
-    partitions = [
-        part(
-            index=index,
-            error_code=0,
-            base_offset=1000 + index,
-            log_append_time_ms=-1,
-            log_start_offset=0,
-            record_errors=[],
-            error_message=None,
-        )
-        for index in range(PARTITIONS)
-    ]
-    message = ProduceResponse(
-        version=VERSION,
-        responses=[
-            kind(name=f"topic-{index}", partition_responses=partitions) for index in range(TOPICS)
-        ],
-        throttle_time_ms=0,
-    )
-    message.with_header(correlation_id=7)
-    return message
-
-
-def _works() -> Iterator[tuple[str, Work, Work]]:
-    body, theirs = request_body(), peer_request()
-    data = encode_request(PRODUCE, VERSION, 7, "client", body)
-    if theirs.encode(header=True) != data:
-        raise ValueError("the peer writes another request")
+def works_of(
+    form: str, kind: Any, encode: Callable[[], bytes], decode: Callable[[bytes], object]
+) -> Works:
+    """To write and to read one message. The peer's message is the one that it reads from ours."""
+    data = encode()
+    theirs = kind.decode(data, version=VERSION, header=True)
+    peer_encode: Work = lambda: theirs.encode(header=True)  # noqa: E731
+    if peer_encode() != data:
+        raise ValueError(f"the peer writes another {form}")
+    yield f"encode Produce v{VERSION} {form}", encode, peer_encode
     yield (
-        f"encode Produce v{VERSION} request",
-        lambda: encode_request(PRODUCE, VERSION, 7, "client", body),
-        lambda: theirs.encode(header=True),
-    )
-    yield (
-        f"decode Produce v{VERSION} request",
-        lambda: decode_request(data),
-        lambda: ProduceRequest.decode(data, version=VERSION, header=True),
-    )
-    answer, their_answer = response_body(), peer_response()
-    answer_data = encode_response(PRODUCE, VERSION, 7, answer)
-    if their_answer.encode(header=True) != answer_data:
-        raise ValueError("the peer writes another response")
-    yield (
-        f"encode Produce v{VERSION} response",
-        lambda: encode_response(PRODUCE, VERSION, 7, answer),
-        lambda: their_answer.encode(header=True),
-    )
-    yield (
-        f"decode Produce v{VERSION} response",
-        lambda: decode_response(PRODUCE, VERSION, answer_data),
-        lambda: ProduceResponse.decode(answer_data, version=VERSION, header=True),
+        f"decode Produce v{VERSION} {form}",
+        lambda: decode(data),
+        lambda: kind.decode(data, version=VERSION, header=True),
     )
 
 
-def run(pairs: int, loop_seconds: float) -> Iterator[Comparison]:
-    """Every comparison, one after the other."""
-    for name, ours, peer in _works():
-        yield compare(name, ours, peer, peer_name=PEER, pairs=pairs, loop_seconds=loop_seconds)
+def works() -> Works:
+    """Everything that is compared."""
+    yield from works_of(
+        "request",
+        PEER.ProduceRequest,
+        lambda: encode_request(PRODUCE, VERSION, 7, "client", REQUEST),
+        decode_request,
+    )
+    yield from works_of(
+        "response",
+        PEER.ProduceResponse,
+        lambda: encode_response(PRODUCE, VERSION, 7, RESPONSE),
+        lambda data: decode_response(PRODUCE, VERSION, data),
+    )
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure, print, write."""
+    return compare_all("messages", __doc__, works, words)
 
 
 if __name__ == "__main__":
-    main("messages", run)
+    sys.exit(main())

@@ -1,27 +1,41 @@
-"""Ours and a peer, measured alternately in one run: medians, ratio, JSON.
+"""Two implementations of one function, timed call by call: ours and kafka-python's.
 
-A pair is one timed loop of each, in turns, so that a machine that slows down slows both. The loops
-are as long as the slower of the two needs, which a first, untimed round finds out; both make the
-same number of calls. The time is that of this process, so that other ones on the machine count for
-little.
+A round is one timed loop of each. The loops are as long as the slower of the two needs, which a
+first, untimed round finds out; both make the same count_option of calls. The time is that of this
+process, so that other ones on the machine count for little.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
-import platform
-from collections.abc import Callable, Iterable, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from importlib import import_module
 from statistics import median
 from time import process_time
+from typing import Any
+from warnings import catch_warnings, simplefilter
+
+from benchmarks.measuring import alternate, count_option, run_benchmark
 
 PAIRS = 5
 LOOP_SECONDS = 0.1
 
 Work = Callable[[], object]
+Works = Iterable[tuple[str, Work, Work]]
+"""What is done, how we do it, and how the peer does it."""
+
+
+def kafka_python(module: str) -> Any:
+    """A module of kafka-python, which reads its schemas in a deprecated way."""
+    with catch_warnings():
+        simplefilter("ignore", DeprecationWarning)
+        return import_module(module)
+
+
+PEER = f"kafka-python {kafka_python('kafka').__version__}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,7 @@ class Comparison:
 
 
 def _seconds(work: Work, calls: int) -> float:
+    gc.collect()
     begin = process_time()
     for _ in range(calls):
         work()
@@ -56,71 +71,62 @@ def _calls_for(work: Work, loop_seconds: float) -> int:
     return max(1, round(calls * loop_seconds / taken))
 
 
-def compare(
-    name: str,
-    ours: Work,
-    peer: Work,
-    *,
-    peer_name: str,
-    pairs: int = PAIRS,
-    loop_seconds: float = LOOP_SECONDS,
-) -> Comparison:
-    """Time `ours` and `peer` alternately, `pairs` times, without the garbage collector."""
-    calls = min(_calls_for(ours, loop_seconds), _calls_for(peer, loop_seconds))
-    ours_times: list[float] = []
-    peer_times: list[float] = []
+@contextmanager
+def _without_garbage_collector() -> Iterator[None]:
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        for _ in range(pairs):
-            ours_times.append(_seconds(ours, calls))
-            peer_times.append(_seconds(peer, calls))
-            gc.collect()
+        yield
     finally:
         if was_enabled:
             gc.enable()
-    mine, theirs = (1e6 * median(times) / calls for times in (ours_times, peer_times))
+
+
+def compare(name: str, ours: Work, peer: Work, pairs: int, loop_seconds: float) -> Comparison:
+    """Time `ours` and `peer` alternately, `pairs` times, without the garbage collector."""
+    works = {"ours": ours, "peer": peer}
+    calls = min(_calls_for(work, loop_seconds) for work in works.values())
+    with _without_garbage_collector():
+        found = alternate(list(works), pairs, lambda who: _seconds(works[who], calls))
+    mine, theirs = (1e6 * median(times) / calls for times in found.values())
     return Comparison(
         name,
-        peer_name,
+        PEER,
         ours_us=round(mine, 2),
         peer_us=round(theirs, 2),
         ratio=round(theirs / mine, 2),
-        best_ratio=round(min(peer_times) / min(ours_times), 2),
+        best_ratio=round(min(found["peer"]) / min(found["ours"]), 2),
         pairs=pairs,
         calls=calls,
     )
 
 
-def main(
-    claim: str,
-    run: Callable[[int, float], Iterable[Comparison]],
-    arguments: Sequence[str] | None = None,
-) -> None:
-    """The command line of a benchmark: print each comparison as it is done, then write JSON.
+def _format(result: Comparison) -> str:
+    return (
+        f"{result.name:32}{result.ours_us:>9.2f} us{result.peer_us:>9.2f} us"
+        f"{result.ratio:>8.2f}x{result.best_ratio:>8.2f}x   {result.peer}"
+    )
 
-    `run` takes the number of pairs and the seconds of a loop.
-    """
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{claim}")
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="timed loops of each (default 5)")
-    parser.add_argument("--loop-seconds", type=float, default=LOOP_SECONDS, help="length of a loop")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparisons to FILE")
-    options = parser.parse_args(arguments)
-    print(f"{'':32}{'ours':>12}{'peer':>12}{'ratio':>9}{'best':>9}   peer")
-    done: list[Comparison] = []
-    for result in run(options.pairs, options.loop_seconds):
-        done.append(result)
-        print(
-            f"{result.name:32}{result.ours_us:>9.2f} us{result.peer_us:>9.2f} us"
-            f"{result.ratio:>8.2f}x{result.best_ratio:>8.2f}x   {result.peer}",
-            flush=True,
-        )
-    if options.json:
-        report = {
-            "benchmark": claim,
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            "comparisons": [asdict(result) for result in done],
-        }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+
+def compare_all(
+    name: str, description: str | None, works: Callable[[], Works], words: Sequence[str] | None
+) -> int:
+    """The command of a benchmark of functions: compare each, and print it when it is done."""
+
+    def measure(asked: Namespace) -> Mapping[str, Any]:
+        print(f"{'':32}{'ours':>12}{'peer':>12}{'ratio':>9}{'best':>9}   peer")
+        done = []
+        for what, ours, peer in works():
+            done.append(compare(what, ours, peer, asked.pairs, asked.loop_seconds))
+            print(_format(done[-1]), flush=True)
+        return {"comparisons": [asdict(result) for result in done]}
+
+    options = {
+        "--pairs": count_option(PAIRS, "timed loops of each"),
+        "--loop-seconds": {
+            "type": float,
+            "default": LOOP_SECONDS,
+            "help": f"length of a loop ({LOOP_SECONDS})",
+        },
+    }
+    return run_benchmark(name, description, options, measure, words=words)

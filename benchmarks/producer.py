@@ -23,67 +23,60 @@ ours.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import count
-from pathlib import Path
 from statistics import median, quantiles
-from typing import Final
-
-if not __package__:
-    sys.path[0] = str(Path(__file__).parents[1])
+from typing import Any, Final, NamedTuple
 
 from benchmarks.live.clients import CLIENTS, PARTITIONS, Client, NotAcknowledged, Settings
-from benchmarks.live.rounds import (
-    alternated,
-    cpu_ratio,
-    load_average,
-    positive,
-    ratio,
-    rounded,
-    shown_ratios,
-    write_report,
+from benchmarks.live.running import (
+    BROKERS,
+    OURS,
+    Missing,
+    Running,
+    prepare_brokers,
+    without_missing,
 )
-from benchmarks.live.running import BROKERS, Missing, Running, prepared
+from benchmarks.measuring import (
+    Time,
+    alternate,
+    compare_rounds,
+    count_option,
+    format_ratios,
+    measure_time,
+    median_time,
+    round_figures,
+    run_benchmark,
+)
 from conformance.kafka.admin import create_topic
 from conformance.kafka.errors import KafkaError
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 
-ROUNDS: Final = 5
-RECORDS: Final = 20_000
-SINGLES: Final = 300
-TRANSACTIONS: Final = 100
 RECORDS_OF_A_TRANSACTION: Final = 10
 BURST_LINGER_MS: Final = 5
-OURS: Final = "ours"
 
 ARRIVAL_TIMEOUT_S: Final = 10.0
 _PAUSE_S: Final = 0.01
 _LIST_OFFSETS_VERSION: Final = 2
 _LATEST: Final = -1
 
-Work = Callable[[Client, int], Sequence[float] | None]
-
-clock = time.perf_counter
-
 
 class WrongCount(RuntimeError):
     """Other records are at the broker than the client says that it has sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """One round of one client: wall time, its processor time, and of singles each latency."""
+class Round(NamedTuple):
+    """One round of one client: its time, and of singles each latency, in seconds."""
 
-    seconds: float
-    cpu_seconds: float
-    latencies: tuple[float, ...] = ()
+    time: Time
+    latencies: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,39 +89,19 @@ class Figure:
     offsets_each: int
     linger_ms: int
     is_transactional: bool
-    work: Work
-
-
-@dataclass(frozen=True, slots=True)
-class Produced:
-    """Medians of one client on one broker.
-
-    `ratio` is ours to its throughput, `cpu_ratio` its processor time to ours; None: it is ours.
-    `p50_ms` and `p99_ms` are those of a round's latencies, for singles.
-    """
-
-    figure: str
-    broker: str
-    client: str
-    count: int
-    per_second: float
-    cpu_microseconds: float
-    p50_ms: float | None
-    p99_ms: float | None
-    ratio: float | None
-    cpu_ratio: float | None
-    seconds_of_each_round: tuple[float, ...]
+    work: Callable[[Client, int], Sequence[float] | None]
 
 
 def figures(records: int, singles: int, transactions: int) -> list[Figure]:
     """The three, in the order of the report."""
     size = RECORDS_OF_A_TRANSACTION
-    rows: Sequence[tuple[str, int, int, int, bool, Work]] = (
-        ("burst", records, 1, BURST_LINGER_MS, False, lambda c, n: c.burst(n)),
-        ("single", singles, 1, 0, False, lambda c, n: c.one_by_one(n)),
-        ("transactions", transactions, size + 1, 0, True, lambda c, n: c.transactions(n, size)),
-    )
-    return [Figure(*row) for row in rows]
+    return [
+        Figure("burst", records, 1, BURST_LINGER_MS, False, lambda c, n: c.burst(n)),
+        Figure("single", singles, 1, 0, False, lambda c, n: c.one_by_one(n)),
+        Figure(
+            "transactions", transactions, size + 1, 0, True, lambda c, n: c.transactions(n, size)
+        ),
+    ]
 
 
 # ---- what arrived
@@ -149,9 +122,9 @@ def end_offsets(running: Running, topic: str) -> int:
 
 def await_arrival(running: Running, topic: str, expected: int) -> None:
     """Wait until the log is that long: markers may follow the answer. Raises WrongCount."""
-    deadline = clock() + ARRIVAL_TIMEOUT_S
+    deadline = time.perf_counter() + ARRIVAL_TIMEOUT_S
     while (found := end_offsets(running, topic)) != expected:
-        if found > expected or clock() > deadline:
+        if found > expected or time.perf_counter() > deadline:
             raise WrongCount(f"{topic} has {found} offsets, not {expected}")
         time.sleep(_PAUSE_S)
 
@@ -159,7 +132,7 @@ def await_arrival(running: Running, topic: str, expected: int) -> None:
 # ---- one round
 
 
-def measured(running: Running, figure: Figure, client: str, topic: str) -> Timed:
+def measure_round(running: Running, figure: Figure, client: str, topic: str) -> Round:
     """One client, from nothing to all arrived. Raises its errors, KafkaError, WrongCount."""
     with running.connect() as connection:
         create_topic(connection, topic, PARTITIONS)
@@ -168,128 +141,104 @@ def measured(running: Running, figure: Figure, client: str, topic: str) -> Timed
     settings = Settings(servers, topic, figure.linger_ms, name)
     with closing(CLIENTS[client].open(settings)) as producer:
         figure.work(producer, 1)
-        cpu, begun = time.process_time(), clock()
-        latencies = figure.work(producer, figure.count)
-        seconds, cpu_seconds = clock() - begun, time.process_time() - cpu
+        spent, latencies = measure_time(lambda: figure.work(producer, figure.count))
     await_arrival(running, topic, (figure.count + 1) * figure.offsets_each)
-    return Timed(seconds, cpu_seconds, tuple(latencies or ()))
+    return Round(spent, latencies or ())
 
 
-def compared(
+def compare_clients(
     broker: str, running: Running, figure: Figure, clients: Sequence[str], rounds: int
-) -> list[Produced]:
+) -> Iterator[dict[str, Any]]:
     """All clients on one broker, in turns. Raises as above."""
     topics = count()
 
-    def measure(client: str) -> Timed:
-        return measured(running, figure, client, f"{figure.name}-{next(topics)}")
+    def measure(client: str) -> Round:
+        return measure_round(running, figure, client, f"{figure.name}-{next(topics)}")
 
-    alternated(clients, 1, measure)
-    found = alternated(clients, rounds, measure)
-    return [summed(broker, figure, client, found) for client in clients]
-
-
-def summed(
-    broker: str, figure: Figure, client: str, found: Mapping[str, Sequence[Timed]]
-) -> Produced:
-    """What the rounds of one client come to."""
-    mine, ours = found[client], found.get(OURS, [])
-    seconds, cpu = [each.seconds for each in mine], [each.cpu_seconds for each in mine]
-    is_peer = client != OURS and bool(ours)
-    p50, p99 = (median_ms(mine, percent) for percent in (50, 99))
-    return Produced(
-        figure=figure.name,
-        broker=broker,
-        client=client,
-        count=figure.count,
-        per_second=rounded(figure.count / median(seconds)),
-        cpu_microseconds=rounded(1e6 * median(cpu) / figure.count),
-        p50_ms=p50,
-        p99_ms=p99,
-        ratio=rounded(ratio(seconds, [each.seconds for each in ours])) if is_peer else None,
-        cpu_ratio=cpu_ratio([each.cpu_seconds for each in ours], cpu) if is_peer else None,
-        seconds_of_each_round=tuple(map(rounded, seconds)),
-    )
+    alternate(clients, 1, measure)
+    found = alternate(clients, rounds, measure)
+    for client in clients:
+        yield summarise(broker, figure, client, found)
 
 
-def median_ms(rounds: Sequence[Timed], percent: int) -> float | None:
+def summarise(
+    broker: str, figure: Figure, client: str, found: Mapping[str, Sequence[Round]]
+) -> dict[str, Any]:
+    """Medians of one client on one broker; ratios are to ours.
+
+    `p50_ms` and `p99_ms` are those of a round's latencies, for singles.
+    """
+    times = {name: [each.time for each in rounds] for name, rounds in found.items()}
+    typical = median_time(times[client])
+    return {
+        "figure": figure.name,
+        "broker": broker,
+        "client": client,
+        "count": figure.count,
+        "per_second": round_figures(figure.count / typical.seconds),
+        "cpu_microseconds": round_figures(1e6 * typical.cpu_seconds / figure.count),
+        "p50_ms": median_ms(found[client], 50),
+        "p99_ms": median_ms(found[client], 99),
+        **compare_rounds(client, times),
+    }
+
+
+def median_ms(rounds: Sequence[Round], percent: int) -> float | None:
     """The median of the rounds' percentiles, in milliseconds; None without latencies."""
     if any(len(each.latencies) < 2 for each in rounds):
         return None
     of_each = [quantiles(each.latencies, n=100)[percent - 1] for each in rounds]
-    return rounded(1e3 * median(of_each))
+    return round_figures(1e3 * median(of_each))
 
 
 # ---- the command
 
 
-def shown(r: Produced) -> str:
-    p50, p99 = (f"{ms:>8.2f}" if ms is not None else f"{'':8}" for ms in (r.p50_ms, r.p99_ms))
+def format_row(r: Mapping[str, Any]) -> str:
+    p50, p99 = (f"{ms:>8.2f}" if ms is not None else f"{'':8}" for ms in (r["p50_ms"], r["p99_ms"]))
     return (
-        f"{r.figure:14}{r.broker:7}{r.client:17}{r.per_second:>9,.0f}/s"
-        f"{r.cpu_microseconds:>10,.1f} us{p50}{p99}"
-        f"{shown_ratios(r.ratio, r.cpu_ratio)}"
+        f"{r['figure']:14}{r['broker']:7}{r['client']:17}{r['per_second']:>9,.0f}/s"
+        f"{r['cpu_microseconds']:>10,.1f} us{p50}{p99}{format_ratios(r['ratio'], r['cpu_ratio'])}"
     )
 
 
-def run(
-    brokers: Sequence[str], clients: Sequence[str], asked: argparse.Namespace
-) -> Iterator[Produced]:
-    """Every figure of every client on every broker. Raises as `measured`."""
+def measure(asked: Namespace) -> Mapping[str, Any]:
+    """Every figure of every client on every broker. Raises as `measure_round`, and Missing."""
+    missing = prepare_brokers(asked.brokers)
+    missing |= {n: f"Type: pip install {n}" for n in asked.clients if not CLIENTS[n].is_installed}
+    brokers = without_missing(asked.brokers, missing, "broker", needs_peer=False)
+    clients = without_missing(asked.clients, missing, "peer", needs_peer=True)
+    print(f"{'':38}{'':11}{'cpu':>13}{'p50 ms':>8}{'p99 ms':>8}{'ratio':>9}{'by cpu':>9}")
+    rows = []
     for name in brokers:
         with BROKERS[name].serves_fast() as running:
             for figure in figures(asked.records, asked.singles, asked.transactions):
-                yield from compared(name, running, figure, clients, asked.rounds)
+                for row in compare_clients(name, running, figure, clients, asked.rounds):
+                    rows.append(row)
+                    print(format_row(row), flush=True)
+    return {
+        "brokers": {name: BROKERS[name].title() for name in brokers},
+        "clients": {name: version(name) for name in clients if name != OURS},
+        "missing": missing,
+        "rounds": asked.rounds,
+        "figures": rows,
+    }
 
 
-def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--brokers", nargs="+", choices=BROKERS, default=["kafka", "ours"])
-    parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
-    for name, default, what in (
-        ("rounds", ROUNDS, "rounds of each figure"),
-        ("records", RECORDS, "records of a burst"),
-        ("singles", SINGLES, "records sent one by one"),
-        ("transactions", TRANSACTIONS, "transactions"),
-    ):
-        parser.add_argument(f"--{name}", type=positive, default=default, help=f"{what} ({default})")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    return parser
+OPTIONS = {
+    "--brokers": {"nargs": "+", "choices": BROKERS, "default": ["kafka", "ours"]},
+    "--clients": {"nargs": "+", "choices": CLIENTS, "default": list(CLIENTS)},
+    "--rounds": count_option(5, "rounds of each figure"),
+    "--records": count_option(20_000, "records of a burst"),
+    "--singles": count_option(300, "records sent one by one"),
+    "--transactions": count_option(100, "transactions"),
+}
+REFUSALS = (KafkaError, Missing, NotAcknowledged, WrongCount)
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
-    parser = arguments()
-    asked = parser.parse_args(words)
-    brokers, missing = prepared(list(dict.fromkeys(asked.brokers)))
-    clients = [name for name in dict.fromkeys(asked.clients) if CLIENTS[name].is_installed]
-    missing |= {n: f"Type: pip install {n}" for n in asked.clients if n not in clients}
-    for name, why in missing.items():
-        print(f"{name} is not measured. {why}", file=sys.stderr)
-    if not brokers:
-        parser.exit(2, "no broker is here\n")
-    if not set(clients) - {OURS} and set(asked.clients) - {OURS}:
-        parser.exit(2, "no peer is here\n")
-    print(f"{'':38}{'':11}{'cpu':>13}{'p50 ms':>8}{'p99 ms':>8}{'ratio':>9}{'by cpu':>9}")
-    rows: list[Produced] = []
-    load_before = load_average()
-    try:
-        for row in run(brokers, clients, asked):
-            rows.append(row)
-            print(shown(row), flush=True)
-    except (KafkaError, Missing, NotAcknowledged, WrongCount) as error:
-        parser.exit(2, f"{error}\n")
-    if asked.json is not None:
-        content = {
-            "brokers": {name: BROKERS[name].title() for name in brokers},
-            "clients": {name: version(name) for name in clients if name != OURS},
-            "missing": missing,
-            "rounds": asked.rounds,
-            "load_average": [load_before, load_average()],
-            "figures": [asdict(row) for row in rows],
-        }
-        write_report(asked.json, "producer", content)
-    return 0
+    return run_benchmark("producer", __doc__, OPTIONS, measure, REFUSALS, words)
 
 
 if __name__ == "__main__":

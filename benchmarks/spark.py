@@ -14,20 +14,17 @@ cores that nobody else uses.
 
 from __future__ import annotations
 
-import argparse
-import json
-import statistics
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
+from typing import Any
 
-if not __package__:
-    sys.path[0] = str(Path(__file__).parents[1])
-
+from benchmarks.measuring import alternate, count_option, run_benchmark, scope_argument
 from conformance.backends import (
     Backend,
     BackendError,
@@ -40,9 +37,6 @@ from conformance.backends import (
 from conformance.plan import BadPlan, Plan, prepare
 from conformance.runner import cut
 
-PAIRS = 5
-TRACES = 56_000
-CORES = 2
 LEAST_MICROSECONDS = 100.0
 """With less work a trace, this would measure how rows travel."""
 
@@ -53,89 +47,60 @@ class Disagreement(RuntimeError):
     """Two backends gave other rows for the same ranges."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Medians of the pairs, in seconds; `microseconds_a_trace` are of one core's time."""
-
-    scope: str
-    traces: int
-    ranges: int
-    cores: int
-    pairs: int
-    begin_seconds: Mapping[str, float]
-    fixed_seconds: Mapping[str, float]
-    spark_seconds: float
-    processes_seconds: float
-    ratio: float
-    ratio_of_each_pair: tuple[float, ...]
-    microseconds_a_trace: float
-
-
 def rows_of(backend: Backend, ranges: Sequence[TraceRange]) -> list[ResultRow]:
     """All rows, in an order of their own."""
     return sorted(row for row in backend.judge(ranges) if row is not None)
 
 
-def timed(
-    backend: Backend, ranges: Sequence[TraceRange], clock: Clock
-) -> tuple[float, list[ResultRow]]:
-    """One round: its seconds and its rows."""
-    begun = clock()
-    rows = rows_of(backend, ranges)
-    return clock() - begun, rows
-
-
-def alternated(
+def time_rounds(
     backends: Mapping[str, Backend], ranges: Sequence[TraceRange], pairs: int, clock: Clock
-) -> list[dict[str, float]]:
-    """The seconds of each backend, pair by pair. Raises Disagreement."""
-    found: list[dict[str, float]] = []
-    expected: list[ResultRow] | None = None
-    for pair in range(pairs):
-        order = list(backends)[:: 1 if pair % 2 == 0 else -1]
-        seconds = {}
-        for name in order:
-            seconds[name], rows = timed(backends[name], ranges, clock)
-            expected = rows if expected is None else expected
-            if rows != expected:
-                raise Disagreement(f"{name} gives other rows than {order[0]} or an earlier round")
-        found.append(seconds)
-    return found
+) -> dict[str, list[float]]:
+    """The seconds of each backend's rounds, in turns. Raises Disagreement."""
+    expected: list[ResultRow] = []
+
+    def judge(name: str) -> float:
+        begun = clock()
+        rows = rows_of(backends[name], ranges)
+        seconds = clock() - begun
+        expected.extend(() if expected else rows)
+        if rows != expected:
+            raise Disagreement(f"{name} gives other rows than an earlier round")
+        return seconds
+
+    return alternate(list(backends), pairs, judge)
 
 
-def compared(
-    scope: str,
+def summarise(
     ranges: Sequence[TraceRange],
     cores: int,
     begin_seconds: Mapping[str, float],
-    fixed: Sequence[Mapping[str, float]],
-    pairs: Sequence[Mapping[str, float]],
-) -> Comparison:
-    """What the pairs come to."""
-    spark = statistics.median(pair["spark"] for pair in pairs)
-    processes = statistics.median(pair["processes"] for pair in pairs)
-    ratios = [pair["processes"] / pair["spark"] for pair in pairs]
+    fixed: Mapping[str, Sequence[float]],
+    found: Mapping[str, Sequence[float]],
+) -> dict[str, Any]:
+    """Medians of the pairs, in seconds; `microseconds_a_trace` are of one core's time."""
+    spark, processes = median(found["spark"]), median(found["processes"])
+    ratios = [
+        theirs / mine for mine, theirs in zip(found["spark"], found["processes"], strict=True)
+    ]
     traces = sum(part.last - part.first for part in ranges)
-    return Comparison(
-        scope=scope,
-        traces=traces,
-        ranges=len(ranges),
-        cores=cores,
-        pairs=len(pairs),
-        begin_seconds={name: round(seconds, 3) for name, seconds in begin_seconds.items()},
-        fixed_seconds={
-            name: round(statistics.median(pair[name] for pair in fixed), 3) for name in fixed[0]
-        },
-        spark_seconds=round(spark, 3),
-        processes_seconds=round(processes, 3),
-        ratio=round(statistics.median(ratios), 3),
-        ratio_of_each_pair=tuple(round(ratio, 3) for ratio in ratios),
-        microseconds_a_trace=round(1e6 * processes * cores / traces, 1),
-    )
+    return {
+        "traces": traces,
+        "ranges": len(ranges),
+        "cores": cores,
+        "pairs": len(ratios),
+        "begin_seconds": {name: round(seconds, 3) for name, seconds in begin_seconds.items()},
+        "fixed_seconds": {name: round(median(seconds), 3) for name, seconds in fixed.items()},
+        "spark_seconds": round(spark, 3),
+        "processes_seconds": round(processes, 3),
+        "ratio": round(median(ratios), 3),
+        "ratio_of_each_pair": [round(ratio, 3) for ratio in ratios],
+        "microseconds_a_trace": round(1e6 * processes * cores / traces, 1),
+    }
 
 
-def measured(scope: str, traces: int, pairs: int, cores: int, clock: Clock) -> Comparison:
+def compare(scope: str, traces: int, pairs: int, cores: int) -> dict[str, Any]:
     """Prepare, start both, compare. Raises BadPlan, BackendError, Disagreement."""
+    clock = time.perf_counter
     with tempfile.TemporaryDirectory() as name, ExitStack() as at_end:
         folder = Path(name)
         prepared = prepare(Plan(scope=scope, traces=traces), folder / "prepared")
@@ -153,48 +118,46 @@ def measured(scope: str, traces: int, pairs: int, cores: int, clock: Clock) -> C
             rows_of(backends[kind], ranges)
             begin_seconds[kind] = clock() - begun
         shortest = [TraceRange(n, n + 1) for n in range(min(cores, prepared.count))]
-        fixed = alternated(backends, shortest, pairs, clock)
-        found = alternated(backends, ranges, pairs, clock)
-        return compared(scope, ranges, cores, begin_seconds, fixed, found)
+        fixed = time_rounds(backends, shortest, pairs, clock)
+        found = time_rounds(backends, ranges, pairs, clock)
+        return {"scope": scope, **summarise(ranges, cores, begin_seconds, fixed, found)}
 
 
-def shown(r: Comparison) -> str:
+def format_report(r: Mapping[str, Any]) -> str:
     """The report in four lines."""
-    each = ", ".join(f"{ratio:.2f}" for ratio in r.ratio_of_each_pair)
-    begins = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in r.begin_seconds.items())
-    fixed = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in r.fixed_seconds.items())
+    each = ", ".join(f"{ratio:.2f}" for ratio in r["ratio_of_each_pair"])
+    begins = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in r["begin_seconds"].items())
+    fixed = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in r["fixed_seconds"].items())
     return (
-        f"{r.scope}: {r.traces:,} traces in {r.ranges} ranges,"
-        f" {r.microseconds_a_trace:,.0f} microseconds of a core each, {r.cores} cores\n"
+        f"{r['scope']}: {r['traces']:,} traces in {r['ranges']} ranges,"
+        f" {r['microseconds_a_trace']:,.0f} microseconds of a core each, {r['cores']} cores\n"
         f"not counted, to begin and to load: {begins}\n"
         f"counted, the price of any round, however short: {fixed}\n"
-        f"Spark: ratio {r.ratio:.3f} to processes, median of {r.pairs} alternated pairs ({each});"
-        f" medians {r.spark_seconds:.2f} s and {r.processes_seconds:.2f} s"
+        f"Spark: ratio {r['ratio']:.3f} to processes, median of {r['pairs']} alternated pairs"
+        f" ({each}); medians {r['spark_seconds']:.2f} s and {r['processes_seconds']:.2f} s"
     )
+
+
+def measure(asked: Namespace) -> Mapping[str, Any]:
+    """Both backends on a scope. Raises BadPlan, BackendError, Disagreement."""
+    report = compare(asked.scope, asked.traces, asked.pairs, asked.cores)
+    print(format_report(report))
+    if report["microseconds_a_trace"] < LEAST_MICROSECONDS:
+        print(f"too little work: below {LEAST_MICROSECONDS:.0f} microseconds a trace")
+    return report
+
+
+OPTIONS = {
+    "scope": scope_argument("idempotent-default"),
+    "--traces": count_option(56_000, "traces of a round"),
+    "--pairs": count_option(5, "rounds of each backend"),
+    "--cores": count_option(2, "cores of each backend"),
+}
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("scope", nargs="?", default="idempotent-default", metavar="SCOPE")
-    parser.add_argument("--traces", type=int, default=TRACES)
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="rounds of each backend")
-    parser.add_argument("--cores", type=int, default=CORES)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    asked = parser.parse_args(words)
-    traces, pairs, cores = (max(1, n) for n in (asked.traces, asked.pairs, asked.cores))
-    try:
-        result = measured(asked.scope, traces, pairs, cores, time.perf_counter)
-    except (BadPlan, BackendError) as error:
-        parser.exit(2, f"{error}\n")
-    print(shown(result))
-    if result.microseconds_a_trace < LEAST_MICROSECONDS:
-        print(f"too little work: below {LEAST_MICROSECONDS:.0f} microseconds a trace")
-    if asked.json is not None:
-        content = {"benchmark": "spark", **asdict(result)}
-        asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    return 0
+    return run_benchmark("spark", __doc__, OPTIONS, measure, (BadPlan, BackendError), words)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from conformance.findings import Finding, judge_of, steps_of
 from conformance.homes import home_of_configuration, home_of_scope
 from conformance.judge import Judge, Steps
-from conformance.plan import Finding, PreparedPlan, judge_of, steps_of
+from conformance.plan import PreparedPlan
 from conformance.systems.base import View, WireNumbers
 from model.idempotent.leader import StoredBatch
 from model.idempotent.messages import Batch

@@ -199,7 +199,7 @@ class Judge(Lockstep):
             **{c: self._mover("leader", c, i) for i, c in enumerate(self._leaders)},
         }
         if not system.clients:
-            self._movers |= dict.fromkeys(self._clients, self._play)
+            self._movers |= dict.fromkeys(self._clients, self._player())
         self._upkeep: list[tuple[Any, ...]] = [("bump_epoch",), ("resolve_sequences",)]
         if tables.k.bounds.without_producer_id:
             self._upkeep.append(("receive_producer_id", 0))
@@ -269,14 +269,21 @@ class Judge(Lockstep):
 
     # ---- actors
 
-    def _play(
-        self, node: InternedState, key: tuple[Any, ...], _: tuple[Any, ...]
-    ) -> tuple[InternedState, tuple[Item, ...]]:
-        """A producer moves that the model plays. `key` is the rule and its inputs."""
-        after, sent, seen = self.tables.after(node, *key)
-        self._seen |= seen
-        request = self.system.request
-        return after, tuple([(message, request(key[1], message.view)) for message in sent])
+    def _player(self) -> Mover:
+        """How a producer moves that the model plays. A closure, as in `_mover`."""
+        after, request = self.tables.after, self.system.request
+
+        def move(
+            node: InternedState, key: tuple[Any, ...], _: tuple[Any, ...]
+        ) -> tuple[InternedState, tuple[Item, ...]]:
+            """What the producer is then, and what it sends. `key` is the rule and its inputs."""
+            node, sent, seen = node.rows.get(key) or after(node, *key)
+            self._seen |= seen
+            if not sent:
+                return node, ()
+            return node, tuple([(message, request(key[1], message.view)) for message in sent])
+
+        return move
 
     def _mover(self, kind: str, cell: int, index: int) -> Mover:
         """How the actor in a cell moves, on both sides. A closure: nothing is called so often."""

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from conformance.backends import TraceRange
+from conformance.findings import Summary, judge_range
 from conformance.guaranteed import GuaranteeWalker, ObservedProperties, seen_on
-from conformance.plan import PreparedPlan, Summary, configuration, judge_range
+from conformance.plan import PreparedPlan, configuration
 from conformance.rows import Found
 
 

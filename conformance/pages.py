@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conformance.files import write_whole
+from conformance.findings import Finding, steps_of
 from conformance.homes import home_of_scope
-from conformance.plan import Finding, PreparedPlan, configuration, scope_text, steps_of
+from conformance.plan import PreparedPlan, configuration, scope_text
 from conformance.report import sentence
+from proofs.run.files import write_whole
 from proofs.trace.format import Header, Trace, dumps
 from proofs.trace.html import page
 from proofs.trace.replay import Stepper, model_of, record, replay

@@ -1,13 +1,11 @@
-"""What a run judges: the plan, what is prepared of it once, and what judging a range of it gives.
+"""What a run judges: the plan, and what is prepared of it once.
 
 1. A plan is a value. The same plan gives the same traces, findings and bytes on every machine, for
    any number of workers and however the traces are cut into ranges.
 2. Traces are numbered from 0: first those of the cover, then those that are drawn, in turns from
    each source that the plan names.
-3. `prepare` does once what costs: it explores the scope and cuts the cover. Workers load what it
-   left in its directory.
-4. `judge_range` is a function of what was prepared and the range alone. Summaries merge in any
-   grouping to the same summary.
+3. `prepare` does once what is expensive: it explores the scope and cuts the cover. Workers load
+   what it left in its directory.
 """
 
 from __future__ import annotations
@@ -16,13 +14,11 @@ import functools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from conformance.files import pretty, write_whole
 from conformance.generate import hunt
 from conformance.generate.cover import Cover, bound, cover
 from conformance.generate.graph import (
@@ -43,30 +39,22 @@ from conformance.homes import (
     home_of_configuration,
     home_of_scope,
 )
-from conformance.judge import Divergence, Lockstep, Steps
+from conformance.judge import Steps
 from conformance.systems import SYSTEMS
-from conformance.systems.base import NotApplicable
 from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.explore.result import SearchProgress as Explored
 from proofs.lift.machine import Machine
+from proofs.run.files import pretty, write_whole
 from proofs.trace.format import Instance
-from proofs.trace.replay import Stepper, configuration_of
-from proofs.trace.shrink import shrink
+from proofs.trace.replay import configuration_of
 
 Json = Any
-Finding = dict[str, Json]
-"""A divergence as plain data: see `finding_of`."""
 Progress = Callable[[str, float], None]
 """Told what is being prepared, and which part of it is done, 0 to 1."""
 
-MAX_FINDINGS = 20
-"""Findings that a summary keeps: those of the lowest trace ids. All are counted."""
 
 HUNTS = 1_000
 """Traces that are drawn for a plan without a limit of its own."""
-LIVED_EVERY = 8
-"""In one trace of so many the actors do all anew, even what is recalled of them in the others, and
-clients are also offered what must wait."""
 SAMPLED_HUNTS = 32
 """Drawn traces whose length stands for that of all in the estimate of steps."""
 
@@ -124,48 +112,6 @@ class Plan:
         return cls(**(value | {"traces_from": tuple(given)}))
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What judging some traces gave. `transitions` has bit e set (byte e // 8, bit e % 8) if the
-    labelled transition e was executed without a difference; it is empty where none is known.
-
-    `steps` counts those that were executed, `divergences` traces that ended in a difference;
-    `findings` are the first of these in the order of trace ids, at most MAX_FINDINGS.
-    """
-
-    traces: int = 0
-    steps: int = 0
-    transitions: bytes = b""
-    rules: frozenset[str] = frozenset()
-    branches: frozenset[str] = frozenset()
-    error_codes: frozenset[str] = frozenset()
-    divergences: int = 0
-    findings: tuple[Finding, ...] = ()
-
-    def merge(self, other: Summary) -> Summary:
-        """Both together. Associative and commutative; `Summary()` is neutral."""
-        width = max(len(self.transitions), len(other.transitions))
-        either = int.from_bytes(self.transitions, "little") | int.from_bytes(
-            other.transitions, "little"
-        )
-        findings = sorted((*self.findings, *other.findings), key=lambda finding: finding["id"])
-        return Summary(
-            traces=self.traces + other.traces,
-            steps=self.steps + other.steps,
-            transitions=either.to_bytes(width, "little"),
-            rules=self.rules | other.rules,
-            branches=self.branches | other.branches,
-            error_codes=self.error_codes | other.error_codes,
-            divergences=self.divergences + other.divergences,
-            findings=tuple(findings[:MAX_FINDINGS]),
-        )
-
-    @property
-    def transitions_covered(self) -> int:
-        """How many labelled transitions were executed."""
-        return int.from_bytes(self.transitions, "little").bit_count()
-
-
 # What a plan stands for
 
 
@@ -208,6 +154,13 @@ def configuration(plan: Plan) -> Any:
         return configuration_of(model, scope_text(plan), plan.variant)
     except ValueError as error:
         raise BadPlan(str(error)) from error
+
+
+@functools.lru_cache(maxsize=8)
+def tables_of(k: Any) -> Any:
+    """The judge's tables of a configuration: one set serves all that this process does with it."""
+    home = home_of_configuration(k)
+    return home.called(home.tables)(k)
 
 
 # Preparing
@@ -256,10 +209,14 @@ class PreparedPlan:
         value |= {"plan": self.plan.to_json()} | {name: sorted(value[name]) for name in TOTALS}
         write_whole(self.directory / MANIFEST, pretty(value))
 
+    @property
+    def instances(self) -> Sequence[Instance]:
+        """The rule instances that a walk numbers."""
+        return _stored(self.directory).instances
+
     def trace(self, number: int) -> Steps:
         """The trace of an id from 0 to `count` - 1. Raises IndexError."""
-        instances = _stored(self.directory).instances
-        return tuple(instances[instance] for instance in self.walk(number)[0])
+        return tuple(self.instances[instance] for instance in self.walk(number)[0])
 
     def shows(self, transitions: bytes) -> int:
         """What the states show that these transitions lead to, and the first: bits as in
@@ -412,7 +369,7 @@ def _counted(plan: Plan, directory: Path, graph: TransitionGraph, walks: Cover) 
     if plan.traces_from != ("cover",):
         drawn = HUNTS if plan.traces is None else max(plan.traces - walks.traces, 0)
     limit = walks.traces if plan.traces is None else min(plan.traces, walks.traces)
-    tables = _tables(configuration(plan))
+    tables = tables_of(configuration(plan))
     stored = _stored(directory)
     instances = stored.instances
     reached = np.unique(graph.rules).tolist() if graph.edges else range(len(instances))
@@ -444,116 +401,3 @@ def compute_cover_bound(prepared: PreparedPlan) -> PreparedPlan:
     known = replace(prepared, cover_bound=bound(_stored(prepared.directory).graph))
     known.save()
     return known
-
-
-# Judging
-
-
-@functools.lru_cache(maxsize=8)
-def _tables(k: Any) -> Any:
-    home = home_of_configuration(k)
-    return home.called(home.tables)(k)
-
-
-@functools.lru_cache(maxsize=8)
-def judge_of(plan: Plan) -> Any:
-    """The judge of a plan, a `Lockstep`: its tables serve all ranges that this process judges.
-
-    Raises BadPlan where the system cannot be brought to the scope.
-    """
-    home = home_of_scope(plan.scope)
-    try:
-        judge: Lockstep = home.called(home.judge)(
-            _tables(configuration(plan)), plan.system, plan.actors, plan.on
-        )
-    except NotApplicable as error:
-        raise BadPlan(f"{plan.scope}: {error}") from error
-    return judge
-
-
-def judge_range(prepared: PreparedPlan, first: int, last: int) -> Summary:
-    """Judge the traces first <= id < last."""
-    judge = judge_of(prepared.plan)
-    instances = _stored(prepared.directory).instances
-    moves = [judge.move(instance) for instance in instances]
-    covered = np.zeros(prepared.transitions_total or 0, dtype=bool)
-    executed: set[int] = set()
-    findings: list[Finding] = []
-    steps = seen = divergences = 0
-    for number in range(first, last):
-        walk, edges = prepared.walk(number)
-        lived = number % LIVED_EVERY == 0
-        result = judge.follow([moves[instance] for instance in walk], lived)
-        agreed = result.steps
-        if result.divergence is not None:
-            agreed = max(agreed - 1, 0)
-            divergences += 1
-            if len(findings) < MAX_FINDINGS:
-                findings.append(finding_of(number, result.divergence))
-        executed.update(walk[:agreed])
-        if edges is not None:
-            covered[edges[:agreed]] = True
-        steps += result.steps
-        seen |= result.seen
-    branches, error_codes = judge.tables.points(seen)
-    return Summary(
-        traces=last - first,
-        steps=steps,
-        transitions=np.packbits(covered, bitorder="little").tobytes(),
-        rules=frozenset(instances[instance][0] for instance in executed),
-        branches=branches,
-        error_codes=error_codes,
-        divergences=divergences,
-        findings=tuple(findings),
-    )
-
-
-def finding_of(number: int, divergence: Divergence) -> Finding:
-    """A divergence as data: `id` of its trace; `trace` as [[rule, {choice}], ...], cut behind the
-    step that differs; `steps`, how many these are; `rule` and `choice` of the last; `expected` and
-    `observed` by field path; `one_minimal`, whether no step can be left out.
-    """
-    rule, choice = divergence.instance
-    return {
-        "id": number,
-        "trace": [[name, dict(values)] for name, values in divergence.trace],
-        "steps": divergence.step,
-        "rule": rule,
-        "choice": dict(choice),
-        "expected": divergence.expected,
-        "observed": divergence.observed,
-        "one_minimal": False,
-    }
-
-
-def steps_of(finding: Finding) -> Steps:
-    """The trace of a finding, choices in the order of their rules: JSON keeps none."""
-    rules = {name: rule for home in HOMES.values() for name, rule in home.model.rules.items()}
-    return tuple(
-        (
-            rule,
-            tuple(
-                (name, choice[name]) for name in signature(rules[rule]).parameters if name in choice
-            ),
-        )
-        for rule, choice in finding["trace"]
-    )
-
-
-def shrink_finding(prepared: PreparedPlan, finding: Finding) -> Finding:
-    """The finding with a trace of which no step can be left out (`one_minimal`).
-
-    A shorter trace shows the same finding if its first difference comes with the same rule.
-    Raises NothingToShrink if the trace does not show it.
-    """
-    judge = judge_of(prepared.plan)
-
-    def shows(steps: Steps) -> bool:
-        divergence = judge.judge(steps).divergence
-        return divergence is not None and divergence.instance[0] == finding["rule"]
-
-    stepper = Stepper(home_of_scope(prepared.plan.scope).model, configuration(prepared.plan))
-    shrunk = shrink(stepper, steps_of(finding), shows)
-    divergence = judge.judge(shrunk.steps).divergence
-    assert divergence is not None
-    return finding_of(finding["id"], divergence) | {"one_minimal": shrunk.one_minimal}

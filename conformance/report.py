@@ -12,14 +12,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
 from conformance.explained import Explained
-from conformance.files import pretty, write_whole
+from conformance.findings import Summary
 from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED
-from conformance.plan import PreparedPlan, Summary
+from conformance.plan import PreparedPlan
 from conformance.runner import Wave
 
 SCHEMA_VERSION: Final = 2
@@ -73,7 +72,8 @@ class SideCheck:
 class Result:
     """All that a run found. `guarantees` has holds, violated or not_exercised for each name;
     `not_guaranteed` are those that the variant does not give in this scope. `unexamined` counts
-    diverging traces beyond those that were shrunk; `undecided` traces that nobody could judge."""
+    diverging traces beyond those that were shrunk; `undecided` traces that nobody could judge.
+    `more` are keys of the report that one system alone has."""
 
     prepared: PreparedPlan
     total: Summary
@@ -86,6 +86,7 @@ class Result:
     not_applicable: Sequence[str] = ()
     stale: Sequence[Explained] = field(default=())
     checks: Mapping[str, SideCheck] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def conforms(self) -> bool:
@@ -171,20 +172,20 @@ def report_json(result: Result) -> dict[str, Any]:
         "guarantees": dict(result.guarantees),
         "not_guaranteed": list(result.not_guaranteed),
         "verdict": result.verdict,
+        **result.more,
     }
 
 
-# run.json
-
-
 def pct_json(prepared: PreparedPlan) -> dict[str, Any] | None:
-    """What pct's guarantee is made of: a trace shows a bug of that depth, if it needs no more
-    steps,
+    """What pct's guarantee is made of: a trace shows a bug of that depth that needs no more steps
     with chance 1 / (threads * steps ** (depth - 1)) or more. None where no trace is pct's."""
     if prepared.threads is None:
         return None
     depth, steps = prepared.plan.depth, prepared.threads_steps
     return {"depth": depth, "threads": prepared.threads, "steps": steps}
+
+
+# run.json
 
 
 def run_json(waves: Sequence[Wave]) -> dict[str, Any]:
@@ -205,17 +206,7 @@ def run_json(waves: Sequence[Wave]) -> dict[str, Any]:
             "system": platform.system(),
             "python": platform.python_version(),
         },
-        "waves": [
-            {
-                "first": wave.first,
-                "last": wave.last,
-                "steps": wave.steps,
-                "seconds": wave.seconds,
-                "backend": wave.backend,
-                "cores": wave.cores,
-            }
-            for wave in waves
-        ],
+        "waves": [asdict(wave) for wave in waves],
     }
 
 
@@ -279,17 +270,3 @@ def sentence(divergence: Mapping[str, Any]) -> str:
     ]
     more = f", and {len(parts) - 2} more" if len(parts) > 2 else ""
     return f"{divergence['rule']}, step {divergence['steps']}: {'; '.join(parts[:2])}{more}"
-
-
-# Writing
-
-
-def write_reports(
-    out: Path, report: Mapping[str, Any], run: Mapping[str, Any], also: Path | None
-) -> None:
-    """Write the report's files into `out`, and both in one to `also`."""
-    write_whole(out / "run.json", pretty(run))
-    write_whole(out / "junit.xml", junit(report))
-    write_whole(out / "report.json", pretty(report))
-    if also is not None:
-        write_whole(also, pretty({**report, "run": run}))

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conformance.backends import FINDING, GUARANTEES, SUMMARY, ResultRow, TraceRange
+from conformance.findings import Summary
 from conformance.guaranteed import ObservedProperties
-from conformance.plan import Summary
+from proofs.run.files import line
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,6 @@ class Found:
     def merge(self, other: Found) -> Found:
         """Both together. Associative and commutative; `Found()` is neutral."""
         return Found(self.summary.merge(other.summary), self.seen.merge(other.seen))
-
-
-def line(value: Any) -> str:
-    """A value as canonical JSON: equal values, equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 # As plain data

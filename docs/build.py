@@ -2,7 +2,8 @@
 
 The site's sources have the repository's layout, so that a link that works in the repository works
 on the site. Beside the pages in git there are generated ones: the guarantees (`kafka-eos docs`
-wrote them), the reference of verbs (from the parsers), and the page of each trace.
+wrote them), the references of verbs (from the parsers) and of releases (from the registry), and the
+page of each trace.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from sphinx.cmd.build import main as sphinx
 
 from kafka_eos.command_line import parser_of
 from kafka_eos.verbs import VERBS, Verb, find_verb
+from model.releases import CHANGES, NEWEST, RuleChange
 from proofs.trace.format import read
 from proofs.trace.html import page_of
 
@@ -55,6 +57,7 @@ docs/reference/traces
 
 docs/reference/commands
 docs/reference/verbs
+docs/reference/releases
 docs/reference/limits
 CONTRIBUTING
 docs/decisions/index
@@ -74,6 +77,7 @@ def assemble(source: Path, guarantees: Path) -> None:
     (source / "index.md").write_text(INDEX + other_pages(source), encoding="utf-8")
     reference = source / "docs" / "reference"
     (reference / "verbs.md").write_text(reference_of_verbs(), encoding="utf-8")
+    (reference / "releases.md").write_text(reference_of_releases(), encoding="utf-8")
     (reference / "traces.md").write_text(write_traces(source), encoding="utf-8")
     list_pages(source / "docs" / "guarantees")
 
@@ -111,6 +115,30 @@ def section(verb: Verb) -> str:
     also = f" Also called {aliases}." if aliases else ""
     shown = parser_of(verb).format_help()
     return f"## {title}\n\n{verb.summary}{also}\n\n```text\n{shown}```\n"
+
+
+# Releases
+
+
+def reference_of_releases() -> str:
+    """A table for each composition: what releases do otherwise than the newest."""
+    head = (
+        f"# Releases\n\nWhat releases do otherwise than {NEWEST}, from `model/releases.py`. Up to"
+        " and including the release in the third column, a rule has the value in the second.\n"
+    )
+    columns = "| rule | value | up to | changed by | observed in |\n|---|---|---|---|---|"
+    parts = (
+        f"\n## {name}\n\n{columns}\n" + "\n".join(map(row_of, changes)) + "\n"
+        for name, changes in CHANGES.items()
+    )
+    return head + "".join(parts)
+
+
+def row_of(change: RuleChange) -> str:
+    """One change as a row."""
+    until = f"{change.until} ({change.mode})" if change.mode else change.until
+    cells = (change.rule, change.value, until, change.reference, change.observed)
+    return f"| {' | '.join(cells)} |"
 
 
 # Traces

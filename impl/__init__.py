@@ -10,16 +10,17 @@ Bytes come in, bytes go out, the time is an argument. Five doors:
 - a producer: `IdempotentProducerCore`, `TransactionalProducerCore`, their settings
   `ProducerConfig.of`; errors and snapshots stand in `impl.producer`
 
-And those with I/O: `Producer`, `Consumer` and `Server`, on asyncio, which comes only if they are
-asked for.
+And those with I/O: `Producer`, `Consumer` and `Server`. They import asyncio at their first use.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.node import Node
 from impl.broker.outputs import CloseConnection
+from impl.client.errors import ProducerError
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.transactions import TransactionCoordinator
 from impl.log.snapshot_directory import SnapshotDirectory
@@ -32,7 +33,6 @@ from impl.producer import (
     Disconnect,
     IdempotentProducerCore,
     ProducerConfig,
-    ProducerError,
     SendRequest,
     TransactionalProducerCore,
 )
@@ -103,18 +103,15 @@ __all__ = [
 ]
 
 
+_WITH_ASYNCIO = {
+    "Consumer": "impl.consumer.consumer",
+    "Producer": "impl.producer.producer",
+    "Server": "impl.broker.server",
+}
+
+
 def __getattr__(name: str) -> object:
-    """The names that bring asyncio with them."""
-    if name == "Producer":
-        from impl.producer.producer import Producer
-
-        return Producer
-    if name == "Consumer":
-        from impl.consumer.consumer import Consumer
-
-        return Consumer
-    if name == "Server":
-        from impl.broker.server import Server
-
-        return Server
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import a name that brings asyncio with it at its first use (PEP 562)."""
+    if name not in _WITH_ASYNCIO:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_WITH_ASYNCIO[name]), name)

@@ -6,8 +6,8 @@ Source: the validators of `AbstractKafkaConfig`, `LogConfig`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from dataclasses import Field, field, fields
+from typing import Any, Final
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -23,9 +23,26 @@ class InvalidSetting(ValueError):
         self.setting = name
 
 
-def check_least(settings: object, least: Mapping[str, int]) -> None:
-    """Check that these settings are integers of at least this value. Raises `InvalidSetting`."""
-    for name, smallest in least.items():
-        value = getattr(settings, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
-            raise InvalidSetting(settings, name, f"an integer from {smallest} on")
+def integer(default: int, *, least: int = 0, greatest: int | None = None) -> Any:
+    """A field of `Settings`: an integer with this default and range."""
+    return field(default=default, metadata={"range": (least, greatest)})
+
+
+class Settings:
+    """The base of dataclasses of settings: checks each `integer`. Raises `InvalidSetting`."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):  # type: ignore[arg-type]
+            self._check_range(setting)
+
+    def _check_range(self, setting: Field[Any]) -> None:
+        value, bounds = getattr(self, setting.name), setting.metadata.get("range")
+        if bounds is None:
+            return
+        least, greatest = bounds
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or value < least or (greatest is not None and value > greatest):
+            limit = "on" if greatest is None else f"to {greatest}"
+            raise InvalidSetting(self, setting.name, f"an integer from {least} {limit}")

@@ -24,7 +24,7 @@ EXIT_CODES: Final = "exit codes: 0 holds, 1 violated, 2 bad use or bad input, 3 
 
 
 class Implementation(Protocol):
-    """A verb's module."""
+    """A verb's module, or an object in it."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what the verb takes."""
@@ -82,7 +82,9 @@ def usage(room: str | None = None) -> str:
 
 def load(verb: Verb) -> Implementation:
     """Import the verb's module. Raises ModuleNotFoundError where an extra is missing."""
-    return cast(Implementation, import_module(verb.module))
+    module, _, name = verb.module.partition(":")
+    found = import_module(module)
+    return cast(Implementation, getattr(found, name) if name else found)
 
 
 def parser_of(verb: Verb) -> argparse.ArgumentParser:
@@ -108,8 +110,8 @@ def run_verb(verb: Verb, arguments: Sequence[str]) -> int:
         return load(verb).execute(options)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else BAD_USE
-    except KeyboardInterrupt:
-        return fail("stopped", NOT_DECIDED)
+    except KeyboardInterrupt as stop:
+        return fail(str(stop) or "stopped", NOT_DECIDED)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in EXTRAS:

@@ -1,7 +1,7 @@
 """The table of verbs: what each one answers, and the module that implements it.
 
-A verb's module has `add_arguments(parser)` and `execute(options)`, which returns the exit code.
-The command line imports it when the verb is called; reading this table imports nothing.
+A verb's module, or an object in it, has `add_arguments(parser)` and `execute(options)`, which
+returns the exit code. It is imported when the verb is called; reading this table imports nothing.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ VERBS: Final = (
     ),
     Verb(
         "delayed-end-txn",
-        "conformance.experiments.delayed_end_txn",
+        "conformance.verbs.experiments:DELAYED_END_TXN",
         "Check on Kafka whether a delayed EndTxn ends the next transaction (KAFKA-17754).",
     ),
     Verb(
         "stale-coordinator",
-        "conformance.experiments.stale_coordinator",
+        "conformance.verbs.experiments:STALE_COORDINATOR",
         "Check on Kafka whether a leader verifies transactions with a deposed coordinator.",
     ),
     Verb(
         "consume-transform-produce",
-        "conformance.transactions.consume_transform_produce_verb",
+        "conformance.verbs.exactly_once",
         "Crash a client at every step of consume-transform-produce on Kafka: exactly once?",
     ),
     Verb(
         "experiments",
-        "conformance.experiments.verb",
+        "conformance.verbs.experiments",
         "Play stories of transactions on a broker and compare with what is expected.",
         aliases=("facts",),
     ),

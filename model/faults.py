@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from enum import Enum
 from typing import Annotated, Any, TypeVar, dataclass_transform
+from weakref import WeakSet
 
-from model.language import Range, within_scope
+from model.language import Range, record, within_scope
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -33,7 +34,7 @@ OfNodes = Annotated[int, Injected.NODES]
 """A fault that a test injects by stopping, starting and replacing brokers."""
 
 
-TABLES: set[type] = set()
+TABLES: WeakSet[type] = WeakSet()
 """The fault tables that there are."""
 
 
@@ -49,7 +50,7 @@ def fault_table(cls: type[T]) -> type[T]:
     for name, hint in hints.items():
         injected = getattr(hint, "__metadata__", ())
         cls.__annotations__[name] = Annotated[(int, Range(0, f"faults.{name}"), *injected)]
-    table = dataclass(frozen=True, slots=True)(cls)
+    table = record(cls)
     TABLES.add(table)
     return table
 
@@ -67,13 +68,13 @@ def is_allowed(most: int, budget: int, happened: int) -> bool:
 
 def spend(k: Any, w: W, cost: Any) -> W:
     """The world after faults, if the budgets allow each of them once more. Where the bounds are
-    `endless`, faults are not counted: what a budget allows may happen for ever."""
+    `unbounded`, faults are not counted: what a budget allows may happen for ever."""
     world: Any = w
     costs = {f.name: getattr(cost, f.name) for f in fields(cost) if getattr(cost, f.name)}
     for name in costs:
         most, happened = getattr(k.bounds.faults, name), getattr(world.faults, name)
         within_scope(is_allowed(most, getattr(k.budgets, name), happened))
-    if getattr(k.bounds, "endless", False):
+    if getattr(k.bounds, "unbounded", False):
         return w
     counted = {name: getattr(world.faults, name) + times for name, times in costs.items()}
     after: W = replace(world, faults=replace(world.faults, **counted))

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar, dataclass_transform
+from weakref import WeakSet
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -54,10 +55,21 @@ class AtMost:
     capacity: int | str
 
 
+RECORDS: WeakSet[type] = WeakSet()
+"""The record classes that there are."""
+
+
 @dataclass_transform(frozen_default=True)
 def record(cls: type[T]) -> type[T]:
     """A record: a frozen, slotted, hashable data class."""
-    return dataclass(frozen=True, slots=True)(cls)
+    made = dataclass(frozen=True, slots=True)(cls)
+    RECORDS.add(made)
+    return made
+
+
+def is_record(value: object) -> bool:
+    """Whether it is a value of a record class."""
+    return type(value) in RECORDS
 
 
 class Map(Generic[K, V]):

@@ -14,19 +14,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from model.idempotent.configuration import MAX_BATCHES_TO_REMEMBER, Acks
+from model.idempotent.configuration import Acks
+from model.releases import MAX_BATCHES_TO_REMEMBER, rules_of
 
 
 class Era(IntEnum):
-    """Releases of the Java client with the same rules."""
+    """Releases of the Java client with the same rules; `model.releases` says which."""
 
     V0_11 = 0
     V1_0 = 1
-    """1.0 to 2.8."""
     V3_0_0 = 2
     """3.0.0 and 3.1.0: on by default, they say, but only for who asks. KAFKA-13598."""
     V3_0_1 = 3
-    """3.0.1, 3.1.1, and from 3.2 to 3.9."""
     V4_0 = 4
 
 
@@ -168,6 +167,11 @@ RULES: dict[Era, tuple[Rule, ...]] = {
 """The first rule that applies decides."""
 
 
+def era_of(release: str) -> Era:
+    """Whose rules the Java client of a release has."""
+    return Era[rules_of("producer_config", release).get("era", "v4_0").upper()]
+
+
 def decided(era: Era, given: Given) -> Rule:
     """The rule that decides what the configurations come to."""
     return next(rule for rule in RULES[era] if rule.applies(given))
@@ -181,10 +185,10 @@ class Authorization(IntEnum):
     handleProduceRequest."""
 
     CLUSTER = 0
-    """Up to 2.7: IDEMPOTENT_WRITE on the cluster, and with each Produce again."""
+    """IDEMPOTENT_WRITE on the cluster, and with each Produce again."""
     ANY_TOPIC = 1
-    """Since 2.8 (KIP-679): WRITE on any topic is enough for a producer id, and Produce asks for its
-    topic alone."""
+    """WRITE on any topic is enough for a producer id, and Produce asks for its topic alone.
+    KIP-679."""
 
 
 class Verdict(IntEnum):
@@ -203,6 +207,12 @@ class Permissions:
     idempotent_write: bool
     write: bool
     write_on_any_topic: bool
+
+
+def authorization_of(release: str) -> Authorization:
+    """What the brokers of a release ask."""
+    name = rules_of("producer_config", release).get("authorization", "any_topic")
+    return Authorization[name.upper()]
 
 
 def on_init_producer_id(authorization: Authorization, permissions: Permissions) -> Verdict:

@@ -1,29 +1,28 @@
 """Variants by name: `RELEASE[/level=N][/requests=v1|v2][/RULE=VALUE...]`.
 
-One grammar for every composition: its releases, the parts that each of its names says, and rules
-that can be replaced by name.
+One grammar for every composition. The releases are those of `model.releases`; the rules are the
+fields of the composition's `Variant`.
 """
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any, Generic, TypeVar
 
+from model.releases import NEWEST, RELEASES, rules_of
+
 V = TypeVar("V")
 
-Said = Mapping[str, Mapping[str, Any]]
-"""Parts that each full name of a variant says: their values by text."""
+LEVELS = {"0": 0, "1": 1, "2": 2}
+ALWAYS_NAMED = ("level", "requests")
+"""The rules that each full name has, in compositions that have them."""
 
 
 class UnknownVariant(ValueError):
     """The text names no variant; the message says which part, and what may stand there."""
-
-
-def conversation(v1: int, v2: int) -> Said:
-    """A level, and the requests that clients send."""
-    return {"level": {"0": 0, "1": 1, "2": 2}, "requests": {"v1": v1, "v2": v2}}
 
 
 def one_of(text: str, allowed: Iterable[str], what: str) -> str:
@@ -34,67 +33,70 @@ def one_of(text: str, allowed: Iterable[str], what: str) -> str:
     return text
 
 
-def base_name(release: str, variant: Any, said: Said) -> str:
-    """The release and the parts that every name says."""
-    parts = (
-        f"{name}={text}"
-        for name, values in said.items()
-        for text, value in values.items()
-        if value == getattr(variant, name)
-    )
-    return "/".join((release, *parts))
+def enums_of(variant: type) -> dict[str, type[IntEnum]]:
+    """The fields of a variant that are enumerations."""
+    hints = typing.get_type_hints(variant)
+    kinds = {f.name: hints[f.name] for f in fields(variant)}
+    return {name: kind for name, kind in kinds.items() if issubclass(kind, IntEnum)}
 
 
-def older(base: V, release: str, **changes: object) -> V:
-    """An older release: what was different there, before what `base` says."""
-    changed: V = replace(base, release=release, **changes)  # type: ignore[type-var]
-    return changed
-
-
-def by_release(said: Said, variants: Iterable[V]) -> dict[str, V]:
-    """Variants under their releases, each with its full name."""
-    every: list[Any] = list(variants)
-    return {v.release: replace(v, name=base_name(v.release, v, said)) for v in every}
-
-
-@dataclass(frozen=True)
+@dataclass
 class Grammar(Generic[V]):
-    """The variants of one composition: its releases, its rules, other names for variants, and
-    what each name says."""
+    """The variants of one composition. `rules` can be replaced by name; `values` says what may
+    stand behind each `NAME=`."""
 
-    releases: Mapping[str, V]
-    rules: Mapping[str, type[IntEnum]]
-    aliases: Mapping[str, str]
-    default: str
-    said: Said = field(default_factory=dict)
+    composition: str
+    variant: type[V]
+    more_aliases: Mapping[str, str] = field(default_factory=dict)
 
-    def values(self, name: str) -> Mapping[str, Any]:
-        """What may stand behind `NAME=`. Raises UnknownVariant."""
-        if name in self.said:
-            return self.said[name]
-        if name not in self.rules:
-            known = (*self.said, *self.rules)
-            cure = f"choose one of {', '.join(known)}" if known else "a release is all of a name"
-            raise UnknownVariant(f"no rule is called {name!r}; {cure}")
-        return {member.name.lower(): member for member in self.rules[name]}
+    def __post_init__(self) -> None:
+        enums = enums_of(self.variant)
+        self.rules = {name: kind for name, kind in enums.items() if name not in ALWAYS_NAMED}
+        has_levels = len(self.rules) < len(enums)
+        self.values: dict[str, Mapping[str, Any]] = {"level": LEVELS} if has_levels else {}
+        for name, kind in enums.items():
+            self.values[name] = {member.name.lower(): member for member in kind}
+        self.releases: dict[str, V] = {}
+        self.releases |= {name: self.of_release(name) for name in RELEASES[self.composition]}
+        v2 = self.full_name(NEWEST, self.releases[NEWEST])
+        v1 = v2.replace("requests=v2", "requests=v1")
+        self.aliases = {**({"v2": v2, "v1": v1} if has_levels else {}), **self.more_aliases}
+        self.default = v2
+
+    def of_release(self, release: str) -> V:
+        """The variant that a release is."""
+        rules = rules_of(self.composition, release)
+        values = {name: self.values[name][text] for name, text in rules.items()}
+        make: Any = self.variant
+        return self.with_name(release, make(name="", release=release.partition("-")[0], **values))
+
+    def with_name(self, release: str, variant: Any) -> V:
+        """The variant with its full name."""
+        named: V = replace(variant, name=self.full_name(release, variant))
+        return named
+
+    def full_name(self, release: str, variant: Any) -> str:
+        """The release, what every name says, then the rules that differ from the release's."""
+        base = self.releases.get(release, variant)
+        parts = (
+            f"{name}={text}"
+            for name, values in self.values.items()
+            for text, value in values.items()
+            if value == getattr(variant, name)
+            and (name in ALWAYS_NAMED or value != getattr(base, name))
+        )
+        return "/".join((release, *parts))
 
     def with_rule(self, variant: Any, part: str) -> Any:
         """One `NAME=VALUE` applied. Raises UnknownVariant."""
-        name, equals, value = part.partition("=")
+        name, equals, text = part.partition("=")
         if not equals:
             raise UnknownVariant(f"{part!r} is not NAME=VALUE")
-        values = self.values(name)
-        return replace(variant, **{name: values[one_of(value, values, name)]})
-
-    def canonical(self, release: str, variant: Any) -> str:
-        """The full name: what every name says, then the rules that differ from the release's."""
-        base = self.releases[release]
-        changed = (
-            f"{name}={getattr(variant, name).name.lower()}"
-            for name in self.rules
-            if getattr(variant, name) != getattr(base, name)
-        )
-        return "/".join((base_name(release, variant, self.said), *changed))
+        if name not in self.values:
+            known = ", ".join(self.values)
+            raise UnknownVariant(f"no rule is called {name!r}; choose one of {known}")
+        values = self.values[name]
+        return replace(variant, **{name: values[one_of(text, values, name)]})
 
     def parse(self, text: str) -> V:
         """The variant that `text` names; a text of rules alone stands on the default release.
@@ -109,5 +111,4 @@ class Grammar(Generic[V]):
         variant: Any = self.releases[release]
         for part in parts[1:]:
             variant = self.with_rule(variant, part)
-        named: V = replace(variant, name=self.canonical(release, variant))
-        return named
+        return self.with_name(release, variant)

@@ -16,3 +16,8 @@ def say(line: str = "") -> None:
         print(line, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def note(line: str) -> None:
+    """Print a line about the work itself, beside the answer, on standard error."""
+    print(line, file=sys.stderr, flush=True)

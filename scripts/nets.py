@@ -154,6 +154,7 @@ TOKEN = re.compile(r"\|[^|]*\||[()]|[^\s()]+")
 DECLARED = re.compile(r"\(declare-(?:const|fun) (\|[^|]*\|) (.*)\)$")
 UNORDERED = frozenset({"and", "or", "=", "+"})
 FLAT = frozenset({"and", "or"})
+DUAL = {"and": "or", "or": "and"}
 ROUNDS = 3
 
 
@@ -169,7 +170,8 @@ def obligations(_: argparse.Namespace) -> dict[str, Any]:
 
 def hash_of_terms(text: str) -> str:
     """A hash of an SMT-LIB text that is equal for texts that differ in the names of symbols, in the
-    order of assertions, or in the order and nesting of `and` and `or`.
+    order of assertions, in the order and nesting of `and` and `or`, in where `not` stands, or in
+    whether what follows from a premise stands together.
 
     Symbols are told apart by where they occur (colour refinement): first within each formula,
     which is done once a formula, then between the formulas of the obligation.
@@ -235,9 +237,22 @@ class Formula:
         return self.made(operator, tuple(self.node(each, known) for each in arguments))
 
     def made(self, operator: str, arguments: tuple[int, ...]) -> int:
-        """The node of an operator over nodes."""
+        """The node of an operator over nodes: `not` stands innermost, and what follows from a
+        premise each by itself."""
+        if operator == "not" and self.nodes[arguments[0]][0] in DUAL:
+            own, inner = self.nodes[arguments[0]]
+            return self.made(DUAL[own], tuple(self.made("not", (each,)) for each in inner))
+        if operator == "not" and self.nodes[arguments[0]][0] == "not":
+            return self.nodes[arguments[0]][1][0]
+        if operator == "-" and len(arguments) == 2:
+            return self.made("+", (arguments[0], self.made("-", arguments[1:])))
         if operator in FLAT:
             arguments = tuple(flat for each in arguments for flat in self.inside(operator, each))
+        joint = [each for each in arguments if self.nodes[each][0] == "and"]
+        if operator == "or" and len(joint) == 1:
+            rest = tuple(each for each in arguments if each != joint[0])
+            parts = self.nodes[joint[0]][1]
+            return self.made("and", tuple(self.made("or", (*rest, part)) for part in parts))
         ordered = tuple(sorted(arguments)) if operator in UNORDERED else arguments
         key = (operator, ordered)
         if key not in self.keys:
@@ -279,11 +294,13 @@ class Formula:
         seen: dict[str, int] = defaultdict(int)
         for number in range(root, -1, -1):
             operator, arguments = self.nodes[number]
+            if not down[number]:  # a form on the way to this one
+                continue
             place = hash((down[number], up[number]))
             for position, each in enumerate(arguments):
                 down[each] += hash((place, 0 if operator in UNORDERED else position))
             if operator.startswith("|"):
-                seen[operator] += place if down[number] else 0
+                seen[operator] += place
         return seen
 
 

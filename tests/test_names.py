@@ -28,9 +28,6 @@ SHARED_CLASSES = {
     "an actor of the model, and the one of the system that stands for it": (
         "Client Coordinator Leader"
     ),
-    "a consumer's and a producer's, as in Kafka's clients": (
-        "IllegalStateError InvalidArgumentError KafkaTimeoutError"
-    ),
     "a node's world in virtual time is a world too": "Faults World",
     "a broker of a cluster, and an operation of a graph": "Node",
 }
@@ -45,11 +42,11 @@ SHARED_MODULES = {
         "config errors events messages network report"
     ),
     "a verb has the name of what it reports": "guarantees liveness",
-    "about the same thing as the model's module, in another room": "producer_ids",
+    "about the same thing as the model's module, in another room": "producer_ids releases",
 }
 """Names of modules that three or more share on purpose, by the reason."""
 
-MODULES_TO_RENAME = {"backend", "harness", "judge", "plan", "script", "trial", "verb"}
+MODULES_TO_RENAME = {"backend", "harness", "plan", "script", "trial"}
 """The same of modules."""
 
 CIRCLES_TO_CUT: set[frozenset[str]] = set()

@@ -15,8 +15,8 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, Protocol
-from warnings import catch_warnings, simplefilter
 
+from benchmarks.peers import kafka_python
 from impl import Producer
 
 BATCH_BYTES: Final = 16_384
@@ -135,15 +135,58 @@ def aiokafka_producer(settings: Settings) -> Any:
     )
 
 
-class ThreadedClient:
+class BlockingClient:
+    """A library whose calls block, and whose own threads send."""
+
+    def __init__(self, producer: Any, settings: Settings, *timeout_s: float) -> None:
+        self._topic = settings.topic
+        self._producer = producer
+        self._timeout_s = timeout_s
+        if settings.transactional_id is not None:
+            producer.init_transactions(*timeout_s)
+
+    def _send(self, partition: int) -> None:
+        raise NotImplementedError
+
+    def _flush(self) -> None:
+        """Send what lingers."""
+
+    def _wait(self) -> None:
+        """Wait until all that was sent is acknowledged."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self._producer.close()
+
+    def burst(self, count: int) -> None:
+        for number in range(count):
+            self._send(number % PARTITIONS)
+        self._flush()
+        self._wait()
+
+    def one_by_one(self, count: int) -> list[float]:
+        found = []
+        for _ in range(count):
+            begun = clock()
+            self._send(0)
+            self._wait()
+            found.append(clock() - begun)
+        return found
+
+    def transactions(self, count: int, records: int) -> None:
+        for _ in range(count):
+            self._producer.begin_transaction()
+            for _ in range(records):
+                self._send(0)
+            self._producer.commit_transaction(*self._timeout_s)
+
+
+class ThreadedClient(BlockingClient):
     """kafka-python: a thread of its own sends."""
 
     def __init__(self, settings: Settings) -> None:
-        self._topic = settings.topic
-        with catch_warnings():
-            simplefilter("ignore", DeprecationWarning)  # it reads its schemas in a deprecated way
-            kafka = import_module("kafka")
-        self._producer = kafka.KafkaProducer(
+        self._sent: list[Any] = []
+        producer = kafka_python("kafka").KafkaProducer(
             bootstrap_servers=settings.servers,
             acks="all",
             enable_idempotence=True,
@@ -152,41 +195,25 @@ class ThreadedClient:
             batch_size=BATCH_BYTES,
             max_in_flight_requests_per_connection=IN_FLIGHT,
         )
-        if settings.transactional_id is not None:
-            self._producer.init_transactions()
+        super().__init__(producer, settings)
 
-    def close(self) -> None:
-        self._producer.close()
+    def _send(self, partition: int) -> None:
+        self._sent.append(self._producer.send(self._topic, VALUE, partition=partition))
 
-    def burst(self, count: int) -> None:
-        send = self._producer.send
-        sent = [send(self._topic, VALUE, partition=number % PARTITIONS) for number in range(count)]
+    def _flush(self) -> None:
         self._producer.flush()
+
+    def _wait(self) -> None:
+        sent, self._sent = self._sent, []
         for outcome in sent:
             outcome.get(TIMEOUT_S)
 
-    def one_by_one(self, count: int) -> list[float]:
-        found = []
-        for _ in range(count):
-            begun = clock()
-            self._producer.send(self._topic, VALUE, partition=0).get(TIMEOUT_S)
-            found.append(clock() - begun)
-        return found
 
-    def transactions(self, count: int, records: int) -> None:
-        for _ in range(count):
-            self._producer.begin_transaction()
-            for _ in range(records):
-                self._producer.send(self._topic, VALUE, partition=0)
-            self._producer.commit_transaction()
-
-
-class LibrdkafkaClient:
+class LibrdkafkaClient(BlockingClient):
     """confluent-kafka: threads of librdkafka send; what has become of a record is a callback."""
 
     def __init__(self, settings: Settings) -> None:
-        self._topic = settings.topic
-        self._sent = self._acknowledged = 0
+        self._unacknowledged = self._sent = 0
         words: dict[str, Any] = {
             "bootstrap.servers": settings.servers,
             "acks": "all",
@@ -198,51 +225,32 @@ class LibrdkafkaClient:
         }
         if settings.transactional_id is not None:
             words["transactional.id"] = settings.transactional_id
-        self._producer = import_module("confluent_kafka").Producer(words)
-        if settings.transactional_id is not None:
-            self._producer.init_transactions(TIMEOUT_S)
+        super().__init__(import_module("confluent_kafka").Producer(words), settings, TIMEOUT_S)
 
     def close(self) -> None:
         """What is not acknowledged yet would be waited for, for minutes: it is given up."""
         self._producer.purge()
         with suppress(NotAcknowledged):
-            self._producer.close()
+            super().close()
 
-    def _delivered(self, error: object, _: object) -> None:
+    def _on_delivery(self, error: object, _: object) -> None:
         if error is not None:
             raise NotAcknowledged(str(error))
-        self._acknowledged += 1
+        self._unacknowledged -= 1
 
     def _send(self, partition: int) -> None:
         self._sent += 1
-        self._producer.produce(self._topic, VALUE, partition=partition, on_delivery=self._delivered)
+        self._unacknowledged += 1
+        self._producer.produce(
+            self._topic, VALUE, partition=partition, on_delivery=self._on_delivery
+        )
         self._producer.poll(0)
 
-    def _flush(self) -> None:
+    def _wait(self) -> None:
         self._producer.flush(TIMEOUT_S)
-        if self._acknowledged != self._sent:
-            raise NotAcknowledged(f"{self._acknowledged} of {self._sent} are acknowledged")
-
-    def burst(self, count: int) -> None:
-        for number in range(count):
-            self._send(number % PARTITIONS)
-        self._flush()
-
-    def one_by_one(self, count: int) -> list[float]:
-        found = []
-        for _ in range(count):
-            begun = clock()
-            self._send(0)
-            self._flush()
-            found.append(clock() - begun)
-        return found
-
-    def transactions(self, count: int, records: int) -> None:
-        for _ in range(count):
-            self._producer.begin_transaction()
-            for _ in range(records):
-                self._send(0)
-            self._producer.commit_transaction(TIMEOUT_S)
+        if self._unacknowledged:
+            acknowledged = self._sent - self._unacknowledged
+            raise NotAcknowledged(f"{acknowledged} of {self._sent} are acknowledged")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,9 @@ from conformance.kafka.releases import NEWEST, find_release
 from proofs.cache import cache_folder, make_once
 from proofs.java import JavaError
 
+OURS: Final = "ours"
+"""The name of this project's broker, and of its client."""
+
 ROOT: Final = Path(__file__).parents[2]
 KFAKE_FOLDER: Final = ROOT / "benchmarks" / "kfake"
 END_TIMEOUT_S: Final = 10.0
@@ -163,7 +166,7 @@ def prepare_kafka() -> None:
 
 
 BROKERS: Final[Mapping[str, Kind]] = {
-    "ours": Kind(lambda: "this project's, in memory", lambda: None, ours, ours),
+    OURS: Kind(lambda: "this project's, in memory", lambda: None, ours, ours),
     "kfake": Kind(kfake_title, kfake_binary, kfake, kfake),
     "kafka": Kind(
         lambda: f"Apache Kafka {NEWEST}",
@@ -174,15 +177,32 @@ BROKERS: Final[Mapping[str, Kind]] = {
 }
 
 
-def prepared(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Which of these can be had, and why the others cannot."""
+def prepare_brokers(names: Sequence[str]) -> dict[str, str]:
+    """Why some of these cannot be had."""
     missing = {}
     for name in names:
         try:
             BROKERS[name].prepare()
         except Missing as error:
             missing[name] = str(error)
-    return [name for name in names if name not in missing], missing
+    return missing
+
+
+def without_missing(
+    names: Sequence[str], missing: Mapping[str, str], what: str, *, needs_peer: bool
+) -> list[str]:
+    """Which of these can be had; standard error says why others cannot.
+
+    Raises Missing if none is left, or, with `needs_peer`, none to compare with ours.
+    """
+    wanted = list(dict.fromkeys(names))
+    left = [name for name in wanted if name not in missing]
+    for name in wanted:
+        if name in missing:
+            print(f"{name} is not measured. {missing[name]}", file=sys.stderr)
+    if not left or (needs_peer and left == [OURS] != wanted):
+        raise Missing(f"no {what} is here")
+    return left
 
 
 def first_answer(running: Running) -> None:

@@ -18,11 +18,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, cast
 
+from proofs.run.files import REPOSITORY
+
 HEARTBEAT_SECONDS: Final = 0.5
 """A backend without rows says so this often."""
-
-REPOSITORY: Final = Path(__file__).resolve().parents[2]
-"""The folder that holds the packages: on the path of every worker."""
 
 
 class TraceRange(NamedTuple):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 
 from conformance.backends import (
     HEARTBEAT_SECONDS,
@@ -21,6 +19,7 @@ from conformance.backends import (
     WorkerTask,
 )
 from conformance.backends.worker import judge, loaded
+from proofs.run.interrupts import without_interrupts
 
 
 def usable_cores() -> int:
@@ -34,17 +33,6 @@ def begin(task: WorkerTask) -> None:
     """Set a worker up: it does not outlive its parent."""
     threading.Thread(target=end_with_parent, daemon=True).start()
     loaded(task)
-
-
-@contextmanager
-def without_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back. Processes that start meanwhile inherit this and never hear it: it is their
-    parent's business, and a Python that is about to start would answer it with a traceback."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end_with_parent() -> None:

@@ -34,11 +34,11 @@ from conformance.backends import (
     TraceRange,
     WorkerTask,
 )
+from proofs.run.files import PACKAGES
 
 OLDEST_JAVA: Final = 17
 LOCAL: Final = "local[*]"
 SCHEMA: Final = "kind string, first long, last long, body string"
-PACKAGES: Final = ("model", "proofs", "impl", "conformance")
 PARTITIONS_PER_CORE: Final = 3
 """More than one, so that a core that is done early takes over from a slow one."""
 REMOTE_PARTITIONS: Final = 32

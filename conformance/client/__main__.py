@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from conformance.client.judge import DIVERGES, EXPLAINED, UNDECIDED, judge_trace
+from conformance.client.judgement import DIVERGES, EXPLAINED, UNDECIDED, judge_trace
 from conformance.client.processes import JAVA
 from conformance.client.trace import BadClientTrace, read_trace
 from conformance.client.trace_text import format_run
-from conformance.verbs import EXIT_BAD_USE
 from model.idempotent.variants import DEFAULT_VARIANT, UnknownVariant, parse
+from proofs.run import BAD_USE
 from proofs.say import say
 
 CODES: Final = {EXPLAINED: 0, DIVERGES: 1, UNDECIDED: 3}
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         judgement = judge_trace(parse(options.variant or own), trace)
     except (BadClientTrace, UnknownVariant, OSError) as error:
         print(f"conformance.client: {error}", file=sys.stderr)
-        return EXIT_BAD_USE
+        return BAD_USE
     for line in format_run(trace, judgement):
         say(line)
     return CODES[judgement.verdict]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from conformance.client.plan import TOPIC, RunPlan
+from conformance.client.run_plan import TOPIC, RunPlan
 from conformance.client.trace import UNFINISHED, UNKNOWN, Record, RecordOutcome
 from conformance.kafka.fetch import say
 from proofs.cache import cache_folder, make_once

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from conformance.client.plan import PARTITIONS, PASS, FaultKind, RequestFault, RunPlan
+from conformance.client.run_plan import PARTITIONS, PASS, FaultKind, RequestFault, RunPlan
 from conformance.client.trace import (
     ConnectionClosed,
     ConnectionCut,

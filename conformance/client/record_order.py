@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from conformance.client.plan import PARTITIONS
+from conformance.client.run_plan import PARTITIONS
 from conformance.client.trace import ClientTrace, ProduceRequested, WireBatch, sent_batches
 
 NewNumbers = Mapping[int, int]

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
 
-from conformance.client.plan import TOPIC, RunPlan
 from conformance.client.processes import ClientCommand, ClientProcess
 from conformance.client.proxy import Proxy
+from conformance.client.run_plan import TOPIC, RunPlan
 from conformance.client.trace import ClientTrace
 
 

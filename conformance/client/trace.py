@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.client.plan import RunPlan
+from conformance.client.run_plan import RunPlan
 
 FORMAT: Final = "kafka-eos client run"
 VERSION: Final = 1

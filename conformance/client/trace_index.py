@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from conformance.client.batches import BatchKey
-from conformance.client.plan import RunPlan
+from conformance.client.run_plan import RunPlan
 from conformance.client.trace import (
     UNFINISHED,
     UNKNOWN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from conformance.client.judge import DIVERGES, ClientJudgement
+from conformance.client.judgement import DIVERGES, ClientJudgement
 from conformance.client.trace import (
     ClientTrace,
     ConnectionClosed,

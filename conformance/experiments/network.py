@@ -17,13 +17,13 @@ from typing import Final, NamedTuple, Self, cast
 from conformance.client.proxy import identity, rows_of
 from conformance.kafka.errors import RequestRefused
 from conformance.kafka.recipe import HOST
-from conformance.verbs import note
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, decode_response, encode_response
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.record_batch import decode_batches
 from impl.protocol.schemas import ApiKey
+from proofs.say import note
 
 AWAIT_TIMEOUT_S: Final = 60.0
 SILENT: Final = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FIND_COORDINATOR)

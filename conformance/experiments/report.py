@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from conformance.experiments.session import Fact
-from conformance.transactions.verb import worst
+from proofs.run import worst
 
 SCHEMA_VERSION: Final = 1
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import impl
-from conformance.plan import MAX_FINDINGS, Finding, PreparedPlan, judge_range, shrink_finding
+from conformance.findings import MAX_FINDINGS, Finding, judge_range, shrink_finding
+from conformance.plan import PreparedPlan
 
 TRACES_AT_ONCE: Final = 200
 SHRUNK: Final = 3

@@ -15,11 +15,11 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Final
 
-from conformance.backends import REPOSITORY, BackendFailed
-from conformance.code import package_folder
+from conformance.backends import BackendFailed
+from conformance.findings import Finding
 from conformance.mutants import Mutant
-from conformance.plan import Finding
 from proofs.lift.patch import Patch, apply, find_scope
+from proofs.run.files import REPOSITORY
 
 PATIENCE_SECONDS: Final = 600.0
 """A bug may make impl loop for ever."""
@@ -31,7 +31,7 @@ class HuntFailed(BackendFailed):
 
 def plant(mutant: Mutant, root: Path) -> None:
     """Put a copy of impl with the bug below `root`. Raises PatchError."""
-    source = package_folder("impl", (REPOSITORY,))
+    source = REPOSITORY / "impl"
     shutil.copytree(source, root / "impl", ignore=shutil.ignore_patterns("__pycache__"))
     for path, text in patched(mutant.patches, source):
         (root / "impl" / path).write_text(text, encoding="utf-8")
@@ -74,8 +74,7 @@ def hunt(mutant: Mutant, prepared: Path) -> Finding | None:
 
 def hunt_unpatched(prepared: Path) -> Finding | None:
     """What impl as it is shows in the same traces: nothing. Raises HuntFailed."""
-    source = package_folder("impl", (REPOSITORY,))
-    return hunted("impl as it is", source.parent, prepared)
+    return hunted("impl as it is", REPOSITORY, prepared)
 
 
 def hunted(what: str, root: Path, prepared: Path) -> Finding | None:

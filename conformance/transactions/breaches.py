@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from conformance.files import write_whole
+from conformance.findings import Finding
 from conformance.generate.graph import Numbers
 from conformance.guaranteed import seen_on
 from conformance.pages import story_of, trace_of
-from conformance.plan import Finding, PreparedPlan
+from conformance.plan import PreparedPlan
+from proofs.run.files import write_whole
 from proofs.trace.format import dumps
 from proofs.trace.html import page
 

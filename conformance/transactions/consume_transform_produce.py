@@ -23,9 +23,9 @@ from conformance.backends import BackendFailed
 from conformance.transactions.crashing_client import ClientMessage, CrashingNetwork
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import Requests
-from impl import Consumer, Producer, ProducerError
+from impl import Consumer, Producer
+from impl.client.errors import ConsumerError, ProducerError
 from impl.client.transport import AsyncioNetwork, Network
-from impl.consumer.errors import ConsumerError
 from impl.simulator.job import Comparison, Job, Order, Records, work
 
 ATTEMPTS_TO_LEARN: Final = 3

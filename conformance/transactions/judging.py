@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.files import pretty, write_whole
+from conformance.findings import Finding
 from conformance.guaranteed import ObservedProperties
 from conformance.homes import SERVED
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import find_release
-from conformance.plan import Finding, Plan, PreparedPlan, configuration
+from conformance.plan import Plan, PreparedPlan, configuration
 from conformance.report import SideCheck
 from conformance.systems.brokers.backend import BrokersBackend
 from conformance.systems.brokers.idempotent.connecting import NoBroker, running
@@ -31,11 +31,12 @@ from conformance.systems.brokers.transactions.testbed_of_nodes import NodesTestb
 from conformance.systems.brokers.transactions.transaction_script import refuse
 from conformance.transactions.breaches import write_breaches
 from conformance.transactions.testbed import KafkaTestbed
-from conformance.verbs import BadUse
-from conformance.verbs.course import AtWork, Subject
 from conformance.verbs.over_wire import FAULTS, LEFT_ALONE, ON, refuse_unfit
+from conformance.verbs.pipeline import OpenTarget, Target
 from conformance.verbs.run import with_own_rules
 from proofs.java import JavaError
+from proofs.run import BadUse
+from proofs.run.files import pretty, write_whole
 
 NOT_BROUGHT_ABOUT: Final = {
     "timeouts": "transaction_times_out",
@@ -60,7 +61,7 @@ FORGETFUL: Final = {
 NODE_EVENTS: Final = "nodes.json"
 
 
-def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
+def subject_of(plan: Plan, options: argparse.Namespace) -> Target:
     """The coordinator and leaders of one broker, or of three. Raises BadUse, NotApplicable."""
     has_nodes = options.nodes == 3
     refuse_unfit(options, SERVED, ("nodes",) if has_nodes else LEFT_ALONE)
@@ -78,7 +79,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
     ]
 
     @contextmanager
-    def opens(prepared: PreparedPlan, log: Path) -> Iterator[AtWork]:
+    def opens(prepared: PreparedPlan, log: Path) -> Iterator[OpenTarget]:
         with opened(plan, options, prepared) as backend:
             unseen = [*backend.not_applicable, *left_out]
             yield Served(backend, unseen, SHARE_A_FAULT if has_nodes else 1)
@@ -91,7 +92,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
 
     traces = replace(plan, system="impl", scope=scope_played(plan))
     more = {"address": options.system, "kafka": options.kafka, "nodes": options.nodes}
-    return Subject(plan, traces, opens, more)
+    return Target(plan, traces, opens, more)
 
 
 def scope_played(plan: Plan) -> str:

@@ -19,10 +19,11 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
         f" {report['seed']}",
         f"  traces       {report['traces']:,} with {report['steps']:,} steps{speed(run)}",
         f"  coverage     {coverage(report['coverage'])}",
-        f"  cover        {cover(report['cover'])}",
+        *cover(report),
         *pct(report["pct"]),
         f"  guarantees   {guarantees(report)}",
         *divergences(report, out),
+        *undecided(report),
         *checks(report),
         f"  verdict      {report['verdict']}",
         f"  report       {out / 'report.json'}",
@@ -53,20 +54,29 @@ def speed(run: Mapping[str, Any]) -> str:
 
 
 def coverage(covered: Mapping[str, Any]) -> str:
-    """`transitions 6,955 of 6,955, rules 8 of 8, ...`; without a total where there is none."""
-    parts = []
-    for name, row in covered.items():
-        of = "" if row["total"] is None else f" of {row['total']:,}"
-        parts.append(f"{name.replace('_', ' ')} {row['covered']:,}{of}")
-    return ", ".join(parts)
+    """`transitions 6,955 of 6,955, rules 8 of 8, ...`; nothing of what has no total."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {row['covered']:,} of {row['total']:,}"
+        for name, row in covered.items()
+        if row["total"]
+    )
 
 
-def cover(row: Mapping[str, Any]) -> str:
-    """The cover's steps beside the least that any cover needs."""
+def cover(report: Mapping[str, Any]) -> list[str]:
+    """The cover's steps beside the least that any cover needs; nothing without a cover."""
+    row = report["cover"]
     if row["steps"] is None:
-        return "none: the scope has too many states, or only other traces were asked for"
+        return []
     bound = "not computed" if row["bound"] is None else f"{row['bound']:,}"
-    return f"{row['steps']:,} steps; the least that any cover needs is {bound}"
+    return [f"  cover        {row['steps']:,} steps; the least that any cover needs is {bound}"]
+
+
+def undecided(report: Mapping[str, Any]) -> list[str]:
+    """How many traces nobody could judge, and how many runs of a client had no end in time."""
+    if not report["undecided"] and not report.get("unfinished"):
+        return []
+    unfinished = f"; {report['unfinished']:,} had no end in time" if "unfinished" in report else ""
+    return [f"  undecided    {report['undecided']:,} traces{unfinished}"]
 
 
 def pct(row: Mapping[str, int] | None) -> list[str]:

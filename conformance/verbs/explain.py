@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from conformance import pages
-from conformance.files import write_whole
+from proofs.run.files import write_whole
 from proofs.say import say
 from proofs.trace import pictures
 from proofs.trace.format import read

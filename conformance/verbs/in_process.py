@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.backends import Backend, Options, WorkerTask, open_backend
+from conformance.findings import Finding, shrink_finding
 from conformance.guaranteed import ObservedProperties, shown_by
-from conformance.plan import Finding, Plan, PreparedPlan, shrink_finding
+from conformance.plan import Plan, PreparedPlan
 from conformance.report import SideCheck
-from conformance.verbs.course import AtWork, Subject
-from conformance.verbs.course import run as run_course
+from conformance.verbs.pipeline import OpenTarget, Target
+from conformance.verbs.pipeline import run as run_pipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
     """Judge the plan; the exit code. Raises BackendError, OtherRun, BadPlan, BadBaseline."""
 
     @contextmanager
-    def opens(prepared: PreparedPlan, log: Path) -> Iterator[AtWork]:
+    def opens(prepared: PreparedPlan, log: Path) -> Iterator[OpenTarget]:
         with ExitStack() as at_end:
             yield InProcess(prepared, options, log, at_end)
 
-    return run_course(Subject(plan, plan, opens), options)
+    return run_pipeline(Target(plan, plan, opens), options)

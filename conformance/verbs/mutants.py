@@ -6,63 +6,30 @@ Impl as it is goes through the same traces first: what they show without a bug s
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, Final
 
 from conformance import pages
 from conformance.backends.processes import usable_cores
-from conformance.files import alone_in, pretty, write_whole
+from conformance.findings import Finding
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.homes import home_of_scope
 from conformance.mutants import GROUPS, MUTANTS, HuntScope, Mutant
 from conformance.mutants.plant import hunt, hunt_unpatched
-from conformance.plan import Finding, Plan, PreparedPlan, prepare
+from conformance.plan import Plan, PreparedPlan, prepare
 from conformance.report import sentence
-from conformance.verbs import EXIT_CODES, note, one_of, write_json
-from conformance.verbs.folder import begin
 from conformance.verbs.run import with_own_rules
 from model.idempotent.variants import DEFAULT_VARIANT
-from proofs.say import say
+from proofs.run import EXIT_CODES, one_of
+from proofs.run.directory import RunDirectory
+from proofs.run.files import code_digest, pretty, write_json, write_whole
+from proofs.say import note, say
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_OUT: Final = Path("out") / "mutants"
-
-
-@dataclass(frozen=True, slots=True)
-class HuntOutcome:
-    """What became of a bug. `twin_clean`: impl as it is shows nothing in all that was hunted."""
-
-    mutant: Mutant
-    finding: Finding | None
-    twin_clean: bool
-    trace: str | None
-
-    @property
-    def found(self) -> bool:
-        """The trace shows the bug, and only the bug."""
-        return self.finding is not None and self.twin_clean
-
-    def to_json(self) -> dict[str, Any]:
-        """As in `report.json`."""
-        finding = self.finding or {}
-        return {
-            "name": self.mutant.name,
-            "what": self.mutant.what,
-            "scope": self.mutant.ground.scope,
-            "variant": self.mutant.ground.variant,
-            "found": self.found,
-            "steps": finding.get("steps"),
-            "one_minimal": finding.get("one_minimal"),
-            "rule": finding.get("rule"),
-            "expected": finding.get("expected"),
-            "observed": finding.get("observed"),
-            "twin_clean": self.twin_clean,
-            "trace": self.trace,
-        }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,17 +48,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Hunt; 0 if all are found, 1 if one is not. Raises BadUse, PatchError, HuntFailed."""
     chosen = chosen_by(options.only or tuple(GROUPS))
-    with alone_in(options.out):
-        begin(options.out, {})
-        outcomes = hunt_all(chosen, options.out)
-        report = report_json(outcomes)
+    # The question is the code alone: bugs that were hunted before are not hunted again.
+    with RunDirectory(options.out, {}, code_digest(), ("prepared",)) as directory:
+        rows = hunt_all(chosen, directory)
+        verdict = HOLDS if all(row["found"] for row in rows) else VIOLATED
+        report = {"schema_version": SCHEMA_VERSION, "mutants": rows, "verdict": verdict}
         write_whole(options.out / "report.json", pretty(report))
     write_json(options.json, report)
-    steps = [outcome.finding["steps"] for outcome in outcomes if outcome.finding] or [0]
-    found = f"{sum(outcome.found for outcome in outcomes)} of {len(outcomes)} found"
+    steps = [row["steps"] for row in rows if row["steps"] is not None] or [0]
+    found = f"{sum(row['found'] for row in rows)} of {len(rows)} found"
     say(f"{found}, median {median(steps):g} steps, mean {mean(steps):.1f}")
-    say(f"verdict: {report['verdict']}; report: {options.out / 'report.json'}")
-    return EXIT_CODES[report["verdict"]]
+    say(f"verdict: {verdict}; report: {options.out / 'report.json'}")
+    return EXIT_CODES[verdict]
 
 
 def chosen_by(names: Sequence[str]) -> list[Mutant]:
@@ -101,34 +69,27 @@ def chosen_by(names: Sequence[str]) -> list[Mutant]:
     return list(dict.fromkeys(mutant for mutants in named for mutant in mutants))
 
 
-def report_json(outcomes: Sequence[HuntOutcome]) -> dict[str, Any]:
-    """The content of `report.json`."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "mutants": [outcome.to_json() for outcome in outcomes],
-        "verdict": HOLDS if all(outcome.found for outcome in outcomes) else VIOLATED,
-    }
-
-
-def hunt_all(mutants: Sequence[Mutant], out: Path) -> list[HuntOutcome]:
-    """Hunt all, as many at a time as there are cores; each is told when its turn comes."""
-    prepared = {ground: prepared_of(ground, out) for ground in {m.ground: None for m in mutants}}
-    outcomes = []
+def hunt_all(mutants: Sequence[Mutant], directory: RunDirectory) -> list[dict[str, Any]]:
+    """The rows of all bugs in the report. Those that are left are hunted, as many at a time as
+    there are cores; each is told when its turn comes."""
+    assert directory.path is not None
+    out, journal = directory.path, directory.journal
+    left = [mutant for mutant in mutants if mutant.name not in journal]
+    prepared = {ground: prepared_of(ground, out) for ground in {m.ground: None for m in left}}
     with ThreadPoolExecutor(usable_cores()) as pool:
         twins = {ground: pool.submit(hunt_unpatched, p.directory) for ground, p in prepared.items()}
-        hunts: list[tuple[Mutant, Future[Finding | None]]] = [
-            (mutant, pool.submit(hunt, mutant, prepared[mutant.ground].directory))
-            for mutant in mutants
-        ]
+        hunts = {m.name: pool.submit(hunt, m, prepared[m.ground].directory) for m in left}
         try:
-            for mutant, running in hunts:
-                finding, twin = running.result(), twins[mutant.ground].result()
-                outcome = outcome_of(mutant, prepared[mutant.ground], finding, twin, out)
-                say(told(outcome))
-                outcomes.append(outcome)
+            for mutant in mutants:
+                if mutant.name in hunts:
+                    finding, twin = hunts[mutant.name].result(), twins[mutant.ground].result()
+                    if finding is not None:
+                        pages.write(prepared[mutant.ground], finding, out / mutant.name)
+                    journal.add(mutant.name, row_of(mutant, finding, twin))
+                say(format_row(journal[mutant.name]))
         finally:
             pool.shutdown(cancel_futures=True)
-    return outcomes
+    return [journal[mutant.name] for mutant in mutants]
 
 
 def prepared_of(ground: HuntScope, out: Path) -> PreparedPlan:
@@ -141,21 +102,32 @@ def prepared_of(ground: HuntScope, out: Path) -> PreparedPlan:
     return prepare(plan, (out / "prepared" / str(ground).replace("/", "-")).resolve())
 
 
-def outcome_of(
-    mutant: Mutant, prepared: PreparedPlan, finding: Finding | None, twin: Finding | None, out: Path
-) -> HuntOutcome:
-    """The finding drawn. `twin` is what impl as it is shows in the same traces."""
-    if finding is None:
-        return HuntOutcome(mutant, None, twin is None, None)
-    pages.write(prepared, finding, out / mutant.name)
-    return HuntOutcome(mutant, finding, twin is None, f"{mutant.name}.jsonl")
+def row_of(mutant: Mutant, finding: Finding | None, twin: Finding | None) -> dict[str, Any]:
+    """One bug in the report. `twin` is what impl as it is shows in the same traces: if that is
+    anything, the trace does not show the bug alone."""
+    shown = finding or {}
+    return {
+        "name": mutant.name,
+        "what": mutant.what,
+        "scope": mutant.ground.scope,
+        "variant": mutant.ground.variant,
+        "found": finding is not None and twin is None,
+        "steps": shown.get("steps"),
+        "one_minimal": shown.get("one_minimal"),
+        "rule": shown.get("rule"),
+        "expected": shown.get("expected"),
+        "observed": shown.get("observed"),
+        "twin_clean": twin is None,
+        "trace": finding and f"{mutant.name}.jsonl",
+    }
 
 
-def told(outcome: HuntOutcome) -> str:
+def format_row(row: Mapping[str, Any]) -> str:
     """One line for a bug."""
-    name = f"{outcome.mutant.name:<37}"
-    if outcome.finding is None:
-        return f"{name} not found: {outcome.mutant.what}"
-    if not outcome.twin_clean:
-        return f"{name} {outcome.mutant.ground} shows a difference without the bug, too"
-    return f"{name} {outcome.finding['steps']:>3} steps  {sentence(outcome.finding)}"
+    name = f"{row['name']:<37}"
+    if row["steps"] is None:
+        return f"{name} not found: {row['what']}"
+    if not row["twin_clean"]:
+        ground = HuntScope(row["scope"], row["variant"])
+        return f"{name} {ground} shows a difference without the bug, too"
+    return f"{name} {row['steps']:>3} steps  {sentence(row)}"

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from conformance.backends import Backend
+from conformance.findings import Finding
 from conformance.guaranteed import ObservedProperties
 from conformance.homes import home_of_scope
 from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
-from conformance.plan import Finding, Plan, PreparedPlan, configuration
+from conformance.plan import Plan, PreparedPlan, configuration
 from conformance.report import SideCheck
 from conformance.systems.brokers.backend import BrokersBackend, traces_plan
 from conformance.systems.brokers.idempotent.connecting import address_of, running, started
@@ -27,9 +28,9 @@ from conformance.systems.brokers.idempotent.judged_brokers import (
 from conformance.systems.brokers.idempotent.producer_id_blocks import check_blocks
 from conformance.systems.brokers.idempotent.testbed_of_leaders import SHARE_A_FAULT, Broker
 from conformance.systems.brokers.testbeds import leaders_backend
-from conformance.verbs import BadUse
-from conformance.verbs.course import AtWork, Subject
-from conformance.verbs.course import run as run_course
+from conformance.verbs.pipeline import OpenTarget, Target
+from conformance.verbs.pipeline import run as run_pipeline
+from proofs.run import BadUse
 
 ON: Final = "bytes"
 ACTORS: Final = "leader"
@@ -44,15 +45,15 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
     Raises BackendError, OtherRun, BadPlan, BadBaseline, BadUse, CannotPlay, NotApplicable.
     """
     home = home_of_scope(plan.scope)
-    return run_course(home.called(home.over_wire)(plan, options), options)
+    return run_pipeline(home.called(home.over_wire)(plan, options), options)
 
 
-def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
+def subject_of(plan: Plan, options: argparse.Namespace) -> Target:
     """Leaders alone: what is idempotent asks for no more. Raises BadUse, NoBroker."""
     plan = over_wire(plan, options)
 
     @contextmanager
-    def opens(prepared: PreparedPlan, log: Path) -> Iterator[AtWork]:
+    def opens(prepared: PreparedPlan, log: Path) -> Iterator[OpenTarget]:
         with broker_of(plan, options) as broker:
             wire = leaders_backend(prepared, broker)
             try:
@@ -61,7 +62,7 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Subject:
                 wire.close()
 
     more = {"address": options.system, "kafka": options.kafka, "nodes": options.nodes}
-    return Subject(plan, traces_of(plan, options), opens, more)
+    return Target(plan, traces_of(plan, options), opens, more)
 
 
 def traces_of(plan: Plan, options: argparse.Namespace) -> Plan:

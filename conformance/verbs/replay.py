@@ -8,23 +8,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.findings import Finding, finding_of, judge_of
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.homes import IDEMPOTENT, home_of_scope
 from conformance.judge import Steps
-from conformance.plan import (
-    ACTORS,
-    FORMS,
-    Finding,
-    Plan,
-    PreparedPlan,
-    checked,
-    finding_of,
-    judge_of,
-)
+from conformance.plan import ACTORS, FORMS, Plan, PreparedPlan, checked
 from conformance.report import UNDECIDED, sentence
 from conformance.systems.brokers.backend import BrokersBackend, Replayed
-from conformance.verbs import EXIT_CODES, one_of, run, write_json
+from conformance.verbs import run
 from conformance.verbs.run import DEFAULTS, actors_of, add_codec
+from proofs.run import EXIT_CODES, one_of
+from proofs.run.files import write_json
 from proofs.say import say
 from proofs.trace.format import Trace, read
 from proofs.trace.replay import RecordedDifferently, Stepper, configuration_of, replay
@@ -139,8 +133,8 @@ def on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Difference, s
     subject = home.called(home.over_wire)(run.plan_of(as_run), as_run)
     with tempfile.TemporaryDirectory() as folder:
         prepared = alone(checked(subject.traces), Path(folder), len(steps))
-        with subject.opens(prepared, Path(folder) / "backend.log") as at_work:
-            backend = at_work.backend()
+        with subject.opens(prepared, Path(folder) / "backend.log") as system:
+            backend = system.backend()
             assert isinstance(backend, BrokersBackend), "brokers are driven by scripts"
             replayed = backend.replayed(steps)
     found = None if replayed.finding is None else difference_of(replayed.finding)

@@ -17,9 +17,9 @@ from conformance.kafka.releases import RELEASES as KAFKA_RELEASES
 from conformance.kafka.releases import find_release
 from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
 from conformance.report import JUDGES
-from conformance.verbs import BadUse, one_of
 from conformance.verbs.systems import SYSTEMS, system_of
 from model.idempotent.variants import DEFAULT_VARIANT
+from proofs.run import BadUse, one_of
 
 NODES: Final = (None, 1, 3)
 

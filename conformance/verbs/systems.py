@@ -14,13 +14,13 @@ from typing import Final, cast
 
 from conformance.homes import IDEMPOTENT, TRANSACTIONS
 from conformance.plan import Plan
-from conformance.verbs import one_of
+from proofs.run import one_of
 
 Runner = Callable[[Plan, argparse.Namespace], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SystemKind:
     """What a system is, and who judges it: `module:function`, imported when it is called.
 
     `rules` are those of the variant in which the system departs from Kafka on purpose, for each
@@ -37,8 +37,8 @@ class Target:
         return cast(Runner, getattr(import_module(module), function))(plan, options)
 
 
-SYSTEMS: Final[dict[str, Target]] = {
-    "impl": Target(
+SYSTEMS: Final[dict[str, SystemKind]] = {
+    "impl": SystemKind(
         "the implementation of this repository, in process",
         "conformance.verbs.in_process:run",
         rules={
@@ -46,16 +46,16 @@ SYSTEMS: Final[dict[str, Target]] = {
             TRANSACTIONS.name: "late_bump=asked/leaderless_marker=waits",
         },
     ),
-    "kafka": Target("Apache Kafka: --kafka RELEASE", "conformance.verbs.over_wire:run"),
-    "wire": Target("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),
-    "client": Target(
+    "kafka": SystemKind("Apache Kafka: --kafka RELEASE", "conformance.verbs.over_wire:run"),
+    "wire": SystemKind("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),
+    "client": SystemKind(
         "a producer behind a proxy: --client java:RELEASE or --client CMD",
-        "conformance.client.course:run",
+        "conformance.client.runs:run",
     ),
 }
 
 
-def system_of(text: str) -> tuple[str, Target]:
+def system_of(text: str) -> tuple[str, SystemKind]:
     """The system that `NAME` or `NAME://ADDRESS` names. Raises BadUse."""
     name = one_of("--system", text.partition("://")[0], SYSTEMS)
     return name, SYSTEMS[name]

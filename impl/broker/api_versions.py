@@ -37,7 +37,7 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def api_versions(request: DecodedRequest, rows: Sequence[Value], transaction_version: int) -> Value:
     """`KafkaApis.handleApiVersionsRequest`. A level of 0 is not listed as finalized.
 
-    Clients before version 4 fail on features that begin at 0: they are not told (KAFKA-17011).
+    Clients before version 4 fail on features that begin at 0, so they get none (KAFKA-17011).
     """
     body = request.body
     software = (body["client_software_name"], body["client_software_version"])
@@ -57,7 +57,7 @@ def api_versions(request: DecodedRequest, rows: Sequence[Value], transaction_ver
 
 
 def version_rows(served: Iterable[ApiKey]) -> list[Value]:
-    """What clients are told of. The rest is between brokers and controllers."""
+    """The APIs that clients may use; the others are between brokers and controllers."""
     return [_row(key) for key in sorted(served) if key != ApiKey.ALLOCATE_PRODUCER_IDS]
 
 

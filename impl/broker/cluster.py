@@ -18,11 +18,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
-from impl.broker.topics import Topic, Topics
+from impl.broker.topics import Topics
 from impl.partition.leader import PartitionLeader
-from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.validation import LogConfig
-from impl.protocol.errors import ErrorCode
 
 
 class UnknownPartitionOrBroker(KeyError):
@@ -46,16 +44,12 @@ class Cluster:
     __slots__ = ("brokers", "cluster_id", "producer_id_blocks", "topics")
 
     def __init__(
-        self,
-        cluster_id: str,
-        config: LogConfig,
-        rules: TransactionRules = DEFAULT_RULES,
-        blocks: BlockSource | None = None,
+        self, cluster_id: str, config: LogConfig, blocks: BlockSource | None = None
     ) -> None:
         self.cluster_id = cluster_id
         self.producer_id_blocks = blocks or ProducerIdBlocks()
         self.brokers: dict[int, BrokerEndPoint] = {}
-        self.topics = Topics(cluster_id, config, rules)
+        self.topics = Topics(cluster_id, config)
 
     def register(self, broker: BrokerEndPoint) -> None:
         """Add a broker; new topics may be placed on it."""
@@ -98,23 +92,8 @@ class Cluster:
             high_watermark=old.high_watermark,
             log_start_offset=old.log_start_offset,
             config=old.config,
-            rules=old.log.rules,
         )
         leaders, node_ids = list(topic.partitions), list(topic.leader_ids)
         leaders[partition], node_ids[partition] = leader, node_id
         moved = replace(topic, partitions=tuple(leaders), leader_ids=tuple(node_ids))
         self.topics.replace(moved)
-
-
-def leader_on(
-    topic: Topic | ErrorCode | None, partition: int, node_id: int
-) -> PartitionLeader | ErrorCode:
-    """The partition's leader if it is on this node, else the error for the client."""
-    if isinstance(topic, ErrorCode):
-        return topic
-    leader = None if topic is None else topic.partition(partition)
-    if topic is None or leader is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if topic.leader_ids[partition] != node_id:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return leader

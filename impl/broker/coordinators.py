@@ -38,7 +38,7 @@ from impl.partition.verification import NO_GUARD
 from impl.protocol.codegen import Value
 from impl.protocol.control_records import ControlType
 from impl.protocol.errors import ErrorCode
-from impl.protocol.fields import group_by_topic
+from impl.protocol.fields import topic_rows
 from impl.protocol.record_batch import (
     ProducerIdAndEpoch,
     Record,
@@ -385,10 +385,7 @@ def _marker_row(markers: SendMarkers, places: list[TopicPartition]) -> Value:
         "producer_id": markers.producer.producer_id,
         "producer_epoch": markers.producer.producer_epoch,
         "transaction_result": markers.commit,
-        "topics": [
-            {"name": name, "partition_indexes": indexes}
-            for name, indexes in group_by_topic(places).items()
-        ],
+        "topics": topic_rows(places, partitions="partition_indexes"),
         "coordinator_epoch": markers.coordinator_epoch,
         "transaction_version": markers.transaction_version,
     }

@@ -35,7 +35,7 @@ from impl.partition.leader import PartitionLeader
 from impl.partition.verification import NO_GUARD
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
-from impl.protocol.fields import group_by_topic
+from impl.protocol.fields import topic_rows
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.record_batch import NO_SEQUENCE, ProducerIdAndEpoch
 from impl.protocol.schemas import ApiKey
@@ -305,11 +305,8 @@ def _topic_id(node: HandlerContext, name: str) -> bytes:
 
 
 def _topic_rows(fetched: FetchedOffsets, topic_id: Callable[[str], bytes]) -> list[Value]:
-    rows = group_by_topic((row.topic, _offset_row(row)) for row in fetched.rows)
-    return [
-        {"name": name, "topic_id": topic_id(name), "partitions": partitions}
-        for name, partitions in rows.items()
-    ]
+    rows = topic_rows((row.topic, _offset_row(row)) for row in fetched.rows)
+    return [row | {"topic_id": topic_id(row["name"])} for row in rows]
 
 
 def _offset_row(row: FetchedOffset) -> Value:

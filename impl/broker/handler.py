@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from impl.broker.coordinators import Coordinators
 from impl.broker.outputs import DecodedRequest, Later
@@ -12,16 +11,17 @@ from impl.broker.verification import AddPartitionsToTxnManager
 from impl.protocol.codegen import Value
 
 
-class HandlerContext(NodeServices, Protocol):
-    """The side of a `Node` that handlers use."""
+class HandlerContext(NodeServices):
+    """The side of a `Node` that handlers use.
 
-    @property
-    def coordinators(self) -> Coordinators:
-        """The coordinators of transactions and of group offsets."""
+    Read-only: `coordinators` of transactions and of group offsets; `verification`, which verifies
+    partitions with transaction coordinators.
+    """
 
-    @property
-    def verification(self) -> AddPartitionsToTxnManager:
-        """Verifies partitions with transaction coordinators."""
+    __slots__ = ("coordinators", "verification")
+
+    coordinators: Coordinators
+    verification: AddPartitionsToTxnManager
 
 
 Handler = Callable[[HandlerContext, DecodedRequest, int], Value | Later | None]

@@ -26,7 +26,7 @@ DELETE_BY_ID_FROM: Final = 6
 
 
 def metadata(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
-    """All topics, or those asked for; a name that nobody has may be created."""
+    """All topics, or the requested ones; a missing one may be created."""
     body, asked = request.body, request.body["topics"]
     if asked is None or (request.version == 0 and not asked):
         rows = [_topic_row(topic) for topic in node.topics]
@@ -93,7 +93,7 @@ def _topic_row(topic: Topic) -> Value:
 
 
 def create_topics(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
-    """A name asked for twice is refused twice."""
+    """Create topics; a name that is requested twice is refused twice."""
     body = request.body
     names = Counter(asked["name"] for asked in body["topics"])
     rows = []
@@ -186,7 +186,7 @@ def _delete_topic(node: HandlerContext, name: str | None, topic_id: bytes) -> Va
 
 
 def describe_producers(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
-    """What a partition remembers of its producers."""
+    """The producer state of partitions."""
     rows = []
     for asked in request.body["topics"]:
         topic = node.topics.get(asked["name"])

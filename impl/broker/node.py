@@ -16,7 +16,7 @@ Six rules:
 
 Theory of operation: `receive` decodes a request, finds the API's handler in a table, and encodes
 the body that it returns. A handler that has to wait, for another broker or for time to pass,
-returns LATER and calls `answer` when it can. Handlers see `HandlerContext`, the coordinators
+returns LATER and calls `answer` when it can. Handlers know `HandlerContext`, the coordinators
 `NodeServices`; only this module knows all of them. `handle` is for drivers that want the answer at
 once: it advances, receives, and advances until the answer is there, without waiting for time.
 Sources: `KafkaApis`, `SocketServer.processCompletedReceives`; release 4.3.1, no authorizer.
@@ -24,13 +24,10 @@ Sources: `KafkaApis`, `SocketServer.processCompletedReceives`; release 4.3.1, no
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
-from heapq import heappop, heappush
-from itertools import count
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from impl.broker import (
     group_requests,
@@ -40,9 +37,10 @@ from impl.broker import (
     transaction_requests,
 )
 from impl.broker.api_versions import OLDEST_SERVED, api_versions, version_rows
-from impl.broker.cluster import BrokerEndPoint, Cluster, leader_on
+from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.coordinators import Coordinators
+from impl.broker.handler import HandlerContext
 from impl.broker.outputs import (
     LATER,
     BrokerRequest,
@@ -54,63 +52,25 @@ from impl.broker.outputs import (
     Response,
 )
 from impl.broker.producer_ids import BlockSource, ProducerIdController, ProducerIdManager
-from impl.broker.topics import Topic, Topics
 from impl.broker.verification import AddPartitionsToTxnManager
-from impl.partition.leader import PartitionLeader
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode, UnsupportedVersion
 from impl.protocol.messages import (
     decode_request,
     decode_response,
-    encode_request,
-    encode_response,
     encode_unsupported_version,
 )
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 
-Action = Callable[[int], None]
-"""Work that is done later; it receives the time, ms."""
 
-
-class _InFlightRequest(NamedTuple):
-    """A request to another broker; `callback` receives the answer, or None, and the time."""
-
-    api_key: ApiKey
-    version: int
-    callback: Callable[[Value | None, int], None]
-
-
-class _DelayedAnswer(NamedTuple):
-    """`attempt` makes the answer; from `deadline_ms` on it is called with True, and has to."""
-
-    request: DecodedRequest
-    deadline_ms: int
-    attempt: Callable[[bool], Value | None]
-
-
-class Node:
+class Node(HandlerContext):
     """One broker, and the part of the controller that allocates producer ids.
 
     Public, read-only: `config`, `cluster`, `topics`, `producer_ids`, `controller`, `coordinators`,
     `verification`.
     """
 
-    __slots__ = (
-        "_correlation_ids",
-        "_deferred",
-        "_delayed_answers",
-        "_due_ms",
-        "_in_flight",
-        "_outputs",
-        "_timers",
-        "cluster",
-        "config",
-        "controller",
-        "coordinators",
-        "producer_ids",
-        "topics",
-        "verification",
-    )
+    __slots__ = ("controller", "producer_ids")
 
     def __init__(
         self,
@@ -126,22 +86,13 @@ class Node:
         """
         if blocks is not None and cluster is not None:
             raise TypeError("a cluster has its own blocks: Cluster(..., blocks=blocks)")
-        me = self.config = config or NodeConfig()
-        self.cluster = cluster or Cluster(me.cluster_id, me.log, me.rules, blocks)
-        self.cluster.register(BrokerEndPoint(me.node_id, me.host, me.port))
-        self.topics: Topics = self.cluster.topics
+        me = config or NodeConfig()
+        super().__init__(me, cluster or Cluster(me.cluster_id, me.log, blocks))
         self.producer_ids = ProducerIdManager()
         self.controller = ProducerIdController(self.cluster.producer_id_blocks)
         self.controller.register(me.node_id, me.broker_epoch)
         self.coordinators = Coordinators(self, self.producer_ids.generate)
         self.verification = AddPartitionsToTxnManager(self, self.coordinators)
-        self._outputs: list[Output] = []
-        self._deferred: deque[Action] = deque()
-        self._timers: list[tuple[int, int, Action]] = []
-        self._in_flight: dict[int, _InFlightRequest] = {}
-        self._delayed_answers: list[_DelayedAnswer] = []
-        self._correlation_ids = count(1)
-        self._due_ms: dict[str, int] = {}
 
     # ---- inputs
 
@@ -205,20 +156,8 @@ class Node:
         self._serve_controller(now_ms)
         self._run_periodic_checks(now_ms)
         self.coordinators.run_periodic_checks(now_ms)
-        while self._timers and self._timers[0][0] <= now_ms:
-            heappop(self._timers)[2](now_ms)
-        for _ in range(len(self._deferred)):
-            self._deferred.popleft()(now_ms)
-        self._delayed_answers = [
-            delayed for delayed in self._delayed_answers if not self._try_answer(delayed, now_ms)
-        ]
+        self._run_due_actions(now_ms)
         return self._take_outputs()
-
-    def _try_answer(self, delayed: _DelayedAnswer, now_ms: int) -> bool:
-        body = delayed.attempt(now_ms >= delayed.deadline_ms)
-        if body is not None:
-            self.answer(delayed.request, body)
-        return body is not None
 
     def handle(self, payload: bytes, now_ms: int) -> bytes | None:
         """The response to one request, both without their 4-byte size; None for acks=0.
@@ -240,88 +179,14 @@ class Node:
                 if isinstance(output, BrokerRequest)
                 for done in self.receive_answer(output.correlation_id, None, now_ms)
             ]
-            outputs += self._skip_delays(now_ms) if not outputs else []
-
-    def _skip_delays(self, now_ms: int) -> list[Output]:
-        """Answer as if all deadlines had passed; no other clock advances."""
-        for delayed in self._delayed_answers:
-            self.answer(delayed.request, delayed.attempt(True))
-        self._delayed_answers = []
-        while self._timers and not self._outputs:
-            due_ms, _, action = heappop(self._timers)
-            action(max(now_ms, due_ms))
-        assert self._outputs, "a request without an answer waits for a timer"
-        return self._take_outputs()
+            if not outputs:
+                self._skip_delays(now_ms)
+                outputs = self._take_outputs()
 
     @property
     def next_due_ms(self) -> int | None:
         """When `advance` should be called at the latest; 0 for at once, None if nothing waits."""
-        if self._deferred or self.producer_ids.has_request:
-            return 0
-        times = [due_ms for due_ms, *_ in self._timers[:1]]
-        return min(times + [delayed.deadline_ms for delayed in self._delayed_answers], default=None)
-
-    def _take_outputs(self) -> list[Output]:
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
-    # ---- NodeServices
-
-    def answer(self, request: DecodedRequest, body: Value | None) -> None:
-        """`NodeServices.answer`."""
-        payload = None
-        if body is not None:
-            payload = encode_response(
-                request.api_key, request.version, request.correlation_id, body
-            )
-        self._outputs.append(Response(request.reference, payload))
-
-    def close(self, request: DecodedRequest, reason: str) -> None:
-        """`NodeServices.close`."""
-        self._outputs.append(Close(request.reference, reason))
-
-    def ask(
-        self,
-        node_id: int,
-        api_key: ApiKey,
-        version: int,
-        body: Value,
-        callback: Callable[[Value | None, int], None],
-    ) -> None:
-        """`NodeServices.ask`."""
-        correlation_id = next(self._correlation_ids)
-        client_id = f"broker-{self.config.node_id}"
-        payload = encode_request(api_key, version, correlation_id, client_id, body)
-        self._in_flight[correlation_id] = _InFlightRequest(api_key, version, callback)
-        self._outputs.append(BrokerRequest(node_id, correlation_id, payload))
-
-    def defer(self, action: Action) -> None:
-        """`NodeServices.defer`."""
-        self._deferred.append(action)
-
-    def schedule(self, due_ms: int, action: Action) -> None:
-        """`NodeServices.schedule`."""
-        heappush(self._timers, (due_ms, next(self._correlation_ids), action))
-
-    def answer_when(
-        self, request: DecodedRequest, deadline_ms: int, attempt: Callable[[bool], Value | None]
-    ) -> None:
-        """`NodeServices.answer_when`."""
-        self._delayed_answers.append(_DelayedAnswer(request, deadline_ms, attempt))
-
-    def leader(
-        self, topic: Topic | ErrorCode | None, partition: int
-    ) -> PartitionLeader | ErrorCode:
-        """`NodeServices.leader`."""
-        return leader_on(topic, partition, self.config.node_id)
-
-    def is_due(self, check: str, interval_ms: int, now_ms: int) -> bool:
-        """`NodeServices.is_due`."""
-        due_ms = self._due_ms.setdefault(check, now_ms + interval_ms)
-        if now_ms < due_ms:
-            return False
-        self._due_ms[check] = now_ms + interval_ms
-        return True
+        return 0 if self.producer_ids.has_request else super().next_due_ms
 
     # ---- the node's own work
 

@@ -1,15 +1,15 @@
-"""A node on a socket: asyncio around the core, and nothing decided here.
+"""A node on sockets: asyncio around the core, without any decision of the protocol.
 
 Three rules:
 
-1. A connection has one request under way; the next one is read when that is answered.
-2. The node advances after each event, and when it asked to (`next_due_ms`), at least every
-   `TICK_MS`: time-outs are looked for even when nobody comes.
-3. A frame that is too large or no frame at all closes its connection, never the server.
+1. A connection has one request in progress; the next one is read after its answer.
+2. The node advances after each event, when it is due (`next_due_ms`), and at least every `TICK_MS`,
+   so that timeouts are found without requests, too.
+3. An invalid or too large frame closes its connection, never the server.
 
-Theory of operation: each connection is a task that puts frames into the node and waits for a
-future. Answers come out of the node with the future as reference. Requests to other brokers go
-over one connection each, and fail when it breaks: the node knows what to do.
+Theory of operation: each connection is a task that passes frames to the node and waits for a
+future; the node's answer has that future as its reference. There is one connection to each other
+broker; when it breaks, its requests fail, and the node reacts to that.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _BrokerConnection:
 class Server:
     """`async with Server(node) as server:` serves on `server.port`.
 
-    With port 0 in its config the node is told the port that was free.
+    With port 0 in its config the node gets a free port.
     """
 
     def __init__(

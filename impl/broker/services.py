@@ -2,55 +2,107 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple
 
-from impl.broker.cluster import Cluster
+from impl.broker.cluster import BrokerEndPoint, Cluster
 from impl.broker.config import NodeConfig
-from impl.broker.outputs import DecodedRequest
+from impl.broker.outputs import BrokerRequest, Close, DecodedRequest, Output, Response
 from impl.broker.topics import Topic, Topics
 from impl.partition.leader import PartitionLeader
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.messages import encode_request, encode_response
 from impl.protocol.schemas import ApiKey
 
+Action = Callable[[int], None]
+"""Work that is done later; it receives the time, ms."""
 
-class NodeServices(Protocol):
-    """The side of a `Node` that its coordinators use, and its handlers."""
+AnswerReceiver = Callable[[Value | None, int], None]
+"""Receives another broker's answer, None without one, and the time, ms."""
 
-    @property
-    def config(self) -> NodeConfig:
-        """The node's settings."""
 
-    @property
-    def cluster(self) -> Cluster:
-        """The metadata that all nodes share."""
+class _InFlightRequest(NamedTuple):
+    """A request to another broker."""
 
-    @property
-    def topics(self) -> Topics:
-        """The cluster's topics."""
+    api_key: ApiKey
+    version: int
+    callback: AnswerReceiver
+
+
+class _DelayedAnswer(NamedTuple):
+    """`attempt` makes the answer; from `deadline_ms` on it is called with True, and has to."""
+
+    request: DecodedRequest
+    deadline_ms: int
+    attempt: Callable[[bool], Value | None]
+
+
+class NodeServices:
+    """The side of a `Node` that its coordinators use, and its handlers.
+
+    Read-only: `config`; `cluster`, the metadata that all nodes share; `topics` of the cluster.
+    """
+
+    __slots__ = (
+        "_correlation_ids",
+        "_deferred",
+        "_delayed_answers",
+        "_due_ms",
+        "_in_flight",
+        "_outputs",
+        "_timers",
+        "cluster",
+        "config",
+        "topics",
+    )
+
+    def __init__(self, config: NodeConfig, cluster: Cluster) -> None:
+        self.config = config
+        self.cluster = cluster
+        self.topics: Topics = cluster.topics
+        self._outputs: list[Output] = []
+        self._deferred: deque[Action] = deque()
+        self._timers: list[tuple[int, int, Action]] = []
+        self._in_flight: dict[int, _InFlightRequest] = {}
+        self._delayed_answers: list[_DelayedAnswer] = []
+        self._correlation_ids = count(1)
+        self._due_ms: dict[str, int] = {}
+        cluster.register(BrokerEndPoint(config.node_id, config.host, config.port))
 
     def answer(self, request: DecodedRequest, body: Value | None) -> None:
         """Answer a request, now or after LATER; None where its client expects no answer."""
+        payload = None
+        if body is not None:
+            payload = encode_response(
+                request.api_key, request.version, request.correlation_id, body
+            )
+        self._outputs.append(Response(request.reference, payload))
 
     def close(self, request: DecodedRequest, reason: str) -> None:
         """Close the connection of a request instead of answering it."""
+        self._outputs.append(Close(request.reference, reason))
 
     def ask(
-        self,
-        node_id: int,
-        api_key: ApiKey,
-        version: int,
-        body: Value,
-        callback: Callable[[Value | None, int], None],
+        self, node_id: int, api_key: ApiKey, version: int, body: Value, callback: AnswerReceiver
     ) -> None:
         """Send a request to another broker; `callback` gets its answer, or None, and the time."""
+        correlation_id = next(self._correlation_ids)
+        client_id = f"broker-{self.config.node_id}"
+        payload = encode_request(api_key, version, correlation_id, client_id, body)
+        self._in_flight[correlation_id] = _InFlightRequest(api_key, version, callback)
+        self._outputs.append(BrokerRequest(node_id, correlation_id, payload))
 
-    def defer(self, action: Callable[[int], None]) -> None:
+    def defer(self, action: Action) -> None:
         """Run this in the next `advance`."""
+        self._deferred.append(action)
 
-    def schedule(self, due_ms: int, action: Callable[[int], None]) -> None:
+    def schedule(self, due_ms: int, action: Action) -> None:
         """Run this in the first `advance` from `due_ms` on."""
+        heappush(self._timers, (due_ms, next(self._correlation_ids), action))
 
     def answer_when(
         self, request: DecodedRequest, deadline_ms: int, attempt: Callable[[bool], Value | None]
@@ -59,11 +111,64 @@ class NodeServices(Protocol):
 
         Each `advance` calls it, with True from `deadline_ms` on: then it has to return one.
         """
+        self._delayed_answers.append(_DelayedAnswer(request, deadline_ms, attempt))
 
     def leader(
         self, topic: Topic | ErrorCode | None, partition: int
     ) -> PartitionLeader | ErrorCode:
         """A partition's leader if it is on this node, else the error for the client."""
+        if isinstance(topic, ErrorCode):
+            return topic
+        leader = None if topic is None else topic.partition(partition)
+        if topic is None or leader is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic.leader_ids[partition] != self.config.node_id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return leader
 
     def is_due(self, check: str, interval_ms: int, now_ms: int) -> bool:
         """Whether a periodic check is due; its first interval begins with the first call."""
+        due_ms = self._due_ms.setdefault(check, now_ms + interval_ms)
+        if now_ms < due_ms:
+            return False
+        self._due_ms[check] = now_ms + interval_ms
+        return True
+
+    # ---- for the node
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When `advance` should be called at the latest; 0 for at once, None if nothing waits."""
+        if self._deferred:
+            return 0
+        times = [due_ms for due_ms, *_ in self._timers[:1]]
+        return min(times + [delayed.deadline_ms for delayed in self._delayed_answers], default=None)
+
+    def _run_due_actions(self, now_ms: int) -> None:
+        while self._timers and self._timers[0][0] <= now_ms:
+            heappop(self._timers)[2](now_ms)
+        for _ in range(len(self._deferred)):
+            self._deferred.popleft()(now_ms)
+        self._delayed_answers = [
+            delayed for delayed in self._delayed_answers if not self._try_answer(delayed, now_ms)
+        ]
+
+    def _try_answer(self, delayed: _DelayedAnswer, now_ms: int) -> bool:
+        body = delayed.attempt(now_ms >= delayed.deadline_ms)
+        if body is not None:
+            self.answer(delayed.request, body)
+        return body is not None
+
+    def _skip_delays(self, now_ms: int) -> None:
+        """Answer as if all deadlines had passed; no other clock advances."""
+        for delayed in self._delayed_answers:
+            self.answer(delayed.request, delayed.attempt(True))
+        self._delayed_answers = []
+        while self._timers and not self._outputs:
+            due_ms, _, action = heappop(self._timers)
+            action(max(now_ms, due_ms))
+        assert self._outputs, "a request without an answer waits for a timer"
+
+    def _take_outputs(self) -> list[Output]:
+        outputs, self._outputs = self._outputs, []
+        return outputs

@@ -23,7 +23,6 @@ from typing import Any, Final, NamedTuple
 
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.partition.leader import PartitionLeader
-from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 
@@ -149,17 +148,13 @@ class Topics:
         "_cluster_id",
         "_config",
         "_partitions",
-        "_rules",
         "node_ids",
         "version",
     )
 
-    def __init__(
-        self, cluster_id: str, config: LogConfig, rules: TransactionRules = DEFAULT_RULES
-    ) -> None:
+    def __init__(self, cluster_id: str, config: LogConfig) -> None:
         self._cluster_id = cluster_id
         self._config = config
-        self._rules = rules
         self.node_ids: tuple[int, ...] = ()
         self.version = 0
         self._by_name: dict[str, Topic] = {}
@@ -209,7 +204,7 @@ class Topics:
             name,
             self._new_id(name),
             MappingProxyType(dict(configs)),
-            tuple(PartitionLeader(config=config, rules=self._rules) for _ in range(num_partitions)),
+            tuple(PartitionLeader(config=config) for _ in range(num_partitions)),
             tuple(leader_ids) or tuple(islice(cycle(self.node_ids), num_partitions)),
         )
         if not validate_only:

@@ -27,7 +27,7 @@ from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
-from impl.protocol.fields import CoordinatorType, group_by_topic
+from impl.protocol.fields import CoordinatorType, topic_rows
 from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 from impl.protocol.schemas import ApiKey
 
@@ -231,8 +231,8 @@ class _AddPartitionsToTxn:
         self.node.answer(self.request, answer)
 
     def _rows(self, name: str, partitions: list[TopicPartition]) -> list[Value]:
-        rows = group_by_topic((place.topic, self._row(name, place)) for place in partitions)
-        return [{"name": topic, "results_by_partition": found} for topic, found in rows.items()]
+        rows = ((place.topic, self._row(name, place)) for place in partitions)
+        return topic_rows(rows, partitions="results_by_partition")
 
     def _row(self, name: str, place: TopicPartition) -> Value:
         error = _error_for_version(self.request, self.errors[name, place])
@@ -296,10 +296,7 @@ def _describe_transaction(node: HandlerContext, name: str) -> Value:
         "transaction_start_time_ms": image.start_timestamp_ms,
         "producer_id": image.producer_id,
         "producer_epoch": image.producer_epoch,
-        "topics": [
-            {"topic": topic, "partitions": indexes}
-            for topic, indexes in group_by_topic(sorted(image.partitions)).items()
-        ],
+        "topics": topic_rows(sorted(image.partitions), name="topic"),
     }
 
 

@@ -22,7 +22,7 @@ from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.placement import TRANSACTION_STATE_TOPIC
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
-from impl.protocol.fields import group_by_topic
+from impl.protocol.fields import topic_rows
 from impl.protocol.schemas import ApiKey
 
 VERSION: Final = 5
@@ -91,10 +91,7 @@ def _row(request: AddPartitionsRequest) -> Value:
         "producer_id": request.producer.producer_id,
         "producer_epoch": request.producer.producer_epoch,
         "verify_only": request.verify_only,
-        "topics": [
-            {"name": name, "partitions": indexes}
-            for name, indexes in group_by_topic(request.partitions).items()
-        ],
+        "topics": topic_rows(request.partitions),
     }
 
 

@@ -1,20 +1,20 @@
-"""Blocks of producer ids as brokers took them from ZooKeeper, the original form of allocation.
+"""Blocks of producer ids in ZooKeeper, the original form of allocation.
 
 Four rules:
 
-1. One node holds the block that was given out last; who wants the next one writes it there, on
-   condition that nobody else has written since (compare-and-set by version).
-2. A write that lost the race is read again and tried again.
-3. A write whose answer is lost is sent again, and then loses the race against itself. With
-   `checks_own_data` (2.8 and older) the broker finds its own block there and takes it; without
-   (3.0 and later) that block is wasted. Never are two brokers given the same one.
-4. Near 2^63 there is no further block: UNKNOWN_SERVER_ERROR, and a broker that begins like that
+1. One znode holds the block that was allocated last. A broker allocates the next one by writing it
+   there, on condition that the znode has not changed since (compare-and-set by version).
+2. A broker whose write failed because of another one reads the znode again, and retries.
+3. A write whose answer is lost is sent again, and then fails because of itself. With
+   `checks_own_data` (2.8 and older) the broker finds its own block in the znode and uses it;
+   without (3.0 and later) that block is wasted. Two brokers never get the same block.
+4. Near 2^63 no block is left: UNKNOWN_SERVER_ERROR. A broker that gets this for its first block
    does not start.
 
 Theory of operation: `ZooKeeperBlocks.allocate` is that loop; the caller connects the client and
-closes it. `ZooKeeperProducerIdManager` is a broker of 2.8: its first block is taken when it starts,
-each other one when the last id is gone, while the client waits. Brokers of 3.0 to 3.9 in ZooKeeper
-mode ask their controller instead, a `ProducerIdController` whose blocks come from here.
+closes it. `ZooKeeperProducerIdManager` is a broker of 2.8: it allocates its first block when it
+starts, and another one when its ids are used up, while the client waits. Brokers of 3.0 to 3.9 in
+ZooKeeper mode ask their controller instead, a `ProducerIdController` with these blocks.
 
 How to use it, with a started `kazoo.client.KazooClient`:
 
@@ -23,8 +23,8 @@ How to use it, with a started `kazoo.client.KazooClient`:
     node = Node(config, blocks=blocks)  # or Cluster(..., blocks=blocks), and each node with it
     server = Server(config, make_node=lambda config: Node(config, blocks=blocks))
 
-The node then asks for blocks in `advance`, waits for ZooKeeper there, and raises what `allocate`
-does. As in 2.8 it is `TransactionCoordinator(lambda now_ms: manager.generate())`.
+The node then allocates blocks in `advance`, waits for ZooKeeper there, and raises as `allocate`. A
+broker of 2.8 is `TransactionCoordinator(lambda now_ms: manager.generate())`.
 Sources: `ZkProducerIdManager`, `ProducerIdManager` (2.8), `ProducerIdBlockZNode`, `KafkaZkClient`.
 """
 
@@ -48,29 +48,29 @@ PATH: Final = "/latest_producer_id_block"
 FORMAT_VERSION: Final = 1
 
 ATTEMPT_LIMIT: Final = 1_000
-"""Kafka tries for ever; each attempt but one at a missing node is somebody else's success."""
+"""Kafka has no limit; an attempt fails only if another broker's succeeds, or without a znode."""
 
 RESEND_LIMIT: Final = 100
-"""How often one request is sent over connections that break."""
+"""How often one request is sent if its connections break."""
 
 
 class InvalidBlockNode(ValueError):
-    """The node holds something else than a block: look who wrote it, and remove it by hand."""
+    """The znode does not hold a block: find out who wrote it, and remove it by hand."""
 
     def __init__(self, found: str) -> None:
-        super().__init__(f"{PATH} holds {found}: look who wrote it, and remove it by hand")
+        super().__init__(f"{PATH} holds {found}: find out who wrote it, and remove it by hand")
 
 
 class BlockNotWritten(RuntimeError):
-    """The node is missing, or others are always faster: see that it exists (`create_node`)."""
+    """The znode is missing, or other brokers are always faster: create it (`create_node`)."""
 
 
 class ProducerIdsExhausted(RuntimeError):
-    """All 2^63 ids are given out: this cluster cannot start another broker."""
+    """All 2^63 ids are used up: this cluster cannot start another broker."""
 
 
 class ZooKeeperClient(Protocol):
-    """What is used of a started `kazoo.client.KazooClient`."""
+    """The methods of a started `kazoo.client.KazooClient` that are used here."""
 
     def get(self, path: str) -> tuple[bytes, Any]:
         """Data and status."""
@@ -117,14 +117,14 @@ class ZooKeeperBlocks:
         )
 
     def create_node(self) -> None:
-        """Every broker does this when it starts. `KafkaZkClient.createTopLevelPaths`."""
+        """Create the znode; every broker starts like that. `KafkaZkClient.createTopLevelPaths`."""
         self._resend(self._client.ensure_path, PATH)
 
     def allocate(self, broker_id: int) -> ProducerIdBlock | ErrorCode:
-        """The next block for this broker, or UNKNOWN_SERVER_ERROR when the ids have run out.
+        """The next block for this broker, or UNKNOWN_SERVER_ERROR if the ids are used up.
 
-        Raises `InvalidBlockNode`, `BlockNotWritten`, and kazoo's errors but for broken connections
-        and lost races. `ZkProducerIdManager.getNewProducerIdBlock`.
+        Raises `InvalidBlockNode`, `BlockNotWritten`, and kazoo's errors, except for broken
+        connections and concurrent writes. `ZkProducerIdManager.getNewProducerIdBlock`.
         """
         for _ in range(ATTEMPT_LIMIT):
             try:
@@ -139,10 +139,10 @@ class ZooKeeperBlocks:
             if self._write(encode_node(broker_id, block), status.version):
                 return block
         attempts = f"{PATH} could not be written in {ATTEMPT_LIMIT} attempts"
-        raise BlockNotWritten(f"{attempts}: see that it exists (create_node), and who else writes")
+        raise BlockNotWritten(f"{attempts}: check that it exists (create_node), and who writes it")
 
     def _write(self, data: bytes, version: int) -> bool:
-        """Whether the node holds this because of us. `KafkaZkClient.conditionalUpdatePath`."""
+        """Whether this broker wrote what the znode holds. `KafkaZkClient.conditionalUpdatePath`."""
         try:
             self._resend(self._client.set, PATH, data, version)
         except BadVersionError:

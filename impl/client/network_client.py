@@ -17,14 +17,12 @@ from typing import Any, Final
 from impl.client.connection import Body, Connection
 from impl.client.transport import Network
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicPartition
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 from impl.settings import MAX_PORT
 
 Address = tuple[str, int]
 """(host, port)."""
-
-TopicPartition = tuple[str, int]
-"""(topic, partition)."""
 
 START_ATTEMPTS: Final = 5
 """How many connections may break while a client starts."""
@@ -224,6 +222,14 @@ class NetworkClient:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def read_coordinators(self, answer: Body) -> list[Body]:
+        """The rows of a FindCoordinator answer, whose nodes can be connected to from now on."""
+        rows: list[Body] = answer.get("coordinators") or [answer]
+        for row in rows:
+            if row["node_id"] >= 0:
+                self.nodes.setdefault(row["node_id"], (row["host"], row["port"]))
+        return rows
 
     # ---- metadata
 

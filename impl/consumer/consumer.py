@@ -17,10 +17,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NoReturn, TypeVar
 
-from impl.client.connection import Body, Connection
-from impl.client.network_client import NetworkClient, TopicPartition
-from impl.client.transport import AsyncioNetwork, Network
-from impl.consumer.arguments import (
+from impl.client.arguments import (
     check_choice,
     check_integer,
     check_offset,
@@ -29,9 +26,11 @@ from impl.consumer.arguments import (
     parse_partition,
     parse_partitions,
 )
+from impl.client.connection import Body, Connection
+from impl.client.errors import IllegalStateError, KafkaTimeoutError
+from impl.client.network_client import NetworkClient
+from impl.client.transport import AsyncioNetwork, Network
 from impl.consumer.errors import (
-    IllegalStateError,
-    KafkaTimeoutError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
     RefusedError,
@@ -43,7 +42,8 @@ from impl.protocol.fields import (
     CoordinatorType,
     Isolation,
     Timestamp,
-    group_by_topic,
+    TopicPartition,
+    topic_rows,
 )
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
@@ -291,7 +291,7 @@ class Consumer:
         `InvalidArgumentError`.
         """
         wanted = self._known_positions() if offsets is None else parse_offsets(offsets)
-        topics = group_by_topic(
+        rows = (
             (
                 topic,
                 {"partition_index": index, "committed_offset": offset, "committed_metadata": ""},
@@ -301,7 +301,7 @@ class Consumer:
         body = {
             "group_id": self._group_id,
             "member_id": "",
-            "topics": [{"name": name, "partitions": rows} for name, rows in topics.items()],
+            "topics": topic_rows(rows),
         }
 
         async def attempt() -> None:
@@ -387,13 +387,13 @@ class Consumer:
                 await self._refresh()
 
     async def _fetch(self, node_id: int, places: list[TopicPartition], max_wait_ms: int) -> None:
-        topics = group_by_topic((place[0], self._fetch_row(place)) for place in places)
+        rows = ((place[0], self._fetch_row(place)) for place in places)
         body = {
             "max_wait_ms": max_wait_ms,
             "min_bytes": 1,
             "max_bytes": self._max_bytes,
             "isolation_level": self._isolation,
-            "topics": [{"topic": name, "partitions": rows} for name, rows in topics.items()],
+            "topics": topic_rows(rows, name="topic"),
         }
         answer = await self._ask(await self._cluster.connect_node(node_id), ApiKey.FETCH, body)
         self._check(answer["error_code"], "Fetch")
@@ -469,11 +469,10 @@ class Consumer:
                 "coordinator_keys": [self._group_id],
             }
             connection = await self._cluster.any_connection()
-            found = await self._ask(connection, ApiKey.FIND_COORDINATOR, asked)
-            rows = found.get("coordinators") or [found]
-            self._check(rows[0]["error_code"], f"FindCoordinator of {self._group_id}")
-            self._coordinator = rows[0]["node_id"]
-            self._cluster.nodes.setdefault(rows[0]["node_id"], (rows[0]["host"], rows[0]["port"]))
+            answer = await self._ask(connection, ApiKey.FIND_COORDINATOR, asked)
+            row = self._cluster.read_coordinators(answer)[0]
+            self._check(row["error_code"], f"FindCoordinator of {self._group_id}")
+            self._coordinator = row["node_id"]
         return await self._ask(await self._cluster.connect_node(self._coordinator), api_key, body)
 
     def _check(self, code: int, what: str) -> None:

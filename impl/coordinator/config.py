@@ -12,35 +12,25 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from impl.protocol.errors import ErrorCode
-from impl.settings import InvalidSetting, check_least
-
-_LEAST: Final = {
-    "num_partitions": 1,
-    "transaction_max_timeout_ms": 1,
-    "transactional_id_expiration_ms": 0,
-    "abort_timed_out_interval_ms": 0,
-    "remove_expired_interval_ms": 0,
-    "request_timeout_ms": 0,
-    "max_tombstone_batch_bytes": 0,
-}
+from impl.settings import Settings, integer
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionConfig:
+class TransactionConfig(Settings):
     """A coordinator's settings; times in milliseconds. `TransactionConfig`, `TransactionLogConfig`.
 
     Raises `InvalidSetting` for a value out of range.
     """
 
-    num_partitions: int = 50
+    num_partitions: int = integer(50, least=1)
     """Of `__transaction_state`; it must never change."""
-    transaction_max_timeout_ms: int = 900_000
-    transactional_id_expiration_ms: int = 604_800_000
-    abort_timed_out_interval_ms: int = 10_000
-    remove_expired_interval_ms: int = 3_600_000
-    request_timeout_ms: int = 30_000
-    max_tombstone_batch_bytes: int = 16_384
-    transaction_version: int = 2
+    transaction_max_timeout_ms: int = integer(900_000, least=1)
+    transactional_id_expiration_ms: int = integer(604_800_000)
+    abort_timed_out_interval_ms: int = integer(10_000)
+    remove_expired_interval_ms: int = integer(3_600_000)
+    request_timeout_ms: int = integer(30_000)
+    max_tombstone_batch_bytes: int = integer(16_384)
+    transaction_version: int = integer(2, greatest=2)
     """The cluster's level: the version of log values, and whether own aborts bump the epoch."""
 
     fence_bump: Literal["once", "twice"] = "once"
@@ -62,11 +52,6 @@ class TransactionConfig:
     own_aborts_rotate: bool = True
     """An abort by the coordinator that exhausts the epochs takes a new producer id, as a client's
     end does; not before 4.3 (KAFKA-20090)."""
-
-    def __post_init__(self) -> None:
-        check_least(self, _LEAST)
-        if self.transaction_version not in (0, 1, 2):
-            raise InvalidSetting(self, "transaction_version", "0, 1 or 2")
 
     @property
     def bumps_epoch(self) -> bool:

@@ -8,14 +8,12 @@ Two rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.metadata import TopicPartition, TransactionImage, UnwritableImage
 from impl.coordinator.states import ONLY_PENDING, TransactionState
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError
-from impl.protocol.fields import group_by_topic
+from impl.protocol.fields import topic_rows
 from impl.protocol.record_batch import NO_PRODUCER_ID
 from impl.protocol.state_records import decode_record, encode_record
 
@@ -49,12 +47,13 @@ def encode_value(image: TransactionImage, config: TransactionConfig) -> bytes:
     if version == 0 and image.client_transaction_version:
         raise UnwritableImage(f"client version {image.client_transaction_version} in value 0")
     is_empty = image.state is TransactionState.EMPTY
+    partitions = topic_rows(sorted(image.partitions), "topic", "partition_ids")
     body: Value = {
         "producer_id": image.producer_id,
         "producer_epoch": image.producer_epoch,
         "transaction_timeout_ms": image.transaction_timeout_ms,
         "transaction_status": image.state,
-        "transaction_partitions": None if is_empty else _partition_rows(image.partitions),
+        "transaction_partitions": None if is_empty else partitions,
         "transaction_last_update_timestamp_ms": image.last_update_timestamp_ms,
         "transaction_start_timestamp_ms": image.start_timestamp_ms,
         "client_transaction_version": image.client_transaction_version,
@@ -90,8 +89,3 @@ def decode_value(data: bytes) -> TransactionImage:
         next_producer_id=body.get("next_producer_id", NO_PRODUCER_ID),
         client_transaction_version=body.get("client_transaction_version", 0),
     )
-
-
-def _partition_rows(partitions: Iterable[TopicPartition]) -> list[Value]:
-    topics = group_by_topic(sorted(partitions))
-    return [{"topic": topic, "partition_ids": ids} for topic, ids in topics.items()]

@@ -58,7 +58,7 @@ from impl.protocol.record_batch import (
     decode_batch,
     encode_batch,
 )
-from impl.settings import check_least
+from impl.settings import Settings, integer
 
 _E = ErrorCode
 
@@ -75,23 +75,20 @@ _LONG: Final = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetsConfig:
+class OffsetsConfig(Settings):
     """A coordinator's settings, and what differs by release; the defaults are those of 4.3.1.
 
     Raises `InvalidSetting`.
     """
 
-    num_partitions: int = 50
+    num_partitions: int = integer(50, least=1)
     """Of `__consumer_offsets`; it must never change."""
-    offset_metadata_max_bytes: int = 4096
+    offset_metadata_max_bytes: int = integer(4096)
     """offset.metadata.max.bytes. QUIRK: it counts UTF-16 units."""
     size_error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
     """Of a batch too large for the log; INVALID_COMMIT_OFFSET_SIZE before 4.0."""
     value_version: int = VALUE_VERSION
     """Of the values that are written; 3 before 4.1."""
-
-    def __post_init__(self) -> None:
-        check_least(self, {"num_partitions": 1, "offset_metadata_max_bytes": 0})
 
 
 APPEND_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType(

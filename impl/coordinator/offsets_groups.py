@@ -5,8 +5,8 @@ Two rules:
 1. A group without members accepts commits that claim no generation.
 2. A commit that claims a member must come from one of the current generation (KIP-447).
 
-Theory of operation: one frozen `GroupMembers` a group, set by whoever manages membership; a group
-without one has no members. Source: `ClassicGroup.validateOffsetCommit`; release 4.3.1.
+Theory of operation: one frozen `GroupMembers` a group, set by the code that manages membership; a
+group without one has no members. Source: `ClassicGroup.validateOffsetCommit`; release 4.3.1.
 """
 
 from __future__ import annotations

@@ -41,7 +41,6 @@ from impl.partition.producer_state import (
 )
 from impl.partition.producer_states import apply_data_batch
 from impl.partition.replica_log import DEFAULT_CONFIG, LogRecovery, ReplicaLog
-from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.transactions import (
     check_marker,
@@ -153,10 +152,9 @@ class PartitionLeader:
         config: LogConfig = DEFAULT_CONFIG,
         replication_factor: int = 1,
         log: ReplicaLog | None = None,
-        rules: TransactionRules = DEFAULT_RULES,
     ) -> None:
         """The leader of an empty log, or of `log`, which has its own start and settings."""
-        self.log = log or ReplicaLog(log_start_offset=log_start_offset, config=config, rules=rules)
+        self.log = log or ReplicaLog(log_start_offset=log_start_offset, config=config)
         self.leader_epoch = leader_epoch
         self.replication_factor = replication_factor
         self.in_sync_replicas = replication_factor
@@ -172,14 +170,13 @@ class PartitionLeader:
         log_start_offset: int = 0,
         config: LogConfig = DEFAULT_CONFIG,
         replication_factor: int = 1,
-        rules: TransactionRules = DEFAULT_RULES,
     ) -> PartitionLeader:
         """A leader from a follower's fetched batches, in order.
 
         The follower applied them with origin REPLICATION, so it remembers up to five batches a
         producer, even deleted ones. Raises `PartitionError`.
         """
-        log = ReplicaLog(log_start_offset=log_start_offset, config=config, rules=rules)
+        log = ReplicaLog(log_start_offset=log_start_offset, config=config)
         log.replicate(replicated)
         log.advance_high_watermark(high_watermark)
         return cls(leader_epoch=leader_epoch, replication_factor=replication_factor, log=log)
@@ -201,7 +198,6 @@ class PartitionLeader:
         had_clean_shutdown: bool = False,
         recovery_point: int | None = None,
         transaction_indexes: Mapping[int, bytes] | None = None,
-        rules: TransactionRules = DEFAULT_RULES,
     ) -> PartitionLeader:
         """A leader from disk: the log's bytes and `{offset: snapshot bytes}`.
 
@@ -215,9 +211,7 @@ class PartitionLeader:
         kept = dict(snapshots) if store is None else store
         if store is not None and store is not snapshots:
             store.update(snapshots)
-        replica = ReplicaLog(
-            log_start_offset=log_start_offset, config=config, snapshots=kept, rules=rules
-        )
+        replica = ReplicaLog(log_start_offset=log_start_offset, config=config, snapshots=kept)
         replica.reload(
             log,
             now_ms=now_ms,

@@ -33,7 +33,6 @@ from impl.partition.producer_state import (
     to_snapshot,
     with_batch,
 )
-from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.transactions import (
     CompletedTransaction,
@@ -42,6 +41,7 @@ from impl.partition.transactions import (
     parse_marker,
     with_marker,
 )
+from impl.partition.validation import LogConfig
 from impl.partition.verification import VerificationEntry, update_lowest_sequence
 from impl.protocol.control_records import ControlType
 from impl.protocol.errors import CorruptSnapshot
@@ -102,15 +102,11 @@ class ProducerStates:
     )
 
     def __init__(
-        self,
-        snapshots: MutableMapping[int, bytes],
-        log_start_offset: int,
-        expiration_ms: int,
-        rules: TransactionRules = DEFAULT_RULES,
+        self, snapshots: MutableMapping[int, bytes], log_start_offset: int, config: LogConfig
     ) -> None:
-        self._expiration_ms = expiration_ms
+        self._expiration_ms = config.producer_id_expiration_ms
         self._last_guard = 0
-        self._rules = rules
+        self._rules = config.rules
         self.snapshots = snapshots
         self.entries: dict[int, ProducerStateEntry] = {}
         self.ongoing: dict[int, int] = {}

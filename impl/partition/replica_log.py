@@ -41,7 +41,6 @@ from impl.partition.errors import (
 )
 from impl.partition.producer_state import ProducerStateEntry
 from impl.partition.producer_states import ProducerStates, SkippedSnapshot
-from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.partition.stored_batch import StoredBatch, store_batch
 from impl.partition.transactions import CompletedTransaction
 from impl.partition.validation import LogConfig
@@ -101,15 +100,12 @@ class ReplicaLog:
         log_start_offset: int = 0,
         config: LogConfig = DEFAULT_CONFIG,
         snapshots: MutableMapping[int, bytes] | None = None,
-        rules: TransactionRules = DEFAULT_RULES,
     ) -> None:
         """An empty log, with its snapshots in `snapshots`, by default a dict."""
         kept = {} if snapshots is None else snapshots
         self.config = config
-        self.rules = rules
-        self.producer_states = ProducerStates(
-            kept, log_start_offset, config.producer_id_expiration_ms, rules
-        )
+        self.rules = config.rules
+        self.producer_states = ProducerStates(kept, log_start_offset, config)
         self.recovery = LogRecovery()
         self._start_at(log_start_offset)
 
@@ -463,7 +459,7 @@ class ReplicaLog:
         For a transaction whose head was deleted, the log has all that a reader can reach.
         """
         found: list[AbortedTransaction] = []
-        states = ProducerStates({}, 0, self.config.producer_id_expiration_ms, self.rules)
+        states = ProducerStates({}, 0, self.config)
         for stored in self.batches:
             if stored.attributes & TRANSACTIONAL:
                 found += _index_entries(states, states.replay(stored))

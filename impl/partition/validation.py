@@ -22,6 +22,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from impl.partition.origins import Checks
+from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.protocol.compression import Compression
 from impl.protocol.errors import (
     CompressionNotInstalled,
@@ -47,7 +48,7 @@ from impl.protocol.record_batch import (
     restamp_batch,
     scan_records,
 )
-from impl.settings import LONG_MAX, check_least
+from impl.settings import LONG_MAX, Settings, integer
 
 _LAST_CODEC: Final = int(Compression.ZSTD)
 _LENGTH: Final = Struct(">i")
@@ -55,43 +56,29 @@ _LEAST_LENGTH: Final = 14
 """The smallest batch length of any format. `LegacyRecord.RECORD_OVERHEAD_V0`."""
 
 
-_LEAST: Final = {
-    "max_message_bytes": 0,
-    "segment_bytes": 1,
-    "segment_ms": 0,
-    "min_insync_replicas": 1,
-    "message_timestamp_before_max_ms": 0,
-    "message_timestamp_after_max_ms": 0,
-    "producer_id_expiration_ms": 0,
-    "retention_ms": -1,
-    "retention_bytes": -1,
-    "max_log_bytes": 0,
-}
-
-
 @dataclass(frozen=True, slots=True)
-class LogConfig:
-    """A topic's settings that a leader applies; Kafka's defaults, but for retention.
+class LogConfig(Settings):
+    """A topic's settings that a leader applies, and its release's rules.
 
+    Kafka's defaults, but for retention.
     Raises `InvalidSetting`. Source: `LogConfig`.
     """
 
-    max_message_bytes: int = 1_048_588
-    segment_bytes: int = 1_073_741_824
-    segment_ms: int = 604_800_000
-    min_insync_replicas: int = 1
+    max_message_bytes: int = integer(1_048_588)
+    segment_bytes: int = integer(1_073_741_824, least=1)
+    segment_ms: int = integer(604_800_000)
+    min_insync_replicas: int = integer(1, least=1)
     is_log_append_time: bool = False
-    message_timestamp_before_max_ms: int = LONG_MAX
-    message_timestamp_after_max_ms: int = 3_600_000
-    producer_id_expiration_ms: int = 86_400_000
-    retention_ms: int = -1
+    message_timestamp_before_max_ms: int = integer(LONG_MAX)
+    message_timestamp_after_max_ms: int = integer(3_600_000)
+    producer_id_expiration_ms: int = integer(86_400_000)
+    retention_ms: int = integer(-1, least=-1)
     """Kafka's default is seven days; here nothing is deleted by default."""
-    retention_bytes: int = -1
-    max_log_bytes: int = 1 << 32
+    retention_bytes: int = integer(-1, least=-1)
+    max_log_bytes: int = integer(1 << 32)
     """The limit on a partition's memory, bytes: beyond it appends fail with KAFKA_STORAGE_ERROR."""
-
-    def __post_init__(self) -> None:
-        check_least(self, _LEAST)
+    rules: TransactionRules = DEFAULT_RULES
+    """What differs by release."""
 
 
 class ValidBatch(NamedTuple):

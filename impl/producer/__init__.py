@@ -1,72 +1,38 @@
 """The producer, idempotent or transactional: cores that take values and the time."""
 
-from impl.producer.arguments import GroupMetadata, OffsetAndMetadata
-from impl.producer.batch import DeliveryHandle
-from impl.producer.config import ProducerConfig
-from impl.producer.core import Disconnect, Effect, IdempotentProducerCore, SendRequest
-from impl.producer.errors import (
-    AbortedError,
-    Advice,
-    AuthorizationError,
-    BufferExhaustedError,
-    CommitFailedError,
-    ConfigError,
-    DeliveryError,
-    DeliveryTimeoutError,
-    FatalProducerError,
-    IllegalStateError,
-    InvalidArgumentError,
-    KafkaTimeoutError,
-    MalformedAnswerError,
-    ProducerClosedError,
-    ProducerError,
-    ProducerFenced,
-    RecordTooLargeError,
-    TooManyPartitionsError,
-    TopicRefusedError,
-    TransactionAbortableError,
-    TransactionAbortedError,
-    UnexpectedAnswerError,
-)
-from impl.producer.sequence_manager import InFlightBatch, PartitionState, State
-from impl.producer.transactional_core import TransactionalProducerCore
-from impl.producer.transactional_requests import CallResult, RequestVersions
-
-__all__ = [
-    "AbortedError",
-    "Advice",
-    "AuthorizationError",
-    "BufferExhaustedError",
-    "CallResult",
-    "CommitFailedError",
-    "ConfigError",
-    "DeliveryError",
-    "DeliveryHandle",
-    "DeliveryTimeoutError",
-    "Disconnect",
-    "Effect",
-    "FatalProducerError",
-    "GroupMetadata",
-    "IdempotentProducerCore",
-    "IllegalStateError",
-    "InFlightBatch",
-    "InvalidArgumentError",
-    "KafkaTimeoutError",
-    "MalformedAnswerError",
-    "OffsetAndMetadata",
-    "PartitionState",
-    "ProducerClosedError",
-    "ProducerConfig",
-    "ProducerError",
-    "ProducerFenced",
-    "RecordTooLargeError",
-    "RequestVersions",
-    "SendRequest",
-    "State",
-    "TooManyPartitionsError",
-    "TopicRefusedError",
-    "TransactionAbortableError",
-    "TransactionAbortedError",
-    "TransactionalProducerCore",
-    "UnexpectedAnswerError",
-]
+from impl.client.errors import Advice as Advice
+from impl.client.errors import IllegalStateError as IllegalStateError
+from impl.client.errors import InvalidArgumentError as InvalidArgumentError
+from impl.client.errors import KafkaTimeoutError as KafkaTimeoutError
+from impl.client.errors import ProducerError as ProducerError
+from impl.producer.arguments import GroupMetadata as GroupMetadata
+from impl.producer.arguments import OffsetAndMetadata as OffsetAndMetadata
+from impl.producer.batch import DeliveryHandle as DeliveryHandle
+from impl.producer.config import ProducerConfig as ProducerConfig
+from impl.producer.core import Disconnect as Disconnect
+from impl.producer.core import Effect as Effect
+from impl.producer.core import IdempotentProducerCore as IdempotentProducerCore
+from impl.producer.core import SendRequest as SendRequest
+from impl.producer.errors import AbortedError as AbortedError
+from impl.producer.errors import AuthorizationError as AuthorizationError
+from impl.producer.errors import BufferExhaustedError as BufferExhaustedError
+from impl.producer.errors import CommitFailedError as CommitFailedError
+from impl.producer.errors import ConfigError as ConfigError
+from impl.producer.errors import DeliveryError as DeliveryError
+from impl.producer.errors import DeliveryTimeoutError as DeliveryTimeoutError
+from impl.producer.errors import FatalProducerError as FatalProducerError
+from impl.producer.errors import MalformedAnswerError as MalformedAnswerError
+from impl.producer.errors import ProducerClosedError as ProducerClosedError
+from impl.producer.errors import ProducerFenced as ProducerFenced
+from impl.producer.errors import RecordTooLargeError as RecordTooLargeError
+from impl.producer.errors import TooManyPartitionsError as TooManyPartitionsError
+from impl.producer.errors import TopicRefusedError as TopicRefusedError
+from impl.producer.errors import TransactionAbortableError as TransactionAbortableError
+from impl.producer.errors import TransactionAbortedError as TransactionAbortedError
+from impl.producer.errors import UnexpectedAnswerError as UnexpectedAnswerError
+from impl.producer.sequence_manager import InFlightBatch as InFlightBatch
+from impl.producer.sequence_manager import PartitionState as PartitionState
+from impl.producer.sequence_manager import State as State
+from impl.producer.transactional_core import TransactionalProducerCore as TransactionalProducerCore
+from impl.producer.transactional_requests import CallResult as CallResult
+from impl.producer.transactional_requests import RequestVersions as RequestVersions

@@ -19,17 +19,18 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from impl.producer.arguments import check_partition, check_timestamp_ms, check_topic
+from impl.client.arguments import check_partition, check_topic
+from impl.producer.arguments import check_timestamp_ms
 from impl.producer.batch import (
     DeliveryHandle,
     ProducerBatch,
-    TopicPartition,
     size_upper_bound_bytes,
 )
 from impl.producer.config import ProducerConfig
 from impl.producer.errors import BufferExhaustedError, RecordTooLargeError
 from impl.producer.in_flight_requests import NO_NODE
 from impl.producer.sequence_manager import SequenceManager, precedes
+from impl.protocol.fields import TopicPartition
 from impl.protocol.record_batch import NO_SEQUENCE
 from impl.settings import LONG_MAX
 
@@ -146,7 +147,7 @@ class RecordAccumulator:
         batch = ProducerBatch(topic_partition, now_ms, buffer_bytes, timestamp_ms)
         handle = batch.try_append(timestamp_ms, key, value, headers)
         assert handle is not None, "the first record always fits"
-        self._manager.entry(topic_partition)
+        self._manager.add_partition(topic_partition)
         self._add_last(topic_partition, batch)
         return handle
 

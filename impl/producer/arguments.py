@@ -3,9 +3,8 @@
 1. An invalid argument is refused before anything changes, and before anything is waited for.
 2. Whether a topic, partition or group exists is not checked here: the brokers answer that.
 
-Theory of operation: each function raises `InvalidArgumentError`, whose message names the argument,
-what it may be, and what it is. `size_upper_bound_bytes` in `batch` sees each record first, and
-calls `invalid_record` only if something is wrong.
+Theory of operation: each function raises `InvalidArgumentError`. `size_upper_bound_bytes` in
+`batch` sees each record first, and calls `invalid_record` only if something is wrong.
 Source: `ProducerRecord`, `Topic.validate`, `OffsetAndMetadata`, `ConsumerGroupMetadata`,
 `KafkaProducer.throwIfInvalidGroupMetadata`.
 """
@@ -13,15 +12,11 @@ Source: `ProducerRecord`, `Topic.validate`, `OffsetAndMetadata`, `ConsumerGroupM
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from impl.producer.errors import InvalidArgumentError
-from impl.settings import INT_MAX, LONG_MAX
-
-MAX_TOPIC_BYTES: Final = 249
-"""The longest topic name. `Topic.MAX_NAME_LENGTH`."""
-
-_TOPIC: Final = f"must be a string of 1 to {MAX_TOPIC_BYTES} bytes in UTF-8"
+from impl.client.arguments import check_integer, check_offset, parse_partition
+from impl.client.errors import InvalidArgumentError
+from impl.settings import LONG_MAX
 
 BYTES: Final = (bytes, bytearray)
 """The types of keys and values."""
@@ -47,26 +42,9 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
 
 
-def check_topic(topic: object) -> None:
-    """Check a topic name. Raises `InvalidArgumentError`."""
-    if not isinstance(topic, str):
-        raise InvalidArgumentError("topic", _TOPIC, topic)
-    try:
-        size = len(topic.encode())
-    except UnicodeEncodeError:
-        size = 0
-    if not 0 < size <= MAX_TOPIC_BYTES:
-        raise InvalidArgumentError("topic", _TOPIC, topic)
-
-
-def check_partition(partition: object) -> None:
-    """Check a partition index. Raises `InvalidArgumentError`."""
-    check_integer("partition", partition, 0, INT_MAX)
-
-
 def check_timestamp_ms(timestamp_ms: object) -> None:
     """Check a record's timestamp. Raises `InvalidArgumentError`."""
-    check_integer("timestamp_ms", timestamp_ms, 0, LONG_MAX)
+    check_integer("timestamp_ms", timestamp_ms, greatest=LONG_MAX)
 
 
 def check_key_and_value(key: object, value: object) -> None:
@@ -85,12 +63,6 @@ def invalid_record(key: object, value: object, headers: object) -> InvalidArgume
     return InvalidArgumentError("headers", "must be a sequence of (str, bytes or None)", headers)
 
 
-def check_integer(name: str, value: object, least: int, greatest: int) -> None:
-    """Check an integer argument and its range. Raises `InvalidArgumentError`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= greatest:
-        raise InvalidArgumentError(name, f"must be an integer from {least} to {greatest}", value)
-
-
 def parse_offsets(
     offsets: Mapping[tuple[str, int], int | OffsetAndMetadata], group: str | GroupMetadata
 ) -> tuple[dict[tuple[str, int], OffsetAndMetadata], GroupMetadata]:
@@ -103,7 +75,8 @@ def parse_offsets(
     if not isinstance(offsets, Mapping):
         raise InvalidArgumentError("offsets", "must map (topic, partition) to an offset", offsets)
     return {
-        _parse_partition(place): _parse_offset(offset) for place, offset in offsets.items()
+        parse_partition(place, "offsets"): _parse_offset(offset)
+        for place, offset in offsets.items()
     }, metadata
 
 
@@ -113,23 +86,15 @@ def _check_group(group: object) -> None:
     texts = [group.group_id, group.member_id, group.group_instance_id or ""]
     if not all(isinstance(text, str) for text in texts) or not group.group_id:
         raise InvalidArgumentError("group", "must have a group_id, and strings", group)
-    check_integer("generation_id", group.generation_id, -1, INT_MAX)
+    check_integer("generation_id", group.generation_id, least=-1)
     if group.generation_id > 0 and not group.member_id:
         raise InvalidArgumentError("member_id", "must be given with a generation_id", "")
 
 
-def _parse_partition(place: Any) -> tuple[str, int]:
-    if not isinstance(place, tuple) or len(place) != 2:
-        raise InvalidArgumentError("offsets", "must have (topic, partition) as keys", place)
-    check_topic(place[0])
-    check_partition(place[1])
-    return place
-
-
 def _parse_offset(offset: object) -> OffsetAndMetadata:
     full = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)  # type: ignore[arg-type]
-    check_integer("offset", full.offset, 0, LONG_MAX)
-    check_integer("leader_epoch", full.leader_epoch, -1, INT_MAX)
+    check_offset(full.offset)
+    check_integer("leader_epoch", full.leader_epoch, least=-1)
     if not isinstance(full.metadata, str):
         raise InvalidArgumentError("metadata", "must be a string", full.metadata)
     return full

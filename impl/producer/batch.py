@@ -20,6 +20,7 @@ from typing import Final
 
 from impl.producer.arguments import BYTES, invalid_record
 from impl.producer.errors import DeliveryError
+from impl.protocol.fields import TopicPartition
 from impl.protocol.primitives import VARINT
 from impl.protocol.record_batch import (
     HEADER_BYTES,
@@ -35,9 +36,6 @@ from impl.protocol.record_batch import (
     increment_sequence,
     last_sequence,
 )
-
-TopicPartition = tuple[str, int]
-"""(topic, partition)."""
 
 MAX_RECORD_OVERHEAD_BYTES: Final = 21
 """Length, attributes, timestamp and offset delta at their widest. `DefaultRecord`."""

@@ -1,7 +1,7 @@
 """The settings of a producer: their ranges, and how they constrain each other.
 
-1. `SETTINGS` has the default and range of each setting; `IDEMPOTENCE_REQUIREMENTS` what idempotence
-   requires of the others.
+1. A field of `ProducerConfig` has Kafka's name with underscores, a default and a range.
+   `IDEMPOTENCE_REQUIREMENTS` lists what idempotence requires of other settings.
 2. A requirement that is not met is an error if the user set enable_idempotence, and else switches
    idempotence off. Too many requests in flight are always an error (4.0).
 3. `ProducerConfig.notes` lists what was adjusted; nothing is logged here.
@@ -16,14 +16,12 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from impl.client.arguments import MAX_TEXT_BYTES
 from impl.producer.errors import ConfigError
 from impl.settings import INT_MAX, LONG_MAX
-
-MAX_TEXT_BYTES = 32_767
-"""The longest string in a request."""
 
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE = 5
 """As many batches as a leader remembers for one producer id and partition. KAFKA-5494."""
@@ -40,32 +38,9 @@ class Setting:
     greatest: int = INT_MAX
 
 
-SETTINGS: Mapping[str, Setting] = {
-    "acks": Setting("all"),
-    "enable_idempotence": Setting(True),
-    "transactional_id": Setting(None),
-    "client_id": Setting(""),
-    "retries": Setting(INT_MAX, 0),
-    "max_in_flight_requests_per_connection": Setting(5, 1),
-    "linger_ms": Setting(5, 0, LONG_MAX),
-    "request_timeout_ms": Setting(30_000, 0),
-    "delivery_timeout_ms": Setting(120_000, 0),
-    "retry_backoff_ms": Setting(100, 0, LONG_MAX),
-    "retry_backoff_max_ms": Setting(1_000, 0, LONG_MAX),
-    "batch_size": Setting(16_384, 0),
-    "max_request_size": Setting(1_048_576, 0),
-    "buffer_memory": Setting(33_554_432, 0, LONG_MAX),
-    "max_block_ms": Setting(60_000, 0, LONG_MAX),
-    "transaction_timeout_ms": Setting(60_000, -(2**31)),
-    "max_partitions": Setting(100_000, 1),
-    "transaction_requests": Setting("auto"),
-    "remember_groups": Setting(False),
-}
-"""Kafka's names with underscores; only the coordinator checks `transaction_timeout_ms`. Three are
-not Kafka's. `max_partitions`: a limit on the partitions whose sequences a producer keeps.
-`transaction_requests`: "v1" or "v2", or "auto" for what the cluster supports. `remember_groups`:
-send AddOffsetsToTxn once a group and transaction; Kafka's client repeats it with every
-`send_offsets_to_transaction`."""
+def _setting(default: object, least: int | None = None, greatest: int = INT_MAX) -> Any:
+    return field(metadata={"setting": Setting(default, least, greatest)})
+
 
 TRANSACTION_REQUESTS = ("auto", "v1", "v2")
 
@@ -98,25 +73,30 @@ the client of 4.0 does that only after all checks."""
 class ProducerConfig:
     """Complete settings. Create them with `of`; sizes are bytes, times milliseconds."""
 
-    acks: int
-    enable_idempotence: bool
-    transactional_id: str | None
-    client_id: str
-    retries: int
-    max_in_flight_requests_per_connection: int
-    linger_ms: int
-    request_timeout_ms: int
-    delivery_timeout_ms: int
-    retry_backoff_ms: int
-    retry_backoff_max_ms: int
-    batch_size: int
-    max_request_size: int
-    buffer_memory: int
-    max_block_ms: int
-    transaction_timeout_ms: int
-    max_partitions: int
-    transaction_requests: str
-    remember_groups: bool
+    acks: int = _setting("all")
+    enable_idempotence: bool = _setting(True)
+    transactional_id: str | None = _setting(None)
+    client_id: str = _setting("")
+    retries: int = _setting(INT_MAX, 0)
+    max_in_flight_requests_per_connection: int = _setting(5, 1)
+    linger_ms: int = _setting(5, 0, LONG_MAX)
+    request_timeout_ms: int = _setting(30_000, 0)
+    delivery_timeout_ms: int = _setting(120_000, 0)
+    retry_backoff_ms: int = _setting(100, 0, LONG_MAX)
+    retry_backoff_max_ms: int = _setting(1_000, 0, LONG_MAX)
+    batch_size: int = _setting(16_384, 0)
+    max_request_size: int = _setting(1_048_576, 0)
+    buffer_memory: int = _setting(33_554_432, 0, LONG_MAX)
+    max_block_ms: int = _setting(60_000, 0, LONG_MAX)
+    transaction_timeout_ms: int = _setting(60_000, -(2**31))
+    """Only the coordinator checks it."""
+    max_partitions: int = _setting(100_000, 1)
+    """The limit on the partitions whose sequences a producer keeps; not a setting of Kafka's."""
+    transaction_requests: str = _setting("auto")
+    """"v1" or "v2", or "auto" for what the cluster supports; not a setting of Kafka's."""
+    remember_groups: bool = _setting(False)
+    """Send AddOffsetsToTxn once a group and transaction; Kafka's client repeats it with every
+    `send_offsets_to_transaction`."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -133,6 +113,13 @@ class ProducerConfig:
         values["delivery_timeout_ms"] = _delivery_timeout_ms(values, user, notes)
         values["client_id"] = values["client_id"] or _client_id(values["transactional_id"])
         return cls(**values, notes=tuple(notes))
+
+
+SETTINGS: Mapping[str, Setting] = {
+    setting.name: setting.metadata["setting"]
+    for setting in fields(ProducerConfig)
+    if setting.metadata
+}
 
 
 def _check_value(name: str, value: object) -> object:

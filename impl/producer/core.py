@@ -8,8 +8,8 @@
    all its requests fail, and their correlation ids are never accepted again.
 4. A call that raises has changed nothing.
 
-Theory of operation: `append` queues records (`accumulator`); `poll` requests a producer id if there
-is none, else it numbers batches (`sequence_manager`) and sends them; `receive` and `disconnected`
+Theory of operation: `append` queues records (`accumulator`); `poll` requests a producer id if it
+has none, else it numbers batches (`sequence_manager`) and sends them; `receive` and `disconnected`
 complete requests (`in_flight_requests`), each batch of which is acknowledged, queued again, or
 failed. The driver sends each `SendRequest` to its node in order, closes the connection of a
 `Disconnect`, answers `metadata_update_requested` with `update_metadata`, and polls again after
@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from impl.producer.accumulator import Backoff, RecordAccumulator
-from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch, TopicPartition
+from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch
 from impl.producer.config import ProducerConfig
 from impl.producer.errors import (
     AbortedError,
@@ -34,6 +34,8 @@ from impl.producer.errors import (
     FatalProducerError,
     MalformedAnswerError,
     ProducerClosedError,
+    RecordTooLargeError,
+    TooManyPartitionsError,
     UnexpectedAnswerError,
 )
 from impl.producer.in_flight_requests import NO_NODE, InFlightRequests
@@ -44,7 +46,7 @@ from impl.producer.sequence_manager import (
     State,
 )
 from impl.protocol.errors import ErrorCode
-from impl.protocol.fields import group_by_topic
+from impl.protocol.fields import TopicPartition, topic_rows
 from impl.protocol.record_batch import INVALID_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from impl.protocol.schemas import ApiKey
 from impl.settings import INT_MAX
@@ -152,14 +154,16 @@ class IdempotentProducerCore:
         """
         if self._accumulator.is_closed:
             raise ProducerClosedError("the producer is closed: create another one")
-        error = self._manager.last_error
-        if error is not None:
-            raise error.restate(str(error), may_be_written=False)
+        self._manager.check_send()
         timestamp_ms = now_ms if timestamp_ms is None else timestamp_ms
         self._has_changed = True
-        return self._accumulator.append(
-            (topic, partition), key, value, headers, timestamp_ms, now_ms
-        )
+        try:
+            return self._accumulator.append(
+                (topic, partition), key, value, headers, timestamp_ms, now_ms
+            )
+        except (RecordTooLargeError, TooManyPartitionsError) as error:
+            self._manager.fail_send(ErrorCode.MESSAGE_TOO_LARGE, str(error))
+            raise
 
     def flush(self) -> None:
         """Send what is queued without lingering, until `is_flushed`.
@@ -396,14 +400,12 @@ class IdempotentProducerCore:
     def _produce_request(
         self, node_id: int, batches: list[ProducerBatch], now_ms: int
     ) -> SendRequest:
-        topics = group_by_topic(
-            (batch.topic_partition[0], _partition_data(batch)) for batch in batches
-        )
+        rows = ((batch.topic_partition[0], _partition_data(batch)) for batch in batches)
         body: Body = {
             "transactional_id": None,
             "acks": self._config.acks,
             "timeout_ms": self._config.request_timeout_ms,
-            "topics": [{"name": name, "partitions": data} for name, data in topics.items()],
+            "topics": topic_rows(rows),
         }
         correlation_id = self._in_flight.open(node_id, batches, now_ms)
         return SendRequest(node_id, correlation_id, ApiKey.PRODUCE, self._produce_version, body)

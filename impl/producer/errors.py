@@ -1,4 +1,4 @@
-"""The errors of the producer, and what the caller may do after each.
+"""The errors of the producer alone, and what the caller may do after each.
 
 1. Every error has an `advice`: RETRY, ABORT or GIVE_UP. Nobody has to parse a message.
 2. A call that raises leaves the producer as it was.
@@ -11,34 +11,8 @@
 
 from __future__ import annotations
 
-import reprlib
-from enum import Enum
-from typing import Any
-
+from impl.client.errors import Advice, ProducerError
 from impl.protocol.errors import ErrorCode
-
-
-class Advice(Enum):
-    """What to do after an error. KIP-1050 groups errors in the same way."""
-
-    RETRY = "retry"  # nothing was written: the same call may succeed later
-    ABORT = "abort"  # this record (or call) failed, the producer continues
-    GIVE_UP = "give up"  # the producer cannot continue: close it
-
-
-class ProducerError(Exception):
-    """Any error of the producer. `advice` says what to do next.
-
-    Attributes: `legal_calls` of a transactional producer after it. Other producers may call
-    anything, unless the advice is GIVE_UP.
-    """
-
-    advice = Advice.GIVE_UP
-    legal_calls: tuple[str, ...] = ()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the attributes: `Exception` would call the class with only the message."""
-        return BaseException.__new__, (type(self), *self.args), self.__dict__
 
 
 class ConfigError(ProducerError):
@@ -50,19 +24,6 @@ class ConfigError(ProducerError):
     def __init__(self, setting: str, reason: str) -> None:
         super().__init__(f"{setting}: {reason}")
         self.setting = setting
-
-
-class InvalidArgumentError(ProducerError):
-    """An invalid argument; nothing has changed. `IllegalArgumentException`.
-
-    Attributes: `argument`, its name.
-    """
-
-    advice = Advice.ABORT
-
-    def __init__(self, argument: str, may_be: str, is_now: object) -> None:
-        super().__init__(f"{argument} {may_be}, is {reprlib.repr(is_now)}")
-        self.argument = argument
 
 
 class TopicRefusedError(ProducerError):
@@ -122,29 +83,6 @@ class TooManyPartitionsError(ProducerError):
 
 class ProducerClosedError(ProducerError):
     """The producer was closed: create another one. `KafkaProducer.throwIfProducerClosed`."""
-
-
-class IllegalStateError(ProducerError):
-    """The call is not legal now, and nothing has changed. `IllegalStateException`.
-
-    Attributes: `legal_calls`.
-    """
-
-    advice = Advice.ABORT
-
-    def __init__(self, message: str, legal_calls: tuple[str, ...]) -> None:
-        super().__init__(f"{message}; legal now: {', '.join(legal_calls)}")
-        self.legal_calls = legal_calls
-
-
-class KafkaTimeoutError(ProducerError):
-    """A call took longer than max_block_ms.
-
-    A record was not queued; any other call continues: repeat it to get its result.
-    `TimeoutException`.
-    """
-
-    advice = Advice.RETRY
 
 
 class UnexpectedAnswerError(ProducerError):

@@ -22,16 +22,16 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, TypeVar
 
+from impl.client.arguments import check_partition, check_topic
+from impl.client.errors import IllegalStateError, KafkaTimeoutError, ProducerError
 from impl.client.network_client import NetworkClient
 from impl.client.transport import AsyncioNetwork, Network
 from impl.producer.arguments import (
     GroupMetadata,
     OffsetAndMetadata,
     check_key_and_value,
-    check_partition,
-    check_topic,
 )
-from impl.producer.batch import DeliveryHandle, TopicPartition
+from impl.producer.batch import DeliveryHandle
 from impl.producer.config import ProducerConfig
 from impl.producer.core import (
     INIT_PRODUCER_ID_VERSIONS,
@@ -40,10 +40,7 @@ from impl.producer.core import (
 )
 from impl.producer.errors import (
     BufferExhaustedError,
-    IllegalStateError,
-    KafkaTimeoutError,
     ProducerClosedError,
-    ProducerError,
     TopicRefusedError,
 )
 from impl.producer.partitioner import Partitioner
@@ -51,6 +48,7 @@ from impl.producer.sender import RecordMetadata, Sender
 from impl.producer.transactional_core import TransactionalProducerCore
 from impl.producer.transactional_requests import CallResult, RequestVersions
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicPartition
 from impl.protocol.schemas import ApiKey
 
 T = TypeVar("T")
@@ -107,7 +105,7 @@ class Producer:
             if self._core is None:
                 await self._connect()
         if self._config.transactional_id is not None:
-            await self._call("start", self._transactional("start").initialize)
+            await self._call("start", TransactionalProducerCore.initialize)
 
     async def _connect(self) -> None:
         try:
@@ -355,13 +353,11 @@ class Producer:
         Raises `TransactionAbortableError` (abort, then begin again), `FatalProducerError` and its
         subclass `ProducerFenced`, `KafkaTimeoutError` (call again), `IllegalStateError`.
         """
-        await self._call(
-            "commit_transaction", self._transactional("commit_transaction").begin_commit
-        )
+        await self._call("commit_transaction", TransactionalProducerCore.begin_commit)
 
     async def abort_transaction(self) -> None:
         """Abort all records. Raises as `commit_transaction`, but for abortable errors."""
-        await self._call("abort_transaction", self._transactional("abort_transaction").begin_abort)
+        await self._call("abort_transaction", TransactionalProducerCore.begin_abort)
 
     async def send_offsets_to_transaction(
         self,
@@ -373,8 +369,9 @@ class Producer:
         Raises as `commit_transaction`, `CommitFailedError` for a consumer that is no longer a
         member of its group, and `InvalidArgumentError`.
         """
-        core = self._transactional("send_offsets_to_transaction")
-        await self._call("send_offsets_to_transaction", partial(core.send_offsets, offsets, group))
+        await self._call(
+            "send_offsets_to_transaction", lambda core: core.send_offsets(offsets, group)
+        )
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -394,17 +391,19 @@ class Producer:
                 self._with_legal_calls(error)
             raise
 
-    async def _call(self, name: str, begin: Callable[[], CallResult]) -> None:
+    async def _call(
+        self, name: str, begin: Callable[[TransactionalProducerCore], CallResult]
+    ) -> None:
         """Start a call and wait for its result. Raises its error, or `KafkaTimeoutError`."""
+        core = self._transactional(name)
         _, sender = self._check_started()
-        result = self._with_advice(begin)
+        result = self._with_advice(partial(begin, core))
         try:
             async with asyncio.timeout(self._config.max_block_ms / 1_000):
                 await sender.track_call(result)
         except TimeoutError:
-            refusal = self._transactional(name).last_refusal
             what = f"{name} is not done within {self._config.max_block_ms} ms, and continues"
-            what += f": {refusal}" if refusal else ""
+            what += f": {core.last_refusal}" if core.last_refusal else ""
             raise self._with_legal_calls(KafkaTimeoutError(what)) from None
         self._with_advice(result.acknowledge)
 

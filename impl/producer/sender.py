@@ -18,12 +18,13 @@ from typing import Final, NamedTuple
 
 from impl.client.connection import Body, Connection
 from impl.client.network_client import NetworkClient, UnsupportedClusterError
-from impl.producer.batch import DeliveryHandle, TopicPartition
+from impl.producer.batch import DeliveryHandle
 from impl.producer.core import Effect, IdempotentProducerCore, SendRequest
 from impl.producer.errors import MalformedAnswerError, UnexpectedAnswerError
 from impl.producer.transactional_core import TransactionalProducerCore
 from impl.producer.transactional_requests import CallResult
 from impl.protocol.errors import ProtocolError
+from impl.protocol.fields import TopicPartition
 from impl.protocol.schemas import ApiKey
 
 METADATA_MAX_AGE_MS: Final = 300_000
@@ -216,13 +217,8 @@ class Sender:
             link.connection.close()
         else:
             if request.api_key is ApiKey.FIND_COORDINATOR:
-                self._learn_coordinators(answer)
+                self._cluster.read_coordinators(answer)
         self.notify()
-
-    def _learn_coordinators(self, answer: Body) -> None:
-        for row in answer.get("coordinators") or [answer]:
-            if row["node_id"] >= 0:
-                self._cluster.nodes.setdefault(row["node_id"], (row["host"], row["port"]))
 
     def _on_connection_lost(self, node_id: int, link: _NodeLink) -> None:
         """The node's connection broke, or could not be opened."""

@@ -14,7 +14,7 @@ Theory of operation: the sender asks `stops_drain` before and calls `assign` whe
 from the queue; each answer comes back as `on_success`, or as `can_retry` and perhaps `on_failure`.
 Answers only *request* a bump; `bump_epoch` performs all requests since the last one together, at
 the start of a sender loop, without a request to any broker (KIP-360): the leader sees a higher
-epoch that begins with sequence 0. At epoch 32767 a new producer id is asked for.
+epoch that begins with sequence 0. At epoch 32767 a new producer id is requested.
 
 Source: `TransactionManager`, `TxnPartitionEntry` of Kafka 4.3.1, without transactions, which are in
 `transaction_manager`. Its defects that show on the wire are kept and marked QUIRK, with one
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from impl.producer.batch import ProducerBatch, TopicPartition
+from impl.producer.batch import ProducerBatch
 from impl.producer.errors import (
     AuthorizationError,
     DeliveryError,
@@ -38,6 +38,7 @@ from impl.producer.errors import (
     TooManyPartitionsError,
 )
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicPartition
 from impl.protocol.record_batch import (
     INVALID_OFFSET,
     LAST_EPOCH,
@@ -298,6 +299,18 @@ class SequenceManager:
                 raise TooManyPartitionsError(self._max_partitions)
             found = self.entries[topic_partition] = PartitionEntry()
         return found
+
+    def check_send(self) -> None:
+        """Check that a record may be sent now. Raises the error of an error state."""
+        if self.last_error is not None:
+            raise self.last_error.restate(str(self.last_error), may_be_written=False)
+
+    def add_partition(self, topic_partition: TopicPartition) -> None:
+        """A batch is created for this partition. Raises `TooManyPartitionsError`."""
+        self.entry(topic_partition)
+
+    def fail_send(self, error: ErrorCode, what: str) -> None:
+        """A record could not be queued; only a transaction fails because of it (KAFKA-9279)."""
 
     def unresolved_sequence(self, topic_partition: TopicPartition) -> int:
         """The sequence after the last batch of unknown outcome, -1 if there is none."""

@@ -24,13 +24,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from impl.client.errors import IllegalStateError
 from impl.producer.arguments import GroupMetadata, OffsetAndMetadata, parse_offsets
-from impl.producer.batch import ProducerBatch, TopicPartition
+from impl.producer.batch import ProducerBatch
 from impl.producer.config import ProducerConfig
 from impl.producer.errors import (
     DeliveryError,
     FatalProducerError,
-    IllegalStateError,
     ProducerFenced,
     TransactionAbortableError,
 )
@@ -61,6 +61,7 @@ from impl.producer.transactional_responses import (
     decide_error,
 )
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicPartition
 from impl.protocol.record_batch import (
     NO_PRODUCER,
     NO_PRODUCER_ID,
@@ -192,7 +193,11 @@ class TransactionManager(SequenceManager):
             )
 
     def add_partition(self, topic_partition: TopicPartition) -> None:
-        """Add a queued record's partition. `TransactionManager.maybeAddPartition`."""
+        """Add a new batch's partition. `TransactionManager.maybeAddPartition`.
+
+        A partition has no batch when a transaction begins: its first record makes one.
+        """
+        super().add_partition(topic_partition)
         if self.is_v2:
             self.partitions.add(topic_partition)
             self._is_started = True
@@ -463,6 +468,10 @@ class TransactionManager(SequenceManager):
         """
         failure = TransactionAbortableError(error, f"{what}: {error.name}", may_be_written)
         self._enter_abortable(failure, asks_for_bump=not self.is_completing)
+
+    def fail_send(self, error: ErrorCode, what: str) -> None:
+        """A commit contains all records that were sent: without this one there is none."""
+        self.fail_transaction(error, what, may_be_written=False)
 
     def _enter_abortable(self, error: DeliveryError, *, asks_for_bump: bool) -> None:
         """Enter ABORTABLE_ERROR, unless an abort is in progress already."""

@@ -16,12 +16,12 @@ FindCoordinator named. Source: `Sender`, `KafkaProducer` of Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from impl.producer.accumulator import Backoff
 from impl.producer.arguments import GroupMetadata, OffsetAndMetadata
-from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch, TopicPartition
+from impl.producer.batch import FinalState, ProducerBatch
 from impl.producer.config import ProducerConfig
 from impl.producer.core import Effect, IdempotentProducerCore, SendRequest, no_jitter
 from impl.producer.errors import (
@@ -29,8 +29,6 @@ from impl.producer.errors import (
     AuthorizationError,
     ConfigError,
     DeliveryError,
-    RecordTooLargeError,
-    TooManyPartitionsError,
     TransactionAbortedError,
 )
 from impl.producer.in_flight_requests import NO_NODE
@@ -38,6 +36,7 @@ from impl.producer.sequence_manager import State
 from impl.producer.transaction_manager import TransactionManager
 from impl.producer.transactional_requests import CallResult, RequestVersions, TxnRequest
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicPartition
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 
@@ -109,44 +108,10 @@ class TransactionalProducerCore(IdempotentProducerCore):
         """Check that a record may be sent now. Raises as `initialize`."""
         self._manager.check_send()
 
-    def append(
-        self,
-        topic: str,
-        partition: int,
-        *,
-        value: bytes | None = None,
-        key: bytes | None = None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        timestamp_ms: int | None = None,
-        now_ms: int,
-    ) -> DeliveryHandle:
-        """Queue one record of the transaction. Raises as the idempotent core, and `initialize`.
-
-        A record that is too large, or exceeds the limit on partitions, fails the transaction.
-        `KafkaProducer.doSend`.
-        """
-        if not self._accumulator.is_closed:
-            self._manager.check_send()
-        try:
-            handle = super().append(
-                topic,
-                partition,
-                value=value,
-                key=key,
-                headers=headers,
-                timestamp_ms=timestamp_ms,
-                now_ms=now_ms,
-            )
-        except (RecordTooLargeError, TooManyPartitionsError) as error:
-            self.fail_transaction(ErrorCode.MESSAGE_TOO_LARGE, str(error))
-            raise
-        self._manager.add_partition((topic, partition))
-        return handle
-
     def fail_transaction(self, error: ErrorCode, what: str) -> None:
         """A record could not be queued, for lack of memory or metadata: fail its transaction."""
         self._has_changed = True
-        self._manager.fail_transaction(error, what, may_be_written=False)
+        self._manager.fail_send(error, what)
 
     def legal_calls(self) -> tuple[str, ...]:
         """The names of the calls that are legal now."""

@@ -24,10 +24,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from impl.producer.arguments import GroupMetadata, OffsetAndMetadata
-from impl.producer.batch import TopicPartition
 from impl.producer.errors import ConfigError, DeliveryError
 from impl.producer.in_flight_requests import NO_NODE
-from impl.protocol.fields import CoordinatorType, group_by_topic
+from impl.protocol.fields import CoordinatorType, TopicPartition, topic_rows
 from impl.protocol.record_batch import ProducerIdAndEpoch
 from impl.protocol.schemas import ApiKey
 
@@ -163,11 +162,10 @@ class RequestVersions:
 
 def offset_rows(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[Body]:
     """Rows of TxnOffsetCommit."""
-    rows = group_by_topic(
+    return topic_rows(
         (topic, _offset_row(partition, committed))
         for (topic, partition), committed in offsets.items()
     )
-    return [{"name": name, "partitions": partitions} for name, partitions in rows.items()]
 
 
 def _offset_row(partition: int, committed: OffsetAndMetadata) -> Body:
@@ -267,10 +265,7 @@ class TxnRequestQueue:
             "v3_and_below_transactional_id": self.transactional_id,
             "v3_and_below_producer_id": identity.producer_id,
             "v3_and_below_producer_epoch": identity.producer_epoch,
-            "v3_and_below_topics": [
-                {"name": topic, "partitions": indexes}
-                for topic, indexes in group_by_topic(partitions).items()
-            ],
+            "v3_and_below_topics": topic_rows(partitions),
         }
         priority = Priority.ADD_PARTITIONS_OR_OFFSETS
         self._add_for_transaction(ApiKey.ADD_PARTITIONS_TO_TXN, priority, body)

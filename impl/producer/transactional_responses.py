@@ -15,7 +15,6 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 
-from impl.producer.batch import TopicPartition
 from impl.producer.errors import (
     AuthorizationError,
     CommitFailedError,
@@ -27,6 +26,7 @@ from impl.producer.errors import (
 )
 from impl.producer.transactional_requests import TxnRequest, offset_rows
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicPartition
 from impl.protocol.schemas import ApiKey
 
 Answer = Mapping[str, Any]

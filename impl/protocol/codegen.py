@@ -40,7 +40,7 @@ from impl.protocol.primitives import (
     decode_uvarint,
     encode_tags,
 )
-from impl.protocol.schemas import REQUIRED, Field, Message
+from impl.protocol.schemas import REQUIRED, Field, MessageSchema
 
 Value = dict[str, Any]
 """A message or struct: plain dict, snake_case keys in Kafka's words."""
@@ -381,7 +381,7 @@ _RUNTIME: Final = {
 
 
 def compile_encoder(
-    header: Message, header_version: int, body: Message, version: int
+    header: MessageSchema, header_version: int, body: MessageSchema, version: int
 ) -> Callable[..., bytes]:
     """A function of the header's fields, in table order, and the body's dict to a frame's payload.
 
@@ -413,7 +413,7 @@ def compile_encoder(
 
 
 def compile_decoder(
-    header: Message, header_version: int, body: Message, version: int
+    header: MessageSchema, header_version: int, body: MessageSchema, version: int
 ) -> Callable[[bytes], tuple[Value, Value]]:
     """A function of a frame's payload to (header, body). It raises `DecodeError`."""
     code = _Decoder(header_version, header_version >= header.flexible)

@@ -3,7 +3,7 @@
 Two rules:
 
 1. A higher version is read like version 0, its extra bytes ignored; a negative one is corrupt.
-2. A type that nobody here knows is no error: consumers skip such records.
+2. An unknown type is not an error: consumers skip such records.
 
 Theory of operation: a control batch holds one record whose key is a version and a type. A marker is
 one whose type is ABORT or COMMIT; its value is a version and the epoch of the coordinator that

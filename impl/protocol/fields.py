@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 CONSUMER_REPLICA: Final = -1
 """The replica id of a consumer. Followers send their broker id, debugging tools -2."""
 
 T = TypeVar("T")
+
+TopicPartition = tuple[str, int]
+"""(topic, partition)."""
 
 
 class CoordinatorType(IntEnum):
@@ -43,3 +46,10 @@ def group_by_topic(items: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
     for topic, item in items:
         groups.setdefault(topic, []).append(item)
     return groups
+
+
+def topic_rows(
+    items: Iterable[tuple[str, object]], name: str = "name", partitions: str = "partitions"
+) -> list[dict[str, Any]]:
+    """A row for each topic of (topic, item) pairs, with these names of its two fields."""
+    return [{name: topic, partitions: found} for topic, found in group_by_topic(items).items()]

@@ -143,7 +143,7 @@ def decode_tag(data: bytes, position: int, previous: int) -> tuple[int, int, int
 
 
 def decode_tags(data: bytes, position: int, count: int) -> tuple[dict[int, bytes], int]:
-    """`count` tags that nobody here knows, kept as `{tag: bytes}`, and the next position."""
+    """`count` unknown tags, kept as `{tag: bytes}`, and the next position."""
     tags: dict[int, bytes] = {}
     previous = -1
     for _ in range(count):
@@ -162,7 +162,7 @@ def frame(payload: bytes) -> bytes:
 def take_frames(buffer: bytearray) -> list[bytes]:
     """All complete payloads at the head of `buffer`, which keeps the unfinished rest.
 
-    Raises `FrameTooLarge` (the buffer is then as it was) before a size is believed.
+    Raises `FrameTooLarge` (the buffer is then as it was) before anything of that size is read.
     """
     payloads: list[bytes] = []
     position, available = 0, len(buffer)

@@ -124,7 +124,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MessageSchema:
     """One direction of one API, or a header."""
 
     name: str
@@ -200,9 +200,9 @@ def _title(word: str, rest: list[str]) -> tuple[int | str, str, str]:
     return word, f"{rest[0]}_header", rest[0]
 
 
-def parse_table(text: str) -> dict[tuple[int | str, str], Message]:
+def parse_table(text: str) -> dict[tuple[int | str, str], MessageSchema]:
     """The messages of a table, by key and direction; see the head of this file."""
-    messages: dict[tuple[int | str, str], Message] = {}
+    messages: dict[tuple[int | str, str], MessageSchema] = {}
     lines = [line for line in text.splitlines() if line]
     key: int | str = ""
     name, versions, flexible = "", _NEVER, 0
@@ -215,14 +215,14 @@ def parse_table(text: str) -> dict[tuple[int | str, str], Message]:
         if lines[0].startswith("  "):
             title = name if key == "header" else f"{name} {word}"
             fields = _parse_fields(lines, 2)
-            messages[key, word] = Message(title, versions, flexible, fields)
+            messages[key, word] = MessageSchema(title, versions, flexible, fields)
     return messages
 
 
 MESSAGES: Final = MappingProxyType(
     parse_table(schemas_data.TABLE) | parse_table(schemas_transactions.TABLE)
 )
-"""`(api_key, "request" | "response")`, `("header", ...)` or `(name, "record")` to its `Message`."""
+"""`(api_key, "request" | "response")`, `("header", ...)` or `(name, "record")` to its schema."""
 
 SUPPORTED_VERSIONS: Final = MappingProxyType(
     {key: MESSAGES[key, "request"].versions for key in ApiKey}

@@ -16,12 +16,11 @@ import asyncio
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from impl.client.network_client import TopicPartition
+from impl.client.errors import ConsumerError, ProducerError
 from impl.consumer.consumer import Consumer
-from impl.consumer.errors import ConsumerError
 from impl.coordinator.config import TransactionConfig
-from impl.producer.errors import ProducerError
 from impl.producer.producer import Producer
+from impl.protocol.fields import TopicPartition
 from impl.simulator.faults import Faults
 from impl.simulator.job import Job, Order, Records, work
 from impl.simulator.virtual_time import Deadlock

@@ -17,9 +17,9 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from impl.client.network_client import TopicPartition
 from impl.consumer.consumer import Consumer
 from impl.producer.producer import Producer
+from impl.protocol.fields import TopicPartition
 
 FETCH_MS: Final = 200
 

@@ -280,7 +280,7 @@ class World:
         self.partitions = partitions
         self.transactions = transactions or TransactionConfig()
         first = NodeConfig()
-        self.cluster = Cluster(first.cluster_id, first.log, first.rules)
+        self.cluster = Cluster(first.cluster_id, first.log)
         self.story: list[str] | None = [] if tells else None
         self._hosts = {node_id: BrokerHost(self, node_id) for node_id in range(1, nodes + 1)}
         self._links = 0
@@ -344,7 +344,7 @@ class World:
         """Log a step of a client."""
         if self.story is not None:
             words = f"{what} {_describe_request(payload)}" if what == "sends" else what
-            self.story.append(f"{self.clock_ms() - EPOCH_MS:>7} ms  {who} {words}")
+            self.log(f"{who} {words}")
 
     def log(self, line: str) -> None:
         """Log a line."""

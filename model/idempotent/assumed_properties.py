@@ -125,9 +125,9 @@ def is_of_another(a: StoredBatch, b: StoredBatch) -> bool:
 def gives_up_nothing(k: Configuration) -> bool:
     """No producer gives up what it has sent, neither when its time is up nor, up to 2.4, for a new
     producer id; and no other producer has its id. Then what fails was refused for good."""
-    endless = k.variant.retries == Retries.ENDLESS and k.budgets.timeouts == 0
+    retries_for_ever = k.variant.retries == Retries.ENDLESS and k.budgets.timeouts == 0
     keeps_id = k.variant.recovery == Recovery.LOCAL_BUMP and not k.bounds.shared_producer_id
-    return endless and keeps_id
+    return retries_for_ever and keeps_id
 
 
 def no_answer_is_lost(k: Configuration) -> bool:

@@ -1,9 +1,9 @@
-"""Runs that never end, in finitely many worlds: the normal form of a world.
+"""Runs that never end, in finitely many worlds: the canonical form of a world.
 
-Theory of operation. In an `endless` scope trouble never stops, so that epochs, offsets and the log
-grow for ever; where it `streams`, records too. Three passes forget, or number again, what no rule
-of the protocol can tell apart. A world and its normal form allow the same events and lead to
-worlds of one normal form again.
+Theory of operation. In an `unbounded` scope faults never stop. Epochs, offsets and the log grow for
+ever; where it `streams`, records do too. Two passes forget, or number again, what no rule of the
+protocol can tell apart. A world and its canonical form allow the same events, and the worlds behind
+an event have one canonical form again.
 
 1. A log keeps its last batch, what is not on every replica, and what a replica that replays it
    remembers: of each producer id the newest batches of its last epoch. Offsets count what is kept;
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.idempotent.client import Client, PartitionEntry, is_of
+from model.idempotent.client import Client, InFlightBatch, PartitionEntry, is_of
 from model.idempotent.configuration import Configuration
 from model.idempotent.leader import (
     BatchMetadata,
@@ -231,85 +231,6 @@ def rank(ranks: Ranks, producer_id: int, epoch: int) -> int:
     return epoch if epoch == NO_PRODUCER_EPOCH else ranks[producer_id][epoch]
 
 
-def ranked_batch(ranks: Ranks, batch: Batch) -> Batch:
-    """A batch at its epoch's rank."""
-    epoch = rank(ranks, batch.producer_id, batch.producer_epoch)
-    return replace(batch, producer_epoch=epoch)
-
-
-def ranked_requests(
-    ranks: Ranks, requests: tuple[ProduceRequest, ...]
-) -> tuple[ProduceRequest, ...]:
-    """Requests on their way."""
-    return tuple(ProduceRequest(batch=ranked_batch(ranks, r.batch)) for r in requests)
-
-
-def ranked_link(ranks: Ranks, link: Link) -> Link:
-    """The open connection and the broken ones."""
-    return Link(
-        requests=ranked_requests(ranks, link.requests),
-        answers=link.answers,
-        broken=tuple(
-            BrokenConnection(requests=ranked_requests(ranks, b.requests)) for b in link.broken
-        ),
-    )
-
-
-def ranked_links(ranks: Ranks, links: Map[Partition, Link]) -> Map[Partition, Link]:
-    """What travels to and from a producer."""
-    return Map(tuple(ranked_link(ranks, link) for link in links.values()))
-
-
-def ranked_entry(ranks: Ranks, entry: PartitionEntry) -> PartitionEntry:
-    """What a client knows of a partition."""
-    return replace(
-        entry,
-        producer_epoch=rank(ranks, entry.producer_id, entry.producer_epoch),
-        in_flight=tuple(replace(b, batch=ranked_batch(ranks, b.batch)) for b in entry.in_flight),
-        given_up=tuple(replace(b, batch=ranked_batch(ranks, b.batch)) for b in entry.given_up),
-    )
-
-
-def ranked_client(ranks: Ranks, client: Client) -> Client:
-    """A client at its epoch's rank."""
-    return replace(
-        client,
-        producer_epoch=rank(ranks, client.producer_id, client.producer_epoch),
-        partitions=Map(tuple(ranked_entry(ranks, e) for e in client.partitions.values())),
-    )
-
-
-def ranked_state(ranks: Ranks, leader: Leader, producer_id: int) -> ProducerStateEntry:
-    """What a leader knows of a producer id."""
-    entry = leader.producers[producer_id]
-    return replace(entry, producer_epoch=rank(ranks, producer_id, entry.producer_epoch))
-
-
-def ranked_leader(k: Configuration, ranks: Ranks, leader: Leader) -> Leader:
-    """A leader with the epochs of its log and of its memory."""
-    return replace(
-        leader,
-        log=tuple(replace(s, batch=ranked_batch(ranks, s.batch)) for s in leader.log),
-        producers=Map(
-            tuple(
-                ranked_state(ranks, leader, producer_id)
-                for producer_id in range(k.bounds.producer_ids)
-            )
-        ),
-    )
-
-
-def with_first_epochs(k: Configuration, w: World) -> World:
-    """The second pass."""
-    ranks = all_ranks(k, w)
-    return replace(
-        w,
-        clients=Map(tuple(ranked_client(ranks, client) for client in w.clients.values())),
-        leaders=Map(tuple(ranked_leader(k, ranks, leader) for leader in w.leaders.values())),
-        links=Map(tuple(ranked_links(ranks, links) for links in w.links.values())),
-    )
-
-
 # Records
 
 
@@ -325,46 +246,16 @@ def is_named(entry: PartitionEntry, link: Link, number: int) -> bool:
 
 
 def finished(k: Configuration, entry: PartitionEntry, link: Link) -> int:
-    """How many of the first records nothing names any more, in whole rounds of sizes."""
+    """How many of the first records nothing names any more, in whole rounds of sizes; 0 where
+    producers do not send for ever."""
+    if not k.bounds.streams:
+        return 0
     unnamed = sum(
         1
         for number in range(k.bounds.records)
         if number < entry.records_sent and not is_named(entry, link, number)
     )
     return unnamed - unnamed % SIZES
-
-
-def earlier_batch(gone: int, batch: Batch) -> Batch:
-    """A batch where the first `gone` records do not count."""
-    return replace(batch, first_record=batch.first_record - gone)
-
-
-def earlier_requests(gone: int, requests: tuple[ProduceRequest, ...]) -> tuple[ProduceRequest, ...]:
-    """Requests on their way."""
-    return tuple(ProduceRequest(batch=earlier_batch(gone, r.batch)) for r in requests)
-
-
-def earlier_link(gone: int, link: Link) -> Link:
-    """The open connection and the broken ones."""
-    return Link(
-        requests=earlier_requests(gone, link.requests),
-        answers=tuple(replace(a, first_record=a.first_record - gone) for a in link.answers),
-        broken=tuple(
-            BrokenConnection(requests=earlier_requests(gone, b.requests)) for b in link.broken
-        ),
-    )
-
-
-def earlier_links(
-    k: Configuration, client: Client, links: Map[Partition, Link]
-) -> Map[Partition, Link]:
-    """What travels to and from a producer."""
-    return Map(
-        tuple(
-            earlier_link(finished(k, client.partitions[partition], link), link)
-            for partition, link in links.items()
-        )
-    )
 
 
 def with_record(k: Configuration, records: Set[RecordNumber], number: int) -> Set[RecordNumber]:
@@ -374,43 +265,125 @@ def with_record(k: Configuration, records: Set[RecordNumber], number: int) -> Se
 
 def earlier_records(k: Configuration, gone: int, records: Set[RecordNumber]) -> Set[RecordNumber]:
     """A set of records without the first `gone`."""
+    if not k.bounds.streams:
+        return records
     left = tuple(number for number in range(k.bounds.records) if number + gone in records)
     return fold(k, with_record, left, EMPTY_SET)
 
 
-def earlier_entry(k: Configuration, gone: int, entry: PartitionEntry) -> PartitionEntry:
+# Epochs and records, renumbered: `ranks` is what each epoch becomes, `gone` how many of the first
+# records do not count
+
+
+def renumbered_batch(ranks: Ranks, gone: int, batch: Batch) -> Batch:
+    """A batch at its epoch's rank."""
+    epoch = rank(ranks, batch.producer_id, batch.producer_epoch)
+    return replace(batch, producer_epoch=epoch, first_record=batch.first_record - gone)
+
+
+def renumbered_requests(
+    ranks: Ranks, gone: int, requests: tuple[ProduceRequest, ...]
+) -> tuple[ProduceRequest, ...]:
+    """Requests on their way."""
+    return tuple(ProduceRequest(batch=renumbered_batch(ranks, gone, r.batch)) for r in requests)
+
+
+def renumbered_link(ranks: Ranks, gone: int, link: Link) -> Link:
+    """The open connection and the broken ones."""
+    return Link(
+        requests=renumbered_requests(ranks, gone, link.requests),
+        answers=tuple(replace(a, first_record=a.first_record - gone) for a in link.answers),
+        broken=tuple(
+            BrokenConnection(requests=renumbered_requests(ranks, gone, b.requests))
+            for b in link.broken
+        ),
+    )
+
+
+def renumbered_links(
+    k: Configuration, ranks: Ranks, client: Client, links: Map[Partition, Link]
+) -> Map[Partition, Link]:
+    """What travels to and from a producer."""
+    return Map(
+        tuple(
+            renumbered_link(ranks, finished(k, client.partitions[partition], link), link)
+            for partition, link in links.items()
+        )
+    )
+
+
+def renumbered_batches(
+    ranks: Ranks, gone: int, batches: tuple[InFlightBatch, ...]
+) -> tuple[InFlightBatch, ...]:
+    """Batches that a client has sent."""
+    return tuple(replace(b, batch=renumbered_batch(ranks, gone, b.batch)) for b in batches)
+
+
+def renumbered_entry(
+    k: Configuration, ranks: Ranks, gone: int, entry: PartitionEntry
+) -> PartitionEntry:
     """What a client knows of a partition."""
     return replace(
         entry,
-        in_flight=tuple(replace(b, batch=earlier_batch(gone, b.batch)) for b in entry.in_flight),
-        given_up=tuple(replace(b, batch=earlier_batch(gone, b.batch)) for b in entry.given_up),
+        producer_epoch=rank(ranks, entry.producer_id, entry.producer_epoch),
+        in_flight=renumbered_batches(ranks, gone, entry.in_flight),
+        given_up=renumbered_batches(ranks, gone, entry.given_up),
         records_sent=entry.records_sent - gone,
         acknowledged=earlier_records(k, gone, entry.acknowledged),
         failed=earlier_records(k, gone, entry.failed),
     )
 
 
-def earlier_client(k: Configuration, client: Client, links: Map[Partition, Link]) -> Client:
-    """A client whose partitions begin with the oldest records that matter."""
+def renumbered_client(
+    k: Configuration, ranks: Ranks, client: Client, links: Map[Partition, Link]
+) -> Client:
+    """A client at its epoch's rank, whose partitions begin with the oldest records that matter."""
     return replace(
         client,
+        producer_epoch=rank(ranks, client.producer_id, client.producer_epoch),
         partitions=Map(
             tuple(
-                earlier_entry(k, finished(k, entry, links[partition]), entry)
+                renumbered_entry(k, ranks, finished(k, entry, links[partition]), entry)
                 for partition, entry in client.partitions.items()
             )
         ),
     )
 
 
-def with_first_records(k: Configuration, w: World) -> World:
-    """The third pass."""
+def ranked_state(ranks: Ranks, leader: Leader, producer_id: int) -> ProducerStateEntry:
+    """What a leader knows of a producer id."""
+    entry = leader.producers[producer_id]
+    return replace(entry, producer_epoch=rank(ranks, producer_id, entry.producer_epoch))
+
+
+def ranked_leader(k: Configuration, ranks: Ranks, leader: Leader) -> Leader:
+    """A leader with the epochs of its log and of its memory."""
+    return replace(
+        leader,
+        log=tuple(replace(s, batch=renumbered_batch(ranks, 0, s.batch)) for s in leader.log),
+        producers=Map(
+            tuple(
+                ranked_state(ranks, leader, producer_id)
+                for producer_id in range(k.bounds.producer_ids)
+            )
+        ),
+    )
+
+
+def with_first_numbers(k: Configuration, w: World) -> World:
+    """The second pass."""
+    ranks = all_ranks(k, w)
     return replace(
         w,
         clients=Map(
-            tuple(earlier_client(k, client, w.links[p]) for p, client in w.clients.items())
+            tuple(
+                renumbered_client(k, ranks, client, w.links[p]) for p, client in w.clients.items()
+            )
         ),
-        links=Map(tuple(earlier_links(k, w.clients[p], links) for p, links in w.links.items())),
+        leaders=Map(tuple(ranked_leader(k, ranks, leader) for leader in w.leaders.values())),
+        links=Map(
+            tuple(renumbered_links(k, ranks, w.clients[p], links) for p, links in w.links.items())
+        ),
     )
 
 
@@ -425,5 +398,4 @@ def has_normal_form(k: Configuration) -> bool:
 
 def normal(k: Configuration, w: World) -> World:
     """The world that stands for all those that are like this one."""
-    numbered = with_first_epochs(k, with_short_logs(k, w))
-    return with_first_records(k, numbered) if k.bounds.streams else numbered
+    return with_first_numbers(k, with_short_logs(k, w))

@@ -1,4 +1,7 @@
-"""Which Kafka, and how much of it: variants, boundss, budgets, and the configuration they make."""
+"""Which Kafka, and how much of it: variants, bounds, budgets, and the configuration they make.
+
+`model.releases` says which release has which rule.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,18 @@ from typing import Self
 
 from model import scope
 from model.idempotent.faults import Faults
-
-MAX_BATCHES_TO_REMEMBER = 5
-"""Batches that a leader remembers for each producer id. ProducerStateEntry."""
+from model.releases import MAX_BATCHES_TO_REMEMBER, Requests
 
 
 class FirstSequence(IntEnum):
     """What a leader does with the first batch of a producer id that it does not know."""
 
     ANY = 0
-    """Accepts any first sequence. 2.5 and later, KAFKA-14359."""
+    """Accepts any first sequence."""
     STRICT = 1
-    """Refuses all but 0 as out of order. 0.11."""
+    """Refuses all but 0 as out of order."""
     UNKNOWN_PRODUCER_ID = 2
-    """Refuses all but 0, and says that it does not know the producer id. 1.0 to 2.4."""
+    """Refuses all but 0, and says that it does not know the producer id."""
 
 
 class RestartWindow(IntEnum):
@@ -37,9 +38,9 @@ class HeadTruncation(IntEnum):
     """What becomes of a producer id whose last batch is deleted from the log's head."""
 
     KEEPS = 0
-    """It stays known until it expires. 2.4 and later, KAFKA-7190."""
+    """It stays known until it expires."""
     EVICTS = 1
-    """It is forgotten with its records. Up to 2.3."""
+    """It is forgotten with its records."""
 
 
 class Validation(IntEnum):
@@ -84,21 +85,21 @@ class Recovery(IntEnum):
     """What an idempotent producer does where its sequences went astray."""
 
     LOCAL_BUMP = 0
-    """It takes the next epoch by itself. 2.5 and later, KIP-360."""
+    """It takes the next epoch by itself."""
     RESET_2_3 = 1
     """It asks for a new producer id and uses it at once; what it hears of batches of the old one
-    changes nothing. 2.3 and 2.4."""
+    changes nothing."""
     RESET_2_0 = 2
-    """The same, but an old batch that fails closes a gap in the new id's sequences. Up to 2.2."""
+    """The same, but an old batch that fails closes a gap in the new id's sequences."""
 
 
 class Expiry(IntEnum):
     """Which batches a producer gives up after a time."""
 
     DELIVERY_TIMEOUT = 0
-    """All, the oldest first. 2.1 and later, KIP-91."""
+    """All, the oldest first."""
     QUEUED_ONLY = 1
-    """Those that are not on their way. Up to 2.0."""
+    """Those that are not on their way."""
 
 
 class SequenceOrder(IntEnum):
@@ -116,8 +117,8 @@ class Variant:
 
     name: str
     release: str
-    level: int
-    requests: int
+    level: int = 2
+    requests: Requests = Requests.V2
     first_sequence: FirstSequence = FirstSequence.ANY
     restart_window: RestartWindow = RestartWindow.ONE
     head_truncation: HeadTruncation = HeadTruncation.KEEPS
@@ -144,7 +145,7 @@ class Bounds(scope.Sizes):
     `max_message` is how many records a leader takes in one batch. With `epochs_end` the last epoch
     is the protocol's own last, else it is only where the scope ends. Producers that are `begun`
     have a producer id, each its own unless it is a `shared_producer_id`; `more_producer_ids` are to
-    be had. `faults` has room for what budgets may allow. Where it is `endless`, a fault that a
+    be had. `faults` has room for what budgets may allow. Where it is `unbounded`, a fault that a
     budget allows may happen for ever; where it `streams`, producers send for ever too, and
     `records` is how many may be under way.
     """
@@ -166,7 +167,7 @@ class Bounds(scope.Sizes):
     replicas: int = 1
     epochs_end: bool = False
     begun: bool = True
-    endless: bool = False
+    unbounded: bool = False
     streams: bool = False
     without_producer_id: bool = False
     faults: Faults = USUAL

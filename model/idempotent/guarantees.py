@@ -517,10 +517,12 @@ def expires_nobody(k: Configuration) -> bool:
 def never_gives_up(k: Configuration) -> bool:
     """Producers try for ever, each with its own id, and leaders take their records. Before KIP-360
     they give up what a leader has forgotten, unless all of it was deleted."""
-    endless = k.variant.retries == Retries.ENDLESS and k.budgets.timeouts == 0
+    retries_for_ever = k.variant.retries == Retries.ENDLESS and k.budgets.timeouts == 0
     known = memory_is_kept_in_order(k) or memory_is_wide(k) or forgets_what_is_deleted(k)
     tries = k.variant.recovery == Recovery.LOCAL_BUMP or known
-    return endless and tries and k.bounds.max_message > 0 and not k.bounds.shared_producer_id
+    return (
+        retries_for_ever and tries and k.bounds.max_message > 0 and not k.bounds.shared_producer_id
+    )
 
 
 def memory_is_wide(k: Configuration) -> bool:
@@ -544,9 +546,9 @@ def keeps_order(k: Configuration) -> bool:
     way. Without sequences, no second request that could overtake the first, also not one that its
     producer gave up."""
     answered = k.variant.acks != Acks.NONE
-    endless = k.variant.retries == Retries.ENDLESS and k.budgets.timeouts == 0
+    retries_for_ever = k.variant.retries == Retries.ENDLESS and k.budgets.timeouts == 0
     if k.variant.idempotence == Idempotence.DISABLED:
-        return k.bounds.in_flight == 1 and answered and endless
+        return k.bounds.in_flight == 1 and answered and retries_for_ever
     never_resets = k.variant.recovery == Recovery.LOCAL_BUMP or memory_is_kept(k)
     return first_sequence_is_strict(k) and never_resets
 

@@ -12,8 +12,6 @@ All of it is said of one producer at one partition, for each of them.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from model.idempotent.configuration import (
     Bounds,
     Budgets,
@@ -30,6 +28,7 @@ from model.idempotent.leader import log_end_offset
 from model.idempotent.messages import NO_SEQUENCE, Error
 from model.idempotent.world import World
 from model.properties import Assumption, Ceases, EventPattern, Eventually, Happens, Repeats
+from model.scope import read_scopes
 
 # What is pending
 
@@ -257,47 +256,23 @@ EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World
 # Where it is asked
 
 
-ENDLESS = Bounds(records=4, in_flight=3, log=9, max_epoch=5, endless=True, faults=Faults())
+UNBOUNDED = Bounds(records=4, in_flight=3, log=9, max_epoch=5, unbounded=True, faults=Faults())
 """Three batches, all in flight at once, and no trouble yet."""
 
-SCOPES: dict[str, Scope] = {
-    scope.name: scope
-    for scope in (
-        Scope(
-            "live-retries",
-            "connections break for ever, requests are refused for ever",
-            ENDLESS,
-            Budgets(records=4, breaks=1, refusals=1),
-        ),
-        Scope(
-            "live-restarts",
-            "leaders restart for ever, and forget what makes a producer begin a new epoch",
-            ENDLESS,
-            Budgets(records=4, breaks=1, restarts=1),
-        ),
-        Scope(
-            "live-stream",
-            "an application that never stops sending: each restart can cost an epoch",
-            replace(ENDLESS, max_sequence=7, streams=True),
-            Budgets(records=4, breaks=1, restarts=1),
-        ),
-        Scope(
-            "live-failover",
-            "two replicas: leaders fail over for ever, and lose what only they had",
-            replace(ENDLESS, replicas=2),
-            Budgets(records=4, breaks=1, restarts=1, failovers=1),
-        ),
-        Scope(
-            "live-partitions",
-            "two partitions share one epoch: what one of them loses, both begin again",
-            replace(ENDLESS, partitions=2, records=3, in_flight=2),
-            Budgets(records=3, restarts=1),
-        ),
-        Scope(
-            "live-timeouts",
-            "producers give batches up for ever, and must find out what became of them",
-            replace(ENDLESS, in_flight=2),
-            Budgets(records=4, breaks=1, refusals=1, timeouts=1),
-        ),
-    )
-}
+SCOPES = read_scopes(
+    Scope("", "", UNBOUNDED, Budgets()),
+    """
+live-retries: connections break for ever, requests are refused for ever
+    | records=4 breaks=1 refusals=1
+live-restarts: leaders restart for ever, and forget what makes a producer begin a new epoch
+    | records=4 breaks=1 restarts=1
+live-stream: an application that never stops sending: each restart can cost an epoch
+    | records=4 max_sequence=7 streams breaks=1 restarts=1
+live-failover: two replicas: leaders fail over for ever, and lose what only they had
+    | records=4 replicas=2 breaks=1 restarts=1 failovers=1
+live-partitions: two partitions share one epoch: what one of them loses, both begin again
+    | partitions=2 records=3 in_flight=2 restarts=1
+live-timeouts: producers give batches up for ever, and must find out what became of them
+    | records=4 in_flight=2 breaks=1 refusals=1 timeouts=1
+""",
+)

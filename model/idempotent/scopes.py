@@ -24,274 +24,89 @@ from model.idempotent.messages import (
 from model.idempotent.network import SILENT_LINK
 from model.idempotent.world import World
 from model.language import EMPTY_SET, Map, span
+from model.scope import read_scopes
 
-SCOPES: dict[str, Scope] = {
-    scope.name: scope
-    for scope in (
-        Scope(
-            "idempotent-tiny",
-            "two in flight, two connections lost, a refusal, a restart",
-            Bounds(records=3, in_flight=2, log=4, max_epoch=1),
-            Budgets(records=3, breaks=2, refusals=1, restarts=1),
-        ),
-        Scope(
-            "idempotent-default",
-            "three in flight, late requests of two connections, a refusal, a restart",
-            Bounds(records=4, in_flight=3, log=6, max_epoch=1, broken_connections=2),
-            Budgets(records=4, breaks=2, refusals=1, restarts=1),
-        ),
-        Scope(
-            "idempotent-small",
-            "a second bump, and two restarts and refusals before it",
-            Bounds(records=4, in_flight=3, log=8, max_epoch=2, broken_connections=3),
-            Budgets(records=4, breaks=3, refusals=2, restarts=2),
-        ),
-        Scope(
-            "idempotent-medium",
-            "five in flight, as many as a leader remembers",
-            Bounds(records=7, in_flight=5, log=9, max_epoch=2, broken_connections=3),
-            Budgets(records=7, breaks=4, refusals=3, restarts=2),
-        ),
-        Scope(
-            "idempotent-large",
-            "one batch more than a leader remembers, and more trouble on its way",
-            Bounds(records=9, in_flight=5, log=11, max_epoch=2, broken_connections=3),
-            Budgets(records=9, breaks=5, refusals=4, restarts=3),
-        ),
-        Scope(
-            "idempotent-restart",
-            "what leaders forget when they restart: nothing else can make them forget",
-            Bounds(records=3, in_flight=2, log=5, max_epoch=1),
-            Budgets(records=3, breaks=1, restarts=1),
-        ),
-        Scope(
-            "idempotent-wrap",
-            "the sequence after the last is 0, and there a batch begins",
-            Bounds(
-                records=6,
-                in_flight=2,
-                log=6,
-                max_epoch=1,
-                broken_connections=2,
-                max_sequence=15,
-                first_sequence=13,
-            ),
-            Budgets(records=6, breaks=2),
-        ),
-        Scope(
-            "idempotent-wrap-across",
-            "the sequence after the last is 0, in the middle of a batch",
-            Bounds(
-                records=6,
-                in_flight=2,
-                log=6,
-                max_epoch=1,
-                broken_connections=2,
-                max_sequence=15,
-                first_sequence=14,
-            ),
-            Budgets(records=6, breaks=2),
-        ),
-        Scope(
-            "idempotent-failover",
-            "two replicas: answers await the high watermark, a failover loses what is above it",
-            Bounds(records=4, in_flight=2, log=6, max_epoch=1, replicas=2),
-            Budgets(records=4, breaks=1, refusals=1, restarts=1, failovers=1),
-        ),
-        Scope(
-            "idempotent-partitions",
-            "two partitions share one epoch, which the trouble of one bumps for both",
-            Bounds(partitions=2, records=3, in_flight=2, log=3, max_epoch=1),
-            Budgets(records=3, breaks=1, refusals=1, restarts=1),
-        ),
-        Scope(
-            "idempotent-expiry",
-            "a leader forgets a producer that is still there",
-            Bounds(records=3, in_flight=2, log=5, max_epoch=1),
-            Budgets(records=3, breaks=1, expiries=1),
-        ),
-        Scope(
-            "idempotent-deletion",
-            "the head of a log goes, and with it what a restart would have replayed",
-            Bounds(records=3, in_flight=2, log=5, max_epoch=1),
-            Budgets(records=3, breaks=1, restarts=1, crashes=1, deletions=2),
-        ),
-        Scope(
-            "idempotent-crash",
-            "a broker is killed: what it still knows depends on its last snapshot",
-            Bounds(records=4, in_flight=3, log=6, max_epoch=1),
-            Budgets(records=4, breaks=1, crashes=2),
-        ),
-        Scope(
-            "idempotent-loss",
-            "a replica that was not in sync leads: acknowledged records are lost",
-            Bounds(records=3, in_flight=2, log=5, max_epoch=1, replicas=2),
-            Budgets(records=3, breaks=1, failovers=1, losses=1),
-        ),
-        Scope(
-            "idempotent-late-error",
-            "an error is answered although the batch is stored",
-            Bounds(records=3, in_flight=2, log=4, max_epoch=1),
-            Budgets(records=3, breaks=1, late_errors=2),
-        ),
-        Scope(
-            "idempotent-timeout",
-            "batches are given up while nobody knows whether they are stored",
-            Bounds(records=4, in_flight=2, log=6, max_epoch=1),
-            Budgets(records=4, breaks=2, refusals=1, timeouts=2),
-        ),
-        Scope(
-            "idempotent-split",
-            "a batch is too large for its leader, and goes again as two",
-            Bounds(records=4, in_flight=2, max_message=1, log=6, max_epoch=1),
-            Budgets(records=4, breaks=2, refusals=1, restarts=1),
-        ),
-        Scope(
-            "idempotent-exhaustion",
-            "no producer id at first, and another one after the last epoch",
-            Bounds(
-                records=3,
-                in_flight=2,
-                log=6,
-                max_epoch=1,
-                epochs_end=True,
-                begun=False,
-                more_producer_ids=1,
-            ),
-            Budgets(records=3, breaks=1, restarts=2),
-        ),
-        Scope(
-            "idempotent-too-large",
-            "no leader takes these records, alone or together: batches fail, others behind them",
-            Bounds(records=4, in_flight=3, log=1, max_message=0, faults=Faults()),
-            Budgets(records=4, refusals=1),
-        ),
-        Scope(
-            "idempotent-unresolved",
-            "three in flight: what follows a batch of unknown outcome, and is not next to it",
-            Bounds(records=4, in_flight=3, log=3, faults=Faults()),
-            Budgets(records=4, breaks=1, refusals=1, timeouts=1),
-        ),
-        Scope(
-            "idempotent-forgotten",
-            "a leader forgets a producer whose batches on their way fail after it has begun again",
-            Bounds(records=6, in_flight=2, log=5, max_epoch=1, faults=Faults()),
-            Budgets(records=6, breaks=1, expiries=1),
-        ),
-        Scope(
-            "idempotent-forgotten-split",
-            "the same, where a batch that comes back late is too large, and a connection is lost",
-            Bounds(records=7, in_flight=2, max_message=1, log=5, max_epoch=1, faults=Faults()),
-            Budgets(records=7, breaks=1, expiries=1),
-        ),
-        Scope(
-            "idempotent-five-in-flight",
-            "as many batches in flight as a leader remembers",
-            Bounds(records=9, in_flight=5, log=8, max_epoch=1),
-            Budgets(records=9, breaks=1),
-        ),
-        Scope(
-            "idempotent-five-forgotten",
-            "five in flight, of which a leader that restarts knows the last; others behind them",
-            Bounds(records=10, in_flight=5, log=7, max_epoch=1, faults=Faults()),
-            Budgets(records=10, restarts=1),
-        ),
-        Scope(
-            "idempotent-six-in-flight",
-            "one batch more in flight than a leader remembers, which no Kafka lets happen",
-            Bounds(records=9, in_flight=6, log=8, max_epoch=1),
-            Budgets(records=9, breaks=1),
-        ),
-        Scope(
-            "idempotent-producers",
-            "two producers write to one partition",
-            Bounds(producers=2, records=2, in_flight=1, log=5, max_epoch=1),
-            Budgets(breaks=1),
-        ),
-        Scope(
-            "idempotent-shared-id",
-            "two producers have one producer id, which no Kafka lets happen",
-            Bounds(
-                producers=2, shared_producer_id=True, records=2, in_flight=1, log=5, max_epoch=1
-            ),
-            Budgets(breaks=1),
-        ),
-        Scope(
-            "idempotent-trouble",
-            "a little of everything that can go wrong at a leader of one replica",
-            Bounds(records=2, in_flight=2, log=4, max_epoch=1),
-            Budgets(
-                breaks=1,
-                refusals=1,
-                restarts=1,
-                crashes=1,
-                expiries=1,
-                deletions=1,
-                late_errors=1,
-                timeouts=1,
-            ),
-        ),
-        Scope(
-            "idempotent-replicas",
-            "a little of everything that can go wrong with two replicas",
-            Bounds(records=2, in_flight=2, log=4, max_epoch=1, replicas=2),
-            Budgets(
-                breaks=1,
-                refusals=1,
-                restarts=1,
-                failovers=1,
-                losses=1,
-                crashes=1,
-                expiries=1,
-                deletions=1,
-                late_errors=1,
-                timeouts=1,
-            ),
-        ),
-        Scope(
-            "idempotent-exhausted",
-            "trouble around the last epoch: brokers that stop, and answers that are lost",
-            Bounds(
-                records=3,
-                in_flight=1,
-                max_message=1,
-                log=3,
-                epochs_end=True,
-                more_producer_ids=1,
-                replicas=2,
-            ),
-            Budgets(records=3, breaks=1, refusals=1, restarts=1, failovers=1, losses=1, crashes=1),
-        ),
-        Scope(
-            "idempotent-unlucky",
-            "trouble around the last epoch: what is forgotten, deleted and given up",
-            Bounds(
-                records=3,
-                in_flight=1,
-                max_message=1,
-                log=3,
-                epochs_end=True,
-                more_producer_ids=1,
-                replicas=2,
-            ),
-            Budgets(
-                records=3, breaks=1, losses=1, expiries=1, deletions=1, late_errors=1, timeouts=1
-            ),
-        ),
-        Scope(
-            "delivery",
-            "what producers with and without idempotence make of the same trouble",
-            Bounds(records=3, in_flight=2, log=5, max_epoch=1),
-            Budgets(records=3, breaks=2, refusals=1),
-        ),
-        Scope(
-            "delivery-one-in-flight",
-            "the same trouble, with one request in flight",
-            Bounds(records=3, in_flight=1, log=5, max_epoch=1),
-            Budgets(records=3, breaks=2, refusals=1),
-        ),
-    )
-}
+SCOPES = read_scopes(
+    Scope("", "", Bounds(), Budgets()),
+    """
+idempotent-tiny: two in flight, two connections lost, a refusal, a restart
+    | records=3 max_epoch=1 breaks=2 refusals=1 restarts=1
+idempotent-default: three in flight, late requests of two connections, a refusal, a restart
+    | records=4 in_flight=3 log=6 broken_connections=2 max_epoch=1 breaks=2 refusals=1 restarts=1
+idempotent-small: a second bump, and two restarts and refusals before it
+    | from=idempotent-default log=8 broken_connections=3 max_epoch=2 breaks=3 refusals=2 restarts=2
+idempotent-medium: five in flight, as many as a leader remembers
+    | from=idempotent-small records=7 in_flight=5 log=9 breaks=4 refusals=3
+idempotent-large: one batch more than a leader remembers, and more trouble on its way
+    | from=idempotent-medium records=9 log=11 breaks=5 refusals=4 restarts=3
+idempotent-restart: what leaders forget when they restart: nothing else can make them forget
+    | records=3 log=5 max_epoch=1 breaks=1 restarts=1
+idempotent-wrap: the sequence after the last is 0, and there a batch begins
+    | records=6 log=6 broken_connections=2 max_sequence=15 first_sequence=13 max_epoch=1 breaks=2
+idempotent-wrap-across: the sequence after the last is 0, in the middle of a batch
+    | from=idempotent-wrap first_sequence=14
+idempotent-failover: two replicas: answers await the high watermark, a failover loses what is above
+    it
+    | records=4 log=6 max_epoch=1 replicas=2 breaks=1 refusals=1 restarts=1 failovers=1
+idempotent-partitions: two partitions share one epoch, which the trouble of one bumps for both
+    | partitions=2 records=3 log=3 max_epoch=1 breaks=1 refusals=1 restarts=1
+idempotent-expiry: a leader forgets a producer that is still there
+    | records=3 log=5 max_epoch=1 breaks=1 expiries=1
+idempotent-deletion: the head of a log goes, and with it what a restart would have replayed
+    | records=3 log=5 max_epoch=1 breaks=1 restarts=1 crashes=1 deletions=2
+idempotent-crash: a broker is killed: what it still knows depends on its last snapshot
+    | records=4 in_flight=3 log=6 max_epoch=1 breaks=1 crashes=2
+idempotent-loss: a replica that was not in sync leads: acknowledged records are lost
+    | records=3 log=5 max_epoch=1 replicas=2 breaks=1 failovers=1 losses=1
+idempotent-late-error: an error is answered although the batch is stored
+    | records=3 max_epoch=1 breaks=1 late_errors=2
+idempotent-timeout: batches are given up while nobody knows whether they are stored
+    | records=4 log=6 max_epoch=1 breaks=2 refusals=1 timeouts=2
+idempotent-split: a batch is too large for its leader, and goes again as two
+    | records=4 max_message=1 log=6 max_epoch=1 breaks=2 refusals=1 restarts=1
+idempotent-exhaustion: no producer id at first, and another one after the last epoch
+    | more_producer_ids=1 records=3 log=6 max_epoch=1 epochs_end begun=0 breaks=1 restarts=2
+idempotent-too-large: no leader takes these records, alone or together: batches fail, others behind
+    them
+    | records=4 in_flight=3 max_message=0 log=1 refusals=1 | room
+idempotent-unresolved: three in flight: what follows a batch of unknown outcome, and is not next to
+    it
+    | records=4 in_flight=3 log=3 breaks=1 refusals=1 timeouts=1 | room
+idempotent-forgotten: a leader forgets a producer whose batches on their way fail after it has begun
+    again
+    | records=6 log=5 max_epoch=1 breaks=1 expiries=1 | room
+idempotent-forgotten-split: the same, where a batch that comes back late is too large, and a
+    connection is lost
+    | from=idempotent-forgotten records=7 max_message=1
+idempotent-five-in-flight: as many batches in flight as a leader remembers
+    | records=9 in_flight=5 log=8 max_epoch=1 breaks=1
+idempotent-five-forgotten: five in flight, of which a leader that restarts knows the last; others
+    behind them
+    | records=10 in_flight=5 log=7 max_epoch=1 restarts=1 | room
+idempotent-six-in-flight: one batch more in flight than a leader remembers, which no Kafka lets
+    happen
+    | from=idempotent-five-in-flight in_flight=6
+idempotent-producers: two producers write to one partition
+    | producers=2 records=2 in_flight=1 log=5 max_epoch=1 breaks=1
+idempotent-shared-id: two producers have one producer id, which no Kafka lets happen
+    | from=idempotent-producers shared_producer_id
+idempotent-trouble: a little of everything that can go wrong at a leader of one replica
+    | records=2 max_epoch=1 breaks=1 refusals=1 restarts=1 crashes=1 expiries=1 deletions=1
+    late_errors=1 timeouts=1
+idempotent-replicas: a little of everything that can go wrong with two replicas
+    | from=idempotent-trouble replicas=2 failovers=1 losses=1
+idempotent-exhausted: trouble around the last epoch: brokers that stop, and answers that are lost
+    | more_producer_ids=1 records=3 in_flight=1 max_message=1 log=3 replicas=2 epochs_end breaks=1
+    refusals=1 restarts=1 failovers=1 losses=1 crashes=1
+idempotent-unlucky: trouble around the last epoch: what is forgotten, deleted and given up
+    | from=idempotent-exhausted refusals=0 restarts=0 failovers=0 crashes=0 expiries=1 deletions=1
+    late_errors=1 timeouts=1
+delivery: what producers with and without idempotence make of the same trouble
+    | records=3 log=5 max_epoch=1 breaks=2 refusals=1
+delivery-one-in-flight: the same trouble, with one request in flight
+    | from=delivery in_flight=1
+""",
+)
 
 
 def initial(k: Configuration) -> World:

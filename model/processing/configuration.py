@@ -24,27 +24,27 @@ class TransactionalIds(IntEnum):
     """Whose a transactional id is."""
 
     OF_MEMBER = 0
-    """A member keeps its own, whatever it consumes. KIP-447."""
+    """A member keeps its own, whatever it consumes."""
     OF_PARTITION = 1
-    """Whoever consumes the partition has its id, and fences whoever had it before. KIP-98."""
+    """Whoever consumes the partition has its id, and fences whoever had it before."""
 
 
 class GenerationCheck(IntEnum):
     """Whether an offset in a transaction is taken of a member that the group has replaced."""
 
     CHECKED = 0
-    """TxnOffsetCommit says the member's generation. 2.5 and later, KIP-447."""
+    """TxnOffsetCommit says the member's generation."""
     ABSENT = 1
-    """It does not. Up to 2.4."""
+    """It does not."""
 
 
 class OffsetReads(IntEnum):
     """What OffsetFetch answers while an offset is pending in a transaction."""
 
     STABLE = 0
-    """UNSTABLE_OFFSET_COMMIT: ask again. 2.5 and later, KIP-447."""
+    """UNSTABLE_OFFSET_COMMIT: ask again."""
     UNSTABLE = 1
-    """The offset that was committed before. Up to 2.4."""
+    """The offset that was committed before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,24 +10,17 @@ from model.processing.member import DOWN
 from model.processing.messages import NO_OFFSET
 from model.processing.store import Progress, Store
 from model.processing.world import World
+from model.scope import read_scopes
 
-SCOPES: dict[str, Scope] = {
-    scope.name: scope
-    for scope in (
-        Scope(
-            "processing",
-            "two members replace each other, one crashes, a transaction lasts too long",
-            Bounds(),
-            Budgets(crashes=1, timeouts=1),
-        ),
-        Scope(
-            "processing-three",
-            "three members replace each other",
-            Bounds(members=3, inputs=1, output=3),
-            Budgets(crashes=1, timeouts=1),
-        ),
-    )
-}
+SCOPES = read_scopes(
+    Scope("", "", Bounds(), Budgets()),
+    """
+processing: two members replace each other, one crashes, a transaction lasts too long
+    | crashes=1 timeouts=1
+processing-three: three members replace each other
+    | members=3 inputs=1 output=3 crashes=1 timeouts=1
+""",
+)
 
 
 def initial(k: Configuration) -> World:

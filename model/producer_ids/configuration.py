@@ -13,20 +13,20 @@ class Form(IntEnum):
     """Who keeps the latest block, and how a broker takes the next one."""
 
     CONTROLLER = 0
-    """A broker asks the controller, which writes the next free id down. KRaft, KIP-730."""
+    """A broker asks the controller, which writes the next free id down. KRaft."""
     ZOOKEEPER = 1
-    """A compare-and-set in ZooKeeper; a write whose answer is lost wastes its block. 3.0-3.9."""
+    """A compare-and-set in ZooKeeper; a write whose answer is lost wastes its block."""
     ZOOKEEPER_CHECKED = 2
-    """The same, but a broker that finds its own data there takes it for its own. Up to 2.8."""
+    """The same, but a broker that finds its own data there takes it for its own."""
 
 
 class Fetching(IntEnum):
     """When a broker asks for its next block."""
 
     AHEAD = 0
-    """When nine tenths of the block are used, and when it is empty. 3.0 and later."""
+    """When nine tenths of the block are used, and when it is empty."""
     WHEN_EMPTY = 1
-    """When the block is used up. Up to 2.8."""
+    """When the block is used up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Variant:
 
     name: str
     release: str
-    form: Form
-    fetching: Fetching
+    form: Form = Form.CONTROLLER
+    fetching: Fetching = Fetching.AHEAD
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,24 +9,17 @@ from model.producer_ids.manager import NEW
 from model.producer_ids.messages import NO_BLOCK, NO_BROKER
 from model.producer_ids.store import Store
 from model.producer_ids.world import World
+from model.scope import read_scopes
 
-SCOPES: dict[str, Scope] = {
-    scope.name: scope
-    for scope in (
-        Scope(
-            "producer-ids",
-            "two brokers take blocks, an answer is lost, a broker restarts, all ids are given",
-            Bounds(),
-            Budgets(lost=1, restarts=1),
-        ),
-        Scope(
-            "producer-ids-alone",
-            "one broker takes blocks, two answers are lost, and nobody restarts",
-            Bounds(brokers=1, blocks=5, asked=6, faults=Faults(restarts=1)),
-            Budgets(asked=6, lost=2),
-        ),
-    )
-}
+SCOPES = read_scopes(
+    Scope("", "", Bounds(), Budgets()),
+    """
+producer-ids: two brokers take blocks, an answer is lost, a broker restarts, all ids are given
+    | lost=1 restarts=1
+producer-ids-alone: one broker takes blocks, two answers are lost, and nobody restarts
+    | brokers=1 blocks=5 asked=6 lost=2 | room restarts=1
+""",
+)
 
 
 def initial(k: Configuration) -> World:

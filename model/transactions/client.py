@@ -13,7 +13,8 @@ from dataclasses import replace
 from enum import IntEnum
 
 from model.language import Map, Step, acts, receives, record, require
-from model.transactions.configuration import Bump, Configuration, GroupMemory, LateBump, Requests
+from model.releases import Requests
+from model.transactions.configuration import Bump, Configuration, GroupMemory, LateBump
 from model.transactions.effects import Effect, effect_of, produce_effect_of
 from model.transactions.messages import (
     NO_BATCH,

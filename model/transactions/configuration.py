@@ -1,4 +1,7 @@
-"""Which Kafka's transactions, and how much of them."""
+"""Which Kafka's transactions, and how much of them.
+
+`model.releases` says which release has which rule.
+"""
 
 from __future__ import annotations
 
@@ -6,55 +9,44 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from model import scope
+from model.releases import Requests
 from model.transactions.faults import Faults
-
-MAX_BATCHES_TO_REMEMBER = 5
-"""Batches that a leader remembers for each producer id. ProducerStateEntry."""
-
-
-class Requests(IntEnum):
-    """The conversation that clients hold."""
-
-    V1 = 1
-    """AddPartitionsToTxn before the first write; the epoch stays. KIP-98."""
-    V2 = 2
-    """A write adds its partition, the end of a transaction takes the next epoch. KIP-890."""
 
 
 class Verification(IntEnum):
     """Whether a leader asks the coordinator before the first write of a transaction."""
 
     NONE = 0
-    """It takes every write. Up to 3.5."""
+    """It takes every write."""
     ASKS = 1
-    """It asks whether the partition is in the transaction. 3.6 and later, KIP-890."""
+    """It asks whether the partition is in the transaction."""
 
 
 class OlderEpoch(IntEnum):
     """What a leader does with a batch of an older epoch than it knows."""
 
     REFUSED = 0
-    """It refuses it, and asks nobody. 4.1 and later, KAFKA-19690."""
+    """It refuses it, and asks nobody."""
     ASKED = 1
-    """It asks the coordinator, as for any other. Up to 4.0."""
+    """It asks the coordinator, as for any other."""
 
 
 class Ongoing(IntEnum):
     """Which transaction of a producer id is open for a batch, so that nobody has to be asked."""
 
     OF_EPOCH = 0
-    """That of the batch's own epoch. 4.0 and later, KAFKA-18575."""
+    """That of the batch's own epoch."""
     OF_PRODUCER_ID = 1
-    """Any. Up to 3.9."""
+    """Any."""
 
 
 class MarkerEpoch(IntEnum):
     """Which epoch a marker must have at a leader."""
 
     NOT_OLDER = 0
-    """At least the producer's. Up to 4.1."""
+    """At least the producer's."""
     NEWER = 1
-    """More than the producer's where V2 is spoken, unless nothing is open. KIP-1228."""
+    """More than the producer's where V2 is spoken, unless nothing is open."""
     STRICTLY_NEWER = 2
     """More than the producer's, whatever is open: the marker's own retry is refused.
     KAFKA-19999."""
@@ -66,32 +58,32 @@ class FirstSequence(IntEnum):
     ANY = 0
     """Accepts any first sequence."""
     ZERO_IN_V2 = 1
-    """Where V2 is spoken it begins with 0. 4.1 and later, KAFKA-18202."""
+    """Where V2 is spoken it begins with 0."""
 
 
 class Fence(IntEnum):
     """What happens to the epoch when the coordinator ends a transaction of itself."""
 
     NEXT_EPOCH = 0
-    """One more. KAFKA-6119, KAFKA-19367."""
+    """One more; once, KAFKA-19367."""
     SAME_EPOCH = 1
-    """It stays. Up to 0.11.0.1."""
+    """It stays."""
 
 
 class Pending(IntEnum):
     """Where a coordinator looks whether the id is busy."""
 
     BEFORE_PRODUCER = 0
-    """Before it compares producer ids and epochs. 4.0 and later, KAFKA-18660."""
+    """Before it compares producer ids and epochs."""
     AFTER_PRODUCER = 1
-    """After that. Up to 3.9."""
+    """After that."""
 
 
 class Rotation(IntEnum):
     """Who takes the next producer id when the last epoch is used up."""
 
     ANYONE = 0
-    """Also the coordinator that aborts of itself. 4.3, KAFKA-20090."""
+    """Also the coordinator that aborts of itself."""
     CLIENTS = 1
     """Only who ends a transaction with V2, or begins anew."""
 
@@ -100,7 +92,7 @@ class IdMemory(IntEnum):
     """Where a coordinator keeps the producer id before and the one after."""
 
     LOGGED = 0
-    """In the transaction log, from level 1 on. 4.3, KAFKA-20310."""
+    """In the transaction log, from level 1 on."""
     IN_MEMORY = 1
     """With whoever leads the log."""
 
@@ -110,16 +102,16 @@ class PreviousId(IntEnum):
     is then taken for who rotated it."""
 
     REPLACED = 0
-    """Until a transaction begins. 4.1 and later."""
+    """Until a transaction begins."""
     KEPT = 1
-    """Until an end of V2, or the next InitProducerId. Up to 4.0."""
+    """Until an end of V2, or the next InitProducerId."""
 
 
 class Bump(IntEnum):
     """What a client of V1 does after a batch of unknown outcome, before its next transaction."""
 
     ASKS = 0
-    """It asks the coordinator for the next epoch. 2.5 and later, KIP-360."""
+    """It asks the coordinator for the next epoch."""
     GOES_ON = 1
     """It goes on under the same epoch."""
 
@@ -128,10 +120,9 @@ class LeaderlessMarker(IntEnum):
     """What a coordinator does with the marker of a partition that has no leader."""
 
     WAITS = 0
-    """It waits for one. Up to 4.2."""
+    """It waits for one."""
     SKIPPED = 1
-    """It takes the partition for one that was deleted, and its marker for written. 4.3,
-    KAFKA-20734."""
+    """It takes the partition for one that was deleted, and its marker for written."""
 
 
 class GroupMemory(IntEnum):
@@ -159,8 +150,8 @@ class Variant:
 
     name: str
     release: str
-    level: int
-    requests: Requests
+    level: int = 2
+    requests: Requests = Requests.V2
     verification: Verification = Verification.ASKS
     older_epoch: OlderEpoch = OlderEpoch.REFUSED
     ongoing: Ongoing = Ongoing.OF_EPOCH
@@ -192,8 +183,8 @@ class Bounds(scope.Sizes):
     after that. With `offsets` the last partition is the one in which the group's offsets are
     committed. With `loads` a coordinator that moves takes time to load, the one before it may not
     know yet that it is replaced, and clients and leaders have to find out who it is. `faults` has
-    room for what budgets may allow. Where it is `endless`, a fault that a budget allows may happen
-    for ever.
+    room for what budgets may allow. Where it is `unbounded`, a fault that a budget allows may
+    happen for ever.
     """
 
     instances: int = 2
@@ -211,7 +202,7 @@ class Bounds(scope.Sizes):
     guards: bool = False
     offsets: bool = False
     loads: bool = False
-    endless: bool = False
+    unbounded: bool = False
     begun: int = 2
     faults: Faults = USUAL
 

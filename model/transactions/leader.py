@@ -15,8 +15,8 @@ from enum import IntEnum
 from typing import Annotated
 
 from model.language import AtMost, Map, Range, Step, receives, record
+from model.releases import MAX_BATCHES_TO_REMEMBER
 from model.transactions.configuration import (
-    MAX_BATCHES_TO_REMEMBER,
     Configuration,
     FirstSequence,
     MarkerEpoch,

@@ -7,9 +7,8 @@ and each of them is needed. Trouble may come for ever; an assumption says what i
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from model.properties import Assumption, Ceases, EventPattern, Eventually, Happens, Repeats
+from model.scope import read_scopes
 from model.transactions.client import ClientState
 from model.transactions.configuration import Bounds, Budgets, Configuration, Scope
 from model.transactions.coordinator import is_prepared
@@ -126,7 +125,7 @@ EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World
 
 # Where it is asked
 
-ENDLESS = Bounds(
+UNBOUNDED = Bounds(
     instances=1,
     partitions=2,
     transactions=1,
@@ -135,31 +134,19 @@ ENDLESS = Bounds(
     late_markers=0,
     max_epoch=5,
     begun=1,
-    endless=True,
+    unbounded=True,
     faults=Faults(),
 )
 """One transaction; answers and markers are lost for ever, the coordinator moves for ever."""
 
-SCOPES: dict[str, Scope] = {
-    scope.name: scope
-    for scope in (
-        Scope(
-            "live-transaction",
-            "answers are lost for ever, markers are, and the coordinator moves for ever",
-            ENDLESS,
-            Budgets(begun=1, unheard=1, marker_losses=1, moves=1, timeouts=1),
-        ),
-        Scope(
-            "live-two-instances",
-            "the same with a second instance, which waits for what the first has left",
-            replace(ENDLESS, instances=2),
-            Budgets(begun=1, marker_losses=1, moves=1, timeouts=1),
-        ),
-        Scope(
-            "live-log",
-            "appends to the transaction log take their time, and fail for ever",
-            replace(ENDLESS, partitions=1, producer_ids=4, appends=True),
-            Budgets(begun=1, marker_losses=1, moves=1, timeouts=1, failures=1),
-        ),
-    )
-}
+SCOPES = read_scopes(
+    Scope("", "", UNBOUNDED, Budgets()),
+    """
+live-transaction: answers are lost for ever, markers are, and the coordinator moves for ever
+    | begun=1 unheard=1 marker_losses=1 moves=1 timeouts=1
+live-two-instances: the same with a second instance, which waits for what the first has left
+    | instances=2 begun=1 marker_losses=1 moves=1 timeouts=1
+live-log: appends to the transaction log take their time, and fail for ever
+    | partitions=1 producer_ids=4 appends begun=1 marker_losses=1 moves=1 timeouts=1 failures=1
+""",
+)

@@ -6,7 +6,8 @@ from enum import IntEnum
 from typing import Annotated
 
 from model.language import Index, Map, Range, record
-from model.transactions.configuration import Configuration, Requests
+from model.releases import Requests
+from model.transactions.configuration import Configuration
 
 Instance = Annotated[int, Index("instances")]
 """One run of the application, with the one transactional id that all its runs have."""

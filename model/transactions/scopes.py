@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from model.language import Map
+from model.scope import read_scopes
 from model.transactions.client import (
     Client,
     ClientPartition,
@@ -21,273 +22,81 @@ from model.transactions.leader import NOT_VERIFIED, UNKNOWN_PRODUCER, Leader
 from model.transactions.messages import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from model.transactions.world import Reign, World
 
-TROUBLE = Bounds(
-    partitions=1,
-    transactions=1,
-    log=4,
-    max_epoch=2,
-    epochs_end=True,
-    producer_ids=3,
-    begun=2,
-    faults=Faults(
-        delays=2,
-        unheard=2,
-        expirations=1,
-        marker_losses=1,
-        marker_delays=1,
-        moves=2,
-        timeouts=1,
-        forgotten=1,
-        others=1,
-        leaves=1,
-    ),
+SCOPES = read_scopes(
+    Scope("", "", Bounds(), Budgets()),
+    """
+transactions-tiny: one instance, one transaction, two partitions
+    | instances=1 transactions=1 log=3 max_epoch=3 begun=1 unheard=1
+transactions-default: one instance, two transactions, a request that is late
+    | instances=1 log=4 max_epoch=3 delays=1 | room
+transactions-small: the same, with an answer that is lost, a failover and a time-out
+    | instances=1 log=5 max_epoch=5 delays=1 unheard=1 moves=1 timeouts=1
+transactions-medium: two instances, two transactions, one late request, one lost answer, one
+    failover, one time-out
+    | from=transactions-small instances=2 log=7 max_epoch=6
+transactions-large: the same, and another transactional id that writes in the first partition
+    | from=transactions-medium others=1
+transactions-exhausted: the last epochs: the next producer id takes over, also after a failover
+    | partitions=1 log=5 producer_ids=3 max_epoch=3 epochs_end delays=1 unheard=1 moves=1 timeouts=1
+    | room expirations=1
+transactions-forgotten: the transactional id expires while an instance sleeps
+    | partitions=1 log=5 producer_ids=3 max_epoch=4 delays=1 unheard=1 moves=1 forgotten=1
+transactions-log: appends to the transaction log that take their time, fail, or only seem to fail
+    | partitions=1 log=5 producer_ids=3 appends unheard=1 moves=1 timeouts=1 failures=1
+transactions-markers: markers whose answers are lost, and markers that are late
+    | instances=1 log=7 max_epoch=4 marker_losses=1 marker_delays=1 moves=1
+transactions-late-batch: a batch whose time is up arrives after its transaction
+    | partitions=1 delays=2 unheard=1 expirations=1
+transactions-guards: a late batch is verified, and appended some time after that
+    | partitions=1 guards delays=1 unheard=1 expirations=1
+transactions-offsets: offsets of a group in the transaction, and what of them is late
+    | instances=1 max_epoch=5 offsets delays=1 unheard=1 timeouts=1
+transactions-readers: a reader, and another transaction that holds it back
+    | instances=1 partitions=1 log=7 max_epoch=4 readers delays=1 unheard=1 others=1 | room leaves=1
+transactions-writes: two records in a row, two requests and two markers that are late at once
+    | instances=1 partitions=1 transactions=1 writes=2 log=4 late=2 late_markers=2 max_epoch=2
+    guards begun=1 delays=2 expirations=1 marker_delays=2 | room
+transactions-window: six records in a row, one of them late: leaders remember five
+    | instances=1 partitions=1 transactions=1 writes=6 log=7 max_epoch=1 begun=1 delays=1 | room
+transactions-adopted: two batches that are late at once: of a transaction that was aborted, and of
+    the next
+    | instances=1 partitions=1 log=4 late=2 max_epoch=2 guards delays=2 expirations=1 | room
+transactions-guards-partitions: a late batch is verified, and there is another partition
+    | instances=1 transactions=1 log=2 max_epoch=2 guards begun=1 delays=1 expirations=1 | room
+transactions-offsets-log: offsets of a group, where appends to the transaction log take their time
+    | instances=1 transactions=1 log=2 max_epoch=1 appends offsets begun=1 delays=1 unheard=1
+    expirations=1
+transactions-offsets-again: offsets of a group twice in one transaction, and what of them is late
+    | instances=1 transactions=1 writes=2 log=4 max_epoch=1 offsets begun=1 delays=1 unheard=1
+transactions-log-again: two transactions, where appends to the transaction log take their time
+    | instances=1 partitions=1 log=4 max_epoch=3 appends | room
+transactions-two-errors: one batch expires, and to the other the transactional id is forgotten
+    | instances=1 transactions=1 log=1 late=2 producer_ids=2 max_epoch=1 begun=1 delays=2
+    expirations=1 forgotten=1 | room
+transactions-leaderless: two transactions over two partitions, one of which has no leader for a time
+    | instances=1 log=4 late=0 late_markers=0 max_epoch=4 leaves=1 | room leaves=2
+transactions-others: two transactions over two partitions, one of which another id holds back
+    | instances=1 log=3 late=0 late_markers=0 max_epoch=2 others=1 | room
+transactions-between: two records of a transaction, and what comes between: another id, the next
+    instance
+    | partitions=1 transactions=1 writes=2 log=4 late=0 late_markers=0 max_epoch=2 begun=1 others=1
+    | room leaves=1
+transactions-moves: a coordinator that moves, takes time to load, and whose move nobody knows of at
+    once
+    | instances=1 partitions=1 log=5 max_epoch=4 loads delays=1 unheard=1 expirations=1 moves=1 |
+    room moves=2
+transactions-two-expirations: two batches of one transaction, each given up at any time
+    | instances=1 transactions=1 log=2 max_epoch=2 begun=1 delays=1 unheard=1 expirations=2
+transactions-trouble: one instance after another, the last epoch near; room for every trouble by
+    budgets
+    | partitions=1 transactions=1 log=4 producer_ids=3 max_epoch=2 epochs_end begun=1 | room
+    delays=2 unheard=2 expirations=1 marker_losses=1 marker_delays=1 moves=2 timeouts=1 forgotten=1
+    others=1 leaves=1 begun=2
+transactions-trouble-log: the same, where appends to the transaction log take their time
+    | from=transactions-trouble appends | room delays=2 unheard=2 expirations=1 marker_losses=1
+    marker_delays=1 moves=2 timeouts=1 forgotten=1 failures=2 others=1 leaves=1 begun=2
+""",
 )
-"""The smallest in which everything can go wrong."""
-
-
-SCOPES: dict[str, Scope] = {
-    scope.name: scope
-    for scope in (
-        Scope(
-            "transactions-tiny",
-            "one instance, one transaction, two partitions",
-            Bounds(instances=1, transactions=1, begun=1, log=3, max_epoch=3),
-            Budgets(begun=1, unheard=1),
-        ),
-        Scope(
-            "transactions-default",
-            "one instance, two transactions, a request that is late",
-            Bounds(instances=1, transactions=2, log=4, max_epoch=3, faults=Faults()),
-            Budgets(delays=1),
-        ),
-        Scope(
-            "transactions-small",
-            "the same, with an answer that is lost, a failover and a time-out",
-            Bounds(instances=1, log=5, max_epoch=5),
-            Budgets(delays=1, unheard=1, moves=1, timeouts=1),
-        ),
-        Scope(
-            "transactions-medium",
-            "two instances, two transactions, one late request, one lost answer, one failover,"
-            " one time-out",
-            Bounds(log=7, max_epoch=6),
-            Budgets(delays=1, unheard=1, moves=1, timeouts=1),
-        ),
-        Scope(
-            "transactions-large",
-            "the same, and another transactional id that writes in the first partition",
-            Bounds(log=7, max_epoch=6),
-            Budgets(delays=1, unheard=1, moves=1, timeouts=1, others=1),
-        ),
-        Scope(
-            "transactions-exhausted",
-            "the last epochs: the next producer id takes over, also after a failover",
-            Bounds(
-                instances=2,
-                partitions=1,
-                transactions=2,
-                log=5,
-                max_epoch=3,
-                epochs_end=True,
-                producer_ids=3,
-                faults=Faults(expirations=1),
-            ),
-            Budgets(delays=1, unheard=1, moves=1, timeouts=1),
-        ),
-        Scope(
-            "transactions-forgotten",
-            "the transactional id expires while an instance sleeps",
-            Bounds(partitions=1, log=5, max_epoch=4, producer_ids=3),
-            Budgets(delays=1, unheard=1, moves=1, forgotten=1),
-        ),
-        Scope(
-            "transactions-log",
-            "appends to the transaction log that take their time, fail, or only seem to fail",
-            Bounds(partitions=1, log=5, max_epoch=6, producer_ids=3, appends=True),
-            Budgets(unheard=1, moves=1, timeouts=1, failures=1),
-        ),
-        Scope(
-            "transactions-markers",
-            "markers whose answers are lost, and markers that are late",
-            Bounds(instances=1, log=7, max_epoch=4),
-            Budgets(marker_losses=1, marker_delays=1, moves=1),
-        ),
-        Scope(
-            "transactions-late-batch",
-            "a batch whose time is up arrives after its transaction",
-            Bounds(instances=2, partitions=1, log=6, max_epoch=6),
-            Budgets(delays=2, unheard=1, expirations=1),
-        ),
-        Scope(
-            "transactions-guards",
-            "a late batch is verified, and appended some time after that",
-            Bounds(partitions=1, log=6, max_epoch=6, guards=True),
-            Budgets(delays=1, unheard=1, expirations=1),
-        ),
-        Scope(
-            "transactions-offsets",
-            "offsets of a group in the transaction, and what of them is late",
-            Bounds(instances=1, log=6, max_epoch=5, offsets=True),
-            Budgets(delays=1, unheard=1, timeouts=1),
-        ),
-        Scope(
-            "transactions-readers",
-            "a reader, and another transaction that holds it back",
-            Bounds(
-                instances=1, partitions=1, log=7, max_epoch=4, readers=True, faults=Faults(leaves=1)
-            ),
-            Budgets(delays=1, unheard=1, others=1),
-        ),
-        Scope(
-            "transactions-writes",
-            "two records in a row, two requests and two markers that are late at once",
-            Bounds(
-                instances=1,
-                partitions=1,
-                transactions=1,
-                writes=2,
-                log=4,
-                late=2,
-                late_markers=2,
-                guards=True,
-                max_epoch=2,
-                begun=1,
-                faults=Faults(),
-            ),
-            Budgets(begun=1, delays=2, expirations=1, marker_delays=2),
-        ),
-        Scope(
-            "transactions-window",
-            "six records in a row, one of them late: leaders remember five",
-            Bounds(
-                instances=1,
-                partitions=1,
-                transactions=1,
-                writes=6,
-                log=7,
-                max_epoch=1,
-                begun=1,
-                faults=Faults(),
-            ),
-            Budgets(begun=1, delays=1),
-        ),
-        Scope(
-            "transactions-adopted",
-            "two batches that are late at once: of a transaction that was aborted, and of the next",
-            Bounds(
-                instances=1, partitions=1, log=4, late=2, guards=True, max_epoch=2, faults=Faults()
-            ),
-            Budgets(delays=2, expirations=1),
-        ),
-        Scope(
-            "transactions-guards-partitions",
-            "a late batch is verified, and there is another partition",
-            Bounds(
-                instances=1,
-                transactions=1,
-                log=2,
-                guards=True,
-                max_epoch=2,
-                begun=1,
-                faults=Faults(),
-            ),
-            Budgets(begun=1, delays=1, expirations=1),
-        ),
-        Scope(
-            "transactions-offsets-log",
-            "offsets of a group, where appends to the transaction log take their time",
-            Bounds(
-                instances=1, transactions=1, log=2, max_epoch=1, appends=True, offsets=True, begun=1
-            ),
-            Budgets(begun=1, delays=1, unheard=1, expirations=1),
-        ),
-        Scope(
-            "transactions-offsets-again",
-            "offsets of a group twice in one transaction, and what of them is late",
-            Bounds(
-                instances=1, transactions=1, writes=2, log=4, max_epoch=1, offsets=True, begun=1
-            ),
-            Budgets(begun=1, delays=1, unheard=1),
-        ),
-        Scope(
-            "transactions-log-again",
-            "two transactions, where appends to the transaction log take their time",
-            Bounds(instances=1, partitions=1, log=4, max_epoch=3, appends=True, faults=Faults()),
-            Budgets(),
-        ),
-        Scope(
-            "transactions-two-errors",
-            "one batch expires, and to the other the transactional id is forgotten",
-            Bounds(
-                instances=1,
-                transactions=1,
-                log=1,
-                late=2,
-                max_epoch=1,
-                producer_ids=2,
-                begun=1,
-                faults=Faults(),
-            ),
-            Budgets(begun=1, delays=2, expirations=1, forgotten=1),
-        ),
-        Scope(
-            "transactions-leaderless",
-            "two transactions over two partitions, one of which has no leader for a time",
-            Bounds(
-                instances=1, log=4, late=0, late_markers=0, max_epoch=4, faults=Faults(leaves=2)
-            ),
-            Budgets(leaves=1),
-        ),
-        Scope(
-            "transactions-others",
-            "two transactions over two partitions, one of which another id holds back",
-            Bounds(instances=1, log=3, late=0, late_markers=0, max_epoch=2, faults=Faults()),
-            Budgets(others=1),
-        ),
-        Scope(
-            "transactions-between",
-            "two records of a transaction, and what comes between: another id, the next instance",
-            Bounds(
-                partitions=1,
-                transactions=1,
-                writes=2,
-                log=4,
-                late=0,
-                late_markers=0,
-                max_epoch=2,
-                begun=1,
-                faults=Faults(leaves=1),
-            ),
-            Budgets(begun=1, others=1),
-        ),
-        Scope(
-            "transactions-moves",
-            "a coordinator that moves, takes time to load, and whose move nobody knows of at once",
-            Bounds(
-                instances=1, partitions=1, log=5, max_epoch=4, loads=True, faults=Faults(moves=2)
-            ),
-            Budgets(delays=1, unheard=1, expirations=1, moves=1),
-        ),
-        Scope(
-            "transactions-two-expirations",
-            "two batches of one transaction, each given up at any time",
-            Bounds(instances=1, transactions=1, log=2, max_epoch=2, begun=1),
-            Budgets(begun=1, delays=1, unheard=1, expirations=2),
-        ),
-        Scope(
-            "transactions-trouble",
-            "one instance after another, the last epoch near; room for every trouble by budgets",
-            TROUBLE,
-            Budgets(begun=1),
-        ),
-        Scope(
-            "transactions-trouble-log",
-            "the same, where appends to the transaction log take their time",
-            replace(TROUBLE, appends=True, faults=replace(TROUBLE.faults, failures=2)),
-            Budgets(begun=1),
-        ),
-    )
-}
 
 
 def placement(k: Configuration) -> Placement:

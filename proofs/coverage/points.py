@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from proofs.lift.source import Model
+from proofs.lift.source import Model, modules_that_act
 from proofs.lift.subset import calls
 
 OUTCOMES: Mapping[str, tuple[str, str]] = {
@@ -32,9 +32,6 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 """By kind: the outcome where the condition holds, and the other."""
 
 LIMITS = ("require", "within_scope")
-
-LOOKING = ("guarantees", "assumed_properties", "liveness", "endless")
-"""The modules whose functions only look at what happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +122,14 @@ def acting(model: Model) -> Iterator[tuple[str, ast.FunctionDef]]:
         if model.is_lifted(module):
             trees.setdefault(name, []).append(tree)
     happening = reached(trees, model.rules)
-    looked_at = reached(trees, (name for module, name in model.functions if module in LOOKING))
+    acts = modules_that_act(model)
+    looked_at = reached(trees, (name for module, name in model.functions if module not in acts))
     for (module, name), tree in model.functions.items():
-        acts = model.is_lifted(module) and module not in LOOKING
-        if acts and (name in happening or name not in looked_at):
+        if (
+            module in acts
+            and model.is_lifted(module)
+            and (name in happening or name not in looked_at)
+        ):
             yield f"{prefix_of(model)}{module}.{name}", tree
 
 

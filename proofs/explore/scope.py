@@ -13,9 +13,9 @@ from pathlib import Path
 
 from proofs.explore.engines import ENGINES, EngineCounts, EngineJob, say_on_stderr
 from proofs.explore.explorer import Report
-from proofs.lift.build import is_endless
+from proofs.lift.build import is_unbounded
 from proofs.lift.patch import Patch
-from proofs.lift.source import Model, believing, model_for
+from proofs.lift.source import Model, model_for, with_assumed_properties
 from proofs.trace.events import events
 from proofs.trace.format import Header, Instance, Trace, dumps
 from proofs.trace.replay import (
@@ -177,10 +177,10 @@ def explore_scope(
     if engine not in ENGINES:
         raise UnknownEngine(f"no engine is called {engine!r}; choose one of {', '.join(ENGINES)}")
     begun = clock()
-    model = believing(model_for(scope_name, tuple(patches)), assumed_properties)
+    model = with_assumed_properties(model_for(scope_name, tuple(patches)), assumed_properties)
     name = with_budgets(scope_name, budgets)
     stepper = Stepper(model, configuration_of(model, name, variant_text))
-    if is_endless(stepper.k):
+    if is_unbounded(stepper.k):
         raise UnknownScope(f"{name} goes on for ever, and its logs are cut short: ask `live` of it")
     guarantees = asked(model, stepper, guaranteed_only=stop or engine == "tlc")
     job = EngineJob(

@@ -32,7 +32,7 @@ from proofs.export.tla_text import (
     negated,
 )
 from proofs.export.tla_types import element_of, field_type, kind_of, tuple_of
-from proofs.lift.noted import LiftError
+from proofs.lift.annotations import LiftError
 
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "=",
@@ -419,7 +419,7 @@ class Expressions(ABC):
             places.append((f".faults.{fault.arg}", counted))
         owner = self.term(world, scope)
         bounds = self.meaning(parsed(f"{ast.unparse(k)}.bounds"), scope)
-        return owner if getattr(bounds, "endless", False) else changed(owner, places)
+        return owner if getattr(bounds, "unbounded", False) else changed(owner, places)
 
     def _map_values(self, node: ast.Call, scope: NameScope) -> Term:
         function, result = self.operator_of(node.args[1], scope)

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from proofs.lift import dag, subset
+from proofs.lift.annotations import Limit, Obligation
 from proofs.lift.dag import FALSE, Node
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.machine import Leaf, Machine, RuleInstance
-from proofs.lift.noted import Limit, Obligation
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Shapes, scalars
 
@@ -40,9 +40,9 @@ def choices(shapes: Shapes, function: Callable[..., Any]) -> Iterator[tuple[tupl
         yield tuple(zip(names, values, strict=True))
 
 
-def is_endless(k: Any) -> bool:
+def is_unbounded(k: Any) -> bool:
     """Whether worlds are kept in their normal form; other models than ours know none."""
-    return bool(getattr(k.bounds, "endless", False))
+    return bool(getattr(k.bounds, "unbounded", False))
 
 
 def symbolic_world(model: Model, shapes: Shapes) -> Rec:
@@ -121,7 +121,7 @@ def lift_rule(
     evaluator = Evaluator(model, k)
     constants = [dag.const(value) for _, value in choice]
     moved = evaluator.call(function, [k, world, *constants])
-    after = evaluator.call(model.canonical_form.normal, [k, moved]) if is_endless(k) else moved
+    after = evaluator.call(model.canonical_form.normal, [k, moved]) if is_unbounded(k) else moved
     guard = dag.conjunction(limit.condition for limit in evaluator.limits)
     if guard is FALSE:
         return None

@@ -25,10 +25,10 @@ from zlib import crc32
 
 from proofs.lift import dag
 from proofs.lift.dag import Node
-from proofs.lift.facts import Branch, Written, branched, conjuncts
 from proofs.lift.layout import WORD_BITS, BitField, Layout, always_fits
 from proofs.lift.machine import Leaf, Machine, RuleInstance
-from proofs.lift.parts import Factor, split_check, split_rule
+from proofs.lift.partition import Factor, split_check, split_rule
+from proofs.lift.simplifications import Branch, Written, branched, conjuncts
 from proofs.lift.specialise import rule_groups
 
 NODES_A_UNIT = 3000

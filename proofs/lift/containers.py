@@ -262,6 +262,20 @@ def take(shapes: Shapes, owner: Any, count: Node) -> Any:
     return Seq(kept, slots)
 
 
+def drop_last(shapes: Shapes, owner: Any, count: int) -> Any:
+    """owner[:-count]: all but the last `count`, which is positive."""
+    left = dag.sub(owner.length, const(count))
+    kept = dag.ite(dag.le(const(count), owner.length), left, ZERO)
+    if isinstance(owner, FunctionSeq):
+        return FunctionSeq(kept, owner.at)
+    some = owner.slots[: max(0, len(owner.slots) - count)]
+    slots = (
+        merge(shapes, dag.lt(const(i), kept), slot, default_like(shapes, slot))
+        for i, slot in enumerate(some)
+    )
+    return Seq(kept, tuple(slots))
+
+
 def drop(shapes: Shapes, owner: Seq, start: int) -> Seq:
     """owner[start:]; a negative start keeps that many of the last."""
     if start >= 0:

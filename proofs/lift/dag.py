@@ -20,6 +20,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 INFINITE = 1 << 62
+BOUND = "?"
+"""With this the names of numbers begin that a quantifier binds, and those of nothing else."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 Theory of operation. A function's syntax tree is executed with nodes in place of numbers. Where a
 condition is not known, both branches are evaluated and their results merged (`if` becomes
 if-then-else), so one evaluation covers every state and no path is ever enumerated. `require` and
-`within_scope` gather into the guard. What is noted on the way is in `noted.py`.
+`within_scope` gather into the guard. `annotations.py` has what is noted on the way.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import ast
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from types import FunctionType
 from typing import Any
 
-from model.language import Map, Set
+from model.language import Map, Set, is_record
 from proofs.lift import containers, dag
+from proofs.lift.annotations import LiftError, Limit, Notes, Obligation
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
-from proofs.lift.noted import LiftError, Limit, Notes, Obligation
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes, Span
 
@@ -188,7 +188,7 @@ class Evaluator(Notes):
         if isinstance(value, Set):
             size = value._bits.bit_length()
             return SetValue(tuple(const(i in value) for i in range(size)))
-        if is_dataclass(value) and type(value).__name__ in _record_names(self.model):
+        if is_record(value):
             return self.construct(
                 type(value), {f.name: self.lift(getattr(value, f.name)) for f in fields(value)}
             )
@@ -218,7 +218,7 @@ class Evaluator(Notes):
         kind = type(owner).__name__
         if (kind, node.attr) in self.overrides:
             return self.overrides[kind, node.attr]
-        if kind == "Budgets":
+        if owner is self.k.budgets:
             return dag.run_time_input(node.attr)
         if not hasattr(owner, node.attr):
             raise self.fail(node, f"there is no {node.attr!r} here")
@@ -305,7 +305,7 @@ class Evaluator(Notes):
             if (lower is None) == (upper is None) or node.slice.step is not None:
                 raise self.fail(node, "a slice has one end: xs[:k], xs[k:] or xs[-k:]")
             if upper is not None:
-                return containers.take(self.shapes, owner, self.integer(upper, frame))
+                return self.first_of(node, owner, self.integer(upper, frame))
             assert lower is not None
             start = self.integer(lower, frame)
             if isinstance(owner, containers.FunctionSeq):
@@ -321,6 +321,16 @@ class Evaluator(Notes):
             Obligation(self.place(node), dag.either(dag.negate(self.path), inside))
         )
         return containers.at(self.shapes, owner, index)
+
+    def first_of(self, node: ast.Subscript, owner: Any, count: Node) -> Any:
+        """owner[:count]. What is known to be negative counts from the end; else no negative one may
+        come."""
+        if count.is_const and count.value < 0:
+            return containers.drop_last(self.shapes, owner, -count.value)
+        if count.lo < 0:
+            whole = dag.either(dag.negate(self.path), dag.le(ZERO, count))
+            self.obligations.append(Obligation(self.place(node), whole))
+        return containers.take(self.shapes, owner, count)
 
     # Calls
 
@@ -384,7 +394,7 @@ class Evaluator(Notes):
                 counted[name] = dag.add(counted[name], times)
         if "within_scope" not in self.contracts:
             self.limit(node, allowed, by_scope=True)
-        if getattr(k.bounds, "endless", False):
+        if getattr(k.bounds, "unbounded", False):
             return Rec(world.cls, world.fields)
         faults = self.construct(happened.cls, counted)
         return self.construct(world.cls, {**world.fields, "faults": faults})
@@ -520,7 +530,7 @@ class Evaluator(Notes):
 
         place = f"{self.place(generator)} {len(self.choices)}"
         first = dag.leaf(f"first[{place}]", -dag.INFINITE, dag.INFINITE)
-        other = dag.leaf(f"other[{place}]", -dag.INFINITE, dag.INFINITE)
+        other = dag.leaf(f"{dag.BOUND}other[{place}]", -dag.INFINITE, dag.INFINITE)
         found = decided(first)
         earliest = dag.both(found, dag.le(first, other))
         self.choices.append(((other,), dag.either(dag.negate(decided(other)), earliest)))
@@ -568,26 +578,3 @@ _REDUCE: dict[str, Callable[[list[tuple[Node, Any]]], Node]] = {
     "any": lambda results: dag.disjunction(dag.both(k, v) for k, v in results),
     "sum": _total,
 }
-
-
-@lru_cache(maxsize=64)
-def _record_names(model: Model) -> frozenset[str]:
-    """Names of the record classes whose instances are values, not configurations."""
-    kept = (
-        "messages",
-        "leader",
-        "client",
-        "network",
-        "store",
-        "manager",
-        "coordinator",
-        "world",
-        "language",
-    )
-    return frozenset(
-        name
-        for module in kept
-        if module in model.modules
-        for name, thing in vars(model.modules[module]).items()
-        if isinstance(thing, type) and is_dataclass(thing)
-    ) - {"Configuration", "Bounds", "Budgets", "Variant", "Range", "Index", "AtMost"}

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from proofs.lift.dag import Node, reachable
-from proofs.lift.facts import Branch, Written, branched
 from proofs.lift.layout import Layout, WrittenOutOfRange, always_fits
 from proofs.lift.machine import Machine, RuleInstance
+from proofs.lift.simplifications import Branch, Written, branched
 from proofs.lift.specialise import rule_groups
 
 MAX_NESTING = 40

@@ -154,6 +154,20 @@ def execute(source: PackageSource) -> dict[str, ModuleType]:
     return modules
 
 
+@functools.lru_cache(maxsize=64)
+def modules_that_act(model: Model) -> frozenset[str]:
+    """The modules with events, and those that they import, directly or not: what happens stands
+    there. All others only look at worlds."""
+    trees = read_source(model.package).trees
+    found: set[str] = set()
+    frontier = {rule.__module__.rpartition(".")[2] for rule in model.rules.values()}
+    while frontier:
+        found |= frontier
+        imported = (imports_of(trees[name], model.package) for name in frontier)
+        frontier = (set().union(*imported) & trees.keys()) - found
+    return frozenset(found)
+
+
 @functools.cache
 def load_package(package: str) -> Model:
     """The model that a package is, as it stands."""
@@ -205,8 +219,8 @@ def composition_of(scope: str) -> str:
 
 def scopes_of(model: Model) -> frozenset[str]:
     """The names of a model's scopes, those of liveness too."""
-    endless = getattr(model.modules.get("liveness"), "SCOPES", {})
-    return frozenset(model.scopes.SCOPES) | frozenset(endless)
+    unbounded = getattr(model.modules.get("liveness"), "SCOPES", {})
+    return frozenset(model.scopes.SCOPES) | frozenset(unbounded)
 
 
 def model_for(scope: str, patches: Sequence[Patch] = ()) -> Model:
@@ -219,25 +233,22 @@ def assumed_properties_of(model: Model) -> tuple[Any, ...]:
     return tuple(getattr(model.modules.get("assumed_properties"), "ASSUMED_PROPERTIES", ()))
 
 
-def believing(model: Model, names: Collection[str]) -> Model:
-    """The model with these assumed properties among its guarantees. They cost time, so that who
-    wants to know
-    asks by name. Raises UnknownBelief."""
-    known = {
-        assumed_property.name: assumed_property for assumed_property in assumed_properties_of(model)
-    }
+def with_assumed_properties(model: Model, names: Collection[str]) -> Model:
+    """The model with these assumed properties among its guarantees. They take time, so they are
+    checked by name only. Raises UnknownAssumedProperty."""
+    if not names:
+        return model
+    known = {assumed.name: assumed for assumed in assumed_properties_of(model)}
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise UnknownAssumedProperty(
             f"no assumed property is called {unknown[0]!r}; there are {', '.join(known)}"
         )
-    asked = tuple(assumed_property for name, assumed_property in known.items() if name in names)
     guarantees = ModuleType(model.guarantees.__name__)
-    vars(guarantees).update(
-        vars(model.guarantees),
-        GUARANTEES=(*model.guarantees.GUARANTEES, *asked),
-    )
-    return replace(model, modules={**model.modules, "guarantees": guarantees}) if asked else model
+    named = (assumed for name, assumed in known.items() if name in names)
+    vars(guarantees).update(vars(model.guarantees))
+    guarantees.GUARANTEES = (*model.guarantees.GUARANTEES, *named)  # type: ignore[attr-defined]
+    return replace(model, modules={**model.modules, "guarantees": guarantees})
 
 
 def read_patches(path: Path) -> tuple[Patch, ...]:

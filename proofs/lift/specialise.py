@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from proofs.lift import dag
 from proofs.lift.dag import Node
-from proofs.lift.facts import Facts, under_guard
 from proofs.lift.machine import Leaf, Machine, RuleInstance
+from proofs.lift.simplifications import Facts, under_guard
 
 
 def substitute(roots: Iterable[Node], leaves: Mapping[str, Node]) -> list[Node]:

@@ -1,4 +1,4 @@
-"""What happens in the end in an endless scope: each property, under its assumptions or without one.
+"""Liveness in an unbounded scope: each property, under its assumptions or without one.
 
 The model's own table says what is guaranteed (`model.idempotent.liveness`); here a loop is looked
 for that breaks it and keeps every assumption, in the complete graph of the scope.
@@ -226,7 +226,7 @@ def explore_live(
     progress: Report | None = None,
     say: Callable[[str], None] = say_on_stderr,
 ) -> Live:
-    """Explore an endless scope to its end: in C, or in integers where there is no compiler.
+    """Explore an unbounded scope to its end: in C, or in integers where there is no compiler.
 
     Raises UnknownScope and the model's UnknownVariant, both ValueErrors; PatchError, LiftError,
     LimitReached, RangeBroken.
@@ -234,7 +234,7 @@ def explore_live(
     model = model_for(scope, tuple(patches))
     stepper = Stepper(model, configuration_of(model, scope, variant))
     known = ", ".join(model.liveness.SCOPES)
-    if not stepper.k.bounds.endless:
+    if not stepper.k.bounds.unbounded:
         raise UnknownScope(f"{scope} ends, so that nothing goes on for ever; choose one of {known}")
     if not model.canonical_form.has_normal_form(stepper.k):
         raise UnknownScope(f"worlds of {scope} have no normal form; choose one of {known}")

@@ -1,4 +1,4 @@
-"""The complete graph of an endless scope, with what the properties ask of its states and edges.
+"""The complete graph of an unbounded scope, with what the properties ask of its states and edges.
 
 Nothing of the model is evaluated twice: states and edges come from the explorer, and what a state
 says (a pending number, a condition of an event) from the model's own functions, lifted.

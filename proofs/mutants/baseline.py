@@ -22,10 +22,10 @@ from proofs.explore.result import EndReason, Exploration, SearchProgress
 from proofs.explore.scope import Finding, asked, finding, header_of
 from proofs.lift import dag
 from proofs.lift.build import Lifted, checks, choices, concrete, lift, lift_rule, symbolic_world
+from proofs.lift.call_graph import name_of, reached
 from proofs.lift.dag import FALSE, TRUE, Node
 from proofs.lift.ints_form import ints_form
 from proofs.lift.machine import Machine, RuleInstance
-from proofs.lift.named import name_of, reached
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, model_for
 from proofs.lift.specialise import constant_leaves, substitute

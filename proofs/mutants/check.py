@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
-from proofs.lift.build import is_endless
+from proofs.lift.build import is_unbounded
 from proofs.lift.source import Model, model_for
 from proofs.live.check import PropertyOutcome, explore_live
 from proofs.mutants.table import ModelMutant
@@ -25,11 +24,6 @@ class Checked:
     finding: Finding | None
     twin_clean: bool
 
-    @property
-    def passed(self) -> bool:
-        """Found in few events, and not found in the twin."""
-        return self.finding is not None and self.finding.events <= MAX_EVENTS and self.twin_clean
-
 
 def is_clean(report: ScopeReport, name: str) -> bool:
     """All was seen, nothing guaranteed is broken, and neither is the property in question."""
@@ -39,7 +33,7 @@ def is_clean(report: ScopeReport, name: str) -> bool:
 def is_of_the_end(mutant: ModelMutant) -> bool:
     """The defect shows in runs that go on for ever."""
     model = model_for(mutant.scope)
-    return is_endless(configuration_of(model, mutant.scope, mutant.variant))
+    return is_unbounded(configuration_of(model, mutant.scope, mutant.variant))
 
 
 def check(mutant: ModelMutant, *, engine: str = "ints", workers: int = 1) -> Checked:
@@ -90,14 +84,3 @@ def lassoed(model: Model, outcome: PropertyOutcome) -> Finding | None:
         steps=len(trace.steps),
         events=events(model, trace.steps),
     )
-
-
-def check_all(
-    mutants: tuple[ModelMutant, ...], seen: Callable[[Checked], None], *, engine: str, workers: int
-) -> tuple[Checked, ...]:
-    """Check several; `seen` is told each as it is done."""
-    results = []
-    for mutant in mutants:
-        results.append(check(mutant, engine=engine, workers=workers))
-        seen(results[-1])
-    return tuple(results)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from proofs.explore.result import LimitReached, RangeBroken, SearchProgress
 from proofs.explore.scope import EnginesDisagree
-from proofs.lift.noted import LiftError
+from proofs.lift.annotations import LiftError
 from proofs.lift.source import model_for
 from proofs.live.check import explore_live
 from proofs.mutants.baseline import Baseline, Overgrown

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import cast
 
-from proofs.lift.named import name_of, parts, reached
+from proofs.lift.call_graph import name_of, parts, reached
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, composition
 from proofs.mutants.table import EQUIVALENT

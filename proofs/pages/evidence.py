@@ -52,8 +52,8 @@ class ExploredScope:
 
 @dataclass(frozen=True, slots=True)
 class LivenessScope:
-    """An endless scope explored: the guarantees that were asked about with what they assume, and of
-    those that are exercised the ones that are guaranteed, and the ones that hold."""
+    """An explored unbounded scope. `asked` are the liveness properties checked, each with its
+    assumptions; of those that are exercised, some are `guaranteed`, and some `holds`."""
 
     home: str
     scope: str
@@ -90,7 +90,7 @@ class Evidence:
 
     asked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seen: tuple[ExploredScope, ...] = ()
-    endless: tuple[LivenessScope, ...] = ()
+    unbounded: tuple[LivenessScope, ...] = ()
     lasting: tuple[LassoRun, ...] = ()
     shown: Mapping[str, ShortestRun] = field(default_factory=dict)
     without: Mapping[str, ShortestRun] = field(default_factory=dict)
@@ -115,7 +115,7 @@ def dumps(evidence: Evidence) -> str:
     rows: dict[str, Any] = {
         "asked": [{"home": home, "names": names} for home, names in evidence.asked.items()],
         "seen": [asdict(row) for row in evidence.seen],
-        "endless": [asdict(row) for row in evidence.endless],
+        "unbounded": [asdict(row) for row in evidence.unbounded],
         "lasting": [asdict(row) for row in evidence.lasting],
     }
     for kind in ("shown", "without", "defects"):
@@ -155,7 +155,7 @@ def loads(text: str, traces: Mapping[str, Trace]) -> Evidence:
                 ExploredScope(**{**row, "broken": tuple(map(run_of, row["broken"]))})
                 for row in content["seen"]
             ),
-            endless=tuple(LivenessScope(**thawed(row)) for row in content["endless"]),
+            unbounded=tuple(LivenessScope(**thawed(row)) for row in content["unbounded"]),
             lasting=tuple(LassoRun(**thawed(row)) for row in content["lasting"]),
             shown=runs_of(content["shown"]),
             without=runs_of(content["without"]),

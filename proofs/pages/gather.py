@@ -1,6 +1,6 @@
 """Gathering the evidence: explorations, one after another.
 
-Every small scope under every group of releases that do the same; every endless scope, whole and
+Every small scope under every group of releases that do the same; every unbounded scope, whole and
 with each assumption dropped; what each assumption of the theorems is for; and the known defects.
 What is there from before is not looked at again, but for scopes whose counts are no longer those
 that are expected; so an interrupted gathering goes on where it was.
@@ -44,7 +44,7 @@ REDUCED = {
     "live-failover": "live-failover/records=3",
     "live-timeouts": "live-timeouts/records=3",
 }
-"""Endless scopes that are seen with fewer records or less trouble: small enough for the source,
+"""Unbounded scopes that are seen with fewer records or less trouble: small enough for the source,
 which has nothing to compile."""
 
 NEWEST = "4.3.1"
@@ -56,7 +56,7 @@ IN_THE_END = {
     "live-stream": (NEWEST, NEVER_IN_VAIN),
     "live-transaction": (NEWEST, "v1"),
 }
-"""Endless scopes that are seen under several variants; the others under the newest."""
+"""Unbounded scopes that are seen under several variants; the others under the newest."""
 
 OF_ASSUMED_PROPERTIES = {
     "idempotent": ("idempotent-timeout/in_flight=1", "idempotent-timeout/breaks=0"),
@@ -167,8 +167,8 @@ def newest_runs(seen: Evidence) -> Iterator[tuple[str, ShortestRun]]:
 # In the end
 
 
-def endless_places() -> Iterator[Place]:
-    """Each endless scope under each variant that is asked for, by its full name."""
+def unbounded_places() -> Iterator[Place]:
+    """Each unbounded scope under each variant that is asked for, by its full name."""
     for home in homes():
         model = model_of_home(home)
         table = model.modules.get("liveness")
@@ -178,7 +178,7 @@ def endless_places() -> Iterator[Place]:
 
 
 def questions(home: str, scope: str, variant: str) -> tuple[str, ...]:
-    """The guarantees that are asked about in an endless scope, with what each assumes."""
+    """The guarantees that are asked about in an unbounded scope, with what each assumes."""
     k = configuration_of(model_of_home(home), scope, variant)
     return tuple(f"{p.name}: {', '.join(p.under)}" for p in in_the_end(home) if p.asked(k))
 
@@ -214,13 +214,13 @@ def lassos(home: str, live: Live, holds: tuple[str, ...]) -> Iterator[LassoRun]:
 def look_to_the_end(
     home: str, scope: str, variant: str
 ) -> tuple[LivenessScope, tuple[LassoRun, ...]]:
-    """One endless scope: what holds in it, and the lassos."""
+    """One unbounded scope: what holds in it, and the lassos."""
     engine = "source" if scope in REDUCED.values() else "ints"
     live = explore_live(scope, variant, engine=engine)
     report = live.report()
     asked = [outcome for outcome in report.outcomes if outcome.exercised]
     holds = tuple(outcome.name for outcome in asked if outcome.holds)
-    endless = LivenessScope(
+    unbounded = LivenessScope(
         home=home,
         scope=report.scope,
         variant=report.variant,
@@ -230,7 +230,7 @@ def look_to_the_end(
         guaranteed=tuple(outcome.name for outcome in asked if outcome.guaranteed),
         holds=holds,
     )
-    return endless, tuple(lassos(home, live, holds))
+    return unbounded, tuple(lassos(home, live, holds))
 
 
 def shortest_lassos(found: Iterable[LassoRun]) -> tuple[LassoRun, ...]:
@@ -336,11 +336,11 @@ class Gathering:
         assert known is not None
         return known
 
-    def add_endless(self) -> None:
-        """The endless scopes that are not there; all of a composition of which something else is
+    def add_unbounded(self) -> None:
+        """The unbounded scopes that are not there; all of a composition of which something else is
         asked now, as only the shortest lassos were kept."""
-        wanted = tuple(endless_places())
-        known = {(row.home, row.scope, row.variant): row for row in self.evidence.endless}
+        wanted = tuple(unbounded_places())
+        known = {(row.home, row.scope, row.variant): row for row in self.evidence.unbounded}
         changed = {
             home
             for (home, scope, variant), row in known.items()
@@ -348,14 +348,14 @@ class Gathering:
         }
         rows = {place: row for place, row in known.items() if row.home not in changed}
         lasting = tuple(loop for loop in self.evidence.lasting if loop.home not in changed)
-        self.know(endless=tuple(rows.values()), lasting=lasting)
+        self.know(unbounded=tuple(rows.values()), lasting=lasting)
         for place in wanted:
             if place not in rows:
                 self.say(f"{place[1]}, {place[2]}")
                 rows[place], found = look_to_the_end(*place)
                 every = shortest_lassos([*self.evidence.lasting, *found])
-                self.know(endless=tuple(rows.values()), lasting=every)
-        self.know(endless=tuple(rows[place] for place in wanted))
+                self.know(unbounded=tuple(rows.values()), lasting=every)
+        self.know(unbounded=tuple(rows[place] for place in wanted))
 
     def add_defects(self) -> None:
         """The known defects that are not there."""
@@ -390,7 +390,7 @@ def gathered(kept: Evidence, say: Say, keep: Keep = lambda evidence: None) -> Ev
     gathering = Gathering(kept, say, keep)
     gathering.add_seen()
     gathering.add_shown()
-    gathering.add_endless()
+    gathering.add_unbounded()
     gathering.add_defects()
     gathering.add_without()
     gathering.drop_traces()

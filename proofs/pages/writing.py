@@ -8,6 +8,7 @@ from typing import Any
 from proofs.mutants.table import ModelMutant
 from proofs.pages.evidence import Evidence, ExploredScope, LassoRun, ShortestRun
 from proofs.pages.markdown import Lines, counted, longer, page, paragraph, section, shown_run, table
+from proofs.pages.not_modelled import UNSEEN
 from proofs.pages.subjects import (
     Column,
     assumed_properties_in,
@@ -29,7 +30,6 @@ from proofs.pages.subjects import (
     trace_of,
     why_not_proved,
 )
-from proofs.pages.unseen import UNSEEN
 from proofs.prove.assumption_necessity import DROPPED
 from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.theorem import Theorem
@@ -229,9 +229,9 @@ def under_section(evidence: Evidence, home: str, guarantee: Any) -> Lines:
     return section("It assumes", table(("assumption", "that", "without it"), rows))
 
 
-def endless_rows(evidence: Evidence, home: str, name: str) -> Iterator[tuple[str, ...]]:
+def unbounded_rows(evidence: Evidence, home: str, name: str) -> Iterator[tuple[str, ...]]:
     """Where it was asked, and what was found."""
-    for row in evidence.endless:
+    for row in evidence.unbounded:
         if row.home == home and name in (*row.guaranteed, *row.holds):
             guaranteed = "guaranteed" if name in row.guaranteed else "not guaranteed"
             holds = "holds" if name in row.holds else "fails"
@@ -260,7 +260,7 @@ def end_page(evidence: Evidence, home: str, guarantee: Any) -> str:
             *title(name, f"In the end: {guarantee.says}."),
             *paragraph(f"**Guaranteed where:** {condition(guarantee)}"),
             *under_section(evidence, home, guarantee),
-            *section("Scopes", table(head, endless_rows(evidence, home, name))),
+            *section("Scopes", table(head, unbounded_rows(evidence, home, name))),
             *(line for loop in loops for line in loop),
         ]
     )

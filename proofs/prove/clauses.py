@@ -1,524 +1,488 @@
-"""What is always true: the guarantees, and the helper clauses that make them inductive.
+"""What is always true of one producer at one partition: the helper clauses, and the guarantees that
+stand on them alone.
 
-A clause is a formula over some numbers, for all of which it holds in every state. The guarantees
-come first; the rest says what a reader would nod at: what was sent has its place in its epoch,
-what is in flight is in order, what is remembered is in the log, and a leader that replays a
-prefix of the log remembers as much of it.
+What was sent has its place in its epoch, what is in flight is in order, what is remembered is in
+the log, and a leader that replays a prefix of the log remembers as much of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
-from proofs.lift import containers
-from proofs.lift.containers import FocusMap
-from proofs.lift.dag import ZERO, Node, Operand, conjunction, const, ite
-from proofs.lift.values import Rec, Scalars, Seq
-from proofs.prove.induction import conjuncts
+from model.idempotent.leader import BatchMetadata
+from proofs.prove.induction import (
+    ARITHMETIC,
+    RULED,
+    guarantee,
+    invariant,
+    memory_invariant,
+    prefix_invariant,
+)
+from proofs.prove.proof_state import (
+    LogEntry,
+    Memory,
+    PlacedBatch,
+    ProofState,
+    StoredAnswer,
+    after_replay,
+)
 from proofs.prove.sequence_arithmetic import LARGEST_BATCH
-from proofs.prove.smt import Formula
-from proofs.prove.state import PRODUCER, LogEntry, P, ProofState, stored
-from proofs.prove.unknowns import number
 
-ONE = const(1)
+OFFSETS = ("offsets_rise", "nothing_stored_is_empty", "watermark_within_log")
+CLIENT = ("epochs_rise", "in_flight_in_order", "in_flight_is_mine")
+SENT = ("sent_is_numbered", "sent_once_numbered")
+FLYING = (*CLIENT, *SENT, "batches_stay_whole", "in_flight_has_its_place")
+APPENDS = ("memory_is_sound", "memory_has_last_epoch", "window_is_log", "newest_is_last")
+"""What an append stands on."""
 
-
-AT, NEXT = number("i"), number("j")
-R, F, B, POSITION, RECORD = (number(name) for name in ("r", "f", "b", "at", "record"))
-E1, C1, F1 = (number(f"{name}1") for name in ("epoch", "count", "first"))
-E2, C2, F2 = (number(f"{name}2") for name in ("epoch", "count", "first"))
+# Places of the log
 
 
-def within(node: Node, lo: Operand, hi: Operand) -> Node:
-    """lo <= node <= hi."""
-    return (lo <= node) & (node <= hi)
-
-
-def in_log(state: ProofState, place: Node) -> Node:
-    """A place of the log."""
-    return (place >= 0) & (place < state.log.length)
-
-
-def mine(state: ProofState, place: Node) -> Node:
+def is_ours(s: ProofState, place: int) -> bool:
     """A place of the log with a batch of p."""
-    return in_log(state, place) & stored(state, place).mine
+    return 0 <= place < len(s.log) and s.log[place].is_ours
 
 
-def pair(state: ProofState) -> tuple[Node, LogEntry, LogEntry]:
-    """Two places i < j of p, and what stands there."""
-    both = mine(state, AT) & mine(state, NEXT) & (AT < NEXT)
-    return both, stored(state, AT), stored(state, NEXT)
-
-
-def slots(sequence: Any) -> list[tuple[Node, Any]]:
-    """Each slot of a bounded tuple: whether it is used, and its fields."""
-    return [(i < sequence.length, slot) for i, slot in enumerate(sequence.slots)]
-
-
-@dataclass(frozen=True, slots=True)
-class SentBatch:
-    """A batch of p as the clauses see it: `begin` and `end` are positions in its epoch."""
-
-    epoch: Node
-    begin: Node
-    count: Node
-    first: Node
-
-    @property
-    def end(self) -> Node:
-        """The position after its last record."""
-        return self.begin + self.count
-
-    @property
-    def last(self) -> Node:
-        """The record after its last."""
-        return self.first + self.count
-
-    def same_as(self, other: SentBatch) -> Node:
-        """Equal positions and equal records."""
-        return self.begin.eq(other.begin) & self.count.eq(other.count) & self.first.eq(other.first)
-
-    def before(self, other: SentBatch) -> Node:
-        """Positions and records are all before the other's."""
-        return (self.end <= other.begin) & (self.last <= other.first)
-
-    def placed(self, other: SentBatch) -> Node:
-        """The same, or one wholly before the other."""
-        return self.same_as(other) | self.before(other) | other.before(self)
-
-
-def batch_at(state: ProofState, epoch: Node, count: Node, first: Node) -> SentBatch:
-    """The batch of an epoch that has these records."""
-    return SentBatch(epoch, state.position(epoch, first), count, first)
-
-
-def flying(state: ProofState) -> list[tuple[Node, SentBatch, Scalars]]:
-    """Each in-flight slot: whether it is used, its batch, and the batch's fields."""
-    found = []
-    for used, fields in slots(state.in_flight):
-        batch = fields.batch
-        epoch = state.entry.producer_epoch
-        sent = batch_at(state, epoch, batch.record_count, batch.first_record)
-        found.append((used, sent, batch))
-    return found
-
-
-def sent_one(state: ProofState) -> tuple[Node, SentBatch]:
-    """Any batch, and whether it was sent."""
-    return state.sent(E1, C1, F1), batch_at(state, E1, C1, F1)
-
-
-def apart(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
-    """Two intervals (begin, end) do not meet."""
-    return (a[1] <= b[0]) | (b[1] <= a[0])
-
-
-# Guarantees
-
-
-def at_most_once(state: ProofState) -> Formula:
-    """No record stands twice in the log under one epoch of p."""
-    both, a, b = pair(state)
-    disjoint = apart((a.first, a.last), (b.first, b.last))
-    return (AT, NEXT), (both & a.epoch.eq(b.epoch)).implies(disjoint)
-
-
-def order_within_epoch(state: ProofState) -> Formula:
-    """Under one epoch records stand in the order of their sends."""
-    both, a, b = pair(state)
-    return (AT, NEXT), (both & a.epoch.eq(b.epoch)).implies(a.last <= b.first)
-
-
-def has_record(state: ProofState, place: Node, record: Node) -> Node:
+def has_record(s: ProofState, place: int, record: int) -> bool:
     """At this place stands a batch of p with this record."""
-    at = stored(state, place)
-    return mine(state, place) & (at.first <= record) & (record < at.last)
+    return is_ours(s, place) and s.log[place].first <= record < s.log[place].last
 
 
-def acked_is_replicated(state: ProofState) -> Formula:
-    """An acknowledged record stands in the log, below the high watermark."""
-    place = state.place(R)
-    below = stored(state, place).end_offset <= state.high_watermark
-    return (R,), state.acknowledged(R).implies(has_record(state, place, R) & below)
+def end_offset(s: ProofState, length: int) -> int:
+    """The offset after so many batches of the log."""
+    return s.log[length - 1].end_offset if length > 0 else 0
 
 
-def acked_is_stored(state: ProofState) -> Formula:
-    """An acknowledged record stands in the log, and a success says where its batch stands."""
-    bound, told = answers_are_true(state)
-    held = state.acknowledged(RECORD).implies(has_record(state, state.place(RECORD), RECORD))
-    return (*bound, RECORD), held & told
+def place_of(s: ProofState, remembered: BatchMetadata) -> int:
+    """Where in the log a remembered batch stands."""
+    return s.ends_at(remembered.last_offset + 1)
 
 
-def no_gap(state: ProofState) -> Formula:
-    """Each batch begins where the one before it in its epoch ended; the first begins at 0."""
-    before = state.previous(NEXT)
-    a, b = stored(state, before), stored(state, NEXT)
+def newest(s: ProofState, m: Memory) -> int:
+    """Where in the log the newest remembered batch stands."""
+    return place_of(s, m.window[-1])
 
-    def is_earlier(place: Node) -> Node:
-        same_epoch = stored(state, place).epoch.eq(b.epoch)
-        return mine(state, place) & (place < NEXT) & same_epoch
 
-    begins = b.begin.eq(0) & ~is_earlier(AT)
-    is_last = is_earlier(AT).implies(before >= AT)
-    follows = is_earlier(before) & a.end.eq(b.begin) & is_last
-    return (AT, NEXT), mine(state, NEXT).implies(begins | follows)
+# Batches
+
+
+def share_no_record(a: PlacedBatch, b: PlacedBatch) -> bool:
+    """No record is in both."""
+    return a.last <= b.first or b.last <= a.first
+
+
+def is_before(a: PlacedBatch, b: PlacedBatch) -> bool:
+    """Positions and records of one are all before the other's."""
+    return a.end <= b.begin and a.last <= b.first
+
+
+def is_same(a: PlacedBatch, b: PlacedBatch) -> bool:
+    """Equal positions and equal records."""
+    return a.begin == b.begin and a.count == b.count and a.first == b.first
+
+
+def is_placed(a: PlacedBatch, b: PlacedBatch) -> bool:
+    """The same, or one wholly before the other."""
+    return is_same(a, b) or is_before(a, b) or is_before(b, a)
+
+
+def fits(s: ProofState, batch: PlacedBatch) -> bool:
+    """A batch is as small as the sequence arithmetic has it."""
+    if s.regime.wraps:
+        return batch.count <= LARGEST_BATCH
+    return batch.end <= s.regime.max_sequence
 
 
 # The client
 
 
-def epochs_rise(state: ProofState) -> Formula:
+@invariant(needs=CLIENT)
+def epochs_rise(s: ProofState) -> bool:
     """The partition's epoch is of the producer's id, and not ahead of the producer's."""
-    client, entry = state.client, state.entry
-    return (), (
-        client.producer_id.eq(P)
-        & client.producer.eq(PRODUCER)
-        & entry.producer_id.eq(P)
-        & within(entry.producer_epoch, 0, client.producer_epoch)
+    return (
+        s.client.producer_id == s.producer_id
+        and s.client.producer == s.producer
+        and s.entry.producer_id == s.producer_id
+        and 0 <= s.entry.producer_epoch <= s.client.producer_epoch
     )
 
 
-def in_flight_in_order(state: ProofState) -> Formula:
+def end_before(s: ProofState, slot: int) -> int:
+    """The position after the batch in flight before this one."""
+    return s.in_flight[slot - 1].end if slot > 0 else 0
+
+
+def last_before(s: ProofState, slot: int) -> int:
+    """The record after the batch in flight before this one."""
+    return s.in_flight[slot - 1].last if slot > 0 else 0
+
+
+@invariant(needs=CLIENT)
+def in_flight_in_order(s: ProofState) -> bool:
     """Batches in flight are of the partition's epoch, in order, none empty, all before the next."""
-    facts = []
-    entry = state.entry
-    begin = (ZERO, ZERO)
-    for used, sent, batch in flying(state):
-        facts.append(used.implies(batch.producer_epoch.eq(entry.producer_epoch)))
-        facts.append(used.implies(sent.count >= 1))
-        facts.append(used.implies(begin[0] <= sent.begin))
-        facts.append(used.implies(begin[1] <= sent.first))
-        facts.append(used.implies(sent.end <= state.next_position))
-        facts.append(used.implies(sent.last <= entry.records_sent))
-        begin = (sent.end, sent.last)
-    facts.append(state.next_position >= 0)
-    facts.append(entry.records_sent >= 0)
-    return (), conjunction(facts)
-
-
-def fits(state: ProofState, sent: SentBatch) -> Node:
-    """A batch is as small as the regime has it."""
-    if state.regime.wraps:
-        return sent.count <= LARGEST_BATCH
-    return sent.end <= state.regime.max_sequence
-
-
-def in_flight_is_numbered(state: ProofState) -> Formula:
-    """Sequences are those of the positions, of batches in flight and of the next."""
-    sequence = state.regime.sequence
-    facts = [state.entry.next_sequence.eq(sequence(state.next_position))]
-    for used, sent, batch in flying(state):
-        facts.append(used.implies(batch.base_sequence.eq(sequence(sent.begin))))
-        facts.append(used.implies(fits(state, sent)))
-    return (), conjunction(facts)
-
-
-def in_flight_is_mine(state: ProofState) -> Formula:
-    """Batches in flight carry the producer and its id."""
-    return (), conjunction(
-        (
-            used.implies(b.producer_id.eq(P) & b.producer.eq(PRODUCER))
-            for used, _, b in flying(state)
+    return (
+        all(
+            b.batch.producer_epoch == s.entry.producer_epoch
+            and b.count >= 1
+            and end_before(s, i) <= b.begin
+            and last_before(s, i) <= b.first
+            and b.end <= s.next_position
+            and b.last <= s.entry.records_sent
+            for i, b in enumerate(s.in_flight)
         )
+        and s.next_position >= 0
+        and s.entry.records_sent >= 0
+    )
+
+
+@invariant(needs=(*CLIENT, "sequences_suffice", "sequences_are_remainders"))
+def in_flight_is_numbered(s: ProofState) -> bool:
+    """Sequences are those of the positions, of batches in flight and of the next."""
+    return s.entry.next_sequence == s.regime.sequence(s.next_position) and all(
+        b.batch.base_sequence == s.regime.sequence(b.begin) and fits(s, b) for b in s.in_flight
+    )
+
+
+@invariant(needs=CLIENT)
+def in_flight_is_mine(s: ProofState) -> bool:
+    """Batches in flight carry the producer and its id."""
+    return all(
+        b.batch.producer_id == s.producer_id and b.batch.producer == s.producer for b in s.in_flight
     )
 
 
 # What was sent
 
 
-def sent_is_numbered(state: ProofState) -> Formula:
+@invariant(needs=(*CLIENT, "in_flight_is_numbered", "sequences_suffice"))
+def sent_is_numbered(s: ProofState) -> bool:
     """Of what was sent no batch is empty, none is ahead of the client."""
-    entry = state.entry
-    was, sent = sent_one(state)
-    facts = (
-        (sent.count >= 1)
-        & (sent.begin >= 0)
-        & (sent.first >= 0)
-        & within(sent.epoch, 0, entry.producer_epoch)
-        & fits(state, sent)
-        & (sent.last <= entry.records_sent)
-        & sent.epoch.eq(entry.producer_epoch).implies(sent.end <= state.next_position)
+    return all(
+        b.count >= 1
+        and b.begin >= 0
+        and b.first >= 0
+        and 0 <= b.epoch <= s.entry.producer_epoch
+        and fits(s, b)
+        and b.last <= s.entry.records_sent
+        and (b.epoch != s.entry.producer_epoch or b.end <= s.next_position)
+        for b in s.sent
     )
-    return (E1, C1, F1), was.implies(facts)
 
 
-def sent_once_numbered(state: ProofState) -> Formula:
+@invariant(needs=FLYING)
+def sent_once_numbered(s: ProofState) -> bool:
     """Under one epoch two sent batches are the same, or one wholly before the other."""
-    a, b = batch_at(state, E1, C1, F1), batch_at(state, E1, C2, F2)
-    both = state.sent(E1, C1, F1) & state.sent(E1, C2, F2)
-    return (E1, C1, F1, C2, F2), both.implies(a.placed(b))
+    return all(is_placed(a, b) for a in s.sent for b in s.sent if a.epoch == b.epoch)
 
 
-def in_flight_is_whole(state: ProofState, other: SentBatch) -> Node:
+def in_flight_is_whole(s: ProofState, other: PlacedBatch) -> bool:
     """A batch in flight has the records of the other, or shares none."""
-    facts = []
-    for used, sent, _ in flying(state):
-        same = sent.first.eq(other.first) & sent.count.eq(other.count)
-        disjoint = apart((sent.first, sent.last), (other.first, other.last))
-        facts.append(used.implies(same | disjoint))
-    return conjunction(facts)
+    return all(
+        (b.first == other.first and b.count == other.count) or share_no_record(b, other)
+        for b in s.in_flight
+    )
 
 
-def in_flight_is_placed(state: ProofState, other: SentBatch) -> Node:
+def in_flight_is_placed(s: ProofState, other: PlacedBatch) -> bool:
     """A batch in flight is the other, or one is wholly before."""
-    return conjunction([used.implies(sent.placed(other)) for used, sent, _ in flying(state)])
+    return all(is_placed(b, other) for b in s.in_flight)
 
 
-def is_epoch_in_use(state: ProofState) -> Node:
-    """The epoch is the one that the client writes the partition with."""
-    return E1.eq(state.entry.producer_epoch)
-
-
-def batches_stay_whole(state: ProofState) -> Formula:
+@invariant(needs=FLYING)
+def batches_stay_whole(s: ProofState) -> bool:
     """A batch in flight has the records that it had whenever it was sent, or shares none."""
-    was, other = sent_one(state)
-    return (E1, C1, F1), was.implies(in_flight_is_whole(state, other))
+    return all(in_flight_is_whole(s, other) for other in s.sent)
 
 
-def in_flight_has_its_place(state: ProofState) -> Formula:
+@invariant(needs=FLYING)
+def in_flight_has_its_place(s: ProofState) -> bool:
     """A batch in flight and a sent one of its epoch are the same, or one is wholly before."""
-    was, other = sent_one(state)
-    return (E1, C1, F1), (was & is_epoch_in_use(state)).implies(in_flight_is_placed(state, other))
+    return all(
+        in_flight_is_placed(s, other) for other in s.sent if other.epoch == s.entry.producer_epoch
+    )
 
 
 # The log
 
 
-def log_is_whole(state: ProofState) -> Formula:
-    """Of an epoch in the log each position before the end of any of its batches stands in the log,
-    there or before."""
-    at = stored(state, AT)
-    place = state.cover(at.epoch, POSITION)
-    found = stored(state, place)
-    facts = (
-        within(place, 0, AT)
-        & found.mine
-        & found.epoch.eq(at.epoch)
-        & ((found.begin <= POSITION) & (found.end > POSITION))
-    )
-    inside = (POSITION >= 0) & (at.end > POSITION)
-    return (AT, POSITION), (mine(state, AT) & inside).implies(facts)
-
-
-def log_was_sent(state: ProofState) -> Formula:
+@invariant(needs=("sent_is_numbered", *CLIENT, "watermark_within_log"))
+def log_was_sent(s: ProofState) -> bool:
     """What p has in the log, p sent."""
-    at = stored(state, AT)
-    facts = (
-        at.producer.eq(PRODUCER),
-        state.sent(at.epoch, at.count, at.first),
-        at.begin.eq(state.position(at.epoch, at.first)),
+    return all(
+        at.producer == s.producer
+        and s.is_sent(at.epoch, at.count, at.first)
+        and at.begin == s.position(at.epoch, at.first)
+        for at in s.log
+        if at.is_ours
     )
-    return (AT,), mine(state, AT).implies(conjunction(facts))
 
 
-def log_is_numbered(state: ProofState) -> Formula:
+@invariant(needs=("watermark_within_log",))
+def log_is_numbered(s: ProofState) -> bool:
     """What p has in the log has the sequence of its position."""
-    at = stored(state, AT)
-    numbered = at.base_sequence.eq(state.regime.sequence(at.begin))
-    return (AT,), mine(state, AT).implies(numbered)
+    return all(is_numbered(s, place) for place in range(len(s.log)))
 
 
-def log_rises(state: ProofState) -> Formula:
+def is_numbered(s: ProofState, place: int) -> bool:
+    """What p has at a place of the log has the sequence of its position."""
+    at = s.log[place]
+    return not is_ours(s, place) or at.base_sequence == s.regime.sequence(at.begin)
+
+
+@invariant(needs=(*APPENDS, "accepted_follows", *OFFSETS))
+def log_rises(s: ProofState) -> bool:
     """Epochs of p never fall along the log; within one, each batch is after the one before."""
-    both, a, b = pair(state)
-    rises = a.epoch.eq(b.epoch).implies(a.end <= b.begin)
-    return (AT, NEXT), both.implies((a.epoch <= b.epoch) & rises)
-
-
-def offsets_rise(state: ProofState) -> Formula:
-    """Offsets are given once."""
-    a, b = stored(state, AT), stored(state, NEXT)
-    places = in_log(state, AT) & in_log(state, NEXT) & (AT < NEXT)
-    return (AT, NEXT), places.implies(a.end_offset <= b.offset)
-
-
-def nothing_stored_is_empty(state: ProofState) -> Formula:
-    """Each stored batch has a record and an offset."""
-    at = stored(state, AT)
-    return (AT,), in_log(state, AT).implies((at.count >= 1) & (at.offset >= 0))
-
-
-def end_offset(state: ProofState, length: Node) -> Node:
-    """The offset after so many batches of the log."""
-    last = stored(state, length - 1).end_offset
-    return ite(length > 0, last, 0)
-
-
-def watermark_within_log(state: ProofState) -> Formula:
-    """The high watermark does not pass the log's end, nor does either go below 0."""
-    length = state.log.length
-    log_end = end_offset(state, length)
-    return (), (length >= 0) & within(state.high_watermark, 0, log_end)
-
-
-# What a leader knows: the leader now, and any that would replay a prefix of its log
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What is known of p after the first `length` batches of the log."""
-
-    epoch: Node
-    window: Seq
-    length: Node
-
-    @property
-    def newest(self) -> Rec:
-        """The batch remembered last."""
-        chosen = self.window.length - 1
-        newest: Rec = self.window.slots[0]
-        rest = self.window.slots[1:]
-        for i, slot in enumerate(rest, 1):
-            here, rec = chosen.eq(i), newest.fields
-            newest = Rec(slot.cls, {f: ite(here, slot.fields[f], rec[f]) for f in rec})
-        return newest
-
-
-def memory(entry: Rec, length: Node) -> Memory:
-    """A producer state entry, with the length of the log that it is about."""
-    return Memory(entry.producer_epoch, entry.batches, length)
-
-
-def place_of(state: ProofState, slot: Scalars) -> Node:
-    """Where in the log a remembered batch stands."""
-    return state.where(slot.last_offset + 1)
-
-
-def before_end(state: ProofState, known: Memory, place: Node) -> Node:
-    """A place of p among those that are known."""
-    at = stored(state, place)
-    return (place >= 0) & (place < known.length) & at.mine
-
-
-def memory_has_last_epoch(state: ProofState, known: Memory) -> Formula:
-    """No batch of p in the log has a later epoch than the one known."""
-    at = stored(state, AT)
-    return (AT,), before_end(state, known, AT).implies(within(at.epoch, 0, known.epoch))
-
-
-def memory_is_sound(state: ProofState, known: Memory) -> Formula:
-    """A known epoch comes with a remembered batch, an unknown one (-1) with none."""
-    some = known.window.length > 0
-    return (), (
-        (known.epoch >= -1)
-        & within(known.window.length, 0, len(known.window.slots))
-        & (known.epoch >= 0).eq(some)
+    return all(
+        a.epoch <= b.epoch and (a.epoch != b.epoch or a.end <= b.begin)
+        for i, a in enumerate(s.log)
+        for j, b in enumerate(s.log)
+        if a.is_ours and b.is_ours and i < j
     )
 
 
-def window_is_log(state: ProofState, known: Memory) -> Formula:
-    """Each remembered batch stands in the log."""
-    facts = []
-    for used, slot in slots(known.window):
-        place = place_of(state, slot)
-        at = stored(state, place)
-        facts += [
-            used.implies(before_end(state, known, place)),
-            used.implies(at.epoch.eq(known.epoch)),
-            used.implies((at.end_offset - 1).eq(slot.last_offset)),
-            used.implies((at.count - 1).eq(slot.offset_delta)),
-        ]
-    return (), conjunction(facts)
+@invariant(needs=OFFSETS)
+def offsets_rise(s: ProofState) -> bool:
+    """Offsets are given once."""
+    return all(
+        a.end_offset <= b.offset for i, a in enumerate(s.log) for j, b in enumerate(s.log) if i < j
+    )
 
 
-def window_is_numbered(state: ProofState, known: Memory) -> Formula:
-    """Of each remembered batch the sequence of its last position is remembered."""
-    facts = []
-    for used, slot in slots(known.window):
-        at = stored(state, place_of(state, slot))
-        last = state.regime.sequence(at.end - 1)
-        facts.append(used.implies(last.eq(slot.last_sequence)))
-    return (), conjunction(facts)
+@invariant(needs=(*OFFSETS, "sent_is_numbered"))
+def nothing_stored_is_empty(s: ProofState) -> bool:
+    """Each stored batch has a record and an offset."""
+    return all(at.count >= 1 and at.offset >= 0 for at in s.log)
 
 
-def window_has_no_gap(state: ProofState, known: Memory) -> Formula:
-    """Remembered batches follow each other, in the log and in their epoch."""
-    facts = []
-    remembered = slots(known.window)
-    for (_, before), (used, slot) in pairwise(remembered):
-        a, b = place_of(state, before), place_of(state, slot)
-        facts.append(used.implies(a < b))
-        facts.append(used.implies(stored(state, a).end.eq(stored(state, b).begin)))
-    return (), conjunction(facts)
-
-
-def newest_is_last(state: ProofState, known: Memory) -> Formula:
-    """No batch of p in the log stands behind the newest remembered."""
-    newest = place_of(state, known.newest)
-    return (AT,), before_end(state, known, AT).implies(newest >= AT)
-
-
-def remembers_all(state: ProofState, known: Memory) -> Formula:
-    """Of the known epoch five batches are remembered, or all that the log has."""
-    oldest = place_of(state, known.window.slots[0])
-    whole = known.window.length.eq(len(known.window.slots)) | (oldest <= AT)
-    same = stored(state, AT).epoch.eq(known.epoch)
-    return (AT,), (before_end(state, known, AT) & same).implies(whole)
-
-
-MemoryFormula = Callable[[ProofState, Memory], Formula]
-
-
-def known_now(state: ProofState) -> Memory:
-    """What the leader knows."""
-    return memory(state.known, state.log.length)
-
-
-def of_leader(function: MemoryFormula) -> Callable[[ProofState], Formula]:
-    """The formula, of what the leader knows."""
-    return lambda state: function(state, known_now(state))
-
-
-def of_replay(function: MemoryFormula) -> Callable[[ProofState, Node], Formula]:
-    """The formula, of what a replay of the prefix of a length gives."""
-
-    def formula(state: ProofState, length: Node) -> Formula:
-        bound, body = function(state, memory(state.history(length), length))
-        prefix = within(length, 0, state.log.length)
-        return bound, conjunction(prefix.implies(part) for part in conjuncts(body))
-
-    return formula
-
-
-def remembers_five(state: ProofState) -> Formula:
-    """Of the producer's epoch the leader remembers five batches, or all of them."""
-    return remembers_all(state, known_now(state))
-
-
-def replayed_once(state: ProofState, places: Node) -> tuple[Rec, Rec]:
-    """The history after one more batch, and what the model's own replay makes of it."""
-    others = state.leader.producers.elsewhere
-    producers = FocusMap(P, state.history(places), others)
-    following = state.text.replayed(producers, state.log.at(places))
-    return state.history(places + 1), following.value
-
-
-def history_is_replay(state: ProofState, length: Node) -> Formula:
-    """One batch more in the log is one replayed more; before the first nothing is known."""
-    history, replay = replayed_once(state, length)
-    more = (length >= 0) & (length < state.log.length)
-    begins = containers.equal(state.history(ZERO), state.text.nothing)
-    return (), begins & more.implies(containers.equal(history, replay))
-
-
-def history_agrees(state: ProofState) -> Formula:
-    """The leader's epoch and newest batch are those that a replay of its whole log gives."""
-    known, history = known_now(state), memory(state.history(state.log.length), state.log.length)
-    some = known.window.length > 0
-    newest = containers.equal(known.newest, history.newest)
-    same = known.epoch.eq(history.epoch) & some.eq(history.window.length > 0)
-    return (), same & some.implies(newest)
+@invariant(needs=(*OFFSETS, "sent_is_numbered"))
+def watermark_within_log(s: ProofState) -> bool:
+    """The high watermark does not pass the log's end, nor does either go below 0."""
+    return len(s.log) >= 0 and 0 <= s.high_watermark <= end_offset(s, len(s.log))
 
 
 # Answers
 
 
-def answers_are_true(state: ProofState) -> Formula:
+@invariant(needs=(*OFFSETS, "accepted_follows", "duplicate_is_the_same"))
+def answers_are_true(s: ProofState) -> bool:
     """A success says where the batch stands, if it says it (-1 is no offset)."""
-    place = state.told(F, B, R)
-    at = stored(state, place)
-    facts = mine(state, place) & at.first.eq(F) & ((B < 0) | at.offset.eq(B)) & (at.end_offset <= R)
-    return (F, B, R), state.answers(F, B, R).implies(facts)
+    return all(is_true_of(s, answer, s.answered_place(answer)) for answer in s.answers)
+
+
+def is_true_of(s: ProofState, answer: StoredAnswer, place: int) -> bool:
+    """A success says what stands at a place."""
+    return (
+        is_ours(s, place)
+        and s.log[place].first == answer.first
+        and (answer.base_offset < 0 or s.log[place].offset == answer.base_offset)
+        and s.log[place].end_offset <= answer.required_offset
+    )
+
+
+# What a leader knows: the leader now, and any that would replay a prefix of its log
+
+
+@prefix_invariant(needs=("watermark_within_log",))
+def history_is_replay(s: ProofState, length: int) -> bool:
+    """One batch more in the log is one replayed more; before the first nothing is known."""
+    return s.history(0) == s.nothing_known() and (
+        not 0 <= length < len(s.log) or s.history(length + 1) == s.replayed_one_more(length)
+    )
+
+
+@invariant(needs=("watermark_within_log", "memory_is_sound", "history/memory_is_sound"))
+def history_agrees(s: ProofState) -> bool:
+    """The leader's epoch and newest batch are those that a replay of its whole log gives."""
+    knows = len(s.known.window) > 0
+    replay = after_replay(s, len(s.log))
+    return (
+        s.known.epoch == replay.epoch
+        and knows == (len(replay.window) > 0)
+        and (not knows or s.known.window[-1] == replay.window[-1])
+    )
+
+
+def is_known(s: ProofState, m: Memory, place: int) -> bool:
+    """A place of p among those that the memory is about."""
+    return 0 <= place < m.length and s.log[place].is_ours
+
+
+@memory_invariant()
+def memory_has_last_epoch(s: ProofState, m: Memory) -> bool:
+    """No batch of p in the log has a later epoch than the one known."""
+    return all(0 <= s.log[i].epoch <= m.epoch for i in range(m.length) if s.log[i].is_ours)
+
+
+@memory_invariant()
+def memory_is_sound(s: ProofState, m: Memory) -> bool:
+    """A known epoch comes with a remembered batch, an unknown one (-1) with none."""
+    return (
+        m.epoch >= -1
+        and 0 <= len(m.window) <= s.window_size
+        and (m.epoch >= 0) == (len(m.window) > 0)
+    )
+
+
+@memory_invariant(needs=("memory_is_sound",))
+def window_is_log(s: ProofState, m: Memory) -> bool:
+    """Each remembered batch stands in the log."""
+    return all(is_remembered_as(s, m, b, s.log[place_of(s, b)]) for b in m.window)
+
+
+def is_remembered_as(s: ProofState, m: Memory, remembered: BatchMetadata, at: LogEntry) -> bool:
+    """A remembered batch is what stands in the log."""
+    return (
+        is_known(s, m, place_of(s, remembered))
+        and at.epoch == m.epoch
+        and at.end_offset - 1 == remembered.last_offset
+        and at.count - 1 == remembered.offset_delta
+    )
+
+
+@memory_invariant(needs=("memory_is_sound", "window_is_log"))
+def window_is_numbered(s: ProofState, m: Memory) -> bool:
+    """Of each remembered batch the sequence of its last position is remembered."""
+    return all(
+        s.regime.sequence(s.log[place_of(s, b)].end - 1) == b.last_sequence for b in m.window
+    )
+
+
+@memory_invariant(needs=("memory_is_sound", "window_is_log"))
+def window_has_no_gap(s: ProofState, m: Memory) -> bool:
+    """Remembered batches follow each other, in the log and in their epoch."""
+    return all(
+        place_of(s, a) < place_of(s, b) and s.log[place_of(s, a)].end == s.log[place_of(s, b)].begin
+        for a, b in pairwise(m.window)
+    )
+
+
+@memory_invariant(needs=("memory_is_sound", "window_is_log"))
+def newest_is_last(s: ProofState, m: Memory) -> bool:
+    """No batch of p in the log stands behind the newest remembered."""
+    return all(newest(s, m) >= i for i in range(m.length) if s.log[i].is_ours)
+
+
+@memory_invariant(
+    needs=(
+        "memory_is_sound",
+        "window_is_log",
+        "window_has_no_gap",
+        "newest_is_last",
+        "memory_has_last_epoch",
+    ),
+    of_now=False,
+)
+def remembers_all(s: ProofState, m: Memory) -> bool:
+    """Of the known epoch five batches are remembered, or all that the log has."""
+    return all(
+        len(m.window) == s.window_size or place_of(s, m.window[0]) <= i
+        for i in range(m.length)
+        if s.log[i].is_ours and s.log[i].epoch == m.epoch
+    )
+
+
+# Guarantees
+
+CONSEQUENCE = ("log_was_sent", "log_rises", *SENT)
+
+
+@guarantee(needs=CONSEQUENCE, follows=True, in_words=("log_was_sent",))
+def at_most_once(s: ProofState) -> bool:
+    """No record stands twice in the log under one epoch of p."""
+    return all(
+        share_no_record(a, b)
+        for i, a in enumerate(s.log)
+        for j, b in enumerate(s.log)
+        if a.is_ours and b.is_ours and i < j and a.epoch == b.epoch
+    )
+
+
+@guarantee(needs=CONSEQUENCE, follows=True)
+def order_within_epoch(s: ProofState) -> bool:
+    """Under one epoch records stand in the order of their sends."""
+    return all(
+        a.last <= b.first
+        for i, a in enumerate(s.log)
+        for j, b in enumerate(s.log)
+        if a.is_ours and b.is_ours and i < j and a.epoch == b.epoch
+    )
+
+
+@guarantee(
+    needs=(
+        *OFFSETS,
+        "accepted_follows",
+        "log_was_sent",
+        "answers_are_true",
+        "in_flight_in_order",
+        "batches_stay_whole",
+        "high_watermark_survives",
+    ),
+    in_words=("log_was_sent",),
+)
+def acked_is_replicated(s: ProofState) -> bool:
+    """An acknowledged record stands in the log, below the high watermark."""
+    return all(
+        has_record(s, s.copy_of(record), record)
+        and s.log[s.copy_of(record)].end_offset <= s.high_watermark
+        for record in s.acknowledged
+    )
+
+
+@guarantee(needs=("acked_is_replicated", "answers_are_true"), follows=True)
+def acked_is_stored(s: ProofState) -> bool:
+    """An acknowledged record stands in the log, and a success says where its batch stands."""
+    return answers_are_true(s) and all(
+        has_record(s, s.copy_of(record), record) for record in s.acknowledged
+    )
+
+
+def is_earlier(s: ProofState, place: int, later: int) -> bool:
+    """A batch of p before another of the same epoch."""
+    return is_ours(s, place) and place < later and s.log[place].epoch == s.log[later].epoch
+
+
+@guarantee(
+    needs=(*OFFSETS, *APPENDS, "accepted_follows", RULED),
+    in_words=("log_was_sent", "log_is_numbered", "sent_is_numbered", ARITHMETIC),
+)
+def no_gap(s: ProofState) -> bool:
+    """Each batch begins where the one before it in its epoch ended; the first begins at 0."""
+    return all(
+        begins_epoch(s, i, j) or follows_previous(s, i, j)
+        for i in range(len(s.log))
+        for j in range(len(s.log))
+        if s.log[j].is_ours
+    )
+
+
+def begins_epoch(s: ProofState, other: int, place: int) -> bool:
+    """A batch begins at 0, and the other is not earlier in its epoch."""
+    return s.log[place].begin == 0 and not is_earlier(s, other, place)
+
+
+def follows_previous(s: ProofState, other: int, place: int) -> bool:
+    """A batch begins where the previous ends, and the other, if it is earlier, is not behind
+    that."""
+    return (
+        is_earlier(s, s.previous(place), place)
+        and s.log[s.previous(place)].end == s.log[place].begin
+        and (not is_earlier(s, other, place) or s.previous(place) >= other)
+    )
+
+
+@guarantee(
+    needs=(
+        *OFFSETS,
+        "memory_is_sound",
+        "window_is_log",
+        "window_has_no_gap",
+        "newest_is_last",
+        "memory_has_last_epoch",
+        "accepted_follows",
+        RULED,
+    )
+)
+def remembers_five(s: ProofState) -> bool:
+    """Of the producer's epoch the leader remembers five batches, or all of them."""
+    return remembers_all(s, s.known)

@@ -17,6 +17,7 @@ from proofs.lift.containers import FunctionMap
 from proofs.lift.dag import Node, reachable
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
+from proofs.prove.formulas import Lifter
 from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.induction import Clause, Induction, Named, ProofStep
 from proofs.prove.smt import Formula, ProofObligation
@@ -76,9 +77,9 @@ class Composition:
         facts = {name: fact for name, fact in self.facts.items() if name not in dropped}
         return replace(self, unknown=unknown, facts=facts)
 
-    def formulas(self, state: Any) -> dict[str, Formula]:
+    def formulas(self, lifter: Lifter, state: Any) -> dict[str, Formula]:
         """Each clause of a state, and each fact, by name."""
-        return {c.name: c.formula(state) for c in self.clauses} | dict(self.facts)
+        return {c.name: c.formula(lifter, state) for c in self.clauses} | dict(self.facts)
 
     def configuration(self, model: Model, variant: str) -> Any:
         """The configuration of the proofs."""
@@ -106,6 +107,11 @@ class Worlds:
             **self.of.contracts,
         }
         return Evaluator(self.model, self.k, self.of.unknown, contracts)
+
+    @property
+    def lifter(self) -> Lifter:
+        """What reads clauses."""
+        return Lifter(self.model, self.k, self.of.unknown, self.of.contracts, lambda state: state)
 
     def initial(self) -> Any:
         """The world that every scope begins in."""
@@ -145,7 +151,13 @@ class CompositionInduction(Induction):
         worlds, prefix = self.worlds, f"{of.home}/"
         initial = worlds.initial()
         super().__init__(
-            worlds.before, initial, worlds.steps, of.clauses, facts=of.facts, prefix=prefix
+            worlds.lifter,
+            worlds.before,
+            initial,
+            worlds.steps,
+            of.clauses,
+            facts=of.facts,
+            prefix=prefix,
         )
 
     def obligations(self) -> Named:

@@ -14,7 +14,8 @@ from proofs.explore.source import source_graph
 from proofs.lift.dag import Node
 from proofs.lift.source import Model
 from proofs.prove.composition import Composition, Worlds
-from proofs.prove.in_scope import Row, ScopeCheck, check_formulas, flat
+from proofs.prove.in_scope import ScopeCheck
+from proofs.prove.valuation import Row, check_formulas, flat
 
 
 class WorldValuation:
@@ -50,6 +51,8 @@ class WorldValuation:
 def check_world_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
     """Explore a scope by its source and check each clause, and each fact, in each world."""
     found = source_graph(model, k, name)
-    before = Worlds(of, model, k.variant.name).before
+    worlds = Worlds(of, model, k.variant.name)
     valuations = (WorldValuation(of, k, world) for world in found.worlds)
-    return check_formulas(of.formulas(before), (name, k.variant.name), found, valuations)
+    return check_formulas(
+        of.formulas(worlds.lifter, worlds.before), (name, k.variant.name), found, valuations
+    )

@@ -16,227 +16,280 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from proofs.lift.dag import ZERO, Node, conjunction, const, disjunction, ite, leaf
-from proofs.lift.values import Scalars
-from proofs.prove.clauses import (
-    C1,
-    E1,
-    F1,
-    NEXT,
-    R,
-    flying,
-    has_record,
-    known_now,
-    place_of,
-    slots,
-    within,
+from model.idempotent.messages import NO_SEQUENCE, Batch, Error, ProduceResponse
+from proofs.prove import clauses
+from proofs.prove.clauses import CLIENT, OFFSETS, SENT
+from proofs.prove.induction import guarantee, invariant, lemma
+from proofs.prove.proof_state import FlyingBatch, LogEntry, ProofState
+
+CALM = (
+    "nothing_to_recover",
+    "first_epoch",
+    "no_false_error",
+    "answers_in_order",
+    "nothing_times_out",
 )
-from proofs.prove.smt import Formula
-from proofs.prove.state import LogEntry, ProofState, stored
-
-NO_SEQUENCE = const(-1)
-
+PLACED = ("positions_are_records", "sent_in_first_epoch", *CLIENT, *CALM)
 
 # What is so
 
 
-def asks_for_nothing(state: ProofState) -> Node:
-    """No partition asks for a new epoch."""
-    return ~disjunction(state.client.bump_for.bits)
-
-
-def nothing_to_recover(state: ProofState) -> Formula:
+@invariant(needs=CALM)
+def nothing_to_recover(s: ProofState) -> bool:
     """No partition asks for a new epoch, or has a batch of unknown outcome; none is given up."""
-    entries = state.client.partitions.slots
-    resolved = (entry.unresolved_sequence.eq(NO_SEQUENCE) for entry in entries)
-    none_given_up = state.entry.given_up.length.eq(0)
-    return (), conjunction((asks_for_nothing(state), none_given_up, *resolved))
-
-
-def first_epoch(state: ProofState) -> Formula:
-    """The producer is in its first epoch."""
-    return (), state.client.producer_epoch.eq(0)
-
-
-def positions_are_records(state: ProofState) -> Formula:
-    """In flight, a batch begins where the one before ended; positions are numbers of records."""
-    facts = [state.next_position.eq(state.entry.records_sent)]
-    batches = flying(state)
-    count = state.in_flight.length
-    for i, (used, sent, _) in enumerate(batches, 1):
-        facts.append(used.implies(sent.begin.eq(sent.first)))
-        facts.append(count.eq(i).implies(sent.end.eq(state.next_position)))
-    for (_, before, _), (used, sent, _) in pairwise(batches):
-        facts.append(used.implies(sent.begin.eq(before.end)))
-    return (), conjunction(facts)
-
-
-def sent_in_first_epoch(state: ProofState) -> Formula:
-    """What was sent was sent in the first epoch, each record at its number."""
-    facts = E1.eq(0) & state.position(E1, F1).eq(F1)
-    return (E1, C1, F1), state.sent(E1, C1, F1).implies(facts)
-
-
-def head(state: ProofState) -> Node:
-    """The first record that is not finished."""
-    first = state.in_flight.slots[0].batch.first_record
-    some = state.in_flight.length > 0
-    return ite(some, first, state.entry.records_sent)
-
-
-def acknowledged_in_order(state: ProofState) -> Formula:
-    """All records before the first unfinished one are acknowledged."""
-    return (R,), ((R >= 0) & (head(state) > R)).implies(state.acknowledged(R))
-
-
-def requests_in_order(state: ProofState) -> Formula:
-    """Those in flight that await an answer come first; the first of them were handled."""
-    facts = [within(state.handled, 0, state.in_flight.length)]
-    batches = slots(state.in_flight)
-    for i, (used, slot) in enumerate(batches):
-        handled = i < state.handled
-        facts.append((used & handled).implies(slot.outstanding))
-    for (_, before), (used, slot) in pairwise(batches):
-        facts.append((used & slot.outstanding).implies(before.outstanding))
-    return (), conjunction(facts)
-
-
-def reaches(state: ProofState, position: Node) -> Node:
-    """The log has all of the producer's epoch before a position."""
-    known = known_now(state)
-    newest = stored(state, place_of(state, known.newest))
-    some = (known.window.length > 0) & known.epoch.eq(0)
-    return some & (position <= newest.end)
-
-
-def handled_is_stored(state: ProofState) -> Formula:
-    """What was handled and not yet answered is stored."""
-    facts = (
-        (i < state.handled).implies(reaches(state, sent.end))
-        for i, (_, sent, _) in enumerate(flying(state))
+    return (
+        s.client.bump_for.is_empty()
+        and len(s.entry.given_up) == 0
+        and all(e.unresolved_sequence == NO_SEQUENCE for e in s.client.partitions.values())
     )
-    return (), conjunction(facts)
+
+
+@invariant(needs=CALM)
+def first_epoch(s: ProofState) -> bool:
+    """The producer is in its first epoch."""
+    return s.client.producer_epoch == 0
+
+
+@invariant(needs=(*PLACED, "requests_in_order"))
+def positions_are_records(s: ProofState) -> bool:
+    """In flight, a batch begins where the one before ended; positions are numbers of records."""
+    return (
+        s.next_position == s.entry.records_sent
+        and all(
+            b.begin == b.first and (len(s.in_flight) != i + 1 or b.end == s.next_position)
+            for i, b in enumerate(s.in_flight)
+        )
+        and all(b.begin == a.end for a, b in pairwise(s.in_flight))
+    )
+
+
+@invariant(needs=PLACED)
+def sent_in_first_epoch(s: ProofState) -> bool:
+    """What was sent was sent in the first epoch, each record at its number."""
+    return all(b.epoch == 0 and b.begin == b.first for b in s.sent)
+
+
+def head(s: ProofState) -> int:
+    """The first record that is not finished."""
+    return s.in_flight[0].first if len(s.in_flight) > 0 else s.entry.records_sent
+
+
+@invariant(needs=(*PLACED, "requests_in_order"))
+def acknowledged_in_order(s: ProofState) -> bool:
+    """All records before the first unfinished one are acknowledged."""
+    return all(record in s.acknowledged for record in range(head(s)))
+
+
+@invariant(needs=PLACED)
+def requests_in_order(s: ProofState) -> bool:
+    """Those in flight that await an answer come first; the first of them were handled."""
+    return (
+        0 <= s.handled <= len(s.in_flight)
+        and all(b.outstanding for i, b in enumerate(s.in_flight) if i < s.handled)
+        and all(a.outstanding for a, b in pairwise(s.in_flight) if b.outstanding)
+    )
+
+
+def reaches(s: ProofState, position: int) -> bool:
+    """The log has all of the producer's epoch before a position."""
+    return len(s.known.window) > 0 and s.known.epoch == 0 and position <= newest_end(s)
+
+
+def newest_end(s: ProofState) -> int:
+    """The position after the newest remembered batch."""
+    return s.log[clauses.newest(s, s.known)].end
+
+
+@invariant(
+    needs=(
+        *PLACED,
+        "requests_in_order",
+        "memory_is_sound",
+        "window_is_log",
+        *OFFSETS,
+        "is_stored_then",
+    )
+)
+def handled_is_stored(s: ProofState) -> bool:
+    """What was handled and not yet answered is stored."""
+    return all(reaches(s, s.in_flight[i].end) for i in range(s.window_size) if i < s.handled)
 
 
 # Guarantees
 
 
-def no_false_error(state: ProofState) -> Formula:
+@guarantee(needs=(*CALM, "is_answered"))
+def no_false_error(s: ProofState) -> bool:
     """No request is refused in its turn, and no partition asks for a new epoch."""
-    return (), ~state.refused & asks_for_nothing(state)
+    return not s.refused and s.client.bump_for.is_empty()
 
 
-def bumps_have_causes(state: ProofState) -> Formula:
+@guarantee(needs=("first_epoch", "no_false_error"), follows=True)
+def bumps_have_causes(s: ProofState) -> bool:
     """No producer begins an epoch, or asks for one."""
-    return (), first_epoch(state)[1] & asks_for_nothing(state)
+    return first_epoch(s) and s.client.bump_for.is_empty()
 
 
-def acked_once(state: ProofState) -> Formula:
+@guarantee(
+    needs=("acked_is_replicated", "at_most_once", "log_was_sent", "sent_in_first_epoch"),
+    follows=True,
+)
+def acked_once(s: ProofState) -> bool:
     """What was acknowledged is in the log once, over all epochs."""
-    only = NEXT.eq(state.place(R))
-    return (R, NEXT), (state.acknowledged(R) & has_record(state, NEXT, R)).implies(only)
+    return all(
+        place == s.copy_of(record)
+        for record in s.acknowledged
+        for place in range(len(s.log))
+        if clauses.has_record(s, place, record)
+    )
 
 
 # What is assumed of the network
 
 
-def is_next_in_turn(state: ProofState, batch: Scalars) -> Formula:
+def is_next_in_turn(s: ProofState, in_turn: bool, batch: Batch) -> bool:
     """A request that is handled in its turn is of the first batch that was not handled."""
-    facts = [within(state.handled, 0, len(state.in_flight.slots) - 1)]
-    for i, (used, slot) in enumerate(slots(state.in_flight)):
-        own = slot.batch
-        same = (getattr(batch, name).eq(getattr(own, name)) for name in BATCH)
-        is_it = conjunction((used, slot.outstanding, *same))
-        facts.append(state.handled.eq(i).implies(is_it))
-    return (), IN_TURN.implies(conjunction(facts))
+    return not in_turn or (
+        0 <= s.handled < s.window_size
+        and all(
+            s.handled != i or (i < len(s.in_flight) and is_request_of(s.in_flight[i], batch))
+            for i in range(s.window_size)
+        )
+    )
 
 
-def overtakes_nothing(state: ProofState, begin: Node) -> Formula:
+def is_request_of(flying: FlyingBatch, batch: Batch) -> bool:
+    """A request carries a batch in flight that awaits an answer."""
+    return (
+        flying.outstanding
+        and batch.producer_epoch == flying.batch.producer_epoch
+        and batch.record_count == flying.count
+        and batch.first_record == flying.first
+    )
+
+
+def overtakes_nothing(s: ProofState, begin: int) -> bool:
     """What arrives finds all stored that its producer numbered before it."""
-    return (), begin.eq(0) | reaches(state, begin)
+    return begin == 0 or reaches(s, begin)
 
 
-def answers_the_first(state: ProofState, first_record: Node) -> Formula:
+def answers_the_first(s: ProofState, first_record: int) -> bool:
     """An answer that arrives is of the first in flight, which was handled."""
-    first = state.in_flight.slots[0].batch.first_record
-    return (), (state.handled >= 1) & first.eq(first_record)
-
-
-IN_TURN = leaf("in_turn", 0, 1, is_bool=True)
-"""Whether a request comes from the open connection; else it is late, from one that broke."""
-BATCH = ("producer_epoch", "record_count", "first_record")
+    return s.handled >= 1 and s.in_flight[0].first == first_record
 
 
 # Cuts: what is so of a request that is handled in its turn
 
-
-def head_is_stored(state: ProofState) -> Formula:
-    """All before the first unfinished record is stored."""
-    first = head(state)
-    told = state.acknowledged(first - 1)
-    return (), (first > 0).implies(told & reaches(state, first))
+MEMORY_NOW = ("memory_is_sound", "window_is_log", "log_was_sent", "sent_in_first_epoch", *SENT)
+BEGUN = (*CLIENT, "first_epoch", "positions_are_records", "answers_in_order")
 
 
-def begins_within(state: ProofState, begin: Node) -> Formula:
-    """All before the request is stored."""
-    nothing = begin.eq(0) & known_now(state).window.length.eq(0)
-    return (), IN_TURN.implies(nothing | reaches(state, begin))
-
-
-def remembered(state: ProofState) -> list[tuple[Node, LogEntry]]:
-    """Each remembered batch: whether there is one, and what stands in the log."""
-    window = slots(known_now(state).window)
-    return [(used, stored(state, place_of(state, slot))) for used, slot in window]
-
-
-def remembered_is_placed(state: ProofState) -> Formula:
-    """A batch in flight and a remembered one are the same, or one is wholly before."""
-    facts = []
-    for used, at in remembered(state):
-        for flies, sent, _ in flying(state):
-            same = at.begin.eq(sent.begin) & at.count.eq(sent.count)
-            apart = (at.end <= sent.begin) | (sent.end <= at.begin)
-            records = at.begin.eq(at.first) & (at.count >= 1)
-            within_sent = at.end <= state.next_position
-            facts.append((used & flies).implies((same | apart) & records & within_sent))
-    return (), conjunction(facts)
-
-
-def window_begins_epoch(state: ProofState) -> Formula:
-    """What is remembered begins with the epoch, or there are as many as can be."""
-    known = known_now(state)
-    _, oldest = remembered(state)[0]
-    some = within(known.window.length, 1, len(known.window.slots) - 1)
-    covered = state.cover(known.epoch, ZERO)
-    is_first = covered.eq(place_of(state, known.window.slots[0]))
-    return (), some.implies(is_first & (oldest.begin <= 0))
-
-
-def is_remembered(state: ProofState, begin: Node, batch: Scalars) -> Formula:
-    """A request in its turn that is stored already is remembered."""
-    newest = stored(state, place_of(state, known_now(state).newest))
-    some = known_now(state).window.length > 0
-    found = disjunction(
-        (
-            used & at.begin.eq(begin) & at.count.eq(batch.record_count)
-            for used, at in remembered(state)
-        )
+@lemma(
+    needs=(
+        *MEMORY_NOW,
+        *OFFSETS,
+        "acknowledged_in_order",
+        "acked_is_replicated",
+        "newest_is_last",
+        "memory_has_last_epoch",
+        "log_rises",
     )
-    cases = [
-        (IN_TURN & state.handled.eq(i) & some & (begin < newest.end)).implies(found)
-        for i in range(len(state.in_flight.slots))
-    ]
-    return (), conjunction(cases)
+)
+def head_is_stored(s: ProofState) -> bool:
+    """All before the first unfinished record is stored."""
+    return not head(s) > 0 or (head(s) - 1 in s.acknowledged and reaches(s, head(s)))
 
 
-def is_answered(answer: Scalars) -> Formula:
+@lemma(needs=(*MEMORY_NOW, *BEGUN, "head_is_stored", "handled_is_stored"))
+def begins_within(s: ProofState, in_turn: bool, begin: int) -> bool:
+    """All before the request is stored."""
+    return not in_turn or (begin == 0 and len(s.known.window) == 0) or reaches(s, begin)
+
+
+@lemma(needs=(*MEMORY_NOW, *CLIENT, "first_epoch", "in_flight_has_its_place"))
+def remembered_is_placed(s: ProofState) -> bool:
+    """A batch in flight and a remembered one are the same, or one is wholly before."""
+    return all(
+        are_placed(s, s.log[clauses.place_of(s, m)], b) for m in s.known.window for b in s.in_flight
+    )
+
+
+def are_placed(s: ProofState, at: LogEntry, b: FlyingBatch) -> bool:
+    """A stored batch and one in flight have the same positions, or one is wholly before; of the
+    stored one, positions are numbers of records that were sent."""
+    return (
+        ((at.begin == b.begin and at.count == b.count) or at.end <= b.begin or b.end <= at.begin)
+        and at.begin == at.first
+        and at.count >= 1
+        and at.end <= s.next_position
+    )
+
+
+@lemma(needs=(*MEMORY_NOW, *OFFSETS, "remembers_five", "log_is_whole"))
+def window_begins_epoch(s: ProofState) -> bool:
+    """What is remembered begins with the epoch, or there are as many as can be."""
+    oldest = clauses.place_of(s, s.known.window[0])
+    return not 1 <= len(s.known.window) < s.window_size or (
+        s.covers(s.known.epoch, 0) == oldest and s.log[oldest].begin <= 0
+    )
+
+
+@lemma(
+    needs=(
+        *BEGUN,
+        "memory_is_sound",
+        "window_has_no_gap",
+        "remembered_is_placed",
+        "window_begins_epoch",
+        "begins_within",
+    )
+)
+def is_remembered(s: ProofState, in_turn: bool, begin: int, batch: Batch) -> bool:
+    """A request in its turn that is stored already is remembered."""
+    return all(
+        any(
+            s.log[clauses.place_of(s, m)].begin == begin
+            and s.log[clauses.place_of(s, m)].count == batch.record_count
+            for m in s.known.window
+        )
+        for i in range(s.window_size)
+        if in_turn and s.handled == i and len(s.known.window) > 0 and begin < newest_end(s)
+    )
+
+
+@lemma(
+    needs=(
+        *MEMORY_NOW,
+        *BEGUN,
+        "window_is_numbered",
+        "begins_within",
+        "is_remembered",
+        "first_sequence_is_derived",
+        "accepted_follows",
+        "follows_in_sequence",
+    )
+)
+def is_answered(in_turn: bool, answer: ProduceResponse) -> bool:
     """A request in its turn is answered without error."""
-    return (), IN_TURN.implies(answer.error.eq(0))
+    return not in_turn or answer.error == Error.NONE
 
 
-def is_stored_then(before: ProofState, after: ProofState, begin: Node, batch: Scalars) -> Formula:
+@lemma(
+    needs=(
+        *MEMORY_NOW,
+        *OFFSETS,
+        *BEGUN,
+        "newest_is_last",
+        "log_rises",
+        "is_answered",
+        "duplicate_is_the_same",
+        "accepted_follows",
+        "newest_is_appended",
+    )
+)
+def is_stored_then(
+    before: ProofState, after: ProofState, in_turn: bool, begin: int, batch: Batch
+) -> bool:
     """After a request in its turn, its batch is stored; no request takes anything away."""
-    end = begin + batch.record_count
-    newest = stored(before, place_of(before, known_now(before).newest))
-    kept = reaches(before, newest.end).implies(reaches(after, newest.end))
-    return (), kept & IN_TURN.implies(reaches(after, end))
+    kept = not reaches(before, newest_end(before)) or reaches(after, newest_end(before))
+    return kept and (not in_turn or reaches(after, begin + batch.record_count))

@@ -1,4 +1,4 @@
-"""The clauses of the proofs, checked on every state of a bounded scope.
+"""The clauses of the proofs, evaluated on every state of a bounded scope, by their own text.
 
 This is what keeps the proofs honest: their hypotheses hold in states that really occur (so they
 are not contradictory, and each rule fires in one of them), and the ghosts mean what they are said
@@ -8,13 +8,13 @@ to: here they are read off the log, and the history is a replay of each prefix.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
+from model.language import Map
 from proofs.explore.source import SourceGraph, source_graph
-from proofs.lift.dag import Node, reachable
 from proofs.lift.source import Model
 from proofs.prove.induction import Clause
 from proofs.prove.invariant import (
@@ -26,27 +26,17 @@ from proofs.prove.invariant import (
     UNFENCED,
     WHOLE,
 )
-from proofs.prove.sequence_arithmetic import NO_WRAP, SEQUENCE, SequenceArithmetic, wrapping
-from proofs.prove.smt import Formula
-from proofs.prove.state import VARIANT, Builder
+from proofs.prove.proof_state import (
+    FlyingBatch,
+    LogEntry,
+    Memory,
+    PlacedBatch,
+    StoredAnswer,
+    memory,
+)
 
-Row = tuple[int, ...]
-NOT_ANSWERED = (-1, -1, -1)
-"""A success that no leader answers."""
-
-_SYNTAX = {
-    "add": "{0} + {1}",
-    "sub": "{0} - {1}",
-    "mul": "{0} * {1}",
-    "mod": "{0} % {1}",
-    "lt": "{0} < {1}",
-    "le": "{0} <= {1}",
-    "eq": "{0} == {1}",
-    "not": "not {0}",
-    "and": "{0} and {1}",
-    "or": "{0} or {1}",
-    "ite": "({1} if {0} else {2})",
-}
+NOWHERE = LogEntry(-7, -7, -7, -7, is_ours=False, producer=-7, base_sequence=-7, offset=-7)
+"""What stands outside of a log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,248 +50,242 @@ class ScopeCheck:
     failed: tuple[str, ...]
 
 
-class IdempotentValuation:
-    """One world, as the unknowns and functions of the proofs.
+class Log(tuple[LogEntry, ...]):
+    """A log, outside of which something stands that nobody wrote."""
+
+    __slots__ = ()
+
+    def __getitem__(self, place: Any) -> Any:
+        return tuple.__getitem__(self, place) if 0 <= place < len(self) else NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeSequences:
+    """The sequences of a scope; one that begins late is one in which they wrap."""
+
+    k: Any
+
+    @property
+    def wraps(self) -> bool:
+        """Whether sequences are used again."""
+        return bool(self.k.bounds.first_sequence > 0)
+
+    @property
+    def max_sequence(self) -> int:
+        """The last one."""
+        return int(self.k.bounds.max_sequence)
+
+    def sequence(self, position: int) -> int:
+        """The sequence of a position."""
+        return position % (self.max_sequence + 1) if self.wraps else position
+
+
+class ScopeState:
+    """One world, as the clauses read it: see `proofs.prove.proof_state.ProofState`.
 
     `past` are the batches that were numbered on a way to this world: what the world alone does not
     show.
     """
 
+    producer_id = producer = 0
+
     def __init__(
         self, model: Model, k: Any, world: Any, past: frozenset[Any] = frozenset()
     ) -> None:
-        self.k = k
+        self.model, self.k, self.past = model, k, past
+        self.regime = ScopeSequences(k)
+        self.window_size: int = k.bounds.window
         self.client = world.clients[0]
         self.entry = self.client.partitions[0]
         self.leader = world.leaders[0]
-        self.log = self.leader.log
         self.link = world.links[0][0]
-        self.values: dict[str, int] = {
-            "p": 0,
-            "producer": 0,
-            **{rule: getattr(k.variant, rule) for rule in VARIANT},
-            "max_sequence": k.bounds.max_sequence,
-            "replicas": k.bounds.replicas,
-            "log_length": len(self.log),
-            "high_watermark": self.leader.high_watermark,
-        }
-        self.values |= dict(flat("client", self.client))
-        self.values |= dict(flat("known", self.leader.producers[0]))
-        self.history = [dict(flat("history", entry)) for entry in self.replays(model)]
-        self.sent = frozenset(self.rows(self.travelling()))
-        self.answers = frozenset(self.successes())
-        numbered = {*past, *self.travelling(), *in_flight(world)}
-        self.numbered = frozenset(self.rows(numbered))
-        self.positions = {(b.producer_epoch, b.first_record): self.position(b) for b in numbered}
-        self.values["next_position"] = self.next_position()
-        self.values["handled"] = len(self.link.answers)
-        self.values["refused"] = any(answer.error != 0 for answer in self.link.answers)
-        old_epoch = model.messages.Error.INVALID_PRODUCER_EPOCH
-        self.values["fenced"] = any(answer.error == old_epoch for answer in self.link.answers)
-        self.values["epoch_in_turn"] = self.epoch_in_turn()
+        self.high_watermark: int = self.leader.high_watermark
+        self.handled = len(self.link.answers)
+        errors = [answer.error for answer in self.link.answers]
+        self.refused = any(error != 0 for error in errors)
+        self.fenced = model.messages.Error.INVALID_PRODUCER_EPOCH in errors
 
+    @cached_property
+    def known(self) -> Memory:
+        """What the leader knows."""
+        return memory(self.leader.producers[0], len(self.log))
+
+    @cached_property
+    def acknowledged(self) -> frozenset[int]:
+        """The records that are acknowledged."""
+        return frozenset(r for r in range(self.k.bounds.records) if r in self.entry.acknowledged)
+
+    @cached_property
+    def failed(self) -> frozenset[int]:
+        """The records that have failed."""
+        return frozenset(r for r in range(self.k.bounds.records) if r in self.entry.failed)
+
+    @property
+    def begins_late(self) -> bool:
+        """The first epoch begins at a sequence of its own."""
+        return self.regime.wraps
+
+    @property
     def next_position(self) -> int:
         """Where the partition's next batch begins in its epoch."""
-        if self.entry.producer_epoch == 0 and self.k.bounds.first_sequence > 0:
+        if self.entry.producer_epoch == 0 and self.begins_late:
             return int(self.k.bounds.first_sequence + self.entry.records_sent)
         return int(self.entry.next_sequence)
 
+    @property
     def epoch_in_turn(self) -> int:
         """The oldest epoch that the open connection still carries to the leader, or may carry."""
         epochs = (request.batch.producer_epoch for request in self.link.requests)
         return int(min(epochs, default=self.entry.producer_epoch))
 
-    def replays(self, model: Model) -> Iterator[Any]:
-        """What a replay of each prefix of the log knows of the producer."""
-        producers = model.leader.nobody(self.k)
-        yield producers[0]
-        for stored in self.log:
-            producers = model.leader.replayed(self.k, producers, stored)
-            yield producers[0]
+    def placed(self, batch: Any) -> PlacedBatch:
+        """A batch, with where it begins in its epoch; a scope that begins late has it by its
+        records."""
+        begin = int(batch.base_sequence)
+        if batch.producer_epoch == 0 and self.begins_late:
+            begin = int(self.k.bounds.first_sequence + batch.first_record)
+        return PlacedBatch(batch.producer_epoch, begin, batch.record_count, batch.first_record)
 
-    def position(self, batch: Any) -> int:
-        """Where a batch begins in its epoch; a scope that begins late has it by its records."""
-        if batch.producer_epoch == 0 and self.k.bounds.first_sequence > 0:
-            return int(self.k.bounds.first_sequence + batch.first_record)
-        return int(batch.base_sequence)
+    @cached_property
+    def in_flight(self) -> tuple[FlyingBatch, ...]:
+        """The batches in flight."""
+        return tuple(
+            FlyingBatch(
+                self.entry.producer_epoch,
+                self.position(self.entry.producer_epoch, b.batch.first_record),
+                b.batch.record_count,
+                b.batch.first_record,
+                b.batch,
+                b.outstanding,
+            )
+            for b in self.entry.in_flight
+        )
 
-    def travelling(self) -> list[Any]:
+    @cached_property
+    def log(self) -> Log:
+        """The log."""
+        return Log(
+            LogEntry(
+                **{name: getattr(self.placed(s.batch), name) for name in PlacedBatch.__slots__},
+                is_ours=s.batch.producer_id == 0,
+                producer=s.batch.producer,
+                base_sequence=s.batch.base_sequence,
+                offset=s.base_offset,
+            )
+            for s in self.leader.log
+        )
+
+    @cached_property
+    def travelling(self) -> tuple[Any, ...]:
         """The batches that were sent, as far as this world shows it."""
-        requests = [*self.link.requests]
-        for connection in self.link.broken:
-            requests += connection.requests
-        stored = [s.batch for s in self.log if s.batch.producer_id == 0]
-        return [*(request.batch for request in requests), *stored]
+        requests = [*self.link.requests, *(r for c in self.link.broken for r in c.requests)]
+        stored = [s.batch for s in self.leader.log if s.batch.producer_id == 0]
+        return (*(request.batch for request in requests), *stored)
 
-    def rows(self, batches: Iterable[Any]) -> Iterator[Row]:
-        """Batches as the clauses name them."""
-        return ((b.producer_epoch, b.record_count, b.first_record) for b in batches)
+    @cached_property
+    def sent(self) -> frozenset[PlacedBatch]:
+        """The batches that were sent."""
+        return frozenset(map(self.placed, self.travelling))
 
-    def successes(self) -> Iterator[Row]:
+    @cached_property
+    def numbered(self) -> frozenset[PlacedBatch]:
+        """The batches that were numbered."""
+        flying = (b.batch for b in self.entry.in_flight)
+        return frozenset(map(self.placed, (*self.past, *self.travelling, *flying)))
+
+    @cached_property
+    def answers(self) -> frozenset[StoredAnswer]:
         """Successes on their way."""
-        for a in self.link.answers:
-            if a.error == 0:
-                yield a.first_record, a.base_offset, a.required_offset
+        return frozenset(
+            StoredAnswer(a.first_record, a.base_offset, a.required_offset)
+            for a in self.link.answers
+            if a.error == 0
+        )
 
-    def stored(self, place: int, field: str) -> int:
-        """A field of what stands at a place; -7 outside the log."""
-        if not 0 <= place < len(self.log):
-            return -7
-        stored = self.log[place]
-        return int(stored.base_offset if field == "base_offset" else getattr(stored.batch, field))
+    @cached_property
+    def positions(self) -> Mapping[tuple[int, int], int]:
+        """Where batches begin, by epoch and first record."""
+        return {(b.epoch, b.first): b.begin for b in self.numbered}
 
-    def place(self, number: int) -> int:
+    def position(self, epoch: int, first: int) -> int:
+        """Where a batch begins in its epoch."""
+        return self.positions.get((epoch, first), 0)
+
+    def is_sent(self, epoch: int, count: int, first: int) -> bool:
+        """A batch was sent."""
+        return (epoch, count, first) in {(b.epoch, b.count, b.first) for b in self.sent}
+
+    def is_numbered(self, epoch: int, count: int, first: int) -> bool:
+        """A batch was numbered."""
+        return (epoch, count, first) in {(b.epoch, b.count, b.first) for b in self.numbered}
+
+    def copy_of(self, record: int) -> int:
         """Where a record stands, its last copy: of those that are replicated, if any is."""
         copies = (
-            (s.base_offset + s.batch.record_count <= self.leader.high_watermark, i)
-            for i, s in enumerate(self.log)
-            if s.batch.first_record <= number < s.batch.first_record + s.batch.record_count
+            (at.end_offset <= self.high_watermark, i)
+            for i, at in enumerate(self.log)
+            if at.first <= record < at.last
         )
         return max(copies, default=(False, -1))[1]
 
     def previous(self, place: int) -> int:
         """The batch of the same epoch that ends where this one begins."""
-        for i in reversed(range(min(place, len(self.log)))):
-            a, b = self.log[i].batch, self.log[place].batch
-            same = a.producer_epoch == b.producer_epoch
-            if same and self.begins(i) + a.record_count == self.begins(place):
-                return i
-        return -1
+        at = self.log[place]
+        before = list(self.log)[:place]
+        found = (i for i, a in enumerate(before) if (a.epoch, a.end) == (at.epoch, at.begin))
+        return max(found, default=-1)
 
-    def begins(self, place: int) -> int:
-        """The position of what stands at a place."""
-        return self.position(self.log[place].batch) if 0 <= place < len(self.log) else -7
-
-    def where(self, end_offset: int) -> int:
+    def ends_at(self, end_offset: int) -> int:
         """Where the batch stands that ends at an offset; -1 if none does."""
-        for i, s in enumerate(self.log):
-            if s.base_offset + s.batch.record_count == end_offset:
-                return i
-        return -1
+        return next((i for i, at in enumerate(self.log) if at.end_offset == end_offset), -1)
 
-    def cover(self, epoch: int, position: int) -> int:
+    def covers(self, epoch: int, position: int) -> int:
         """The last batch of an epoch that has a position; -1 if none has."""
-        for i in reversed(range(len(self.log))):
-            batch = self.log[i].batch
-            begin = self.begins(i)
-            if batch.producer_epoch == epoch and begin <= position < begin + batch.record_count:
-                return i
-        return -1
-
-    def told(self, first: int, base: int, required: int) -> int:
-        """The place that a success speaks of."""
-        return self.where(required)
-
-    def replayed(self, name: str, length: int) -> int:
-        """A part of the history."""
-        return self.history[length].get(name, 0) if 0 <= length < len(self.history) else 0
-
-    def apply(self, name: str, *arguments: int) -> int:
-        """The value of a function of the proofs."""
-        if name.startswith("log."):
-            return self.stored(arguments[0], name.rpartition(".")[2])
-        if name.startswith(("history.", "len(history.")):
-            return self.replayed(name, arguments[0])
-        if name == SEQUENCE:
-            return arguments[0] % (int(self.k.bounds.max_sequence) + 1)
-        if name == "position":
-            return self.positions.get((arguments[0], arguments[1]), 0)
-        if name in ("sent", "numbered", "answers"):
-            return arguments in getattr(self, name)
-        if name in ("place", "previous", "begins", "where", "cover", "told"):
-            return int(getattr(self, name)(*arguments))
-        return name == "client.partitions[0].acknowledged" and (
-            arguments[0] in self.entry.acknowledged
+        found = (
+            i
+            for i, at in enumerate(self.log)
+            if at.epoch == epoch and at.begin <= position < at.end
         )
+        return max(found, default=-1)
 
-    def domain(self, variables: tuple[Node, ...]) -> Iterator[Row]:
-        """The values of bound numbers that can matter."""
-        names = tuple(v.name for v in variables)
-        if names == ("epoch1", "count1", "first1"):
-            return iter(self.numbered)
-        if len(names) == 6:
-            return ((*a, *b) for a, b in product(self.numbered, self.sent))
-        if len(names) == 5:
-            pairs = product(self.numbered, self.numbered)
-            return ((*a, *b[1:]) for a, b in pairs if a[0] == b[0])
-        if names == ("f", "b", "r"):
-            return iter(self.answers)
-        records = self.k.bounds.records
-        if names == ("f", "b", "r", "record"):
-            told = product((*self.answers, NOT_ANSWERED), range(records))
-            return ((*answer, record) for answer, record in told)
-        sizes = {"r": records, "length": len(self.log) + 1, "at": records}
-        return product(*(range(sizes.get(name, len(self.log))) for name in names))
+    def answered_place(self, answer: StoredAnswer) -> int:
+        """The place that a success speaks of."""
+        return self.ends_at(answer.required_offset)
 
+    @cached_property
+    def replays(self) -> tuple[Any, ...]:
+        """What replays of the log's prefixes know of all producers."""
+        found = [self.model.leader.nobody(self.k)]
+        for stored in self.leader.log:
+            found.append(self.model.leader.replayed(self.k, found[-1], stored))
+        return tuple(found)
 
-def flat(name: str, value: Any) -> Iterator[tuple[str, int]]:
-    """The scalars of a value, named as `Builder` names them."""
-    if isinstance(value, tuple):
-        yield f"len({name})", len(value)
-        for i, inner in enumerate(value):
-            yield from flat(f"{name}[{i}]", inner)
-    elif hasattr(value, "items"):
-        for i, inner in value.items():
-            yield from flat(f"{name}[{i}]", inner)
-    elif hasattr(value, "plus"):
-        yield from ((f"{i} in {name}", 1) for i in range(value._bits.bit_length()) if i in value)
-    elif hasattr(value, "__dataclass_fields__"):
-        for field in value.__dataclass_fields__:
-            yield from flat(f"{name}.{field}", getattr(value, field))
-    elif isinstance(value, int):
-        yield name, int(value)
+    def history(self, length: int) -> Any:
+        """What a replay of a prefix of the log knows of the producer."""
+        return self.replays[length][0]
+
+    def replayed_one_more(self, length: int) -> Any:
+        """What the model's own replay makes of it and the next batch."""
+        stored = self.leader.log[length]
+        return self.model.leader.replayed(self.k, self.replays[length], stored)[0]
+
+    def nothing_known(self) -> Any:
+        """What is known of a producer id that was never seen."""
+        return self.model.leader.UNKNOWN_PRODUCER
+
+    @property
+    def sequences_follow(self) -> bool:
+        """The guarantee, in its own words, of the client at this partition alone."""
+        alone = replace(self.client, partitions=Map((self.entry,)))
+        world = _World(clients=Map((alone,)))
+        return bool(self.model.guarantees.sequences_follow(self.k, world))
 
 
-class Valuation(Protocol):
-    """A world as the unknowns and functions of the proofs."""
+@dataclass(frozen=True, slots=True)
+class _World:
+    """A world of which only the clients are looked at."""
 
-    values: dict[str, int]
-
-    def apply(self, name: str, *arguments: int) -> int:
-        """The value of a function."""
-
-    def domain(self, variables: tuple[Node, ...]) -> Iterator[Row]:
-        """The values of bound numbers that can matter."""
-
-
-Check = Callable[[Valuation], bool]
-
-
-def compiled(formula: Formula) -> Check:
-    """A formula as a function of the facts of one world."""
-    variables, body = formula
-    bound = {v.name: f"v{i}" for i, v in enumerate(variables)}
-    lines = ["def check(facts, values, apply, row):"]
-    if variables:
-        lines.append(f"    {', '.join(bound.values())}, = row")
-    names: dict[int, str] = {}
-    for node in reachable([body]):
-        names[node.serial] = f"n{node.serial}"
-        lines.append(f"    n{node.serial} = {expression(node, names, bound)}")
-    lines.append(f"    return n{body.serial}")
-    scope: dict[str, Any] = {}
-    exec("\n".join(lines), scope)
-    check = scope["check"]
-    return lambda facts: all(
-        check(facts, facts.values, facts.apply, row) for row in facts.domain(variables)
-    )
-
-
-def expression(node: Node, names: dict[int, str], bound: Mapping[str, str]) -> str:
-    """One operation in Python."""
-    arguments = [names[a.serial] for a in node.args]
-    if node.op == "const":
-        return repr(bool(node.value)) if node.is_bool else str(node.value)
-    if node.op == "leaf":
-        return bound.get(node.name) or f"values.get({node.name!r}, 0)"
-    if node.op == "apply":
-        return f"apply({', '.join([repr(node.name), *arguments])})"
-    return _SYNTAX[node.op].format(*arguments)
-
-
-def regime_of(k: Any) -> SequenceArithmetic:
-    """A scope that begins late is one in which sequences wrap."""
-    return wrapping(k.bounds.max_sequence + 1) if k.bounds.first_sequence > 0 else NO_WRAP
+    clients: Map[Any, Any]
 
 
 def clauses_for(k: Any) -> tuple[Clause, ...]:
@@ -352,29 +336,33 @@ def pasts(worlds: Sequence[Any], edges: Iterable[tuple[int, int, int]]) -> list[
     return [found[i] for i in range(len(worlds))]
 
 
-def check_formulas(
-    formulas: Mapping[str, Formula],
+def check_clauses(
+    clauses: Iterable[Clause],
+    k: Any,
     names: tuple[str, str],
     found: SourceGraph,
-    valuations: Iterable[Valuation],
+    states: Iterable[Any],
 ) -> ScopeCheck:
-    """Each formula in each valuation of a scope's worlds; `names` are the scope's and the
-    variant's."""
-    checks = {name: compiled(formula) for name, formula in formulas.items()}
-    failed: dict[str, None] = {}
-    for valuation in valuations:
-        for name, check in checks.items():
-            if name not in failed and not check(valuation):
-                failed[name] = None
+    """Each clause in each state of a scope; `names` are the scope's and the variant's."""
+    left = {clause.name: clause for clause in clauses}
+    failed: list[str] = []
+    for s in states:
+        broken = [name for name, clause in left.items() if not clause.is_so(k, s)]
+        failed += broken
+        for name in broken:
+            del left[name]
     firings = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
     return ScopeCheck(*names, len(found.worlds), firings, tuple(failed))
+
+
+def states_of(model: Model, k: Any, found: SourceGraph) -> Iterator[ScopeState]:
+    """The states of a scope, each with a past."""
+    for world, past in zip(found.worlds, pasts(found.worlds, found.edges), strict=True):
+        yield ScopeState(model, k, world, past)
 
 
 def check_scope(model: Model, k: Any, name: str) -> ScopeCheck:
     """Explore a scope by its source and check each clause in each state."""
     found = source_graph(model, k, name)
-    before = Builder(model, k, regime_of(k)).state()
-    formulas = {c.name: c.formula(before) for c in clauses_for(k)}
-    worlds = zip(found.worlds, pasts(found.worlds, found.edges), strict=True)
-    valuations = (IdempotentValuation(model, k, world, past) for world, past in worlds)
-    return check_formulas(formulas, (name, k.variant.name), found, valuations)
+    states = states_of(model, k, found)
+    return check_clauses(clauses_for(k), k, (name, k.variant.name), found, states)

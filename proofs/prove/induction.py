@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol, TypeVar
 
 from proofs.lift.dag import Node, conjunction
+from proofs.prove.formulas import Lifter, configured, conjuncts
+from proofs.prove.proof_state import after_replay
 from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
 from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.unknowns import number
 
 LENGTH = number("length")
-"""The length of any prefix of a log."""
+"""The length of a prefix of a log, any."""
 ARITHMETIC = "sequences_are_remainders"
 """What sequences mean where they wrap: for the few obligations that are about their arithmetic."""
 RULED = "rules_of_variant"
@@ -27,35 +30,191 @@ Named = Iterator[tuple[str, ProofObligation | None]]
 """(step/clause, obligation); None where the step leaves the clause unchanged."""
 
 
+def of_state(s: Any) -> tuple[Any, ...]:
+    """A clause that is about a state alone."""
+    return (s,)
+
+
+def of_leader(s: Any) -> tuple[Any, ...]:
+    """A clause about a memory, of what the leader knows."""
+    return s, s.known
+
+
+def of_replay(s: Any, length: Any) -> tuple[Any, ...]:
+    """A clause about a memory, of what a leader knows that replays a prefix of the log."""
+    return s, after_replay(s, length)
+
+
+def of_prefix(s: Any, length: Any) -> tuple[Any, ...]:
+    """A clause about a prefix of the log."""
+    return s, length
+
+
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A formula that holds in every state, for all values of its bound numbers.
+    """A predicate that holds in every state: `holds`, of what `subject` makes of the state.
 
     Its induction stands on itself and on what it `uses`; it `follows` if that implies it. A clause
-    about every prefix of the log has `of_prefix`, what it says of the prefix of one length.
+    that is about `prefixes` holds of every prefix of the log, and its subject takes a length. With
+    what is `in_words` it implies the model's guarantee of its name, as that one's text says it.
     """
 
     name: str
     says: str
-    formula: Callable[[Any], Formula]
+    holds: Callable[..., bool]
     uses: frozenset[str] = frozenset()
     follows: bool = False
-    of_prefix: Callable[[Any, Node], Formula] | None = None
+    subject: Callable[..., tuple[Any, ...]] = of_state
+    prefixes: bool = False
+    in_words: tuple[str, ...] = ()
 
     def also(self, *uses: str) -> Clause:
         """The same clause, standing on more."""
         return replace(self, uses=self.uses.union(uses))
 
+    def formula(self, lifter: Lifter, state: Any) -> Formula:
+        """What it says of a state of unknowns."""
+        if not self.prefixes:
+            return lifter.formula(self.holds, *self.subject(lifter.view(state)))
+        return self.of_prefix(lifter, state, LENGTH)
 
-def clause(formula: Callable[..., Formula], *uses: str) -> Clause:
+    def of_prefix(self, lifter: Lifter, state: Any, length: Node) -> Formula:
+        """What it says of the prefix of one length."""
+        seen = lifter.view(state)
+        bound, body = lifter.formula(self.holds, *self.subject(seen, length))
+        if self.subject is not of_replay:
+            return bound, body
+        is_one = lifter.node(is_prefix, seen, length)
+        return bound, conjunction(is_one.implies(part) for part in conjuncts(body))
+
+    def is_so(self, k: Any, s: Any) -> bool:
+        """Whether it holds in a concrete state, by its own text."""
+        lengths: Iterable[tuple[int, ...]] = [()]
+        if self.prefixes:
+            lengths = [(length,) for length in range(len(s.log) + 1)]
+        own = configured(self.holds, k)
+        return all(self.holds(*own, *self.subject(s, *length)) for length in lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClause(Clause):
+    """A clause that is made of nodes."""
+
+    def formula(self, lifter: Lifter, state: Any) -> Formula:
+        """What it says of a state of unknowns."""
+        made: Formula = self.holds(state)  # type: ignore[assignment]
+        return made
+
+
+def clause(formula: Callable[..., Any], *uses: str) -> Clause:
     """A clause named and described as its function is."""
-    says = " ".join((formula.__doc__ or "").split())
-    return Clause(formula.__name__, says, formula, frozenset(uses))
+    return NodeClause(formula.__name__, described(formula), formula, frozenset(uses))
 
 
-def follows(formula: Callable[..., Formula], *uses: str) -> Clause:
+def follows(formula: Callable[..., Any], *uses: str) -> Clause:
     """A clause that needs no induction: what it uses implies it."""
     return replace(clause(formula, *uses), follows=True)
+
+
+Predicate = TypeVar("Predicate", bound=Callable[..., bool])
+
+
+class Declarer(Protocol):
+    """A decorator that leaves a predicate as it is, and notes what it declares."""
+
+    def __call__(self, function: Predicate, /) -> Predicate:
+        """The predicate."""
+
+
+def described(function: Callable[..., Any]) -> str:
+    """A docstring in one line."""
+    return " ".join((function.__doc__ or "").split())
+
+
+def declared(kind: str, *clauses: Callable[[str, str, Any], Clause]) -> Declarer:
+    """A decorator that makes clauses of a predicate."""
+
+    def declare(function: Predicate) -> Predicate:
+        made = (clause(function.__name__, described(function), function) for clause in clauses)
+        vars(function)[kind] = tuple(made)
+        return function
+
+    return declare
+
+
+def invariant(*, needs: Iterable[str] = (), follows: bool = False) -> Declarer:
+    """A clause: it holds in every state, by induction unless it follows from what it needs."""
+    uses = frozenset(needs)
+    return declared("invariants", lambda name, says, f: Clause(name, says, f, uses, follows))
+
+
+def guarantee(
+    *, needs: Iterable[str] = (), follows: bool = False, in_words: Iterable[str] = ()
+) -> Declarer:
+    """A clause that a theorem is about; with what is `in_words` it implies the model's text."""
+    uses, words = frozenset(needs), tuple(in_words)
+    return declared(
+        "guarantees",
+        lambda name, says, f: Clause(name, says, f, uses, follows, in_words=words),
+    )
+
+
+def prefix_invariant(*, needs: Iterable[str] = ()) -> Declarer:
+    """A clause about every prefix of the log."""
+    uses = frozenset(needs)
+    return declared(
+        "invariants",
+        lambda name, says, f: Clause(name, says, f, uses, subject=of_prefix, prefixes=True),
+    )
+
+
+APPENDED = ("offsets_rise", "nothing_stored_is_empty", "watermark_within_log", "accepted_follows")
+"""What each clause about a memory needs."""
+
+
+def memory_invariant(*, needs: Iterable[str] = (), of_now: bool = True) -> Declarer:
+    """A clause about a memory, which is two: of what the leader knows `of_now`, and of what any
+    leader would know that replays a prefix of the log."""
+    own, others = tuple(needs), (f"history/{name}" for name in needs)
+    now = frozenset((*own, *APPENDED))
+    replayed = frozenset((*others, *APPENDED, "history_agrees"))
+    kinds: list[Callable[[str, str, Any], Clause]] = [
+        lambda name, says, f: Clause(
+            f"history/{name}", f"After any replay: {says}", f, replayed, False, of_replay, True
+        )
+    ]
+    if of_now:
+        kinds.insert(0, lambda name, says, f: Clause(name, says, f, now, subject=of_leader))
+    return declared("invariants", *kinds)
+
+
+def lemma(*, needs: Iterable[str] = ()) -> Declarer:
+    """What is so where a step is taken, and what that stands on."""
+    uses = tuple(needs)
+
+    def declare(function: Predicate) -> Predicate:
+        vars(function)["needs"] = uses
+        return function
+
+    return declare
+
+
+def collected(module: ModuleType, kind: str = "invariants") -> tuple[Clause, ...]:
+    """The clauses that a module declares, in its order."""
+    own = (f for f in vars(module).values() if getattr(f, "__module__", "") == module.__name__)
+    return tuple(clause for f in own for clause in vars(f).get(kind, ()) if callable(f))
+
+
+def clause_of(function: Callable[..., bool], kind: str = "invariants") -> Clause:
+    """The clause that a function is."""
+    (found,) = vars(function)[kind]
+    assert isinstance(found, Clause)
+    return found
+
+
+def is_prefix(s: Any, length: int) -> bool:
+    """There is a prefix of the log of this length."""
+    return 0 <= length <= len(s.log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +224,12 @@ class Lemma:
     name: str
     formula: Formula
     uses: tuple[str, ...]
+
+    @staticmethod
+    def of(lifter: Lifter, function: Callable[..., bool], *arguments: Any) -> Lemma:
+        """The lemma that a function is, of its arguments."""
+        needs: tuple[str, ...] = vars(function)["needs"]
+        return Lemma(function.__name__, lifter.formula(function, *arguments), needs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +257,6 @@ class ProofStep:
         return self.rule.startswith("on_produce")
 
 
-def conjuncts(node: Node) -> tuple[Node, ...]:
-    """What must all hold, in order."""
-    found: list[Node] = []
-    left = [node]
-    while left:
-        part = left.pop()
-        if part.op == "and":
-            left.extend(reversed(part.args))
-        else:
-            found.append(part)
-    return tuple(found)
-
-
 def split(goal: Formula, groups: int) -> Iterator[tuple[str, Formula]]:
     """A goal of many parts as so many goals, each with its number; 0 leaves it whole."""
     bound, body = goal
@@ -120,13 +272,14 @@ def split(goal: Formula, groups: int) -> Iterator[tuple[str, Formula]]:
 class Induction:
     """The obligations by which clauses hold in every state.
 
-    `before` is any state, `initial` the first one. `facts` are true of functions that no rule
-    changes, by name. Names of obligations begin with `prefix`; a goal of many parts is split into
-    `groups`. Lemmas that use a clause which is `absent` are left out.
+    `lifter` reads clauses; `before` is any state, `initial` the first one. `facts` are true of
+    functions that no rule changes, by name. Names of obligations begin with `prefix`; a goal of
+    many parts is split into `groups`. Lemmas that use a clause which is `absent` are left out.
     """
 
     def __init__(
         self,
+        lifter: Lifter,
         before: Any,
         initial: Any,
         steps: Callable[[], Iterable[ProofStep]],
@@ -138,9 +291,10 @@ class Induction:
         regime: SequenceArithmetic = NO_WRAP,
         absent: frozenset[str] = frozenset(),
     ) -> None:
+        self.lifter = lifter
         self.state, self.first, self._steps = before, initial, steps
         self.known = {c.name: c for c in clauses}
-        self.before = {c.name: c.formula(before) for c in self.known.values()}
+        self.before = {c.name: c.formula(lifter, before) for c in self.known.values()}
         self.facts = facts or {}
         self.prefix, self.groups = prefix, groups
         self.regime, self.absent = regime, absent
@@ -156,8 +310,8 @@ class Induction:
         lengths = (LENGTH, *(step.prefixes if step else ()))
         found: list[Formula] = []
         for c in self.known.values():
-            if c.name in uses and c.of_prefix is not None:
-                found += [c.of_prefix(self.state, length) for length in lengths]
+            if c.name in uses and c.prefixes:
+                found += [c.of_prefix(self.lifter, self.state, length) for length in lengths]
             elif c.name in uses:
                 found.append(self.before[c.name])
         found += [fact for name, fact in self.facts.items() if name in uses]
@@ -195,7 +349,9 @@ class Induction:
         inductive = [c for c in clauses if not c.follows]
         for c in inductive:
             facts = [fact for name, fact in self.facts.items() if name in c.uses]
-            asked = self.posed(f"initial/{c.name}", c.uses, facts, c.formula(self.first))
+            asked = self.posed(
+                f"initial/{c.name}", c.uses, facts, c.formula(self.lifter, self.first)
+            )
             yield asked.name, asked
         for step in self.steps:
             for c in inductive:
@@ -203,7 +359,7 @@ class Induction:
 
     def kept(self, clause: Clause, step: ProofStep, rules: Sequence[Formula] = ()) -> Named:
         """That a step leaves a clause true."""
-        goal = clause.formula(step.after)
+        goal = clause.formula(self.lifter, step.after)
         if goal == self.before[clause.name]:
             yield f"{self.prefix}{step.rule}/{clause.name}", None
             return
@@ -217,14 +373,14 @@ class Induction:
         """(name, clause after the step, clauses to use): the `goal`; of a clause about prefixes, if
         the log may grow, first of the old ones."""
         uses = clause.uses | {clause.name}
-        if clause.of_prefix is None or not step.grows:
+        if not clause.prefixes or not step.grows:
             yield clause.name, goal, uses.union(step.recalls)
             return
         longer = self.state.log.length + 1
-        bound, body = clause.of_prefix(step.after, LENGTH)
+        bound, body = clause.of_prefix(self.lifter, step.after, LENGTH)
         parts = conjunction((longer > LENGTH).implies(part) for part in conjuncts(body))
-        yield f"{clause.name}/old", ((LENGTH, *bound), parts), uses
-        yield f"{clause.name}/new", clause.of_prefix(step.after, longer), uses
+        yield f"{clause.name}/old", (bound, parts), uses
+        yield f"{clause.name}/new", clause.of_prefix(self.lifter, step.after, longer), uses
 
     def lemmas_of(self, step: ProofStep) -> list[Lemma]:
         """The lemmas of a step whose clauses are known here."""

@@ -10,11 +10,10 @@ from proofs.lift.dag import const
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
-from proofs.prove.clauses import within
 from proofs.prove.sequence_arithmetic import MAX_SEQUENCE, NO_WRAP
 from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.state import Builder, P
-from proofs.prove.unknowns import number
+from proofs.prove.unknowns import number, within
 
 WRAPPING = replace(NO_WRAP, assumptions=(), says="any sequence, wrapping after any last one")
 """What single rules do, whatever the last sequence is."""

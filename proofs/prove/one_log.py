@@ -16,13 +16,13 @@ from proofs.lift.dag import ZERO, Node, conjunction, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
-from proofs.prove.clauses import AT, NEXT
 from proofs.prove.composition import no_limit
 from proofs.prove.lemmas import WRAPPING
 from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.state import REPLICAS, Builder, P
-from proofs.prove.unknowns import number
+from proofs.prove.unknowns import bound, number
 
+AT, NEXT = bound("i"), bound("j")
 CHOSEN = number("chosen")
 """How many batches are deleted, or kept; which producer id expires; which connection was broken."""
 

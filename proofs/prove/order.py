@@ -9,107 +9,131 @@ not of what was sent, for a batch may be numbered again before it is sent.
 
 from __future__ import annotations
 
-from proofs.lift.dag import Node, conjunction
-from proofs.prove.clauses import (
-    AT,
-    C1,
-    C2,
-    E1,
-    E2,
-    F1,
-    F2,
-    NEXT,
-    SentBatch,
-    batch_at,
-    flying,
-    in_flight_is_placed,
-    in_flight_is_whole,
-    is_epoch_in_use,
-    mine,
-    pair,
-    within,
-)
-from proofs.prove.smt import Formula
-from proofs.prove.state import ProofState, stored
+from proofs.prove import clauses
+from proofs.prove.clauses import APPENDS, CLIENT, CONSEQUENCE, OFFSETS
+from proofs.prove.induction import RULED, guarantee, invariant
+from proofs.prove.proof_state import LogEntry, ProofState
+
+NUMBERED = ("numbered_is_known", "in_flight_was_numbered", "numbered_stays_whole", *CLIENT)
+KEPT = (*NUMBERED, "in_flight_keeps_its_place")
+THERE = (*NUMBERED, "in_flight_was_there_before", "sent_is_numbered", "sent_was_numbered")
 
 
-def numbered_one(state: ProofState) -> tuple[Node, SentBatch]:
-    """Any batch, and whether it was numbered."""
-    return state.numbered(E1, C1, F1), batch_at(state, E1, C1, F1)
-
-
-def numbered_is_known(state: ProofState) -> Formula:
+@invariant(needs=NUMBERED)
+def numbered_is_known(s: ProofState) -> bool:
     """Of what was numbered no batch is empty, none is ahead of the client."""
-    entry = state.entry
-    was, batch = numbered_one(state)
-    current = batch.epoch.eq(entry.producer_epoch)
-    facts = (
-        (batch.count >= 1)
-        & (batch.begin >= 0)
-        & (batch.first >= 0)
-        & within(batch.epoch, 0, entry.producer_epoch)
-        & (batch.last <= entry.records_sent)
-        & current.implies(batch.end <= state.next_position)
+    return all(
+        b.count >= 1
+        and b.begin >= 0
+        and b.first >= 0
+        and 0 <= b.epoch <= s.entry.producer_epoch
+        and b.last <= s.entry.records_sent
+        and (b.epoch != s.entry.producer_epoch or b.end <= s.next_position)
+        for b in s.numbered
     )
-    return (E1, C1, F1), was.implies(facts)
 
 
-def in_flight_was_numbered(state: ProofState) -> Formula:
+@invariant(needs=CLIENT)
+def in_flight_was_numbered(s: ProofState) -> bool:
     """A batch in flight was numbered in the partition's epoch."""
-    facts = [
-        used.implies(state.numbered(sent.epoch, sent.count, sent.first))
-        for used, sent, _ in flying(state)
-    ]
-    return (), conjunction(facts)
+    return all(s.is_numbered(b.epoch, b.count, b.first) for b in s.in_flight)
 
 
-def sent_was_numbered(state: ProofState) -> Formula:
+@invariant(needs=("in_flight_was_numbered", *CLIENT))
+def sent_was_numbered(s: ProofState) -> bool:
     """What was sent was numbered."""
-    return (E1, C1, F1), state.sent(E1, C1, F1).implies(state.numbered(E1, C1, F1))
+    return all(s.is_numbered(b.epoch, b.count, b.first) for b in s.sent)
 
 
-def numbered_stays_whole(state: ProofState) -> Formula:
+@invariant(needs=NUMBERED)
+def numbered_stays_whole(s: ProofState) -> bool:
     """A batch in flight has the records that it had whenever it was numbered, or shares none."""
-    was, other = numbered_one(state)
-    return (E1, C1, F1), was.implies(in_flight_is_whole(state, other))
+    return all(clauses.in_flight_is_whole(s, other) for other in s.numbered)
 
 
-def in_flight_keeps_its_place(state: ProofState) -> Formula:
+@invariant(needs=KEPT)
+def in_flight_keeps_its_place(s: ProofState) -> bool:
     """A batch in flight and a numbered one of its epoch are the same, or one is wholly before."""
-    was, other = numbered_one(state)
-    return (E1, C1, F1), (was & is_epoch_in_use(state)).implies(in_flight_is_placed(state, other))
+    return all(
+        clauses.in_flight_is_placed(s, other)
+        for other in s.numbered
+        if other.epoch == s.entry.producer_epoch
+    )
 
 
-def numbered_once(state: ProofState) -> Formula:
+@invariant(needs=KEPT)
+def numbered_once(s: ProofState) -> bool:
     """Under one epoch two numbered batches are the same, or one wholly before the other."""
-    a, b = batch_at(state, E1, C1, F1), batch_at(state, E1, C2, F2)
-    both = state.numbered(E1, C1, F1) & state.numbered(E1, C2, F2)
-    return (E1, C1, F1, C2, F2), both.implies(a.placed(b))
+    return all(
+        clauses.is_placed(a, b) for a in s.numbered for b in s.numbered if a.epoch == b.epoch
+    )
 
 
-def in_flight_was_there_before(state: ProofState) -> Formula:
+@invariant(needs=THERE)
+def in_flight_was_there_before(s: ProofState) -> bool:
     """A batch in flight was numbered in each epoch in which a later record was sent."""
-    was = state.sent(E1, C1, F1)
-    facts = [
-        (used & (sent.first < F1)).implies(state.numbered(E1, sent.count, sent.first))
-        for used, sent, _ in flying(state)
-    ]
-    return (E1, C1, F1), was.implies(conjunction(facts))
+    return all(
+        all(
+            s.is_numbered(sent.epoch, b.count, b.first) for b in s.in_flight if b.first < sent.first
+        )
+        for sent in s.sent
+    )
 
 
-def sent_was_there_before(state: ProofState) -> Formula:
+@invariant(needs=THERE)
+def sent_was_there_before(s: ProofState) -> bool:
     """What was sent was numbered in each earlier epoch in which a later record was sent."""
-    both = state.sent(E1, C1, F1) & state.sent(E2, C2, F2)
-    crossed = (E1 < E2) & (F2 < F1)
-    return (E1, C1, F1, E2, C2, F2), (both & crossed).implies(state.numbered(E1, C2, F2))
+    return all(
+        s.is_numbered(early.epoch, late.count, late.first)
+        for early in s.sent
+        for late in s.sent
+        if early.epoch < late.epoch and late.first < early.first
+    )
 
 
-def order_kept(state: ProofState) -> Formula:
+# The log
+
+
+@invariant(needs=("log_rises", *APPENDS, "accepted_follows", RULED, *OFFSETS))
+def log_is_whole(s: ProofState) -> bool:
+    """Of an epoch in the log each position before the end of any of its batches stands in the log,
+    there or before. True where the first sequence of an epoch must be 0."""
+    return all(
+        covers(s, s.covers(at.epoch, position), at, i, position)
+        for i, at in enumerate(s.log)
+        for position in range(at.end)
+        if at.is_ours
+    )
+
+
+def covers(s: ProofState, place: int, at: LogEntry, latest: int, position: int) -> bool:
+    """A position of an epoch stands at a place that is not after the latest."""
+    return (
+        0 <= place <= latest
+        and s.log[place].is_ours
+        and s.log[place].epoch == at.epoch
+        and s.log[place].begin <= position < s.log[place].end
+    )
+
+
+ACROSS = (
+    "log_is_whole",
+    "sent_was_numbered",
+    "sent_was_there_before",
+    "numbered_is_known",
+    "numbered_once",
+)
+
+
+@guarantee(needs=(*CONSEQUENCE, *ACROSS), follows=True, in_words=("log_was_sent",))
+def order_kept(s: ProofState) -> bool:
     """Records stand in the order of their sends: within an epoch each, over all epochs the first
     copy of each."""
-    both, a, b = pair(state)
-    place = state.cover(a.epoch, state.position(a.epoch, b.first))
-    copy = stored(state, place)
-    earlier = mine(state, place) & (copy.first <= b.first) & (b.first < copy.last)
-    here = (a.epoch < b.epoch) & (place < NEXT) & earlier
-    return (AT, NEXT), (both & (b.first < a.first)).implies(here)
+    return all(
+        a.epoch < b.epoch
+        and s.covers(a.epoch, s.position(a.epoch, b.first)) < j
+        and clauses.has_record(s, s.covers(a.epoch, s.position(a.epoch, b.first)), b.first)
+        for i, a in enumerate(s.log)
+        for j, b in enumerate(s.log)
+        if a.is_ours and b.is_ours and i < j and b.first < a.first
+    )

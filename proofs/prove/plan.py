@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proofs.lift.source import Model, composition
+from proofs.prove import clauses
 from proofs.prove.composition import CompositionInduction
-from proofs.prove.induction import Clause, Induction, Named
+from proofs.prove.induction import ARITHMETIC, Clause, Induction, Named
 from proofs.prove.invariant import (
     GUARANTEED,
     HELPERS,
@@ -21,7 +22,7 @@ from proofs.prove.invariant import (
 )
 from proofs.prove.sequence_arithmetic import SequenceArithmetic
 from proofs.prove.smt import Formula, ProofObligation
-from proofs.prove.state import BEFORE_KIP_360, VARIANT, resets
+from proofs.prove.state import BEFORE_KIP_360, VARIANT, Seen, resets
 from proofs.prove.steps import IdempotentSteps, initial
 from proofs.prove.theorem import Theorem
 
@@ -78,6 +79,7 @@ class IdempotentInduction(Induction):
         steps = IdempotentSteps(model, k, regime)
         self.proved = {c.name for c in (*helpers, *extra)}
         super().__init__(
+            steps.lifter,
             steps.before,
             initial(model, k, regime),
             steps.all,
@@ -86,6 +88,7 @@ class IdempotentInduction(Induction):
             regime=regime,
             absent=frozenset(c.name for c in OPTIONAL) - self.proved,
         )
+        self.builder = steps.builder
         self.helpers = (*self.lemmas(), *self.of_clauses(helpers), *self.of_clauses(extra, rules))
 
     def of_clauses(self, clauses: Sequence[Clause], rules: Sequence[Formula] = ()) -> Named:
@@ -101,6 +104,20 @@ class IdempotentInduction(Induction):
         stands on them, under its variant's rules."""
         yield from self.helpers
         yield from self.of_clauses((clause,), rules)
+        if clause.in_words:
+            asked = self.in_words(clause)
+            yield asked.name, asked
+
+    def in_words(self, clause: Clause) -> ProofObligation:
+        """That the model's guarantee, as its text says it, follows from the clause. Where sequences
+        matter, what they mean is said of the places that the text looks at."""
+        uses = {clause.name, *clause.in_words}
+        assumed, goal = self.builder.in_words(clause.name, self.state)
+        if ARITHMETIC in uses:
+            seen, numbered = Seen(self.state), clauses.is_numbered
+            assumed += [self.lifter.formula(numbered, seen, place) for place in goal.places]
+        known = [*self.assumed(uses), *assumed]
+        return self.posed(f"always/{clause.name}/in_words", uses, known, ((), goal.node))
 
 
 def rules_of(model: Model, variant: str) -> tuple[Formula, ...]:

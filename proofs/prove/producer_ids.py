@@ -16,16 +16,15 @@ from proofs.lift.containers import contains
 from proofs.lift.dag import INFINITE, Node, conjunction, const, eq, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.values import Rec, Scalars
-from proofs.prove.clauses import within
 from proofs.prove.composition import Composition, Worlds
 from proofs.prove.induction import clause
 from proofs.prove.smt import Formula, ProofObligation, obligation
-from proofs.prove.unknowns import function, number
+from proofs.prove.unknowns import bound, function, number, within
 
 FORM, FETCHING = leaf("form", 0, 2), leaf("fetching", 0, 1)
 BLOCK_SIZE = leaf("block_size", 1, INFINITE)
 """Ids in a block: any number."""
-BROKER, OTHER, ID, BLOCK, PLACE = (number(name) for name in ("i", "j", "id", "block", "place"))
+BROKER, OTHER, ID, BLOCK, PLACE = (bound(name) for name in ("i", "j", "id", "block", "place"))
 NONE, READ = const(-1), const(2)
 
 id_at, block_of, used_of = (function(name) for name in ("id_at", "block_of", "used_of"))
@@ -192,5 +191,11 @@ PRODUCER_IDS = Composition(
         "block_of": lambda k, given: int(given // k.bounds.block_size),
         "used_of": lambda k, given: int(given % k.bounds.block_size),
     },
-    numbers={"i": "brokers", "j": "brokers", "id": "ids", "block": "blocks", "place": "block_size"},
+    numbers={
+        "?i": "brokers",
+        "?j": "brokers",
+        "?id": "ids",
+        "?block": "blocks",
+        "?place": "block_size",
+    },
 )

@@ -17,12 +17,14 @@ from proofs.lift.source import Model, composition, composition_of
 from proofs.mutants import find
 from proofs.mutants.table import ModelMutant
 from proofs.prove.plan import Duty, ProofPlan
-from proofs.prove.seeds import Answers
+from proofs.prove.seeds import keep_answer, kept_answer
 from proofs.prove.solvers import SOLVERS, SolverAnswer, ask
 from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.transactions.compositions import PROVED_AS
+from proofs.run.interrupts import without_interrupts
+from proofs.run.journal import Journal
 
 SEARCHED_SCOPES = (
     "idempotent-tiny",
@@ -69,15 +71,15 @@ def solve(
     seed: int,
     processes: int,
     seen: Callable[[int, int], None],
-    answers: Answers | None = None,
+    journal: Journal | None = None,
     solvers: Sequence[str] = tuple(SOLVERS),
 ) -> tuple[ObligationVerdict, ...]:
     """Every obligation put to each of the solvers; `seen(done, total)` after each answer.
 
-    What `answers` knows is not asked again. The slow solver's questions go first, so that the
+    What the journal has is not asked again. The slow solver's questions go first, so that the
     processes end together.
     """
-    kept = answers or Answers()
+    kept = Journal() if journal is None else journal
     questions: list[Question] = [
         (number, solver, duty.obligation.text, seed)
         for solver in reversed(solvers)
@@ -86,13 +88,13 @@ def solve(
     verdicts: list[ObligationVerdict] = []
     asked: list[Question] = []
     for number, solver, text, _ in questions:
-        answer = kept.find(seed, solver, text)
+        answer = kept_answer(kept, seed, solver, text)
         if answer is None:
             asked.append((number, solver, text, seed))
         else:
             verdicts.append(ObligationVerdict(plan.duties[number], answer))
     for number, answer in _answers(asked, processes):
-        kept.keep(seed, plan.duties[number].obligation.text, answer)
+        keep_answer(kept, seed, plan.duties[number].obligation.text, answer)
         verdicts.append(ObligationVerdict(plan.duties[number], answer))
         seen(len(verdicts), len(questions))
     order = {duty.obligation.text: i for i, duty in enumerate(plan.duties)}
@@ -105,7 +107,9 @@ def _answers(questions: Sequence[Question], processes: int) -> Iterator[tuple[in
         yield from map(_answer, questions)
         return
     context = multiprocessing.get_context("spawn")
-    with context.Pool(processes) as pool:
+    with without_interrupts():
+        workers = context.Pool(processes)
+    with workers as pool:
         yield from pool.imap_unordered(_answer, questions, chunksize=4)
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import blake2b
 
-from proofs.lift.dag import INFINITE, Node, const, reachable
+from proofs.lift.dag import BOUND, INFINITE, Node, const, reachable
 
 Formula = tuple[tuple[Node, ...], Node]
+"""Bound numbers, and what is true for all of them."""
 
 _OPERATORS = {
     "add": "+",
@@ -179,6 +180,19 @@ def logic(roots: Sequence[Node]) -> str:
     return "UFLIA" if all(map(is_linear, roots)) else "UFNIA"
 
 
+@cache
+def captured(formula: Formula) -> set[str]:
+    """The names that a formula binds although something else may have them, or that it has free
+    although something else may bind them."""
+    bound, body = formula
+    names = {number.name for number in bound}
+    asked = {name for name in declared(body) if name.startswith(BOUND)}
+    return {name for name in names if not name.startswith(BOUND)} | asked - names
+
+
 def obligation(name: str, assumed: Sequence[Formula], goal: Formula) -> ProofObligation:
-    """The goal, and all that may be assumed for it."""
+    """The goal, and all that may be assumed for it. No name that one of them binds is free in
+    another."""
+    for formula in (*assumed, goal):
+        assert not captured(formula), f"{name}: {captured(formula)} may be captured"
     return ProofObligation(name, tuple(assumed), goal)

@@ -27,12 +27,22 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from proofs.lift.containers import FocusMap, FunctionSeq, contains
+from proofs.lift.containers import FocusMap, FunctionSeq
 from proofs.lift.dag import INFINITE, ZERO, Node, const, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq
+from proofs.prove.formulas import LiftedGoal, Lifter, RecordSet
+from proofs.prove.proof_state import (
+    FlyingBatch,
+    LogEntry,
+    Memory,
+    PlacedBatch,
+    StoredAnswer,
+    memory,
+)
 from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
+from proofs.prove.smt import Formula
 from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
 
 P = leaf("p", 0, INFINITE)
@@ -74,7 +84,7 @@ class ModelText:
 
 
 @dataclass(frozen=True)
-class ProofState:
+class SymbolicState:
     """One state. A batch that p sent is its epoch, its record count and its first record."""
 
     regime: SequenceArithmetic
@@ -98,11 +108,9 @@ class ProofState:
     history: Callable[[Node], Rec]
     text: ModelText
 
-    def changed(self, **changes: Any) -> ProofState:
+    def changed(self, **changes: Any) -> SymbolicState:
         """The state with parts replaced."""
         return replace(self, **changes)
-
-    # Names for what the clauses speak of
 
     @property
     def entry(self) -> Rec:
@@ -111,83 +119,120 @@ class ProofState:
         return result
 
     @property
-    def in_flight(self) -> Seq:
-        """The batches in flight."""
-        result: Seq = self.entry.in_flight
-        return result
-
-    def acknowledged(self, record: Node) -> Node:
-        """Whether the application was told that a record is stored."""
-        return contains(self.entry.acknowledged, record)
-
-    @property
-    def known(self) -> Rec:
-        """What the leader knows of p."""
-        result: Rec = self.leader.producers.value
-        return result
-
-    @property
-    def window(self) -> Seq:
-        """The batches of p that the leader remembers."""
-        result: Seq = self.known.batches
-        return result
-
-    @property
     def log(self) -> FunctionSeq:
         """The log."""
         result: FunctionSeq = self.leader.log
         return result
 
+
+class Seen:
+    """A symbolic state as clauses read it: see `proofs.prove.proof_state.ProofState`."""
+
+    def __init__(self, state: SymbolicState) -> None:
+        self.state = state
+        self.producer_id, self.producer = P, PRODUCER
+        self.regime, self.client, self.entry = state.regime, state.client, state.entry
+        self.acknowledged, self.failed = state.entry.acknowledged, state.entry.failed
+        self.next_position, self.handled = state.next_position, state.handled
+        self.refused, self.fenced = state.refused, state.fenced
+        self.epoch_in_turn = state.epoch_in_turn
+        self.high_watermark: Node = state.leader.high_watermark
+        self.position, self.covers = state.position, state.cover
+        self.is_sent, self.is_numbered = state.sent, state.numbered
+        self.ends_at, self.copy_of, self.previous = state.where, state.place, state.previous
+        self.history = state.history
+        self.log = FunctionSeq(state.log.length, self.stored)
+
+    def stored(self, place: Node) -> LogEntry:
+        """What stands at a place of the log."""
+        at = self.state.log.at(place)
+        batch: Any = at.batch
+        begin: Any = self.state.begins(place)
+        return LogEntry(
+            epoch=batch.producer_epoch,
+            begin=begin,
+            count=batch.record_count,
+            first=batch.first_record,
+            is_ours=batch.producer_id.eq(P),
+            producer=batch.producer,
+            base_sequence=batch.base_sequence,
+            offset=at.base_offset,
+        )
+
+    def placed(self, epoch: Any, count: Any, first: Any) -> PlacedBatch:
+        """The batch of an epoch that has these records."""
+        begin: Any = self.position(epoch, first)
+        return PlacedBatch(epoch, begin, count, first)
+
+    def batches(self, holds: Predicate) -> RecordSet:
+        """The batches that have been told apart so."""
+        return RecordSet(holds, ("epoch", "count", "first"), self.placed)
+
     @property
-    def high_watermark(self) -> Node:
-        """The offset below which all is replicated."""
-        result: Node = self.leader.high_watermark
+    def sent(self) -> RecordSet:
+        """The batches that p has sent."""
+        return self.batches(self.is_sent)
+
+    @property
+    def numbered(self) -> RecordSet:
+        """The batches that p has numbered."""
+        return self.batches(self.is_numbered)
+
+    @property
+    def answers(self) -> RecordSet:
+        """The successes that a leader has answered."""
+        return RecordSet(
+            self.state.answers, ("first", "base_offset", "required_offset"), StoredAnswer
+        )
+
+    def answered_place(self, answer: StoredAnswer) -> Node:
+        """The place that a success speaks of."""
+        return self.state.told(answer.first, answer.base_offset, answer.required_offset)
+
+    @property
+    def in_flight(self) -> Seq:
+        """The batches in flight, each with its place in the partition's epoch."""
+        epoch: Any = self.entry.producer_epoch
+        found = []
+        for slot in self.entry.in_flight.slots:
+            batch: Any = slot.batch
+            begin: Any = self.position(epoch, batch.first_record)
+            numbers = (epoch, begin, batch.record_count, batch.first_record)
+            found.append(FlyingBatch(*numbers, batch, slot.outstanding))
+        return Seq(self.entry.in_flight.length, tuple(found))
+
+    @property
+    def known(self) -> Memory:
+        """What the leader knows of p."""
+        entry: Any = self.state.leader.producers.value
+        length: Any = self.state.log.length
+        return memory(entry, length)
+
+    @property
+    def window_size(self) -> int:
+        """How many batches a leader remembers."""
+        return len(self.state.leader.producers.value.batches.slots)
+
+    def replayed_one_more(self, length: Node) -> Rec:
+        """What the model's own replay makes of the history and the next batch."""
+        others = self.state.leader.producers.elsewhere
+        producers = FocusMap(P, self.history(length), others)
+        result: Rec = self.state.text.replayed(producers, self.state.log.at(length)).value
         return result
 
-
-@dataclass(frozen=True, slots=True)
-class LogEntry:
-    """A log position, seen as numbers; `begin` and `end` are positions in the batch's epoch."""
-
-    mine: Node
-    producer: Node
-    epoch: Node
-    base_sequence: Node
-    begin: Node
-    count: Node
-    first: Node
-    offset: Node
+    def nothing_known(self) -> Rec:
+        """What is known of a producer id that was never seen."""
+        return self.state.text.nothing
 
     @property
-    def end(self) -> Node:
-        """The position after the batch's last."""
-        return self.begin + self.count
-
-    @property
-    def last(self) -> Node:
-        """The record after the batch's last."""
-        return self.first + self.count
-
-    @property
-    def end_offset(self) -> Node:
-        """The offset after the batch's last."""
-        return self.offset + self.count
+    def sequences_follow(self) -> Node:
+        """The guarantee, in its own words."""
+        return self.state.text.guaranteed("sequences_follow", self.client)
 
 
-def stored(state: ProofState, place: Node) -> LogEntry:
-    """What stands at a place of the log."""
-    at = state.log.at(place)
-    batch = at.batch
-    return LogEntry(
-        mine=batch.producer_id.eq(P),
-        producer=batch.producer,
-        epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        begin=state.begins(place),
-        count=batch.record_count,
-        first=batch.first_record,
-        offset=at.base_offset,
-    )
+def at_one_partition(client: Rec) -> Rec:
+    """A client of which the partition of the theorems alone is looked at."""
+    return client.changed(partitions=MapValue((client.partitions.slots[0],)))
 
 
 class Builder(Unknowns):
@@ -204,19 +249,25 @@ class Builder(Unknowns):
         """The rules of the variant that are unknown."""
         return VARIANT | (BEFORE_KIP_360 if resets(self.k.variant) else {})
 
+    @property
+    def overrides(self) -> dict[tuple[str, str], Node]:
+        """What is unknown of the configuration."""
+        return {
+            ("Bounds", "max_sequence"): self.regime.max_sequence,
+            ("Bounds", "replicas"): REPLICAS,
+            ("Bounds", "wraps"): const(self.regime.wraps),
+            **{("Variant", rule): value for rule, value in self.unknown.items()},
+        }
+
     def evaluator(self, **contracts: Callable[..., Any]) -> Evaluator:
         """An evaluator in which sequences and replicas are unknown."""
-        return Evaluator(
-            self.model,
-            self.k,
-            overrides={
-                ("Bounds", "max_sequence"): self.regime.max_sequence,
-                ("Bounds", "replicas"): REPLICAS,
-                ("Bounds", "wraps"): const(self.regime.wraps),
-                **{("Variant", rule): value for rule, value in self.unknown.items()},
-            },
-            contracts={"filled": self.filled, **contracts},
-        )
+        called = {"filled": self.filled, **contracts}
+        return Evaluator(self.model, self.k, overrides=self.overrides, contracts=called)
+
+    @property
+    def lifter(self) -> Lifter:
+        """What reads clauses."""
+        return Lifter(self.model, self.k, self.overrides, {}, Seen)
 
     def filled(self, _evaluator: Evaluator, _size: Node, value: Rec) -> FocusMap:
         """The map that gives each producer id the same."""
@@ -235,9 +286,19 @@ class Builder(Unknowns):
 
     def guaranteed(self, name: str, client: Rec) -> Node:
         """A guarantee in its own words, of a client at the partition of the theorems alone."""
-        entry = client.partitions.slots[0]
-        alone = client.changed(partitions=MapValue((entry,)))
-        return self.guarantee(name, self.world(clients=MapValue((alone,))))
+        return self.guarantee(name, self.world(clients=MapValue((at_one_partition(client),))))
+
+    def in_words(self, name: str, state: SymbolicState) -> tuple[list[Formula], LiftedGoal]:
+        """A guarantee in its own words, and what may be assumed for it: p is the producer id of
+        each batch that it looks at, and its producer is counted as the first."""
+        lifter = self.lifter
+        records = {("Bounds", "records"): number("records")}
+        lifter = replace(lifter, overrides={**lifter.overrides, **records})
+        clients = MapValue((at_one_partition(state.client).changed(producer=ZERO),))
+        world = self.world(clients=clients, leaders=MapValue((state.leader,)))
+        goal = lifter.goal(getattr(self.model.guarantees, name), world)
+        ours: list[Formula] = [((), e.batch.producer_id.eq(P)) for e in goal.records]
+        return [*goal.choices, *ours, ((), PRODUCER.eq(0))], goal
 
     def world(self, **parts: Any) -> Rec:
         """A world of which only some parts are looked at."""
@@ -273,10 +334,10 @@ class Builder(Unknowns):
         """Any batch."""
         return self.record(self.model.messages.Batch, name)
 
-    def state(self) -> ProofState:
+    def state(self) -> SymbolicState:
         """Any state."""
         entry = self.model.leader.ProducerStateEntry
-        return ProofState(
+        return SymbolicState(
             regime=self.regime,
             client=self.client(),
             leader=self.leader(),

@@ -7,7 +7,7 @@ left out: epochs, records and the log have no bound here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,35 +17,37 @@ from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const, disjunction, ite, le
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Scalars, SetValue
-from proofs.prove.auxiliary import arrives_as_sent
-from proofs.prove.clauses import batch_at, end_offset, fits, known_now, place_of, slots, within
-from proofs.prove.fifo import IN_TURN, answers_the_first, is_next_in_turn, overtakes_nothing
-from proofs.prove.induction import Lemma, ProofStep
-from proofs.prove.invariant import (
-    AS_SENT,
-    COUNTED,
-    HEARD,
-    HISTORY,
-    IN_LINE,
-    IN_ORDER,
-    IN_TIME,
-    NO_RESTART,
-    SURVIVES,
-)
-from proofs.prove.sequence_arithmetic import LIFETIME, NO_WRAP, SequenceArithmetic
+from proofs.prove import auxiliary, clauses, fifo, step_lemmas
+from proofs.prove.induction import Lemma, ProofStep, of_replay
+from proofs.prove.invariant import HELPERS
+from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
 from proofs.prove.smt import Formula
-from proofs.prove.state import PRODUCER, RECORDS_IN, REPLICAS, Builder, P, ProofState, stored
-from proofs.prove.step_lemmas import StepLemmas
-from proofs.prove.unknowns import Predicate, number
+from proofs.prove.state import PRODUCER, RECORDS_IN, REPLICAS, Builder, P, Seen, SymbolicState
+from proofs.prove.unknowns import Predicate, never, number, within
 
+IN_TURN = leaf("in_turn", 0, 1, is_bool=True)
+"""Whether a request comes from the open connection; else it is late, from one that broke."""
+COUNTED = "sequences_suffice"
+"""An assumption: what the sequence arithmetic says of how many records there are."""
+IN_TIME, IN_ORDER = "nothing_times_out", "answers_in_order"
+"""Assumptions: no batch is given up; only leaders refuse, on an open connection in its order."""
 OVERDUE = leaf("overdue", 0, 1)
 """Whether time is up: of the batch that is answered, of the oldest when a connection breaks."""
 FOLDED = number("folded")
 """How many batches a replay has taken in so far."""
 
 
-class IdempotentSteps(StepLemmas):
+class IdempotentSteps:
     """All steps from any state of one model in one configuration and regime."""
+
+    def __init__(self, model: Model, k: Any, regime: SequenceArithmetic = NO_WRAP) -> None:
+        self.model = model
+        self.k = k
+        self.regime = regime
+        self.builder = Builder(model, k, regime)
+        self.lifter = self.builder.lifter
+        self.before = self.builder.state()
+        self.seen = Seen(self.before)
 
     def all(self) -> tuple[ProofStep, ...]:
         """Every step."""
@@ -77,7 +79,7 @@ class IdempotentSteps(StepLemmas):
         lengths = (self.before.log.length,)
         return ProofStep(rule, self.before, after, formulas, prefixes=lengths, given=given)
 
-    def counted(self, after: ProofState) -> Node:
+    def counted(self, after: SymbolicState) -> Node:
         """Where sequences do not wrap, no epoch has more records than there are sequences."""
         if self.regime.wraps:
             return TRUE
@@ -107,8 +109,9 @@ class IdempotentSteps(StepLemmas):
             position=position,
             next_position=after,
         )
-        sent = batch_at(step.after, epoch, batch.record_count, batch.first_record)
-        return replace(step, given=(*step.given, (COUNTED, ((), fits(before, sent)))))
+        sent = Seen(step.after).placed(epoch, batch.record_count, batch.first_record)
+        fits = self.lifter.formula(clauses.fits, self.seen, sent)
+        return replace(step, given=(*step.given, (COUNTED, fits)))
 
     def send_again(self) -> ProofStep:
         """A retry."""
@@ -134,7 +137,8 @@ class IdempotentSteps(StepLemmas):
         rewritten = containers.contains(due.bump_for, ZERO)
         epoch = client.producer_epoch
         begins, begin, numbered = [], ZERO, before.numbered
-        for used, slot in slots(before.in_flight):
+        for i, slot in enumerate(before.entry.in_flight.slots):
+            used = i < before.entry.in_flight.length
             batch = slot.batch.changed(producer_epoch=epoch)
             numbered = with_batch(numbered, batch, rewritten & used)
             begins.append((rewritten & used, batch.first_record, begin))
@@ -186,12 +190,13 @@ class IdempotentSteps(StepLemmas):
         required = answer.required_offset
         base_offset, first = answer.base_offset, answer.first_record
         given = self.before.answers(first, base_offset, required)
-        released = required <= self.before.high_watermark
+        released = required <= self.seen.high_watermark
         evaluator, client = self.answered(answer)
         before, told = self.before, self.before.changed(client=client)
 
         def now_place(r: Node) -> Node:
-            news = told.acknowledged(r) & ~before.acknowledged(r)
+            now, was = (containers.contains(e.acknowledged, r) for e in (told.entry, before.entry))
+            news = now & ~was
             return ite(news, before.told(first, base_offset, required), before.place(r))
 
         step = self.outcome(
@@ -202,7 +207,8 @@ class IdempotentSteps(StepLemmas):
             place=now_place,
             handled=before.handled - 1,
         )
-        return replace(step, given=(*step.given, (IN_ORDER, answers_the_first(before, first))))
+        is_first = self.lifter.formula(fifo.answers_the_first, self.seen, first)
+        return replace(step, given=(*step.given, (IN_ORDER, is_first)))
 
     def on_error(self) -> ProofStep:
         """Any error but that a batch is too large, for any batch, at any time."""
@@ -223,7 +229,7 @@ class IdempotentSteps(StepLemmas):
         errors = self.model.messages.Error
         is_known = disjunction(error.eq(known) for known in errors)
         fences = error.eq(errors.INVALID_PRODUCER_EPOCH)
-        return HEARD, ((), is_known & fences.implies(self.before.fenced))
+        return "errors_were_answered", ((), is_known & fences.implies(self.before.fenced))
 
     def on_disconnect(self) -> ProofStep:
         """A connection breaks."""
@@ -268,43 +274,52 @@ class IdempotentSteps(StepLemmas):
             epoch_in_turn=ite(IN_TURN, epoch, self.before.epoch_in_turn),
             **self.now_stored(batch, begin, appended),
         )
-        cuts = (
-            *self.window_is_near(),
-            self.first_sequence_is_derived(),
-            self.sequence_names_batch(batch, begin),
-            self.sequence_names_records(batch),
-            self.accepted_follows(step.after, batch, begin),
-            self.below_is_stored(batch, begin),
-            self.duplicate_is_the_same(step.after, batch, begin, answer),
-            self.newest_is_appended(step.after, batch),
-            self.follows_in_sequence(batch, begin),
-            *self.in_its_turn(step.after, batch, begin, answer),
+        given = (
+            (IN_ORDER, fifo.is_next_in_turn, (IN_TURN, batch)),
+            ("connections_keep_order", fifo.overtakes_nothing, (begin,)),
+            ("requests_come_as_sent", auxiliary.arrives_as_sent, (IN_TURN, epoch)),
         )
-        in_order = (IN_ORDER, is_next_in_turn(self.before, batch))
-        in_line = (IN_LINE, overtakes_nothing(self.before, begin))
-        as_sent = (AS_SENT, arrives_as_sent(self.before, epoch))
-        return replace(step, lemmas=cuts, given=(*step.given, in_order, in_line, as_sent))
+        assumed = ((n, self.lifter.formula(f, self.seen, *of)) for n, f, of in given)
+        cuts = tuple(self.cuts(Seen(step.after), batch, begin, answer))
+        return replace(step, lemmas=cuts, given=(*step.given, *assumed))
 
-    def near(self, batch: Scalars, begin: Node) -> tuple[Node, ...]:
-        """Where sequences wrap: the request is near its log's end, so that its sequence names it.
+    def cuts(self, after: Seen, batch: Rec, begin: Node, answer: Rec) -> Iterator[Lemma]:
+        """The lemmas about the request, each with those before it."""
+        before, rules = self.seen, step_lemmas
+        if self.regime.wraps:
+            yield Lemma.of(self.lifter, rules.window_is_near, before)
+        table: tuple[tuple[Callable[..., bool], tuple[Any, ...]], ...] = (
+            (rules.first_sequence_is_derived, (before,)),
+            (rules.sequence_names_batch, (before, batch, begin)),
+            (rules.sequence_names_records, (before, batch)),
+            (rules.accepted_follows, (before, after, batch, begin)),
+            (rules.below_is_stored, (before, batch, begin)),
+            (rules.duplicate_is_the_same, (before, after, batch, begin, answer)),
+            (rules.newest_is_appended, (before, after, batch)),
+            (rules.follows_in_sequence, (before, batch, begin)),
+            (fifo.head_is_stored, (before,)),
+            (fifo.begins_within, (before, IN_TURN, begin)),
+            (fifo.remembered_is_placed, (before,)),
+            (fifo.window_begins_epoch, (before,)),
+            (fifo.is_remembered, (before, IN_TURN, begin, batch)),
+            (fifo.is_answered, (IN_TURN, answer)),
+            (fifo.is_stored_then, (before, after, IN_TURN, begin, batch)),
+        )
+        for function, arguments in table:
+            yield Lemma.of(self.lifter, function, *arguments)
 
-        The end is that of its epoch; an epoch that has no batch in the log ends at 0.
-        """
+    def near(self, batch: Rec, begin: Node) -> tuple[Node, ...]:
+        """Where sequences wrap: the request is near its log's end."""
         if not self.regime.wraps:
             return ()
-        before, known = self.before, known_now(self.before)
-        newest = stored(before, place_of(before, known.newest)).end
-        end = ite(batch.producer_epoch.eq(known.epoch), newest, 0)
-        distance = begin - end
-        near = (const(-LIFETIME) < distance) & (distance < LIFETIME)
-        return (near,)
+        return (self.lifter.node(step_lemmas.is_near, self.seen, batch, begin),)
 
     def now_stored(self, batch: Rec, begin: Node, appended: Node) -> dict[str, Callable[..., Any]]:
         """Ghosts after an append, of `batch` at the log's end. (If nothing is appended, no clause
         speaks of what they say of it.) `appended` if a batch of p is."""
         before = self.before
         length = before.log.length
-        offset = end_offset(before, length)
+        offset = self.lifter.node(clauses.end_offset, self.seen, length)
         new = Rec(self.model.leader.StoredBatch, {"batch": batch, "base_offset": offset})
         others = before.leader.producers.elsewhere
         known = FocusMap(P, before.history(length), others)
@@ -330,20 +345,19 @@ class IdempotentSteps(StepLemmas):
 
         return {"history": history, "where": where, "begins": begins, "cover": cover}
 
-    def now_answered(
-        self, answer: Scalars, batch: Scalars, begin: Node
-    ) -> dict[str, Callable[..., Node]]:
+    def now_answered(self, answer: Rec, batch: Rec, begin: Node) -> dict[str, Callable[..., Node]]:
         """The answers, with this one if it is a success; and the place that it speaks of."""
         before = self.before
-        place = self.answered_place(answer, batch, begin)
+        place = self.lifter.node(step_lemmas.place_answered, self.seen, answer, batch, begin)
 
         def is_this(first: Node, base: Node, required: Node) -> Node:
-            return (
+            result: Node = (
                 answer.error.eq(0)
                 & first.eq(answer.first_record)
                 & base.eq(answer.base_offset)
                 & required.eq(answer.required_offset)
             )
+            return result
 
         return {
             "answers": lambda *key: before.answers(*key) | is_this(*key),
@@ -353,7 +367,7 @@ class IdempotentSteps(StepLemmas):
     def now_previous(self) -> Callable[[Node], Node]:
         """The batch at the log's old end follows the newest remembered one."""
         previous, length = self.before.previous, self.before.log.length
-        newest = place_of(self.before, known_now(self.before).newest)
+        newest = self.lifter.node(clauses.newest, self.seen, self.seen.known)
         return lambda j: ite(j.eq(length), newest, previous(j))
 
     def on_produce_of_others(self) -> ProofStep:
@@ -382,7 +396,7 @@ class IdempotentSteps(StepLemmas):
         evaluator = self.builder.evaluator()
         leader = evaluator.call(self.model.leader.restart, [self.k, self.before.leader])
         step = self.outcome("restart", evaluator, [], leader=leader)
-        return replace(step, given=(*step.given, (NO_RESTART, ((), FALSE))))
+        return replace(step, given=(*step.given, ("no_restart", ((), FALSE))))
 
     def fail_over(self) -> ProofStep:
         """A replica leads with any prefix of the log.
@@ -406,16 +420,17 @@ class IdempotentSteps(StepLemmas):
             answers=lambda f, b, r: answers(f, b, r) & (r <= high_watermark),
         )
         chosen = within(kept, 0, before.log.length)
-        survives = before.high_watermark <= end_offset(after, after.log.length)
+        end = self.lifter.node(clauses.end_offset, Seen(after), after.log.length)
+        survives = self.seen.high_watermark <= end
         return ProofStep(
             "fail_over",
             before,
             after,
             (((), chosen),),
             prefixes=(kept, FOLDED),
-            recalls=HISTORY,
+            recalls=tuple(c.name for c in HELPERS if c.subject is of_replay),
             lemmas=tuple(lemmas),
-            given=((SURVIVES, ((), survives)),),
+            given=(("high_watermark_survives", ((), survives)),),
         )
 
     def folded(
@@ -439,7 +454,7 @@ class IdempotentSteps(StepLemmas):
         begins = containers.equal(history(ZERO), start.value)
         lemmas.append(Lemma("fold_begins", ((), begins), ("history_is_replay",)))
         grows = more.implies(grows)
-        lemmas.append(Lemma("fold_grows", ((i,), grows), ("history_is_replay",)))
+        lemmas.append(Lemma("fold_grows", ((), grows), ("history_is_replay",)))
         return FocusMap(P, history(items.length), start.elsewhere)
 
 
@@ -458,7 +473,7 @@ def with_batch(known: Predicate, batch: Scalars, where: Node = TRUE) -> Callable
     return now
 
 
-def initial(model: Model, k: Any, regime: SequenceArithmetic = NO_WRAP) -> ProofState:
+def initial(model: Model, k: Any, regime: SequenceArithmetic = NO_WRAP) -> SymbolicState:
     """Nothing sent, nothing stored, nothing known."""
     builder = Builder(model, k, regime)
     state = builder.state()
@@ -496,12 +511,8 @@ def initial(model: Model, k: Any, regime: SequenceArithmetic = NO_WRAP) -> Proof
         refused=FALSE,
         fenced=FALSE,
         epoch_in_turn=ZERO,
-        sent=_never,
-        numbered=_never,
-        answers=_never,
+        sent=never(FALSE),
+        numbered=never(FALSE),
+        answers=never(FALSE),
         history=lambda length: unknown,
     )
-
-
-def _never(*_numbers: Node) -> Node:
-    return FALSE

@@ -6,19 +6,14 @@ from collections.abc import Iterator
 
 from proofs.prove.assumption_necessity import BELOW_IS_DUPLICATE
 from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
+from proofs.prove.clauses import CLIENT
 from proofs.prove.first_ids import first_id_lemmas
 from proofs.prove.induction import Clause
 from proofs.prove.invariant import (
-    AS_SENT,
-    CLIENT,
     GUARANTEED,
-    IN_LINE,
-    IN_TIME,
     IN_TURN,
     NEIGHBOURS,
-    NO_RESTART,
     ORDERED,
-    SURVIVES,
     UNFENCED,
     WHOLE,
     in_calm,
@@ -111,13 +106,13 @@ Row = tuple[str, str, tuple[str, ...], tuple[Clause, ...]]
 SAFETY: tuple[Row, ...] = (
     ("at_most_once", "4.3.1", (), ()),
     ("order_within_epoch", "4.3.1", (), ()),
-    ("acked_is_replicated", "4.3.1", (SURVIVES,), ()),
-    ("acked_is_stored", "4.3.1", (SURVIVES,), (ACKED,)),
+    ("acked_is_replicated", "4.3.1", ("high_watermark_survives",), ()),
+    ("acked_is_stored", "4.3.1", ("high_watermark_survives",), (ACKED,)),
     ("no_gap", "first_sequence=strict", (), ()),
     ("order_kept", "first_sequence=strict", (), (*WHOLE, *ORDERED)),
     ("sequences_follow", "4.3.1", (), NEIGHBOURS),
     ("remembers_the_newest", "4.3.1", (), ()),
-    ("nothing_fails", "4.3.1", (AS_SENT, IN_TIME), UNFENCED),
+    ("nothing_fails", "4.3.1", ("requests_come_as_sent", "nothing_times_out"), UNFENCED),
 )
 """Guarantees, each with the variant it needs, what it rests on, and clauses of its own."""
 ABOUT_CLIENTS = frozenset({"sequences_follow"})
@@ -154,10 +149,10 @@ def in_its_turn(name: str, regime: SequenceArithmetic) -> Iterator[Theorem]:
     remember all, and with those of today, if none of them restarts."""
     across, order = ("_across_wraps", "/sequence_order=wraps") if regime.wraps else ("", "")
     five, whole = GUARANTEED["remembers_five"], WHOLE[0]
-    today = (five.also(NO_RESTART), whole.also(IN_LINE))
+    today = (five.also("no_restart"), whole.also("connections_keep_order"))
     for suffix, variant, rests_on, memory in (
         ("", "first_sequence=strict/restart_window=full", (), (five, whole)),
-        ("_without_restarts", "4.3.1", (IN_LINE, NO_RESTART), today),
+        ("_without_restarts", "4.3.1", ("connections_keep_order", "no_restart"), today),
     ):
         yield Theorem(
             f"{name}{suffix}{across}",
@@ -216,7 +211,7 @@ def in_any_release() -> Iterator[Theorem]:
 def before_kip_360() -> Iterator[Theorem]:
     """All guarantees under the recoveries that take another producer id, where nothing makes a
     producer take one. Some are given beyond that, but not in 2.0, which then mixes two ids."""
-    five, whole = GUARANTEED["remembers_five"].also(NO_RESTART), WHOLE[0]
+    five, whole = GUARANTEED["remembers_five"].also("no_restart"), WHOLE[0]
     (nothing_fails,) = in_calm((GUARANTEED["nothing_fails"].also(*CLIENT),))
     extra = in_calm((ACKED, five, whole, *ORDERED, *IN_TURN, *NEIGHBOURS))
     guaranteed = {**GUARANTEED, "nothing_fails": nothing_fails}
@@ -227,7 +222,7 @@ def before_kip_360() -> Iterator[Theorem]:
                 clause.says,
                 release,
                 NO_WRAP,
-                (*CALM, NO_RESTART),
+                (*CALM, "no_restart"),
                 (clause.name,),
                 clause,
                 extra=extra,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from proofs.lift.containers import FunctionMap, PredicateSet
-from proofs.lift.dag import INFINITE, Node, leaf, uninterpreted
+from proofs.lift.dag import BOUND, INFINITE, Node, Operand, leaf, uninterpreted
 from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes
 
 Predicate = Callable[..., Node]
@@ -20,6 +20,11 @@ def number(name: str) -> Node:
     return leaf(name, -INFINITE, INFINITE)
 
 
+def bound(name: str) -> Node:
+    """A number that formulas bind; nothing else has its name."""
+    return number(BOUND + name)
+
+
 def truth(name: str) -> Node:
     """An unknown bool."""
     return leaf(name, 0, 1, is_bool=True)
@@ -28,6 +33,16 @@ def truth(name: str) -> Node:
 def function(name: str, *, is_bool: bool = False) -> Predicate:
     """An unknown function of numbers."""
     return lambda *args: uninterpreted(name, args, is_bool=is_bool)
+
+
+def never(answer: Node) -> Predicate:
+    """A function that is the same everywhere."""
+    return lambda *_args: answer
+
+
+def within(node: Node, lo: Operand, hi: Operand) -> Node:
+    """lo <= node <= hi."""
+    return (lo <= node) & (node <= hi)
 
 
 class Unknowns:

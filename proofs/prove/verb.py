@@ -35,12 +35,15 @@ from proofs.prove.run import (
     write_texts,
 )
 from proofs.prove.scoped import Scoped, scoped
-from proofs.prove.seeds import Answers, ratio, unstable
+from proofs.prove.seeds import ratio, unstable
 from proofs.prove.solvers import SOLVERS
 from proofs.prove.theorem import Theorem
+from proofs.run import EXIT_CODES
+from proofs.run.directory import RunDirectory
+from proofs.run.journal import Journal
+from proofs.run.progress import count_display
 from proofs.say import say
 from proofs.trace.format import dumps, label
-from proofs.verbs import EXIT_CODES
 
 SCHEMA_VERSION = 2
 
@@ -56,21 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--json", type=Path, metavar="FILE", help="report and times, merged")
     parser.add_argument("--out", type=Path, metavar="DIR", help="report.json, run.json, texts")
-
-
-class ProveProgress:
-    """Tells how far the work is, every 10 s; `what` is counted."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        self.last = time.perf_counter()
-
-    def __call__(self, done: int, total: int) -> None:
-        """After each of them."""
-        now = time.perf_counter()
-        if now - self.last >= 10:
-            self.last = now
-            say(f"  {done} of {total} {self.what}")
 
 
 def theorem_json(theorem: Theorem, of: ProofTarget) -> dict[str, Any]:
@@ -237,24 +225,22 @@ class Seeds:
     unstable: Mapping[str, tuple[float, float]]
 
 
-def seeds_run(asked: ProofPlan, arguments: argparse.Namespace) -> Seeds:
-    """All obligations once for each seed; with a folder for artifacts, this goes on there."""
-    if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-    answers = Answers(arguments.out / "responses.jsonl" if arguments.out else None)
+def seeds_run(asked: ProofPlan, arguments: argparse.Namespace, journal: Journal) -> Seeds:
+    """All obligations once for each seed, as far as the journal does not have their answers."""
     solvers = (arguments.solver,) if arguments.solver else tuple(SOLVERS)
     kept: tuple[ObligationVerdict, ...] = ()
     totals: list[float] = []
     times: dict[str, list[float]] = {}
     for seed in range(arguments.seeds):
-        verdicts = solve(
-            asked,
-            seed=seed,
-            processes=arguments.processes,
-            seen=ProveProgress("answers"),
-            answers=answers,
-            solvers=solvers,
-        )
+        with count_display("answers") as progress:
+            verdicts = solve(
+                asked,
+                seed=seed,
+                processes=arguments.processes,
+                seen=progress,
+                journal=journal,
+                solvers=solvers,
+            )
         totals.append(round(sum(v.answer.seconds for v in verdicts), 3))
         for verdict in verdicts:
             times.setdefault(full_name(verdict), []).append(verdict.answer.seconds)
@@ -285,30 +271,27 @@ def full_name(verdict: ObligationVerdict) -> str:
     return f"{duty.needed_by[0]}: {duty.obligation.name} ({answer.solver})"
 
 
-def write(arguments: argparse.Namespace, asked: ProofPlan, report: Any, times: Any) -> None:
-    """The files that were asked for."""
-    if arguments.json:
-        text = json.dumps({**report, "run": times}, indent=1, sort_keys=True)
-        arguments.json.write_text(text + "\n", encoding="utf-8")
-    if arguments.out:
-        write_texts(asked, arguments.out / "smtlib")
-        for name, content in (("report.json", report), ("run.json", times)):
-            text = json.dumps(content, indent=1, sort_keys=True)
-            (arguments.out / name).write_text(text + "\n", encoding="utf-8")
-
-
 def execute(arguments: argparse.Namespace) -> int:
-    """Prove, tell, write. Raises UnknownName, UnknownMutant and UnknownVariant."""
-    began = time.perf_counter()
+    """Prove, say, write. Raises UnknownName, UnknownMutant and UnknownVariant."""
     if arguments.drop:
         return drop(arguments.drop)
+    names = ("verb", "only", "variant", "mutant", "seeds", "solver")
+    question = {name: getattr(arguments, name) for name in names}
+    # The journal names answers by the text of their obligations: other code asks others.
+    with RunDirectory(arguments.out, question) as directory:
+        return prove(arguments, directory)
+
+
+def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
+    """Prove what is asked; the exit code."""
+    began = time.perf_counter()
     of = subject(arguments.mutant, arguments.variant)
     theorems = of.asks(chosen(arguments.only))
     asked = plan(of.model, theorems, of.under)
     say(
         f"{len(asked.duties)} obligations, {len(asked.unchanged)} more leave their clause unchanged"
     )
-    seeds = seeds_run(asked, arguments)
+    seeds = seeds_run(asked, arguments, directory.journal)
     verdicts = seeds.verdicts
     tell(theorems, verdicts, of)
     names = failed(verdicts)
@@ -332,7 +315,9 @@ def execute(arguments: argparse.Namespace) -> int:
         "verdict": verdict,
     }
     times = times_of(seeds, began)
-    write(arguments, asked, report, times)
+    if directory.path is not None:
+        write_texts(asked, directory.path / "smtlib")
+    directory.write(report, times, arguments.json)
     slowest = max((v.answer.seconds for v in verdicts), default=0.0)
     say(f"\n{verdict}: {len(verdicts)} answers in {times['seconds']} s, slowest {slowest:.2f} s")
     return EXIT_CODES[verdict]
@@ -342,9 +327,8 @@ def look_in_scopes(theorems: Sequence[Theorem], of: ProofTarget, processes: int)
     """What the theorems stand on, under the variants that they are proved under."""
     plain = sorted({of.under(t) for t in theorems if t.clause})
     patches = () if of.home else of.patches
-    return scoped(
-        theorems, plain, patches, processes=processes, seen=ProveProgress("looks at scopes")
-    )
+    with count_display("looks at scopes") as progress:
+        return scoped(theorems, plain, patches, processes=processes, seen=progress)
 
 
 def times_of(seeds: Seeds, began: float) -> dict[str, Any]:

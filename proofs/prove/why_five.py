@@ -24,18 +24,17 @@ from proofs.lift.dag import FALSE, INFINITE, ZERO, Node, ite, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
-from proofs.prove.clauses import within
 from proofs.prove.sequence_arithmetic import MAX_SEQUENCE
 from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.state import PRODUCER, REPLICAS, VARIANT, Builder, P
-from proofs.prove.unknowns import function, number
+from proofs.prove.unknowns import bound, function, number, within
 
 WINDOW = leaf("window", 1, INFINITE)
 IN_FLIGHT = leaf("in_flight", 1, INFINITE)
 STORED, SENT, FINISHED = number("stored"), number("sent"), number("finished")
 """How many batches of the epoch are in the log, were given a sequence, and have ended."""
 EPOCH = leaf("epoch", 0, INFINITE)
-BATCH, SLOT, OTHER = number("n"), number("i"), number("m")
+BATCH, ANY, SLOT, OTHER = number("n"), bound("n"), bound("i"), bound("m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +57,15 @@ def numbered(n: Node) -> Numbered:
 
 def numbering() -> list[Formula]:
     """Batches follow each other without a gap, none is empty, and sequences suffice for all."""
-    this, next_one, other = numbered(BATCH), numbered(BATCH + 1), numbered(OTHER)
-    counted = BATCH >= 0
+    this, next_one, other = numbered(ANY), numbered(ANY + 1), numbered(OTHER)
+    counted = ANY >= 0
     sound = (this.count >= 1) & (this.end <= MAX_SEQUENCE)
-    before = counted & (BATCH < OTHER)
+    before = counted & (ANY < OTHER)
     return [
         ((), numbered(ZERO).begin.eq(0)),
-        ((BATCH,), counted.implies(sound & next_one.begin.eq(this.end))),
-        ((BATCH, OTHER), before.implies(this.end <= other.begin)),
-        ((BATCH,), counted.implies(this.begin >= 0)),
+        ((ANY,), counted.implies(sound & next_one.begin.eq(this.end))),
+        ((ANY, OTHER), before.implies(this.end <= other.begin)),
+        ((ANY,), counted.implies(this.begin >= 0)),
     ]
 
 

@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from model.language import Step
-from proofs.lift.named import named_in
+from proofs.lift.call_graph import named_in
 from proofs.lift.source import Model
 from proofs.trace.format import TraceStep
 

@@ -9,31 +9,56 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from proofs.lift.source import Model
 from proofs.trace.format import Trace
+from proofs.trace.messages import MessageMove, flat
 from proofs.trace.pictures import text, told
+from proofs.trace.project import project
 from proofs.trace.replay import model_of, replay
-from proofs.trace.story import Story, StoryEvent, StoryMessage, tell
+from proofs.trace.story import PartitionLog, Story, StoryEvent, tell
 
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
-def move_json(move: StoryMessage) -> dict[str, Any]:
+def move_json(move: MessageMove) -> dict[str, Any]:
     """A message's move as the page draws it; `from` and `to` are lanes."""
-    producer, partition = f"producer {move.link[0]}", f"partition {move.link[1]}"
-    ends = (partition, producer) if move.is_answer else (producer, partition)
+    message = move.message
     return {
         "kind": move.kind.name,
-        "number": move.number,
-        "from": ends[0],
-        "to": ends[1],
-        "message": move.message,
-        "error": move.value.get("error", ""),
-        "answer": move.is_answer,
+        "number": message.number,
+        "from": message.sender,
+        "to": message.receiver,
+        "label": message_label(message.value),
+        "refused": error_of(message.value) not in ("", "NONE"),
+        "answer": message.answers is not None,
     }
+
+
+def error_of(value: Any) -> str:
+    """The name of the error code that a message has or is; empty if there is none."""
+    error = value if isinstance(value, Enum) else getattr(value, "error", None)
+    return error.name if isinstance(error, Enum) else ""
+
+
+def message_label(value: Any) -> str:
+    """What tells a message from others: an answer's error code or offset, a request's name, a
+    batch's epoch and sequences, whether a marker commits."""
+    error, fields = error_of(value), {} if isinstance(value, Enum) else dict(flat(project(value)))
+    if error:
+        stored = error == "NONE" and fields.get("base_offset", -1) >= 0
+        return f"at offset {fields['base_offset']}" if stored else error
+    if "base_sequence" in fields and fields.get("api", "PRODUCE") == "PRODUCE":
+        first, count = fields["base_sequence"], fields.get("record_count", 1)
+        last = f"..{first + count - 1}" if count > 1 else ""
+        return f"epoch {fields['producer_epoch']} sequence {first}{last}"
+    name = fields.get("api", type(value).__name__)
+    ends = "committed" in fields and name in ("END_TXN", "Marker")
+    return f"{name} {'COMMIT' if fields['committed'] else 'ABORT'}" if ends else str(name)
 
 
 def event_json(event: StoryEvent) -> dict[str, Any]:
@@ -42,29 +67,38 @@ def event_json(event: StoryEvent) -> dict[str, Any]:
         "number": event.number,
         "rule": event.label,
         "lanes": list(event.lanes),
-        "told": list(told(event)),
+        "sentences": list(told(event)),
         "moves": [move_json(move) for move in event.moves],
         "changes": [[c.actor, c.place, c.what] for c in event.changes],
     }
 
 
-def stored_json(offset: int, stored: dict[str, Any]) -> dict[str, Any]:
-    """What stands in a log: a batch, or, in a world of single records, what is at one offset."""
-    if "batch" in stored:
-        return {"base_offset": stored["base_offset"], **stored["batch"]}
-    return {"base_offset": offset, "record_count": 1, **stored}
+def stored_lines(offset: int, stored: Mapping[str, Any]) -> Iterator[str]:
+    """What stands in a log, a line a fact: a batch, or what is at one offset."""
+    kind = stored.get("kind", "DATA")
+    yield f"offset {offset}" if kind == "DATA" else f"offset {offset} {kind}"
+    yield f"producer {stored['producer_id']} epoch {stored['producer_epoch']}"
+    if kind != "DATA":
+        return
+    sequence = stored["base_sequence"] if "base_sequence" in stored else stored["sequence"]
+    yield f"sequence {sequence}"
+    if "first_record" in stored:
+        first, count = stored["first_record"], stored["record_count"]
+        yield f"records {first}..{first + count - 1}" if count > 1 else f"record {first}"
+    else:
+        yield f"transaction {stored['transaction']} record {stored['number']}"
 
 
-def logs(world: Any) -> list[dict[str, Any]]:
-    """The logs in one world: each batch with its offsets, and the high watermark."""
-    return [
-        {
-            "partition": f"partition {key}",
-            "high_watermark": leader.get("high_watermark", len(leader["log"])),
-            "batches": [stored_json(i, stored) for i, stored in enumerate(leader["log"])],
-        }
-        for key, leader in world.get("leaders", {}).items()
-    ]
+def stored_json(index: int, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands at one place of a log."""
+    offset = stored.get("base_offset", index)
+    return {"offset": offset, "lines": list(stored_lines(offset, stored.get("batch", stored)))}
+
+
+def log_json(log: PartitionLog) -> dict[str, Any]:
+    """A log: what is in it, and how far readers may read."""
+    batches = [stored_json(i, stored) for i, stored in enumerate(log.entries)]
+    return {"partition": log.partition, "marks": [list(m) for m in log.marks], "batches": batches}
 
 
 def page(story: Story, title: str = "") -> str:
@@ -80,7 +114,7 @@ def page(story: Story, title: str = "") -> str:
         "patches": [list(patch) for patch in header.patches],
         "lanes": list(story.lanes),
         "events": [event_json(event) for event in story.events],
-        "logs": [logs(world) for world in story.worlds],
+        "logs": [[log_json(log) for log in logs] for logs in story.logs],
     }
     # "</" would end the script, whatever stands around it.
     written = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")

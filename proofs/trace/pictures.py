@@ -4,38 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from proofs.trace.story import MessageFate, Story, StoryEvent, StoryMessage
+from proofs.trace.messages import (
+    HAPPENS_TO_MESSAGES,
+    SETS_OUT,
+    MessageFate,
+    MessageMove,
+    message_text,
+)
+from proofs.trace.story import Story, StoryEvent
 
 SENTENCES = {
-    MessageFate.SENT: "{producer} sends #{number} {message} to {partition}",
-    MessageFate.DELIVERED: "{partition} handles #{number}",
-    MessageFate.DELIVERED_LATE: "{partition} handles late #{number}; its answer is lost",
-    MessageFate.ANSWERED: "{partition} answers #{number} {message}",
-    MessageFate.RECEIVED: "{producer} hears #{number}",
+    MessageFate.SENT: "{sender} sends #{number} {message}{to}",
+    MessageFate.DELIVERED: "{receiver} handles #{number}",
+    MessageFate.DELIVERED_LATE: "{receiver} handles late #{number}",
+    MessageFate.ANSWERED: "{sender} answers #{number} {message}",
+    MessageFate.RECEIVED: "{receiver} hears #{number}",
     MessageFate.LOST: "#{number} is lost",
-    MessageFate.CUT: "#{number} will still arrive",
+    MessageFate.DELAYED: "#{number} will still arrive",
 }
 
 INDENT = " " * 7
 
 
-def sentence(move: StoryMessage) -> str:
+def sentence(move: MessageMove) -> str:
     """A move of a message as a sentence."""
-    producer, partition = move.link
+    message = move.message
     return SENTENCES[move.kind].format(
-        producer=f"producer {producer}",
-        partition=f"partition {partition}",
-        number=move.number,
-        message=move.message,
+        sender=message.sender,
+        receiver=message.receiver,
+        number=message.number,
+        message=message_text(message.value),
+        to=f" to {message.receiver}" if message.receiver else "",
     )
 
 
+def moves_between(event: StoryEvent) -> list[MessageMove]:
+    """The moves of messages that are on their way before or behind the step, or are lost in it."""
+    return [move for move in event.moves if not move.is_within]
+
+
 def told(event: StoryEvent) -> Iterator[str]:
-    """An event's sentences: of its messages, else what its rule says of itself."""
-    moved = any(move.kind not in (MessageFate.LOST, MessageFate.CUT) for move in event.moves)
-    if not moved:
+    """An event's sentences: what its rule says of itself, unless its messages do."""
+    if not event.is_told_by_messages:
         yield f"{', '.join(event.lanes)}: {event.doc}" if event.lanes else event.doc
-    yield from (sentence(move) for move in event.moves)
+    yield from map(sentence, moves_between(event))
 
 
 def text(story: Story, *, with_changes: bool = True) -> str:
@@ -67,20 +79,19 @@ def lane_id(name: str) -> str:
     return name.replace(" ", "")
 
 
-def mermaid_move(move: StoryMessage) -> str:
+def mermaid_move(move: MessageMove) -> str:
     """One line for a move. An arrow is drawn where a message sets out, a note where it ends."""
-    producer, partition = f"producer{move.link[0]}", f"partition{move.link[1]}"
-    message = move.message.replace(";", ",")
-    lines = {
-        MessageFate.SENT: f"{producer}-){partition}: #35;{move.number} {message}",
-        MessageFate.ANSWERED: f"{partition}--){producer}: #35;{move.number} {message}",
-        MessageFate.DELIVERED: f"Note over {partition}: handles #35;{move.number}",
-        MessageFate.DELIVERED_LATE: f"Note over {partition}: handles late #35;{move.number}",
-        MessageFate.RECEIVED: f"Note over {producer}: hears #35;{move.number}",
-        MessageFate.LOST: f"Note over {producer},{partition}: #35;{move.number} is lost",
-        MessageFate.CUT: f"Note over {producer},{partition}: #35;{move.number} will still arrive",
-    }
-    return lines[move.kind]
+    message = move.message
+    sender, receiver = lane_id(message.sender), lane_id(message.receiver or message.sender)
+    if move.kind in SETS_OUT:
+        arrow = "-)" if move.kind is MessageFate.SENT else "--)"
+        content = message_text(message.value).replace(";", ",")
+        return f"{sender}{arrow}{receiver}: #35;{message.number} {content}"
+    if move.kind in HAPPENS_TO_MESSAGES:
+        over = ",".join(dict.fromkeys((sender, receiver)))
+        return f"Note over {over}: {sentence(move).replace('#', '#35;')}"
+    happens = sentence(move).removeprefix(f"{message.receiver} ").replace("#", "#35;")
+    return f"Note over {receiver}: {happens}"
 
 
 def mermaid(story: Story) -> str:
@@ -89,10 +100,7 @@ def mermaid(story: Story) -> str:
     lines += [f"    participant {lane_id(lane)} as {lane}" for lane in story.lanes]
     for event in story.events:
         moves = [mermaid_move(move) for move in event.moves]
-        if (
-            all(move.kind in (MessageFate.LOST, MessageFate.CUT) for move in event.moves)
-            and event.lanes
-        ):
+        if event.lanes and not event.is_told_by_messages:
             over = ",".join(map(lane_id, dict.fromkeys((event.lanes[0], event.lanes[-1]))))
             moves.insert(0, f"Note over {over}: {event.doc.replace(';', ',')}")
         lines += [f"    {line}" for line in moves]

@@ -14,7 +14,7 @@ from typing import Any
 
 from model.faults import fit
 from model.language import Disabled
-from proofs.lift.build import is_endless
+from proofs.lift.build import is_unbounded
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, model_for
 from proofs.lift.values import Shapes
@@ -50,7 +50,7 @@ class RecordedDifferently(ReplayError):
     """The step runs, but the trace recorded other answers or other states."""
 
 
-def endless_scopes(model: Model) -> dict[str, Any]:
+def unbounded_scopes(model: Model) -> dict[str, Any]:
     """The scopes of liveness, where a model has any."""
     return getattr(model.modules.get("liveness"), "SCOPES", {})
 
@@ -62,7 +62,7 @@ def scope_of(model: Model, text: str) -> Any:
     Raises UnknownScope.
     """
     name, *parts = text.split("/")
-    scopes: dict[str, Any] = {**model.scopes.SCOPES, **endless_scopes(model)}
+    scopes: dict[str, Any] = {**model.scopes.SCOPES, **unbounded_scopes(model)}
     if name not in scopes:
         raise UnknownScope(f"no scope is called {name!r}; choose one of {', '.join(scopes)}")
     scope = scopes[name]
@@ -132,7 +132,7 @@ class Stepper:
     def apply(self, rule: str, choice: Choice, world: World) -> World:
         """The world after one rule instance. Raises the model's Disabled."""
         after = self.model.rules[rule](self.k, world, *(value for _, value in choice))
-        return self.model.canonical_form.normal(self.k, after) if is_endless(self.k) else after
+        return self.model.canonical_form.normal(self.k, after) if is_unbounded(self.k) else after
 
     def after(self, rule: str, choice: Choice, world: World) -> World | None:
         """The world after one rule instance; None if it is not enabled."""

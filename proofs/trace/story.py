@@ -1,54 +1,28 @@
 """What happened in a trace, read off its worlds: who sent what to whom, and what changed.
 
-Nothing here knows a rule by name. Messages are followed through the links (`requests`, `answers`,
-`broken`) by comparing each world with the next; a rule that moves no message is told by the first
-sentence of its docstring. Text, Mermaid and the page are three prints of the same `Story`.
+Nothing here knows a rule by name: messages are followed through the calls of actors' rules
+(`proofs.trace.messages`), and each rule says what it is in the first sentence of its docstring.
+Text, Mermaid and the page are three prints of the same `Story`.
 """
 
 from __future__ import annotations
 
-import ast
-import functools
 import inspect
 import itertools
 import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from enum import Enum
 from typing import Any
 
 from model.language import Map
 from proofs.lift.source import Model
 from proofs.trace.format import Header, TraceStep
+from proofs.trace.messages import HAPPENS_TO_MESSAGES, MessageFollower, MessageMove, recorded_calls
 from proofs.trace.project import actors, acts, project
-from proofs.trace.replay import World, grown
+from proofs.trace.replay import Stepper, World, configuration_of
 
 ON_ITS_WAY = "on its way"
 """What changes are of that no actor has: messages that will still arrive."""
-
-
-class MessageFate(Enum):
-    """What became of a message in a step."""
-
-    SENT = "sent"
-    DELIVERED = "delivered"
-    DELIVERED_LATE = "delivered late"
-    ANSWERED = "answered"
-    RECEIVED = "received"
-    LOST = "lost"
-    CUT = "cut off, still to arrive"
-
-
-@dataclass(frozen=True, slots=True)
-class StoryMessage:
-    """One message, numbered in the order of sending; `link` is (producer, partition)."""
-
-    kind: MessageFate
-    number: int
-    link: tuple[int, int]
-    message: str
-    value: Any
-    is_answer: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,151 +36,36 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StoryEvent:
-    """One step of a story. `lanes` are the actors that its choice names."""
+    """One step of a story. `lanes` are the actors that its choice names. `is_told_by_messages`:
+    nothing happens but that connections carry messages."""
 
     number: int
     rule: str
     label: str
     doc: str
     lanes: tuple[str, ...]
-    moves: tuple[StoryMessage, ...]
+    moves: tuple[MessageMove, ...]
     changes: tuple[Change, ...]
+    is_told_by_messages: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """What is in a log, as plain values, and the offsets that are marked in it, by name."""
+
+    partition: str
+    entries: tuple[Any, ...]
+    marks: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A trace told. `worlds` are projections: the first, and one after each event."""
+    """A trace told. `logs` are those of all partitions: at first, and after each event."""
 
     header: Header
     lanes: tuple[str, ...]
     events: tuple[StoryEvent, ...]
-    worlds: tuple[Any, ...]
-
-
-# Messages as text
-
-
-def flat(value: Any) -> Iterator[tuple[str, Any]]:
-    """The scalar fields of a record's projection, those of inner records included."""
-    for name, inner in value.items():
-        if isinstance(inner, dict):
-            yield from flat(inner)
-        else:
-            yield name, inner
-
-
-def message_text(message: Any) -> str:
-    """`ProduceRequest(producer_id=0 base_sequence=0 ...)`."""
-    inside = " ".join(f"{name}={value}" for name, value in flat(project(message)))
-    return f"{type(message).__name__}({inside})"
-
-
-# Following messages
-
-
-class _Followed:
-    """The messages of one link, each known by its number, through the network's own verbs."""
-
-    def __init__(self, link: tuple[int, int], numbers: Iterator[int]) -> None:
-        self.link = link
-        self.numbers = numbers
-        self.requests: list[int] = []
-        self.answers: list[int] = []
-        self.broken: list[list[int]] = []
-        self.messages: dict[int, tuple[Any, bool]] = {}
-
-    def move(self, kind: MessageFate, number: int) -> StoryMessage:
-        """A move of a message that is known."""
-        message, is_answer = self.messages[number]
-        text = message_text(message)
-        return StoryMessage(kind, number, self.link, text, project(message), is_answer)
-
-    def new(self, queue: list[int], message: Any) -> int:
-        """A message sets out."""
-        number = next(self.numbers)
-        self.messages[number] = (message, queue is self.answers)
-        queue.append(number)
-        return number
-
-    def send(self, _choice: dict[str, int], _before: Any, after: Any) -> Iterator[StoryMessage]:
-        """A request leaves its producer."""
-        yield self.move(MessageFate.SENT, self.new(self.requests, after.requests[-1]))
-
-    def answered(self, _choice: dict[str, int], before: Any, after: Any) -> Iterator[StoryMessage]:
-        """A request is handled; its answer sets out."""
-        yield self.move(MessageFate.DELIVERED, self.requests.pop(0))
-        for message in grown(before.answers, after.answers):
-            yield self.move(MessageFate.ANSWERED, self.new(self.answers, message))
-
-    def received(
-        self, _choice: dict[str, int], _before: Any, _after: Any
-    ) -> Iterator[StoryMessage]:
-        """An answer reaches its producer."""
-        yield self.move(MessageFate.RECEIVED, self.answers.pop(0))
-
-    def arrived_late(
-        self, choice: dict[str, int], _before: Any, _after: Any
-    ) -> Iterator[StoryMessage]:
-        """A request of a broken connection is handled."""
-        yield self.move(MessageFate.DELIVERED_LATE, self.broken[choice["connection"]].pop(0))
-        self.broken = [queue for queue in self.broken if queue]
-
-    def breaks(self, choice: dict[str, int], _before: Any, _after: Any) -> Iterator[StoryMessage]:
-        """The open connection breaks: its first requests still arrive."""
-        survivors = self.requests[: choice["survivors"]]
-        del self.requests[: choice["survivors"]]
-        lost = [*self.requests, *self.answers]
-        yield from (self.move(MessageFate.CUT, number) for number in survivors)
-        yield from (self.move(MessageFate.LOST, number) for number in lost)
-        self.requests, self.answers = [], []
-        if survivors:
-            self.broken.append(survivors)
-
-    def gone(self, _choice: dict[str, int], _before: Any, _after: Any) -> Iterator[StoryMessage]:
-        """All that travelled is lost."""
-        lost = [*self.requests, *self.answers, *(n for queue in self.broken for n in queue)]
-        yield from (self.move(MessageFate.LOST, number) for number in lost)
-        self.requests, self.answers, self.broken = [], [], []
-
-
-NETWORK_VERBS = {
-    "send": _Followed.send,
-    "answered": _Followed.answered,
-    "received": _Followed.received,
-    "arrived_late": _Followed.arrived_late,
-    "broken": _Followed.breaks,
-}
-"""What each function of the model's network does to the messages of a link."""
-
-
-def network_calls(model: Model, function: ast.FunctionDef) -> Iterator[str]:
-    """The network's functions that a rule calls, itself or through others of the world."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            called = model.functions.get(("world", node.func.id))
-            if called is not None:
-                yield from network_calls(model, called)
-        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "network":
-            yield node.attr
-
-
-@functools.lru_cache(maxsize=1024)
-def network_verb(model: Model, rule: str) -> Any:
-    """What a rule does to a link, by the function of the network that its text calls."""
-    tree = model.tree_of(model.rules[rule])
-    called = set(network_calls(model, tree)) if tree else set()
-    return next((verb for name, verb in NETWORK_VERBS.items() if name in called), _Followed.gone)
-
-
-def links(world: World) -> dict[tuple[int, int], Any]:
-    """All links, by producer and partition; none in a world without a network."""
-    if not hasattr(world, "links"):
-        return {}
-    return {
-        (producer, partition): link
-        for producer, by_partition in world.links.items()
-        for partition, link in by_partition.items()
-    }
+    logs: tuple[tuple[PartitionLog, ...], ...]
 
 
 # What changed
@@ -293,6 +152,31 @@ def lane_names(model: Model, world: World) -> dict[str, str]:
     return names
 
 
+def actor_types(model: Model) -> set[Any]:
+    """The types that rules of actors move."""
+    return {
+        next(itertools.islice(typing.get_type_hints(rule).values(), 1, None))
+        for rule in model.actor_rules.values()
+    }
+
+
+def partition_logs(
+    model: Model, k: Any, world: World, names: Mapping[str, str]
+) -> Iterator[PartitionLog]:
+    """The logs of a world: leaders have them."""
+    last_stable_offset = getattr(model.modules.get("leader"), "last_stable_offset", None)
+    for place, leader in actors(world).items():
+        if not isinstance(getattr(leader, "log", None), tuple):
+            continue
+        marks = []
+        if hasattr(leader, "high_watermark"):
+            marks.append(("high watermark", leader.high_watermark))
+        if last_stable_offset is not None:
+            marks.append(("last stable offset", last_stable_offset(k, leader)))
+        entries = tuple(project(entry) for entry in leader.log)
+        yield PartitionLog(names[place], entries, tuple(marks))
+
+
 # The story
 
 
@@ -308,9 +192,14 @@ def sentence(model: Model, step: TraceStep, world: World, lanes: Collection[str]
     return doc if hasattr(world, "links") or not others else f"{doc} ({', '.join(others)})"
 
 
+def named_by(step: TraceStep) -> set[str]:
+    """The actors that a step's choice names."""
+    return {f"{name} {value}" for name, value in step.choice}
+
+
 def touched(step: TraceStep, lanes: Sequence[str], changed_now: Sequence[Change]) -> Iterator[str]:
     """The actors that a step's choice names, and those without a number that it changed."""
-    named = {f"{name} {value}" for name, value in step.choice}
+    named = named_by(step)
     moved = {change.actor for change in changed_now}
     alone = {lane for lane in lanes if " " not in lane}
     yield from (lane for lane in lanes if lane in named or lane in moved & alone)
@@ -320,23 +209,24 @@ def tell(
     model: Model, header: Header, steps: Sequence[TraceStep], worlds: Sequence[World]
 ) -> Story:
     """The story of a trace that was replayed to `worlds` (the first one included)."""
-    numbers = itertools.count(1)
-    followed = {link: _Followed(link, numbers) for link in links(worlds[0])}
+    stepper = Stepper(model, configuration_of(model, header.scope, header.variant))
     names = lane_names(model, worlds[0])
-    lanes = tuple(names.values())
-    events = []
+    types = actor_types(model)
+    acting = {place for place, value in actors(worlds[0]).items() if type(value) in types}
+    by_place = {place: name for place, name in names.items() if place in acting}
+    lanes, follower = tuple(by_place.values()), MessageFollower(by_place, types)
+    before, events = worlds[0], []
     for number, step in enumerate(steps, start=1):
-        before, after = worlds[number - 1], worlds[number]
-        now, choice = links(after), dict(step.choice)
-        verb = network_verb(model, step.rule)
-        moves = tuple(
-            move
-            for link, was in links(before).items()
-            if was != now[link]
-            for move in verb(followed[link], choice, was, now[link])
-        )
+        with recorded_calls(model) as calls:
+            after = stepper.apply(step.rule, step.choice, before)
         changed_now = changes(before, after, names)
         doc = sentence(model, step, after, lanes)
-        acting = tuple(touched(step, lanes, changed_now))
-        events.append(StoryEvent(number, step.rule, step.label, doc, acting, moves, changed_now))
-    return Story(header, lanes, tuple(events), tuple(project(world) for world in worlds))
+        moves = follower.follow(before, after, calls, [x for x in lanes if x in named_by(step)])
+        carried = hasattr(after, "links") and bool({m.kind for m in moves} - HAPPENS_TO_MESSAGES)
+        lanes_now = tuple(touched(step, lanes, changed_now))
+        events.append(
+            StoryEvent(number, step.rule, step.label, doc, lanes_now, moves, changed_now, carried)
+        )
+        before = after
+    logs = tuple(tuple(partition_logs(model, stepper.k, world, names)) for world in worlds)
+    return Story(header, lanes, tuple(events), logs)

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from model.idempotent.configuration import MAX_BATCHES_TO_REMEMBER, Acks
-from model.idempotent.variants import UnknownVariant
-from model.producer_config import Era, Given, decided
+from model.idempotent.configuration import Acks
+from model.producer_config import Given, decided, era_of
+from model.releases import MAX_BATCHES_TO_REMEMBER
+from model.variant_syntax import UnknownVariant
 from proofs.pages import subjects
 
 ACKS: Mapping[str, Acks] = {"all": Acks.ALL, "1": Acks.LEADER, "0": Acks.NONE}
@@ -48,19 +49,6 @@ ABOUT_SEQUENCES = frozenset(
 )
 """Guarantees that say nothing of a producer without idempotence: it has neither id nor
 sequences."""
-
-ERAS: Mapping[str, Era] = {
-    "2.0.0": Era.V1_0,
-    "2.4.1": Era.V1_0,
-    "2.8.2": Era.V1_0,
-    "3.3.2": Era.V3_0_1,
-    "3.9.2": Era.V3_0_1,
-    "4.0.2": Era.V4_0,
-    "4.1.2": Era.V4_0,
-    "4.2.1": Era.V4_0,
-    "4.3.1": Era.V4_0,
-}
-"""Whose client's rules each release has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +150,7 @@ class Idempotent(AskedConfigurations):
             acks=ACKS[self.acks],
             max_in_flight_requests_per_connection=self.in_flight,
         )
-        rule = decided(ERAS[self.release], given)
+        rule = decided(era_of(self.release), given)
         if not self.is_idempotent:
             left_out = ", ".join(sorted(ABOUT_SEQUENCES))
             yield f"idempotence is refused ({rule.name}): this is about a producer without it"

@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from proofs.coverage.explained import EXPLAINED
 from proofs.coverage.plan import plan, small_scopes
 from proofs.coverage.points import Point
-from proofs.coverage.remembered import surveyed
 from proofs.coverage.report import Coverage, Covered, coverage
 from proofs.coverage.stored import file_name
 from proofs.coverage.survey import FirstWitness, Survey
+from proofs.coverage.survey_cache import surveyed
+from proofs.coverage.unreachable import EXPLAINED
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of
 from proofs.say import say
@@ -35,16 +35,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Look, tell, write: holds if every point is met or explained. Raises ValueError."""
     patches = patches_of(arguments)
-    output = Output(arguments, "scopes", "engine", patches=rows_of(patches))
-    looks = plan(arguments.scopes or chosen(patches), arguments.engine)
-    every, sure = surveyed(looks, patches, ExplorationDisplay)
-    homes = dict.fromkeys(composition_of(look.scope) for look in looks)
-    found = coverage(every, {row: why for home in homes for row, why in EXPLAINED[home].items()})
-    for line in lines(found, every, sure):
-        say(line)
-    for survey in every:
-        write_traces(survey, output, patches)
-    return output.finish(coverage_json(found, every, sure))
+    with Output(arguments, "scopes", "engine", patches=rows_of(patches)) as output:
+        looks = plan(arguments.scopes or chosen(patches), arguments.engine)
+        every, sure = surveyed(looks, patches, ExplorationDisplay)
+        homes = dict.fromkeys(composition_of(look.scope) for look in looks)
+        rows = {row: why for home in homes for row, why in EXPLAINED[home].items()}
+        found = coverage(every, rows)
+        for line in lines(found, every, sure):
+            say(line)
+        for survey in every:
+            write_traces(survey, output, patches)
+        return output.finish(coverage_json(found, every, sure))
 
 
 def chosen(patches: Sequence[Patch]) -> list[str]:
@@ -67,7 +68,7 @@ def lines(found: Coverage, surveys: Sequence[Survey], sure: Mapping[str, str]) -
         for name, reason in kind.explained.items():
             yield f"explained: {name} ({sure[name]}): {reason}"
     for row, why in found.wrong_rows.items():
-        yield f"wrong row in proofs/coverage/explained.py: {row!r}: {why}"
+        yield f"wrong row in proofs.coverage.unreachable.py: {row!r}: {why}"
     for edge, seen in found.wrong_edges.items():
         where = f"{seen.look.scope}, {seen.look.variant}, {len(seen.way.steps)} steps"
         yield f"wrong edge: {edge} ({where}): Kafka has none"
@@ -112,14 +113,14 @@ def trace_file(name: str) -> str:
 
 def write_traces(survey: Survey, output: Output, patches: Sequence[Patch]) -> None:
     """Every shortest way as a trace, replayed on the source; only with --out."""
-    if output.out is None:
+    if output.path is None:
         return
     rows = tuple((patch.function, patch.before, patch.after) for patch in patches)
     for name, seen in {**survey.points, **survey.pairs}.items():
         k = configuration_of(survey.model, seen.look.scope, seen.look.variant)
         header = Header(seen.look.scope, k.variant.name, patches=rows)
         trace, _ = record(Stepper(survey.model, k), header, seen.way.steps)
-        write(trace, output.out / trace_file(name))
+        write(trace, output.path / trace_file(name))
 
 
 def coverage_json(

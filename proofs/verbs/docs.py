@@ -16,10 +16,10 @@ from proofs.cache import cache_folder
 from proofs.pages.evidence import Evidence, dumps, kept_in
 from proofs.pages.gather import gathered
 from proofs.pages.writing import GENERATED, pages
+from proofs.run import HOLDS
+from proofs.run.files import write_json, write_whole
 from proofs.say import say
 from proofs.trace.format import dumps as trace_text
-from proofs.verbs import HOLDS
-from proofs.verbs.output import pretty, write_whole
 
 PAGES = Path("build/guarantees")
 
@@ -48,8 +48,7 @@ def execute(arguments: argparse.Namespace) -> int:
     evidence = gathered(before, say, lambda known: keep(kept, known))
     files = write_pages(evidence, arguments.out)
     say(f"{len(files)} pages in {arguments.out}")
-    if arguments.json:
-        write_whole(arguments.json, pretty({"schema_version": 1, "files": sorted(files)}))
+    write_json(arguments.json, {"schema_version": 1, "files": sorted(files)})
     return HOLDS
 
 

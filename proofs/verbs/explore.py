@@ -47,6 +47,9 @@ COMPARED: Mapping[str, tuple[str, ...]] = {
 
 COMPARED_ELSE = ("source", "c", "ints")
 
+CHECKPOINTS = "checkpoints"
+"""The folder of explorations that are not finished."""
+
 AGREED = ("distinct", "transitions", "depth", "levels")
 """What engines must agree on; None is what an engine cannot tell."""
 
@@ -81,16 +84,17 @@ def execute(arguments: argparse.Namespace) -> int:
     patches = patches_of(arguments)
     plan = plan_of(arguments)
     names = ("variant", "stop", "ask", "symmetry")
-    output = Output(arguments, *names, plan=[list(row) for row in plan], patches=rows_of(patches))
-    work = Work(arguments, patches, output)
-    done, skipped = work.explore_all(plan)
-    disagreements = compare(done)
-    for line in side_by_side(done):
-        say(line)
-    for line in disagreements:
-        say(f"the engines disagree: {line}")
-    content = report_of(done, skipped, disagreements)
-    return output.finish(content, workers=arguments.workers, **work.run)
+    rows = [list(row) for row in plan]
+    with Output(arguments, *names, made=(CHECKPOINTS,), plan=rows, patches=rows_of(patches)) as out:
+        work = Work(arguments, patches, out)
+        done, skipped = work.explore_all(plan)
+        disagreements = compare(done)
+        for line in side_by_side(done):
+            say(line)
+        for line in disagreements:
+            say(f"the engines disagree: {line}")
+        content = report_of(done, skipped, disagreements)
+        return out.finish(content, workers=arguments.workers, **work.run)
 
 
 def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
@@ -131,14 +135,14 @@ class Work:
         self, plan: Sequence[tuple[str, str]]
     ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
         """What each exploration found, and which were left out."""
-        before = (self.output.earlier or {}).get("explorations", [])
-        done = [entry for entry in before if entry["verdict"] != "undecided"]
+        journal = self.output.journal
+        done: list[dict[str, Any]] = []
         skipped: list[dict[str, str]] = []
-        # Before the first exploration, so that other arguments never meet its checkpoint.
-        self.output.keep(report_of(done, skipped, []))
         for scope, engine in plan:
-            if any(e["scope"] == scope and e["asked"] == engine for e in done):
-                say(f"{scope} by {engine}: done before")
+            unit = f"{scope} by {engine}"
+            if unit in journal:
+                say(f"{unit}: done before")
+                done.append(journal[unit])
                 self.forget(scope, engine)
                 continue
             try:
@@ -146,21 +150,22 @@ class Work:
             except Exception as error:
                 if len(plan) == 1 or not is_missing_tool(error):
                     raise
-                say(f"{scope} by {engine}: left out, {error}")
+                say(f"{unit}: left out, {error}")
                 skipped.append({"scope": scope, "engine": engine, "why": str(error)})
                 continue
             done.append(report)
-            self.output.keep(report_of(done, skipped, []))
             if report["interrupted"]:
                 break
+            if report["verdict"] != "undecided":
+                journal.add(unit, report)
             self.forget(scope, engine)
         return done, skipped
 
     def checkpoint(self, scope: str, engine: str) -> Path | None:
         """Where one exploration is kept while it runs; nowhere without --out."""
-        if self.output.out is None:
+        if self.output.path is None:
             return None
-        return self.output.out / "checkpoints" / f"{scope.replace('/', '-')}-{engine}"
+        return self.output.path / CHECKPOINTS / f"{scope.replace('/', '-')}-{engine}"
 
     def forget(self, scope: str, engine: str) -> None:
         """Remove the checkpoint of an exploration that the report holds."""
@@ -171,8 +176,8 @@ class Work:
                 folder.parent.rmdir()
 
     def one(self, scope: str, engine: str) -> dict[str, Any]:
-        """Explore one scope by one engine, tell and write it."""
-        with ExplorationDisplay(f"{scope} by {engine}") as told:
+        """Explore one scope by one engine, say and write what is found."""
+        with ExplorationDisplay(f"{scope} by {engine}") as progress:
             report = explore_scope(
                 scope,
                 self.arguments.variant,
@@ -183,7 +188,7 @@ class Work:
                 stop=self.arguments.stop,
                 checkpoint=self.checkpoint(scope, engine),
                 symmetry=self.arguments.symmetry,
-                progress=told,
+                progress=progress,
             )
         peak = report.counts.peak_bytes or 0
         self.run["peak_bytes"] = max(self.run["peak_bytes"], peak)
@@ -194,7 +199,7 @@ class Work:
                 "seconds": round(report.seconds, 3),
             }
         )
-        tell_report(report)
+        say_report(report)
         model = model_for(scope, self.patches)
         for found in report.violations:
             name = f"{scope.replace('/', '-')}-{found.property}"
@@ -277,19 +282,19 @@ def side_by_side(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield f"{'distinct states, depth':<{width}}" + "".join(f"{engine:>20}" for engine in engines)
     for scope in scopes:
         counted = {entry["asked"]: entry for entry in done if entry["scope"] == scope}
-        cells = (told_counts(counted.get(engine)) for engine in engines)
+        cells = (format_counts(counted.get(engine)) for engine in engines)
         yield f"{scope:<{width}}" + "".join(f"{cell:>20}" for cell in cells)
 
 
-def told_counts(entry: Mapping[str, Any] | None) -> str:
+def format_counts(entry: Mapping[str, Any] | None) -> str:
     """One engine's counts of a scope; a scope that it did not see to its end has none."""
     if entry is None or entry["verdict"] == "undecided":
         return "-"
     return f"{entry['distinct']:,}, {entry['depth']}"
 
 
-def tell_report(report: ScopeReport) -> None:
-    """One exploration for the reader."""
+def say_report(report: ScopeReport) -> None:
+    """Say what one exploration found."""
     counts = report.counts
     transitions = "" if counts.transitions is None else f"{counts.transitions:,} transitions, "
     orbits = "" if counts.orbits is None else f" in {counts.orbits:,} orbits"

@@ -58,13 +58,13 @@ def execute(arguments: argparse.Namespace) -> int:
         forms = ", ".join(WRITERS)
         raise UnknownForm(f"{arguments.graph}: the file's ending says its form, one of {forms}")
     k = configuration_of(model_for(arguments.scope), arguments.scope, arguments.variant)
-    with ExplorationDisplay(arguments.scope) as told:
+    with ExplorationDisplay(arguments.scope) as progress:
         report = explore_scope(
             arguments.scope,
             arguments.variant,
             engine=arguments.engine,
             workers=arguments.workers,
-            progress=told,
+            progress=progress,
         )
     expected = {
         "distinct": report.counts.distinct,
@@ -82,7 +82,8 @@ def execute(arguments: argparse.Namespace) -> int:
     for file in files:
         say(file)
     say(f"expected: {', '.join(f'{name} {count}' for name, count in expected.items())}")
-    return Output(arguments, "scope", "variant", files=files).finish(content)
+    with Output(arguments, "scope", "variant", files=files) as output:
+        return output.finish(content)
 
 
 def written(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:

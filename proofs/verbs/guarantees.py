@@ -2,12 +2,9 @@
 
 There are three kinds of evidence. A *theorem* has no bounds. A *scope* was explored to its end: all
 that can happen in it was seen, and nothing beyond it. A *trace* breaks the guarantee; where it is
-not
-guaranteed for these configurations, that is no fault of the release. The scopes are small and fit
-the
-configurations: in each a connection may break, replicas may be too few, and the leader may restart.
-Assumed properties that they show to be none of the guarantees are told too; they are no part of
-the verdict.
+not guaranteed for these configurations, that is no fault of the release. The scopes are small and
+fit the configurations: in each a connection may break, replicas may be too few, and the leader may
+restart. Assumed properties that break there are reported too; they are no part of the verdict.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from model.idempotent.variants import RELEASES
+from model.releases import RELEASES
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
 from proofs.pages import subjects
 from proofs.say import say
@@ -30,7 +27,7 @@ from proofs.verbs.output import ExplorationDisplay, Output, finding_json
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's options."""
-    releases = ", ".join(RELEASES)
+    releases = ", ".join(RELEASES["idempotent"])
     parser.add_argument("--release", default="4.3.1", metavar="R", help=f"one of {releases}")
     parser.add_argument(
         "--level", type=int, choices=(0, 1, 2), help="transaction.version (default: the highest)"
@@ -63,7 +60,15 @@ def execute(arguments: argparse.Namespace) -> int:
     Raises UnknownVariant, and what `explore_scope` raises.
     """
     asked = asked_of(arguments)
-    output = Output(arguments, "engine", home=asked.home, **asdict(asked))
+    with Output(arguments, "engine", home=asked.home, **asdict(asked)) as output:
+        content = ask(asked, arguments, output)
+        return output.finish(content, workers=arguments.workers)
+
+
+def ask(
+    asked: AskedConfigurations, arguments: argparse.Namespace, output: Output
+) -> dict[str, Any]:
+    """Explore what fits, and say what holds; the report's content."""
     notes = tuple(asked.notes())
     say(f"{asked.title}:")
     for note in notes:
@@ -76,14 +81,13 @@ def execute(arguments: argparse.Namespace) -> int:
     tell_believed(believed, asked, output)
     verdict = verdict_of(answers)
     say(verdict)
-    content = {
+    return {
         "variant": asked.variant,
         "notes": notes,
         "guarantees": [answer_json(found) for found in answers],
         "not_guaranteed": [assumed_property_json(found, asked) for found in believed],
         "verdict": verdict,
     }
-    return output.finish(content, workers=arguments.workers)
 
 
 def explored(asked: AskedConfigurations, arguments: argparse.Namespace) -> Iterator[ScopeReport]:

@@ -8,15 +8,16 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from model.releases import CHANGES
 from proofs.coverage.events import events_of
 from proofs.coverage.points import errors_of, points
 from proofs.explore.engines import ENGINES
 from proofs.explore.expected import EXPECTED, Expected
 from proofs.lift.source import COMPOSITIONS, Model, assumed_properties_of, composition
 from proofs.mutants.table import MUTANTS
+from proofs.run import HOLDS
+from proofs.run.files import write_json
 from proofs.say import say
-from proofs.verbs import HOLDS
-from proofs.verbs.output import pretty, write_whole
 
 NOT_COUNTED = dict.fromkeys((field.name for field in fields(Expected)), None)
 
@@ -35,8 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
         for row in rows:
             name, *rest = ("-" if value is None else str(value) for value in row.values())
             say(f"  {name:<28} {'  '.join(rest)}".rstrip())
-    if arguments.json:
-        write_whole(arguments.json, pretty({"schema_version": 1, **content}))
+    write_json(arguments.json, {"schema_version": 1, **content})
     return HOLDS
 
 
@@ -46,6 +46,7 @@ def listing(*, with_branches: bool) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {
         "scopes": [row for each in models for row in scopes(each)],
         "variants": [row for each in models for row in variants(each)],
+        "changes": [row for each in CHANGES for row in changes(each)],
         "engines": [{"name": name} for name in ENGINES],
         "guarantees": [named(p) for each in models for p in each.guarantees.GUARANTEES],
         "assumed_properties": [named(b) for each in models for b in assumed_properties_of(each)],
@@ -95,7 +96,7 @@ def scopes(model: Any) -> Iterator[dict[str, Any]]:
 
 
 def variants(model: Model) -> Iterator[dict[str, str]]:
-    """Releases, aliases, and the rules that can be set by hand, each with the folder it is of."""
+    """Releases, other names, and the rules that can be set by hand, each with its folder."""
     home = model.files["world"].removesuffix("/world.py")
     for variant in model.variants.RELEASES.values():
         yield {"name": variant.name, "of": home, "means": "a release"}
@@ -104,6 +105,13 @@ def variants(model: Model) -> Iterator[dict[str, str]]:
     for rule, values in model.variants.RULES.items():
         means = " or ".join(value.name.lower() for value in values)
         yield {"name": rule, "of": home, "means": means}
+
+
+def changes(name: str) -> Iterator[dict[str, str]]:
+    """What releases did otherwise than the newest, with where it is known from."""
+    for change in CHANGES[name]:
+        told = {"rule": f"{change.rule}={change.value}", "of": name, "until": change.until}
+        yield {**told, "reference": change.reference, "observed": change.observed or "-"}
 
 
 def error_codes(models: Sequence[Model]) -> Iterator[dict[str, Any]]:

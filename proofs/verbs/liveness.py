@@ -10,9 +10,9 @@ from proofs.lift.source import COMPOSITIONS, composition, model_for
 from proofs.live.check import LiveReport, PropertyOutcome, explore_live
 from proofs.live.graph import ENGINES
 from proofs.live.lasso import Lasso
+from proofs.run import HOLDS
 from proofs.say import say
 from proofs.trace.pictures import text
-from proofs.verbs import HOLDS
 from proofs.verbs.options import add_output, add_patch, add_variant, patches_of, rows_of
 from proofs.verbs.output import ExplorationDisplay, Output, trace_json
 
@@ -20,7 +20,7 @@ from proofs.verbs.output import ExplorationDisplay, Output, trace_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's options."""
     parser.add_argument(
-        "scope", nargs="?", metavar="SCOPE", help="an endless one (none: all names)"
+        "scope", nargs="?", metavar="SCOPE", help="an unbounded one (none: all names)"
     )
     add_variant(parser)
     parser.add_argument("--drop", metavar="ASSUMPTION", help="show what happens without it")
@@ -37,22 +37,22 @@ def execute(arguments: argparse.Namespace) -> int:
         return HOLDS
     patches = patches_of(arguments)
     names = ("scope", "variant", "drop", "engine")
-    output = Output(arguments, *names, patches=rows_of(patches))
-    with ExplorationDisplay(arguments.scope) as told:
-        live = explore_live(
-            arguments.scope,
-            arguments.variant,
-            patches=patches,
-            engine=arguments.engine,
-            progress=told,
-        )
-    report = live.report(arguments.drop)
-    for line in lines(report):
-        say(line)
-    for outcome in report.outcomes:
-        if outcome.lasso is not None:
-            output.story(outcome.name, outcome.lasso.trace, outcome.lasso.story)
-    return output.finish(report_json(report))
+    with Output(arguments, *names, patches=rows_of(patches)) as output:
+        with ExplorationDisplay(arguments.scope) as progress:
+            live = explore_live(
+                arguments.scope,
+                arguments.variant,
+                patches=patches,
+                engine=arguments.engine,
+                progress=progress,
+            )
+        report = live.report(arguments.drop)
+        for line in lines(report):
+            say(line)
+        for outcome in report.outcomes:
+            if outcome.lasso is not None:
+                output.story(outcome.name, outcome.lasso.trace, outcome.lasso.story)
+        return output.finish(report_json(report))
 
 
 # For people

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import model
 from proofs.lift.source import model_for
 from proofs.mutants import find
-from proofs.mutants.check import MAX_EVENTS, Checked, check_all
+from proofs.mutants.check import MAX_EVENTS, Checked, check
 from proofs.mutants.survivors import CONFIGURATIONS, FATES, FOUND, IN_THE_END, MutantFate, fate_of
 from proofs.mutants.systematic import SystematicMutant, every_point, explanation, sample
-from proofs.mutants.table import MUTANTS, NOT_EXPRESSIBLE
+from proofs.mutants.table import MUTANTS, NOT_EXPRESSIBLE, ModelMutant
+from proofs.run.journal import Journal
+from proofs.run.progress import CountDisplay
 from proofs.say import say
 from proofs.verbs.options import add_engine, add_output, positive
-from proofs.verbs.output import LINE_SECONDS, Output, trace_json
+from proofs.verbs.output import Output, trace_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,29 +39,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Check all mutants or one; holds if all are found and all twins are clean."""
+    """Check all mutants or one; holds if all are found and all twins are clean.
+
+    Raises UnknownMutant, and UnknownFunction for --systematic.
+    """
     if arguments.systematic:
-        return systematic(arguments)
+        return try_small_changes(arguments)
     chosen = (find(arguments.only),) if arguments.only else MUTANTS
-    output = Output(arguments, "only", "engine")
+    with Output(arguments, "only", "engine") as output:
+        rows = [row_of(mutant, arguments, output) for mutant in chosen]
+        unexpressed = {} if arguments.only else dict(NOT_EXPRESSIBLE)
+        for name, lacking in unexpressed.items():
+            say(f"{name}: not expressed: the model lacks {lacking}")
+        verdict = "holds" if all(map(has_passed, rows)) else "violated"
+        content = {"mutants": rows, "unexpressed": unexpressed, "verdict": verdict}
+        return output.finish(content, workers=arguments.workers)
 
-    def seen(result: Checked) -> None:
-        tell(result)
+
+def row_of(mutant: ModelMutant, arguments: argparse.Namespace, output: Output) -> dict[str, Any]:
+    """One mutant in the report: checked now, or by the same command before."""
+    if mutant.name not in output.journal:
+        result = check(mutant, engine=arguments.engine, workers=arguments.workers)
         if result.finding:
-            changed = model_for(result.mutant.scope, result.mutant.patches)
-            output.pictures(changed, result.mutant.name, result.finding.trace)
+            changed = model_for(mutant.scope, mutant.patches)
+            output.pictures(changed, mutant.name, result.finding.trace)
+        output.journal.add(mutant.name, mutant_json(result))
+    row: dict[str, Any] = output.journal[mutant.name]
+    say(format_row(row))
+    return row
 
-    results = check_all(chosen, seen, engine=arguments.engine, workers=arguments.workers)
-    unexpressed = {} if arguments.only else dict(NOT_EXPRESSIBLE)
-    for name, lacking in unexpressed.items():
-        say(f"{name}: not expressed: the model lacks {lacking}")
-    verdict = "holds" if all(result.passed for result in results) else "violated"
-    content = {
-        "mutants": [mutant_json(result) for result in results],
-        "unexpressed": unexpressed,
-        "verdict": verdict,
-    }
-    return output.finish(content, workers=arguments.workers)
+
+def has_passed(row: Mapping[str, Any]) -> bool:
+    """Found in few events, and not found in the twin."""
+    return bool(row["found"] and row["events"] <= MAX_EVENTS and row["twin_clean"])
 
 
 def mutant_json(result: Checked) -> dict[str, Any]:
@@ -83,46 +93,53 @@ def mutant_json(result: Checked) -> dict[str, Any]:
     }
 
 
-def tell(result: Checked) -> None:
+def format_row(row: Mapping[str, Any]) -> str:
     """One mutant for the reader."""
-    mutant, found = result.mutant, result.finding
-    if found is None:
-        shown = f"NOT FOUND: {mutant.property} holds in {mutant.scope}"
+    if not row["found"]:
+        shown = f"NOT FOUND: {row['property']} holds in {row['scope']}"
     else:
-        shown = f"breaks {mutant.property} in {found.steps} steps, {found.events} events"
-        if found.events > MAX_EVENTS:
+        shown = f"breaks {row['property']} in {row['steps']} steps, {row['events']} events"
+        if row["events"] > MAX_EVENTS:
             shown += f", MORE THAN {MAX_EVENTS}"
-    twin = "twin clean" if result.twin_clean else f"TWIN NOT CLEAN: {mutant.twin}"
-    say(f"{mutant.name} ({mutant.kind}, {mutant.reference}): {shown}; {twin}")
+    twin = "twin clean" if row["twin_clean"] else f"TWIN NOT CLEAN: {row['twin']}"
+    return f"{row['name']} ({row['kind']}, {row['reference']}): {shown}; {twin}"
 
 
 # Systematic mutants
 
 
-def systematic(arguments: argparse.Namespace) -> int:
+def try_small_changes(arguments: argparse.Namespace) -> int:
     """Try small changes, all or some; holds if each is noticed or explained.
 
     What the same command has tried before, on the same text, is not tried again. Raises
-    UnknownFunction, OtherArguments, and KeyboardInterrupt at Ctrl-C: what was tried is kept.
+    UnknownFunction.
     """
-    output = Output(arguments, "only", "systematic", "count", "seed", text=text_tried())
-    tried = {(row["group"], row["says"]): row for row in (output.earlier or {}).get("mutants", ())}
     every = every_point(arguments.only)
     points = sample(every, arguments.count, arguments.seed)
-    told = MutantsProgress(len(points))
-    rows: list[dict[str, Any]] = []
-    for point in points:
-        known = tried.get((point.group, point.says))
-        rows.append(fate_json(fate_of(point) if known is None else fate_of_json(point, known)))
-        tell_fate(rows[-1])
-        told(len(rows), is_new=known is None)
-        output.keep({"mutants": rows, "verdict": "undecided"})
-    counts = {**figures(rows), "points": len(every)}
-    fates = ", ".join(f"{counts[fate]} {fate}" for fate in FATES)
-    say(f"{counts['tried']} of {counts['points']} tried: {fates}")
-    say(f"{counts['explained']} explained, {counts['open']} open")
-    verdict = "violated" if counts["open"] else "holds"
-    return output.finish({"mutants": rows, "figures": counts, "verdict": verdict})
+    names = ("only", "systematic", "count", "seed")
+    # What is explained may change, so that `text` stands for the code on which fates depend.
+    with Output(arguments, *names, code="", text=text_tried()) as output:
+        rows = list(fates_of(points, output.journal))
+        counts = {**figures(rows), "points": len(every)}
+        fates = ", ".join(f"{counts[fate]} {fate}" for fate in FATES)
+        say(f"{counts['tried']} of {counts['points']} tried: {fates}")
+        say(f"{counts['explained']} explained, {counts['open']} open")
+        verdict = "violated" if counts["open"] else "holds"
+        return output.finish({"mutants": rows, "figures": counts, "verdict": verdict})
+
+
+def fates_of(points: Sequence[SystematicMutant], journal: Journal) -> Iterator[dict[str, Any]]:
+    """Each small change in the report: tried now, or by the same command before."""
+    with CountDisplay("small changes", len(points), len(journal)) as progress:
+        for point in points:
+            unit = f"{point.group}.{point.says}"
+            if unit not in journal:
+                found = fate_of(point)
+                journal.add(unit, [found.fate, found.scope, found.variant, found.how])
+                progress(len(journal))
+            row = fate_json(MutantFate(point, *journal[unit]))
+            say_fate(row)
+            yield row
 
 
 def text_tried() -> str:
@@ -144,41 +161,14 @@ def figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     }
 
 
-class MutantsProgress:
-    """How far it is: a line every 10 s."""
-
-    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.total = total
-        self.clock = clock
-        self.begun = self.last = clock()
-        self.new = 0
-
-    def __call__(self, done: int, *, is_new: bool) -> None:
-        """So many are done; one that was tried before took no time."""
-        now = self.clock()
-        self.new += is_new
-        if now - self.last < LINE_SECONDS or not self.new:
-            return
-        self.last = now
-        each = (now - self.begun) / self.new
-        left = each * (self.total - done) / 60
-        line = f"{done} of {self.total} tried, {each:.1f} s each, about {left:.0f} min left"
-        print(line, file=sys.stderr, flush=True)
-
-
-def tell_fate(row: Mapping[str, Any]) -> None:
-    """One systematic mutant for the reader."""
+def say_fate(row: Mapping[str, Any]) -> None:
+    """Say what became of one small change."""
     where = f" in {row['scope']} of {row['variant']}" if row["scope"] else ""
     how = f" ({row['how']})" if row["how"] else ""
     mark = "NOT EXPLAINED: " if row["open"] else ""
     say(f"{mark}{row['fate']}{where}{how}: {row['group']}.{row['says']}")
     if row["why"]:
         say(f"    {row['why']}")
-
-
-def fate_of_json(point: SystematicMutant, row: Mapping[str, Any]) -> MutantFate:
-    """What an earlier report says of a mutant."""
-    return MutantFate(point, row["fate"], row["scope"], row["variant"], row["how"])
 
 
 def fate_json(fate: MutantFate) -> dict[str, Any]:

@@ -28,20 +28,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Check, tell, write. Raises ValueError."""
     patches = patches_of(arguments)
-    output = Output(arguments, "scope", "variant", "drop", patches=rows_of(patches))
-    with ExplorationDisplay(arguments.scope) as told:
-        found = refine(
-            arguments.scope,
-            arguments.variant,
-            dropped=arguments.drop,
-            patches=patches,
-            progress=told,
-        )
-    for line in lines(found):
-        say(line)
-    if found.trace is not None:
-        output.pictures(model_of(found.trace.header), f"{found.scope}-refinement", found.trace)
-    return output.finish(report_json(found))
+    with Output(arguments, "scope", "variant", "drop", patches=rows_of(patches)) as output:
+        with ExplorationDisplay(arguments.scope) as progress:
+            found = refine(
+                arguments.scope,
+                arguments.variant,
+                dropped=arguments.drop,
+                patches=patches,
+                progress=progress,
+            )
+        for line in lines(found):
+            say(line)
+        if found.trace is not None:
+            name = f"{found.scope}-refinement"
+            output.pictures(model_of(found.trace.header), name, found.trace)
+        return output.finish(report_json(found))
 
 
 def lines(found: Refinement) -> Iterator[str]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from proofs.coverage.events import events_of
 from proofs.coverage.plan import plan, small_scopes
-from proofs.coverage.remembered import surveyed
 from proofs.coverage.search import UnknownGoal, resolved, shortest
 from proofs.coverage.space import Way
 from proofs.coverage.states import of_model
 from proofs.coverage.stored import file_name, stored
 from proofs.coverage.survey import Look
+from proofs.coverage.survey_cache import surveyed
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.source import COMPOSITIONS, Model, composition, composition_of
 from proofs.say import say
@@ -66,23 +66,18 @@ def execute(arguments: argparse.Namespace) -> int:
     known = known_as(arguments.name, arguments.scope)
     name = known[0][1]
     asked = {"name": name, "scope": arguments.scope, "variant": arguments.variant}
-    output = Output(arguments, "scope", "variant", name=name)
     searched: list[str] = []
-    for home, meant in known:
-        model = model_of(home)
-        for look in looks(home, arguments):
-            searched.append(look.scope)
-            way = search(model, home, look, meant)
-            if way is not None:
-                found = {**asked, "name": meant, "searched": searched}
-                return told(model, look, way, found, output)
-    say(f"{name}: not reached in {', '.join(dict.fromkeys(searched))}")
-    return output.finish({**asked, "searched": searched, "trace": None, "verdict": "violated"})
-
-
-def model_of(home: str) -> Model:
-    """The model of a composition; "" is the model itself."""
-    return composition(home)
+    with Output(arguments, "scope", "variant", name=name) as output:
+        for home, meant in known:
+            model = composition(home)
+            for look in looks(home, arguments):
+                searched.append(look.scope)
+                way = search(model, look, meant)
+                if way is not None:
+                    found = {**asked, "name": meant, "searched": searched}
+                    return report_way(model, look, way, found, output)
+        say(f"{name}: not reached in {', '.join(dict.fromkeys(searched))}")
+        return output.finish({**asked, "searched": searched, "trace": None, "verdict": "violated"})
 
 
 def known_as(name: str, scope: str | None) -> list[tuple[str, str]]:
@@ -91,7 +86,7 @@ def known_as(name: str, scope: str | None) -> list[tuple[str, str]]:
     known: list[tuple[str, str]] = []
     refusals: list[UnknownGoal] = []
     for home in homes:
-        model = model_of(home)
+        model = composition(home)
         try:
             known.append((home, resolved(model, events_of(model), name)))
         except UnknownGoal as refusal:
@@ -114,7 +109,7 @@ def looks(home: str, arguments: argparse.Namespace) -> Iterator[Look]:
     yield from dict.fromkeys(planned)
 
 
-def search(model: Model, home: str, look: Look, name: str) -> Way | None:
+def search(model: Model, look: Look, name: str) -> Way | None:
     """A shortest way in one configuration."""
     k = configuration_of(model, look.scope, look.variant)
     with ExplorationDisplay(f"{look.scope}, {look.variant}") as progress:
@@ -129,8 +124,8 @@ def search(model: Model, home: str, look: Look, name: str) -> Way | None:
         )
 
 
-def told(model: Model, look: Look, way: Way, asked: dict[str, Any], output: Output) -> int:
-    """Tell and write what was found."""
+def report_way(model: Model, look: Look, way: Way, asked: dict[str, Any], output: Output) -> int:
+    """Say and write what was found."""
     stepper = Stepper(model, configuration_of(model, look.scope, look.variant))
     trace, worlds = record(stepper, Header(look.scope, stepper.k.variant.name), way.steps)
     say(text(tell(model, trace.header, trace.steps, worlds)))
@@ -162,18 +157,14 @@ def ending(way: Way) -> str:
 
 
 def store(arguments: argparse.Namespace) -> int:
-    """Write a trace for each error code, state and edge: a shortest of the first configuration
-    that has
-    one."""
+    """Write a trace for each error code, state and edge: the shortest of the first
+    configuration that has one."""
     homes = [home for home in COMPOSITIONS if any(of_model(composition(home)))]
     small = [scope for scope in small_scopes() if composition_of(scope) in homes]
-    every, _ = surveyed(plan(small, arguments.engine), (), ExplorationDisplay)
-    output = Output(arguments, store=str(arguments.store))
-    names: Sequence[str] = ()
-    for survey in every:
-        traces = stored(survey)
-        for name, trace in traces.items():
+    with Output(arguments, store=str(arguments.store)) as output:
+        every, _ = surveyed(plan(small, arguments.engine), (), ExplorationDisplay)
+        traces = [row for survey in every for row in stored(survey).items()]
+        for name, trace in traces:
             write(trace, arguments.store / f"{file_name(name)}.jsonl")
-        names = [*names, *traces]
-    say(f"{len(names)} traces in {arguments.store}")
-    return output.finish({"stored": names, "verdict": "holds"})
+        say(f"{len(traces)} traces in {arguments.store}")
+        return output.finish({"stored": [name for name, _ in traces], "verdict": "holds"})

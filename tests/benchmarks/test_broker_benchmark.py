@@ -15,8 +15,8 @@ import pytest
 from benchmarks import broker
 from benchmarks.live import running
 from benchmarks.live.frames import Log, WrongAnswer, exchange
-from benchmarks.live.rounds import alternated, cpu_ratio, ratio
 from benchmarks.live.running import BROKERS, Running
+from benchmarks.measuring import Time, alternate, compare_rounds, ratio
 from conformance.kafka.admin import create_topic, init_producer_id
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
@@ -42,7 +42,7 @@ def end_offset(of: Running, topic: str) -> int:
 
 
 def test_both_loads_reach_the_broker(ours: Running) -> None:
-    found = broker.produced_and_fetched(ours, Log("whole", requests=7, records=3))
+    found = broker.produce_and_fetch(ours, Log("whole", requests=7, records=3))
     assert set(found) == {"Produce", "Fetch"}
     assert all(each.seconds > 0 for each in found.values())
     assert end_offset(ours, "whole") == 21
@@ -144,12 +144,17 @@ def test_what_does_not_serve_is_missing() -> None:
 
 def test_the_one_that_begins_changes_and_ratios_are_of_rounds() -> None:
     order: list[str] = []
-    found = alternated(["a", "b"], 3, lambda name: order.append(name) or len(order))
+    found = alternate(["a", "b"], 3, lambda name: order.append(name) or len(order))
     assert order == ["a", "b", "b", "a", "a", "b"]
     assert found == {"a": [1, 4, 5], "b": [2, 3, 6]}
-    assert ratio([2.0, 9.0, 4.0], [1.0, 3.0, 1.0]) == 3.0
-    assert cpu_ratio([1.0, 3.0], [4.0, 4.0]) == 2.0
-    assert cpu_ratio([0.0, 0.0], [0.01, 0.0]) is None
+    assert ratio([1.0, 3.0, 1.0], [2.0, 9.0, 4.0]) == 3.0
+
+
+def test_processor_time_is_that_of_all_rounds() -> None:
+    ours, idle = [Time(1.0, 1.0), Time(1.0, 3.0)], [Time(1.0, 0.0), Time(1.0, 0.0)]
+    peer = [Time(1.0, 4.0), Time(1.0, 4.0)]
+    assert compare_rounds("peer", {"ours": ours, "peer": peer})["cpu_ratio"] == 2.0
+    assert compare_rounds("peer", {"ours": idle, "peer": peer})["cpu_ratio"] is None
 
 
 def test_the_version_of_kfake_is_that_of_its_module() -> None:
@@ -164,8 +169,8 @@ def test_nothing_is_no_number_of_rounds(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_peer_that_is_slower_has_ratios_above_one() -> None:
-    found = {"ours": [broker.Timed(1.0, 0.5)], "kafka": [broker.Timed(2.0, 2.0)]}
-    row = broker.summed("Produce", "kafka", found, requests=10, records=3)
-    assert (row.requests_per_second, row.records_per_second) == (5.0, 15.0)
-    assert row.cpu_microseconds_a_request == 200_000.0
-    assert (row.ratio, row.cpu_ratio) == (2.0, 4.0)
+    found = {"ours": [Time(1.0, 0.5)], "kafka": [Time(2.0, 2.0)]}
+    row = broker.summarise("Produce", "kafka", found, requests=10, records=3)
+    assert (row["requests_per_second"], row["records_per_second"]) == (5.0, 15.0)
+    assert row["cpu_microseconds_a_request"] == 200_000.0
+    assert (row["ratio"], row["cpu_ratio"]) == (2.0, 4.0)

@@ -23,6 +23,7 @@ from benchmarks.live.clients import (
     our_producer,
 )
 from benchmarks.live.running import BROKERS, Running
+from benchmarks.measuring import Time
 from conformance.kafka.admin import create_topic
 from impl.protocol.record_batch import decode_batches
 from impl.protocol.schemas import ApiKey
@@ -58,8 +59,8 @@ def records_at(broker: Running, topic: str) -> list[int]:
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
 def test_what_is_sent_arrives(ours: Running, client: str, figure: producer.Figure) -> None:
     topic = f"{client}-{figure.name}"
-    found = producer.measured(ours, figure, client, topic)
-    assert found.seconds > 0
+    found = producer.measure_round(ours, figure, client, topic)
+    assert found.time.seconds > 0
     assert len(found.latencies) == (3 if figure.name == "single" else 0)
     of_partitions = records_at(ours, topic)
     assert sum(of_partitions) == RECORDS[figure.name]
@@ -91,7 +92,7 @@ def test_a_client_that_sends_another_number_is_noticed(
     library = Library("impl", partial(kind, our_producer))
     monkeypatch.setitem(CLIENTS, "ours", library)
     with pytest.raises(producer.WrongCount, match=f"{kind.__name__} has {found} offsets, not 13"):
-        producer.measured(ours, FIGURES[0], "ours", kind.__name__)
+        producer.measure_round(ours, FIGURES[0], "ours", kind.__name__)
 
 
 def test_a_record_that_librdkafka_gives_up_is_noticed(ours: Running) -> None:
@@ -162,8 +163,9 @@ def test_without_a_peer_it_says_what_to_type(
 
 
 def test_a_peer_that_is_slower_has_ratios_above_one() -> None:
-    ours, theirs = producer.Timed(1.0, 0.5), producer.Timed(2.0, 2.0, (0.001,) * 100)
-    row = producer.summed("ours", FIGURES[1], "aiokafka", {"ours": [ours], "aiokafka": [theirs]})
-    assert (row.per_second, row.cpu_microseconds) == (1.5, 666_700.0)
-    assert (row.ratio, row.cpu_ratio) == (2.0, 4.0)
-    assert (row.p50_ms, row.p99_ms) == (1.0, 1.0)
+    ours = producer.Round(Time(1.0, 0.5))
+    theirs = producer.Round(Time(2.0, 2.0), (0.001,) * 100)
+    row = producer.summarise("ours", FIGURES[1], "aiokafka", {"ours": [ours], "aiokafka": [theirs]})
+    assert (row["per_second"], row["cpu_microseconds"]) == (1.5, 666_700.0)
+    assert (row["ratio"], row["cpu_ratio"]) == (2.0, 4.0)
+    assert (row["p50_ms"], row["p99_ms"]) == (1.0, 1.0)

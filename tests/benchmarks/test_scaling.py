@@ -23,10 +23,10 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_searches_that_differ_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = iter([(1.0, (5, 7)), (1.0, (5, 8))])
+    found = iter([(5, 7), (5, 8)])
     monkeypatch.setattr(scaling, "search", lambda machine, library, workers: next(found))
     with pytest.raises(scaling.Disagreement, match=r"\(5, 7\), \(5, 8\)"):
-        scaling.measured("idempotent-tiny", 2, 1)
+        scaling.measure_pairs("idempotent-tiny", 2, 1)
 
 
 def test_an_unknown_scope_is_bad_use(capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,21 +54,21 @@ def _fresh() -> None:
 
 def test_pairs_alternate_and_the_ratio_is_the_median_of_each() -> None:
     backends = {"spark": Fake("spark", (10, 10, 20)), "processes": Fake("processes", (9, 5, 19))}
-    pairs = spark.alternated(backends, RANGES, 3, Clock.read)
+    found = spark.time_rounds(backends, RANGES, 3, Clock.read)
     assert Clock.order == ["spark", "processes", "processes", "spark", "spark", "processes"]
-    fixed = [{"spark": price, "processes": 0.1} for price in (0.5, 0.3, 0.9)]
-    found = spark.compared("s", RANGES, 2, {"spark": 3.0, "processes": 1.0}, fixed, pairs)
-    assert found.ratio_of_each_pair == (0.9, 0.5, 0.95)
-    assert (found.ratio, found.spark_seconds, found.processes_seconds) == (0.9, 10, 9)
-    assert found.microseconds_a_trace == 9 * 2 * 1e6 / 4
-    assert found.fixed_seconds == {"spark": 0.5, "processes": 0.1}
-    assert "ratio 0.900" in spark.shown(found)
+    fixed = {"spark": [0.5, 0.3, 0.9], "processes": [0.1, 0.1, 0.1]}
+    report = spark.summarise(RANGES, 2, {"spark": 3.0, "processes": 1.0}, fixed, found)
+    assert report["ratio_of_each_pair"] == [0.9, 0.5, 0.95]
+    assert (report["ratio"], report["spark_seconds"], report["processes_seconds"]) == (0.9, 10, 9)
+    assert report["microseconds_a_trace"] == 9 * 2 * 1e6 / 4
+    assert report["fixed_seconds"] == {"spark": 0.5, "processes": 0.1}
+    assert "ratio 0.900" in spark.format_report({"scope": "s", **report})
 
 
 def test_backends_that_disagree_are_refused() -> None:
     backends = {"spark": Fake("spark", (1,)), "processes": Fake("processes", (1,), "[]")}
     with pytest.raises(spark.Disagreement, match="processes gives other rows"):
-        spark.alternated(backends, RANGES, 1, Clock.read)
+        spark.time_rounds(backends, RANGES, 1, Clock.read)
 
 
 def test_the_command_judges_and_writes(

@@ -294,6 +294,6 @@ def test_a_defect_of_ours_is_not_a_verdict(small, monkeypatch, tmp_path, capsys)
     def broken(*_arguments: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr("conformance.verbs.course.prepare", broken)
+    monkeypatch.setattr("conformance.verbs.pipeline.prepare", broken)
     assert main([*small, "--out", str(tmp_path / "out")]) == 3
     assert "RuntimeError: a defect" in capsys.readouterr().err

@@ -215,7 +215,8 @@ PLANTED = """
 import json, pathlib, sys
 import impl.partition.leader as leader
 leader.find_duplicate = lambda *_: None
-from conformance.plan import Plan, judge_range, prepare, shrink_finding
+from conformance.findings import judge_range, shrink_finding
+from conformance.plan import Plan, prepare
 plan = Plan(scope="idempotent-tiny/breaks=1/refusals=0", traces_from=("cover",))
 prepared = prepare(plan, pathlib.Path(sys.argv[1]))
 summary = judge_range(prepared, 0, prepared.count)

@@ -14,21 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conformance.findings import MAX_FINDINGS, Summary, judge_range, shrink_finding, steps_of
 from conformance.homes import home_of_scope
 from conformance.mutants import MUTANTS
 from conformance.mutants.plant import hunt, hunt_unpatched
-from conformance.plan import (
-    MAX_FINDINGS,
-    BadPlan,
-    Plan,
-    PreparedPlan,
-    Summary,
-    compute_cover_bound,
-    judge_range,
-    prepare,
-    shrink_finding,
-    steps_of,
-)
+from conformance.plan import BadPlan, Plan, PreparedPlan, compute_cover_bound, prepare
 from conformance.verbs.run import with_own_rules
 from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.lift.source import composition

@@ -20,9 +20,10 @@ from conformance.explained import (
     read_baseline,
     stale,
 )
+from conformance.findings import Summary, finding_of
 from conformance.guaranteed import GuaranteeWalker, ObservedProperties, not_guaranteed, statuses
 from conformance.homes import IDEMPOTENT, TRANSACTIONS
-from conformance.plan import Plan, PreparedPlan, Summary, configuration, finding_of
+from conformance.plan import Plan, PreparedPlan, configuration
 from conformance.report import ReportedDivergence, Result, junit, report_json, run_json, sentence
 from conformance.runner import Wave
 from model.idempotent.guarantees import GUARANTEES, WITNESSES
@@ -156,7 +157,7 @@ def test_run_json_has_the_waves_and_the_rate(whole_run):
     assert run["waves"][-1]["last"] == whole_run.report["traces"]
     assert sum(wave["steps"] for wave in run["waves"]) == whole_run.report["steps"]
     assert run["backend"] == ["processes"]
-    wave = Wave(0, 10, "f", "s", 2.0, 1000, "spark", 4)
+    wave = Wave(0, 10, 2.0, 1000, "spark", 4)
     assert run_json([wave])["steps_per_second"] == 125
     assert run_json([wave])["steps_per_second_in_all"] == 500
     assert run_json([])["steps_per_second"] == 0

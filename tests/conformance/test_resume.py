@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.backends import REPOSITORY
+from proofs.run.directory import RunDirectory
+from proofs.run.files import REPOSITORY
 
 LONG = ("--traces", "10000")
 """A second of judging after the first wave: a short run is over in some milliseconds."""
@@ -32,8 +33,8 @@ def started(small: tuple[str, ...], out: Path) -> subprocess.Popen[str]:
 
 
 def waves_in(out: Path) -> int:
-    manifest = out / "waves" / "manifest.json"
-    return len(json.loads(manifest.read_text())["waves"]) if manifest.exists() else 0
+    journal = out / "journal.jsonl"
+    return journal.read_text().count("\n") if journal.exists() else 0
 
 
 def wait_for(condition, running: subprocess.Popen[str]) -> bool:
@@ -106,8 +107,6 @@ def test_results_of_other_code_are_not_gone_on_with(small, tmp_path, capsys, who
 
 
 def test_a_second_run_in_a_busy_folder_is_refused(small, tmp_path, capsys):
-    from conformance.files import alone_in
-
-    with alone_in(tmp_path / "out"):
+    with RunDirectory(tmp_path / "out", {}):
         assert main([*small, "--out", str(tmp_path / "out")]) == 2
     assert "another run is at work" in capsys.readouterr().err

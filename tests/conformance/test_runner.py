@@ -11,7 +11,6 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.backends import (
-    REPOSITORY,
     BackendError,
     Options,
     ResultRow,
@@ -20,20 +19,17 @@ from conformance.backends import (
     open_backend,
 )
 from conformance.backends.worker import judge
-from conformance.files import Busy, alone_in, write_whole
-from conformance.plan import MAX_FINDINGS
+from conformance.findings import MAX_FINDINGS
 from conformance.rows import Found, found_in, from_json, rows_of, to_json
 from conformance.runner import (
-    DamagedRun,
-    Manifest,
-    OtherRun,
-    WaveJournal,
+    Waves,
     cut,
     range_size,
-    refuse_other,
     run_waves,
     wave_length,
 )
+from proofs.run.files import REPOSITORY
+from proofs.run.journal import DamagedRun, Journal
 
 FAKES = Path(__file__).parent / "fakes"
 sys.path.insert(0, str(FAKES))
@@ -71,8 +67,8 @@ def task(tmp_path: Path) -> WorkerTask:
     return WorkerTask("fake_plan", directory, (REPOSITORY, FAKES))
 
 
-def open_ledger(directory: Path, count: int = COUNT) -> WaveJournal:
-    return WaveJournal.open(directory / "waves", Manifest(count))
+def open_waves(directory: Path, count: int = COUNT) -> Waves:
+    return Waves(Journal(directory / "out" / "journal.jsonl"), count)
 
 
 def nobody(done: int, total: Found) -> None:
@@ -134,27 +130,27 @@ def test_findings_travel_one_a_row(task):
 
 
 def test_a_run_gives_the_sum_of_its_traces(task, tmp_path):
-    ledger = open_ledger(tmp_path)
-    assert run_waves(ledger, Inline(task), nobody, Ticking()) == expected()
-    assert len(ledger.manifest.waves) >= 4
-    assert len(ledger.total.summary.findings) == MAX_FINDINGS
-    assert ledger.total.summary.divergences == len(DIVERGING)
+    waves = open_waves(tmp_path)
+    assert run_waves(waves, Inline(task), nobody, Ticking()) == expected()
+    assert len(waves.done) >= 4
+    assert len(waves.total.summary.findings) == MAX_FINDINGS
+    assert waves.total.summary.divergences == len(DIVERGING)
 
 
 def test_the_size_of_waves_changes_nothing(task, tmp_path):
-    slow, fast = open_ledger(tmp_path / "slow"), open_ledger(tmp_path / "fast")
+    slow, fast = open_waves(tmp_path / "slow"), open_waves(tmp_path / "fast")
     clock = iter(i * 100.0 for i in range(100_000))
     run_waves(slow, Inline(task), nobody, lambda: next(clock))
     run_waves(fast, Inline(task), nobody, Ticking())
-    assert len(slow.manifest.waves) > len(fast.manifest.waves)
+    assert len(slow.done) > len(fast.done)
     assert slow.total == fast.total
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 5, 60, 150])
 def test_an_interrupted_run_goes_on_where_it_stood(stop_after, task, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        run_waves(open_ledger(tmp_path), Inline(task, stop_after), nobody, Ticking())
-    again = open_ledger(tmp_path)
+        run_waves(open_waves(tmp_path), Inline(task, stop_after), nobody, Ticking())
+    again = open_waves(tmp_path)
     stood = again.next_id
     seen: list[int] = []
     total = run_waves(again, Inline(task), lambda done, total: seen.append(done), Ticking())
@@ -164,49 +160,14 @@ def test_an_interrupted_run_goes_on_where_it_stood(stop_after, task, tmp_path):
 
 
 def test_a_finished_run_judges_nothing_again(task, tmp_path):
-    run_waves(open_ledger(tmp_path), Inline(task), nobody, Ticking())
-    assert run_waves(open_ledger(tmp_path), Inline(task, 0), nobody, Ticking()) == expected()
+    run_waves(open_waves(tmp_path), Inline(task), nobody, Ticking())
+    assert run_waves(open_waves(tmp_path), Inline(task, 0), nobody, Ticking()) == expected()
 
 
-def test_a_wave_that_the_manifest_does_not_name_never_happened(task, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        run_waves(open_ledger(tmp_path), Inline(task, 60), nobody, Ticking())
-    write_whole(tmp_path / "waves" / "wave-00099.json", "{}")
-    write_whole(
-        tmp_path / "waves" / f"wave-{len(open_ledger(tmp_path).manifest.waves):05d}.json", ""
-    )
-    assert run_waves(open_ledger(tmp_path), Inline(task), nobody, Ticking()) == expected()
-
-
-def test_other_arguments_are_refused_by_name(tmp_path):
-    found = {"scope": "fake", "seed": 0}
-    refuse_other(dict(found), found, tmp_path)
-    with pytest.raises(OtherRun, match="seed 0, this one has 1"):
-        refuse_other(found | {"seed": 1}, found, tmp_path)
-    with pytest.raises(OtherRun, match='faults null, this one has "none"'):
-        refuse_other(found | {"faults": "none"}, found, tmp_path)
-
-
-def test_a_run_of_another_length_is_damaged(tmp_path):
-    open_ledger(tmp_path)
-    with pytest.raises(DamagedRun, match="900 traces"):
-        open_ledger(tmp_path, 901)
-
-
-@pytest.mark.parametrize("name", ["manifest.json", "wave-00001.json"])
-@pytest.mark.parametrize("damage", ["{", "[]", '{"schema_version": 99}'])
-def test_damaged_files_are_named(name, damage, task, tmp_path):
-    run_waves(open_ledger(tmp_path), Inline(task), nobody, Ticking())
-    (tmp_path / "waves" / name).write_text(damage)
-    with pytest.raises(DamagedRun, match=name):
-        open_ledger(tmp_path)
-
-
-def test_two_runs_do_not_share_a_directory(tmp_path):
-    with alone_in(tmp_path), pytest.raises(Busy, match="another run"), alone_in(tmp_path):
-        pass
-    with alone_in(tmp_path):
-        pass
+def test_a_run_of_another_length_is_damaged(task, tmp_path):
+    run_waves(open_waves(tmp_path), Inline(task), nobody, Ticking())
+    with pytest.raises(DamagedRun, match="900 traces of 899"):
+        open_waves(tmp_path, 899)
 
 
 # Backends
@@ -216,7 +177,7 @@ def test_two_runs_do_not_share_a_directory(tmp_path):
 def test_processes_find_the_same(partitions, task, tmp_path):
     backend = open_backend("processes", task, Options(tmp_path / "log", partitions=partitions))
     try:
-        assert run_waves(open_ledger(tmp_path), backend, nobody, Ticking()) == expected()
+        assert run_waves(open_waves(tmp_path), backend, nobody, Ticking()) == expected()
         assert backend.cores == partitions
     finally:
         backend.close()
@@ -226,13 +187,13 @@ def test_a_lost_process_is_an_error_and_loses_nothing_else(tmp_path):
     directory = fake_plan.write(tmp_path / "prepared", 100, die_at=97)
     task = WorkerTask("fake_plan", directory, (REPOSITORY, FAKES))
     backend = open_backend("processes", task, Options(tmp_path / "log", partitions=1))
-    ledger = open_ledger(tmp_path, 100)
+    waves = open_waves(tmp_path, 100)
     try:
         with pytest.raises(BackendError, match="ended unexpectedly"):
-            run_waves(ledger, backend, nobody, Ticking())
+            run_waves(waves, backend, nobody, Ticking())
     finally:
         backend.close()
-    assert ledger.next_id > 0
+    assert waves.next_id > 0
 
 
 def test_processes_refuse_what_belongs_to_spark(task, tmp_path):
@@ -283,7 +244,7 @@ def test_spark_finds_the_same_in_any_number_of_partitions(partitions, session, t
 
     options = Options(tmp_path / "log", partitions=partitions)
     backend = Spark(session, task, options, tmp_path / "scratch")
-    assert run_waves(open_ledger(tmp_path), backend, nobody, Ticking()) == expected()
+    assert run_waves(open_waves(tmp_path), backend, nobody, Ticking()) == expected()
     assert backend.cores == 2
 
 
@@ -294,10 +255,10 @@ def test_a_defect_in_a_task_is_told_with_its_cause(session, tmp_path):
     directory = fake_plan.write(tmp_path / "prepared", 10, raise_at=0)
     task = WorkerTask("fake_plan", directory, (REPOSITORY, FAKES))
     backend = Spark(session, task, Options(tmp_path / "log"), tmp_path / "scratch")
-    ledger = open_ledger(tmp_path, 10)
+    waves = open_waves(tmp_path, 10)
     with pytest.raises(BackendError, match="no such trace: 0"):
-        run_waves(ledger, backend, nobody, Ticking())
-    assert ledger.next_id == 0
+        run_waves(waves, backend, nobody, Ticking())
+    assert waves.next_id == 0
 
 
 def test_what_travels_to_other_machines_is_complete(task, tmp_path):

@@ -10,7 +10,7 @@ from proofs.pages.evidence import Evidence
 
 DEFECTS = ("any_first_sequence", "window_of_one_after_restart", "late_produce_hangs")
 """The last one is linked from the table of what no scope shows."""
-ENDLESS = "live-restarts/records=3"
+UNBOUNDED = "live-restarts/records=3"
 WITHOUT = ("no_wrap", "message_lifetime")
 
 
@@ -23,11 +23,11 @@ def smallest_scope(home: str) -> tuple[str, ...]:
 def reduce(patch: pytest.MonkeyPatch) -> None:
     """Let a gathering look at one scope of each composition, under the newest release."""
     newest = {home: subjects.columns(home)[:1] for home in subjects.homes()}
-    places = tuple(place for place in gather.endless_places() if place[1] == ENDLESS)
+    places = tuple(place for place in gather.unbounded_places() if place[1] == UNBOUNDED)
     defects = [mutant for mutant in subjects.known_defects() if mutant.name in DEFECTS]
     patch.setattr(gather, "small_scopes", smallest_scope)
     patch.setattr(gather, "columns", newest.__getitem__)
-    patch.setattr(gather, "endless_places", lambda: iter(places))
+    patch.setattr(gather, "unbounded_places", lambda: iter(places))
     dropped = {name: gather.DROPPED[name] for name in WITHOUT}
     for module in (gather, writing):
         patch.setattr(module, "known_defects", lambda: defects)

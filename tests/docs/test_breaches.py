@@ -96,5 +96,7 @@ def test_a_deposed_coordinator_is_believed_with_v1_alone(release: str) -> None:
 
 
 def test_the_page_names_each_release_that_was_asked() -> None:
-    (row,) = re.findall(r"^\| a deposed coordinator is believed.*$", PAGE.text, flags=re.MULTILINE)
+    (row,) = re.findall(
+        r"^\| a leader verifies with a deposed coordinator.*$", PAGE.text, flags=re.MULTILINE
+    )
     assert set(RELEASES) == set(re.findall(r"\d\.\d\.\d", row))

@@ -81,5 +81,5 @@ def test_the_table_and_the_figure_are_of_the_command() -> None:
     right = in_flight.Panel(440, "", 500, lambda o: o.duplicates + o.reordered)
     for outcome in outcomes:
         for panel in (left, right):
-            point = "{:.1f},{:.1f}".format(*panel.point(outcome))
+            point = panel.point(outcome)
             assert any(point in points.split() for points in drawn)

@@ -21,18 +21,11 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from conformance.backends import ResultRow, TraceRange
+from conformance.findings import MAX_FINDINGS, Finding, Summary, steps_of
 from conformance.guaranteed import ObservedProperties
 from conformance.homes import home_of_scope
 from conformance.judging import guarantees_of
-from conformance.plan import (
-    MAX_FINDINGS,
-    Finding,
-    Plan,
-    PreparedPlan,
-    Summary,
-    configuration,
-    steps_of,
-)
+from conformance.plan import Plan, PreparedPlan, configuration
 from conformance.rows import Found, rows_of
 from conformance.systems.brokers.exchange import Difference, TraceEnd
 from conformance.systems.brokers.scheduler import Scheduler, Testbed

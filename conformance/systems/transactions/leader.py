@@ -31,6 +31,7 @@ from impl.partition.reading import read
 from impl.partition.rules import TransactionRules
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.transactions import is_open
+from impl.partition.validation import LogConfig
 from impl.partition.verification import NO_GUARD
 from impl.protocol.control_records import ControlType, read_marker
 from impl.protocol.fields import Isolation
@@ -69,7 +70,7 @@ class Leader:
         self._codec = codec
         self._partition = partition
         self._producers = range(FIRST_PRODUCER_ID, FIRST_PRODUCER_ID + producer_ids)
-        self._leader = PartitionLeader(rules=rules)
+        self._leader = PartitionLeader(config=LogConfig(rules=rules))
 
     def view(self) -> View:
         """Shaped as READ."""
@@ -135,7 +136,7 @@ class Leader:
             leader_epoch=old.view().leader_epoch,
             high_watermark=old.high_watermark,
             now_ms=NOW_MS,
-            rules=old.log.rules,
+            config=old.config,
         )
 
     # ---- batches

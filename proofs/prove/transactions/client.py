@@ -36,9 +36,9 @@ from proofs.prove.transactions.state import (
     is_before,
     pair,
 )
-from proofs.prove.unknowns import number
+from proofs.prove.unknowns import bound, number
 
-N, SEQUENCE, U = number("number"), number("sequence"), number("u")
+N, SEQUENCE, U = bound("number"), bound("sequence"), bound("u")
 ONE = const(1)
 
 

@@ -21,9 +21,9 @@ from proofs.prove.transactions.state import (
     is_before,
 )
 from proofs.prove.transactions.steps import Transactions
-from proofs.prove.unknowns import number, truth
+from proofs.prove.unknowns import bound, number, truth
 
-P, E, OUTCOME, TERM, PLACE = (number(n) for n in ("p", "e", "outcome", "term", "place"))
+P, E, OUTCOME, TERM, PLACE = (bound(n) for n in ("p", "e", "outcome", "term", "place"))
 EPOCHS_END = truth("epochs_end")
 MAX_EPOCH = number("max_epoch")
 EXHAUSTED = number("exhausted_epoch")

@@ -15,8 +15,9 @@ from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.dag import Node
 from proofs.lift.source import Model
 from proofs.prove.composition import Composition
-from proofs.prove.in_scope import Row, ScopeCheck, check_formulas, flat
+from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.transactions.steps import Transactions
+from proofs.prove.valuation import Row, check_formulas, flat
 
 Pair = tuple[int, int]
 
@@ -218,25 +219,27 @@ class TransactionsValuation:
         """How many values each bound number has."""
         bounds = self.k.bounds
         return {
-            "p": bounds.producer_ids,
-            "e": bounds.max_epoch + 1,
-            "outcome": 2,
-            "term": bounds.faults.moves + 1,
-            "place": bounds.partitions,
-            "i": len(self.log),
-            "j": len(self.log),
-            "n": self.past.turn + 2,
+            "?p": bounds.producer_ids,
+            "?e": bounds.max_epoch + 1,
+            "?outcome": 2,
+            "?term": bounds.faults.moves + 1,
+            "?place": bounds.partitions,
+            "?i": len(self.log),
+            "?j": len(self.log),
+            "?n": self.past.turn + 2,
         }
 
 
 def check_transactions_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
     """Explore a scope by its source and check each clause, and each fact, in each world."""
     found = source_graph(model, k, name)
-    before = Transactions(of, model, k.variant.name).before
+    worlds = Transactions(of, model, k.variant.name)
     everything = list(zip(found.worlds, pasts(found), strict=True))
     facts = (
         TransactionsValuation(of, k, world, past, here)
         for world, past in everything
         for here in range(k.bounds.partitions)
     )
-    return check_formulas(of.formulas(before), (name, k.variant.name), found, facts)
+    return check_formulas(
+        of.formulas(worlds.lifter, worlds.before), (name, k.variant.name), found, facts
+    )

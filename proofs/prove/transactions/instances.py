@@ -30,7 +30,6 @@ from proofs.prove.transactions.state import (
     WithClient,
     both_are,
     extend,
-    never,
     pair,
     with_ghosts,
 )
@@ -42,11 +41,13 @@ from proofs.prove.transactions.steps import (
     is_success,
     merged,
 )
-from proofs.prove.unknowns import Predicate, function, number, truth
+from proofs.prove.unknowns import Predicate, bound, function, never, number, truth
 
 ME = number("me")
 """The instance that is looked at: any."""
-T, NUMBER, PLACE = number("t"), number("number"), number("place")
+T = bound("t")
+TRANSACTION, NUMBER, PLACE = number("transaction"), number("number"), number("place")
+"""What a step chooses."""
 IN_LAST = number("last_partition")
 OFFSETS = truth("offsets")
 
@@ -247,12 +248,12 @@ class Instances(Transactions):
         committed = truth("committed")
         outcome = ite(committed, *commits)
         request = self.request()
-        its_id, its_epoch = its_pair(self.before, T)
+        its_id, its_epoch = its_pair(self.before, TRANSACTION)
         mine = {"producer_id": its_id, "producer_epoch": its_epoch, "committed": committed}
         request = request.changed(**mine)
         function = self.model.end_txn.on_end_txn
         evaluator, after, _ = self.handle_request(function, "end", request, NONE)
-        sent: Formula = ((), self.before.sent_end(T, outcome))
+        sent: Formula = ((), self.before.sent_end(TRANSACTION, outcome))
         return self.make_step("my_late_end", evaluator, after, is_instance(), sent)
 
     def theirs(self, name: str, function: Callable[..., Any], kind: str) -> ProofStep:
@@ -342,19 +343,19 @@ class Instances(Transactions):
 
     def late_batch(self) -> ProofStep:
         """A batch of the instance arrives, and nobody waits for its answer."""
-        its_id, its_epoch = its_pair(self.before, T)
+        its_id, its_epoch = its_pair(self.before, TRANSACTION)
         batch = self.batch()
         mine = {
             "producer_id": its_id,
             "producer_epoch": its_epoch,
             "base_sequence": ite(is_of_group(), 0, NUMBER),
             "instance": ME,
-            "transaction": T,
+            "transaction": TRANSACTION,
             "number": NUMBER,
         }
         batch = batch.changed(**mine)
         evaluator, after, _ = self.deliver_batch(batch)
-        sent: Formula = ((), self.before.sent_batch(T, NUMBER))
+        sent: Formula = ((), self.before.sent_batch(TRANSACTION, NUMBER))
         after = self.kept(instance_of(after), batch, is_mine=True)
         return self.make_step(
             "my_late_batch", evaluator, after, is_instance(), is_batch(batch), sent

@@ -10,9 +10,10 @@ from typing import Any
 from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.source import Model
 from proofs.prove.composition import Composition
-from proofs.prove.in_scope import ScopeCheck, check_formulas
+from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.transactions.in_scope import Past, TransactionsValuation, pasts
 from proofs.prove.transactions.records import BATCH
+from proofs.prove.valuation import check_formulas
 
 Pair = tuple[int, int]
 Key = tuple[int, int, int, int]
@@ -134,10 +135,10 @@ class InstanceValuation(TransactionsValuation):
         bounds = self.k.bounds
         return {
             **super().sizes(),
-            "t": bounds.transactions,
-            "u": bounds.transactions,
-            "number": bounds.writes,
-            "sequence": bounds.max_sequence + 1,
+            "?t": bounds.transactions,
+            "?u": bounds.transactions,
+            "?number": bounds.writes,
+            "?sequence": bounds.max_sequence + 1,
         }
 
 
@@ -161,21 +162,23 @@ def check_lone_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeC
     """Explore a scope of one instance and check each clause, and each fact, in each world."""
     found = source_graph(model, k, name)
     assert of.worlds is not None
-    before = of.worlds(of, model, k.variant.name).before
+    worlds = of.worlds(of, model, k.variant.name)
     everything = list(zip(found.worlds, pasts(found), strict=True))
     facts = (
         SoleInstanceValuation(of, k, world, past, here)
         for world, past in everything
         for here in range(k.bounds.partitions)
     )
-    return check_formulas(of.formulas(before), (name, k.variant.name), found, facts)
+    return check_formulas(
+        of.formulas(worlds.lifter, worlds.before), (name, k.variant.name), found, facts
+    )
 
 
 def check_instances_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
     """Explore a scope by its source and check each clause, and each fact, in each world."""
     found = source_graph(model, k, name)
     assert of.worlds is not None
-    before = of.worlds(of, model, k.variant.name).before
+    worlds = of.worlds(of, model, k.variant.name)
     left = pasts(found)
     everything = list(zip(found.worlds, zip(left, owns(found, left), strict=True), strict=True))
     places = list(product(range(k.bounds.partitions), range(k.bounds.instances)))
@@ -184,4 +187,6 @@ def check_instances_scope(of: Composition, model: Model, k: Any, name: str) -> S
         for world, past in everything
         for place in places
     )
-    return check_formulas(of.formulas(before), (name, k.variant.name), found, facts)
+    return check_formulas(
+        of.formulas(worlds.lifter, worlds.before), (name, k.variant.name), found, facts
+    )

@@ -80,12 +80,11 @@ from proofs.prove.transactions.state import (
     TransactionsState,
     both_are,
     extend,
-    never,
     pair,
     with_ghosts,
 )
 from proofs.prove.transactions.steps import SENDERS, merged
-from proofs.prove.unknowns import Predicate, function, truth
+from proofs.prove.unknowns import Predicate, function, never, truth
 
 BEHIND = ("log", "image")
 

@@ -32,9 +32,9 @@ from proofs.prove.transactions.state import (
     pair,
 )
 from proofs.prove.transactions.steps import Transactions, wanted
-from proofs.prove.unknowns import Unknowns, number
+from proofs.prove.unknowns import Unknowns, bound, number
 
-I, J = number("i"), number("j")  # noqa: E741
+I, J = bound("i"), bound("j")  # noqa: E741
 
 
 def log(s: TransactionsState, offset: Node) -> Scalars:
@@ -372,7 +372,7 @@ def visible_as_decided(s: TransactionsState) -> Formula:
 
 # V1, whose pairs do not tell transactions apart
 
-N = number("n")
+N = bound("n")
 COMPLETED = {Txn.PREPARE_COMMIT: COMPLETE[0], Txn.PREPARE_ABORT: COMPLETE[1]}
 
 

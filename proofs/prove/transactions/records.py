@@ -25,10 +25,11 @@ from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.acknowledgements import holds, is_mine, is_placed, remembers
 from proofs.prove.transactions.client import N, has_begun, one_of, own_pair, state_of, there
+from proofs.prove.transactions.coordinator import PLACE
 from proofs.prove.transactions.instances import (
     ME,
     NUMBER,
-    PLACE,
+    TRANSACTION,
     Instances,
     InstanceState,
     T,
@@ -43,12 +44,11 @@ from proofs.prove.transactions.state import (
     PARTITIONS,
     both_are,
     extend,
-    never,
     pair,
     with_ghosts,
 )
 from proofs.prove.transactions.steps import is_batch, merged
-from proofs.prove.unknowns import Predicate, function, truth
+from proofs.prove.unknowns import Predicate, function, never, truth
 
 ONE = const(1)
 BATCH = ("batch_id", "batch_epoch", "batch_sequence")
@@ -187,17 +187,17 @@ class Records(Instances):
         """A batch that the instance has sent arrives, and nobody waits for its answer."""
         evaluator, batch = self.evaluator(), self.batch()
         mine = {
-            "producer_id": self.before.batch_id(T, NUMBER),
-            "producer_epoch": self.before.batch_epoch(T, NUMBER),
-            "base_sequence": self.before.batch_sequence(T, NUMBER),
+            "producer_id": self.before.batch_id(TRANSACTION, NUMBER),
+            "producer_epoch": self.before.batch_epoch(TRANSACTION, NUMBER),
+            "base_sequence": self.before.batch_sequence(TRANSACTION, NUMBER),
             "instance": ME,
-            "transaction": T,
+            "transaction": TRANSACTION,
             "number": NUMBER,
         }
         batch = batch.changed(**mine)
         step = evaluator.call(getattr(self.model.leader, rule), [self.k, self.before.leader, batch])
         after = self.kept(with_ghosts(self.before, leader=step.actor), batch, is_mine=True)
-        sent: Formula = ((), self.before.sent_batch(T, NUMBER))
+        sent: Formula = ((), self.before.sent_batch(TRANSACTION, NUMBER))
         given = (is_instance(), is_batch(batch), sent, ((), place))
         return self.make_step(name, evaluator, after, *given)
 

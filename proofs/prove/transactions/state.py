@@ -13,7 +13,6 @@ remembered too: `repeated`, `went_back`, `disturbed`, `contradicted`, `trespasse
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, TypeVar
 
@@ -21,7 +20,7 @@ from proofs.lift.containers import FunctionMap, FunctionSeq
 from proofs.lift.dag import FALSE, INFINITE, ZERO, Node, const, leaf, uninterpreted
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Scalars
-from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
+from proofs.prove.unknowns import Predicate, Unknowns, function, never, number, truth
 
 HERE = number("here")
 """The partition whose leader is looked at: any."""
@@ -136,11 +135,6 @@ def any_state(model: Model, unknowns: Unknowns) -> TransactionsState:
     ghosts: dict[str, Any] = {n: function(n, is_bool=v.is_bool) for n, v in FUNCTIONS.items()}
     ghosts |= {n: truth(n) if v.is_bool else number(n) for n, v in VALUES.items()}
     return TransactionsState(coordinator, leader, **ghosts)
-
-
-def never(_answer: Node) -> Callable[..., Node]:
-    """A function that is the same everywhere."""
-    return lambda *_args: _answer
 
 
 def first_state(model: Model, unknowns: Unknowns, world: Rec) -> TransactionsState:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from conformance.client import legacy
-from conformance.client.judge import DIVERGES, EXPLAINED, MAX_CANDIDATES, judge_trace
+from conformance.client.judgement import DIVERGES, EXPLAINED, MAX_CANDIDATES, judge_trace
 from conformance.client.legacy import LegacyBehaviour
 from conformance.client.record_order import renumber_records
 from conformance.client.trace import ClientTrace, ProduceAnswered, ProduceRequested, WireBatch

@@ -9,10 +9,10 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.client.__main__ import main as judge_file
-from conformance.client.judge import DIVERGES, EXPLAINED, ClientJudgement, judge_trace
-from conformance.client.plan import ClientSettings, FaultKind, RequestFault, RunPlan, Send
+from conformance.client.judgement import DIVERGES, EXPLAINED, ClientJudgement, judge_trace
 from conformance.client.processes import ClientCommand
 from conformance.client.recorder import record_runs
+from conformance.client.run_plan import ClientSettings, FaultKind, RequestFault, RunPlan, Send
 from conformance.client.trace import ClientTrace, ProduceRequested, format_trace, parse_trace
 from impl.protocol.errors import ErrorCode
 from model.idempotent.variants import DEFAULT_VARIANT, parse

@@ -6,9 +6,9 @@ import socket
 import pytest
 
 from conformance.client import internal_steps
-from conformance.client.judge import EXPLAINED, judge_trace
-from conformance.client.plan import ClientSettings, RunPlan, Send
+from conformance.client.judgement import EXPLAINED, judge_trace
 from conformance.client.proxy import Proxy
+from conformance.client.run_plan import ClientSettings, RunPlan, Send
 from conformance.client.trace import ConnectionClosed, ConnectionOpened
 from model.idempotent.variants import parse
 from tests.conformance.client.test_legacy import all_runs

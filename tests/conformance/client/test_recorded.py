@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.client.judge import DIVERGES, EXPLAINED, judge_trace
-from conformance.client.ledger import outcome_of
+from conformance.client.judgement import DIVERGES, EXPLAINED, judge_trace
+from conformance.client.outcome import outcome_of
 from conformance.client.trace import (
     BadClientTrace,
     ClientTrace,
@@ -23,6 +23,7 @@ from conformance.client.trace import (
 )
 from conformance.client.trace_text import format_run
 from model.idempotent.variants import parse
+from proofs.run.files import pretty
 
 FIXTURES = Path(__file__).parent / "fixtures"
 REPOSITORY = Path(__file__).parents[3]
@@ -96,7 +97,7 @@ def format_all_runs() -> str:
         for trace in (*runs_of(f"java-{release}.jsonl"), *runs_of(f"java-{release}-time.jsonl")):
             last = max(i for i, e in enumerate(trace.events) if isinstance(e, ProduceRequested))
             for run in (trace, changed(trace, last, base_sequence=7)):
-                all_lines.append(repr(outcome_of(parse(release), run)))
+                all_lines.append(pretty(outcome_of(parse(release), run).to_json()))
                 all_lines += format_run(run, judge_trace(parse(release), run))
     return "\n".join(all_lines)
 
@@ -116,7 +117,7 @@ def test_reports_do_not_depend_on_the_order_of_hashes():
     }
     (text,) = told
     assert text == format_all_runs() + "\n"
-    assert text.count("verdict='explained'") == text.count("nothing explains this") > 30
+    assert text.count('"verdict": "explained"') == text.count("nothing explains this") > 30
 
 
 def with_connections(trace: ClientTrace, count: int, to_node: bool) -> ClientTrace:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance.backends import TraceRange
+from conformance.findings import Summary
 from conformance.guaranteed import ObservedProperties
-from conformance.plan import Summary
 from conformance.rows import Found
 
 TRANSITIONS = 1000

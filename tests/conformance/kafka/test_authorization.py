@@ -23,6 +23,7 @@ from model.producer_config import (
     Authorization,
     Permissions,
     Verdict,
+    authorization_of,
     on_init_producer_id,
     on_produce,
 )
@@ -35,12 +36,7 @@ with warnings.catch_warnings():
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
 
-RULES = {
-    "2.0.0": Authorization.CLUSTER,
-    "2.4.1": Authorization.CLUSTER,
-    "2.8.2": Authorization.ANY_TOPIC,
-    "4.3.1": Authorization.ANY_TOPIC,
-}
+RELEASES = ("2.0.0", "2.4.1", "2.8.2", "4.3.1")
 AUTHORIZERS = {
     "2.0.0": "kafka.security.auth.SimpleAclAuthorizer",
     "2.4.1": "kafka.security.authorizer.AclAuthorizer",
@@ -59,7 +55,7 @@ CASES = tuple(
 producer_ids = count(1_000)
 
 
-@pytest.fixture(scope="module", params=sized(RULES, {"2.4.1"}))
+@pytest.fixture(scope="module", params=sized(RELEASES, {"2.4.1"}))
 def release(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
@@ -173,7 +169,7 @@ def test_a_broker_authorizes_as_the_model_does(
 ) -> None:
     with guarded.connect() as connection:
         answered = ask_producer_id(connection), produce(connection)
-    rule = RULES[release]
+    rule = authorization_of(release)
     assert answered == (on_init_producer_id(rule, permissions), on_produce(rule, permissions))
 
 
@@ -190,4 +186,4 @@ def test_the_cases_tell_the_rules_apart() -> None:
 
 
 def test_every_release_that_is_asked_can_be_started() -> None:
-    assert [find_release(name).version for name in RULES] == list(RULES)
+    assert [find_release(name).version for name in RELEASES] == list(RELEASES)

@@ -39,6 +39,7 @@ from impl.broker.config import NodeConfig
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
 from impl.partition.rules import DEFAULT_RULES
+from impl.partition.validation import LogConfig
 from proofs.java import MissingTool
 from proofs.trace.format import Header, Instance, dumps, loads
 from proofs.trace.replay import Stepper, configuration_of, record, replay
@@ -354,7 +355,7 @@ def served(config: NodeConfig) -> Iterator[str]:
 
 
 HERE = NodeConfig(host="127.0.0.1", port=0)
-UNVERIFIED = replace(HERE, rules=replace(DEFAULT_RULES, verifies=False))
+UNVERIFIED = replace(HERE, log=LogConfig(rules=replace(DEFAULT_RULES, verifies=False)))
 
 
 def judged(address: str, out: Path, *more: str) -> tuple[int, dict[str, Any]]:

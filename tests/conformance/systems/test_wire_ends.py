@@ -1,7 +1,6 @@
 """How a run over a wire ends: nobody there, silence, a broker that dies, one that comes back."""
 
 import itertools
-import json
 import socket
 import threading
 import time
@@ -15,11 +14,13 @@ from conformance.__main__ import main
 from conformance.backends import BackendFailed, TraceRange
 from conformance.plan import Plan, prepare
 from conformance.rows import found_in
+from conformance.runner import Waves
 from conformance.systems.brokers.backend import BrokersBackend, traces_plan
 from conformance.systems.brokers.idempotent.connecting import NoBroker, address_of, running
 from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker
 from conformance.systems.brokers.testbeds import leaders_backend
 from impl import ApiKey, CloseConnection, Node, decode_request
+from proofs.run.journal import Journal
 
 PLAN = Plan(system="wire", faults="connections", traces=40)
 
@@ -159,11 +160,10 @@ def test_a_broker_that_dies_leaves_what_was_done(serve, tmp_path, capsys):
     assert run(mortal.url, tmp_path / "out") == 3
     dies.join()
     capsys.readouterr()
-    waves = json.loads((tmp_path / "out" / "waves" / "manifest.json").read_text())["waves"]
-    assert waves
+    *_, last = Waves(Journal(tmp_path / "out" / "journal.jsonl"), 40).done
     reborn = serve(port=mortal.port)
     assert run(reborn.url, tmp_path / "out") == whole == 0
-    assert f"going on: {waves[-1]['last']} of 40" in capsys.readouterr().err
+    assert f"going on: {last.last} of 40" in capsys.readouterr().err
     report = (tmp_path / "out" / "report.json").read_bytes()
     assert report == (tmp_path / "whole" / "report.json").read_bytes()
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from conformance.findings import Summary, judge_of, judge_range
 from conformance.homes import TRANSACTIONS
-from conformance.plan import Plan, PreparedPlan, Summary, judge_of, judge_range, prepare
+from conformance.plan import Plan, PreparedPlan, prepare
 from impl.coordinator.effects import SendAnswer
 from impl.coordinator.state_manager import TransactionStateManager
 from impl.coordinator.transactions import TransactionCoordinator

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
+from conformance.findings import judge_of
 from conformance.homes import TRANSACTIONS, home_of_configuration, home_of_scope
 from conformance.mutants import MUTANTS
 from conformance.mutants.plant import hunt, hunt_unpatched
-from conformance.plan import BadPlan, Plan, PreparedPlan, configuration, judge_of, prepare
+from conformance.plan import BadPlan, Plan, PreparedPlan, configuration, prepare
 from conformance.systems.transactions.moments import ActorSnapshot, Kept
 from impl.partition.leader import PartitionLeader
 from impl.partition.transactions import check_marker

@@ -57,7 +57,7 @@ class Network:
         more |= {"rules": rules} if rules else {}
         more |= {"transactions": transactions} if transactions else {}
         config = NodeConfig(**more)
-        self.cluster = Cluster(config.cluster_id, config.log, config.rules)
+        self.cluster = Cluster(config.cluster_id, config.log)
         self.nodes = {}
         for node_id in range(1, nodes + 1):
             me = NodeConfig(**more | {"node_id": node_id, "port": 9000 + node_id})
@@ -72,7 +72,7 @@ class Network:
     # ---- time and network
 
     def run(self, ms: int = 0) -> None:
-        """Let `ms` pass, one by one where somebody waits, and everything that follows happen."""
+        """Let `ms` pass, in steps of 1 ms while a node waits, and perform all that follows."""
         end = self.now_ms + ms
         while True:
             for _ in range(20):

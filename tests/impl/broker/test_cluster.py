@@ -129,7 +129,7 @@ def test_a_marker_follows_its_partition_to_a_new_leader(network: Network) -> Non
     assert network.leader("t", 0).last_stable_offset == 2
 
 
-def test_a_marker_to_a_broker_that_is_gone_waits(network: Network) -> None:
+def test_a_marker_for_a_stopped_broker_waits(network: Network) -> None:
     producer = begun(network, v2=True)
     network.cluster.brokers.pop(3)
     producer.end()
@@ -174,7 +174,7 @@ def test_the_next_coordinator_completes_what_was_prepared(
 
 @pytest.mark.parametrize("answered_first", [True, False])
 def test_a_coordinator_that_was_away_begins_anew(network: Network, answered_first: bool) -> None:
-    """Its partition moved and came back: what it knew is of an older epoch."""
+    """Its partition moved away and back: its state is of an older epoch."""
     producer = begun(network, v2=False)
     network.holds = is_marker
     producer.end()
@@ -401,7 +401,7 @@ def test_the_blocks_of_a_cluster_are_not_a_nodes() -> None:
     assert list(cluster.brokers) == [1]
 
 
-def test_answers_that_nobody_awaits_or_can_read_do_no_harm() -> None:
+def test_unexpected_or_malformed_answers_are_ignored() -> None:
     network = Network(3)
     network.create("t", 1, 2, 3)
     assert network.nodes[1].receive_answer(99, b"?", 0) == []
@@ -452,7 +452,7 @@ def test_whatever_breaks_a_transaction_is_all_or_nothing(
 
 
 class _Client:
-    """One producer that numbers its transactions and remembers what it was told of each."""
+    """One producer that numbers its transactions and keeps the result of each."""
 
     def __init__(self, network: Network, *, v2: bool, seed: int) -> None:
         self.network = network

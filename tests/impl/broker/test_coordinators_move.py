@@ -70,7 +70,7 @@ def listed(network: Network, node_id: int) -> ErrorCode:
 
 
 def fetch(network: Network, node_id: int) -> ErrorCode:
-    """What a consumer of group g is told there."""
+    """The answer to a consumer of group g."""
     body = {"groups": [{"group_id": "g", "topics": None}], "require_stable": False}
     answer = network.ask(ApiKey.OFFSET_FETCH, 9, body, node_id)
     return ErrorCode(answer["groups"][0]["error_code"])
@@ -84,7 +84,7 @@ def add_offsets(producer: Producer, version: int) -> ErrorCode:
 
 
 def errors_of_all(producer: Producer) -> set[ErrorCode]:
-    """What each version of each request that a transaction's coordinator serves is told."""
+    """The answer to each version of each request to a transaction coordinator."""
     network, node_id = producer.network, producer.coordinator
     told = {producer.init(version) for version in range(6)}
     told |= {producer.init(version, keep=True) for version in range(3, 6)}
@@ -187,7 +187,7 @@ def test_offsets_whose_transactions_coordinator_loads(network: Network, version:
 
 @pytest.mark.parametrize("version", range(7))
 @pytest.mark.parametrize("key_type", [0, 1])
-def test_the_coordinator_of_a_broker_that_is_gone_is_not_available(
+def test_the_coordinator_of_a_stopped_broker_is_not_available(
     network: Network, version: int, key_type: int
 ) -> None:
     """Of several keys each has its own answer."""
@@ -260,7 +260,7 @@ def test_a_load_that_a_move_overtakes_comes_to_nothing(network: Network, topic: 
 
 
 def test_a_marker_waits_until_the_groups_offsets_are_read(network: Network) -> None:
-    """`GroupCoordinatorService.completeTransaction`: it is refused, and comes again."""
+    """`GroupCoordinatorService.completeTransaction`: it is refused, and sent again."""
     producer = begun(network, v2=True)
     assert producer.commit_offset(7) is NONE
     network.cluster.move(OFFSETS_TOPIC, G_PARTITION, 1)
@@ -277,7 +277,7 @@ def test_a_marker_waits_until_the_groups_offsets_are_read(network: Network) -> N
     assert network.fetch_offset(node_id=1) == (7, NONE)
 
 
-# ---- deposed, and nobody has told it
+# ---- deposed, without its knowledge
 
 
 @pytest.mark.parametrize("v2", [False, True])

@@ -311,7 +311,7 @@ def test_metadata_of_all_topics(client: Client, version: int, everything: list |
     assert version == 0 or client.metadata([], version)["topics"] == []
 
 
-def test_metadata_creates_topics_unless_told_not_to(client: Client) -> None:
+def test_metadata_creates_topics_unless_the_request_forbids_it(client: Client) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     kept = client.metadata([{"name": "new"}], allow_auto_topic_creation=False)["topics"][0]
     assert kept["error_code"] == unknown

@@ -122,9 +122,7 @@ def _without_producer() -> bytes:
 
 
 @pytest.mark.parametrize("version", range(3, 13))
-def test_who_asks_the_wrong_node_is_told_the_right_one_from_10_on(
-    network: Network, version: int
-) -> None:
+def test_a_wrong_node_names_the_leader_from_version_10_on(network: Network, version: int) -> None:
     network.cluster.move("t", 0, 1)
     network.cluster.move("t", 0, 2)
     row, nodes = produce(network, T0, PLAIN, version=version)
@@ -137,7 +135,7 @@ def test_who_asks_the_wrong_node_is_told_the_right_one_from_10_on(
     assert (row["error_code"], row["current_leader"]["leader_id"], nodes) == (NONE, -1, [])
 
 
-def test_a_transactional_batch_is_told_so_before_anybody_is_asked(network: Network) -> None:
+def test_a_transactional_batch_is_refused_before_it_is_verified(network: Network) -> None:
     producer = ready(network, v2=True)
     assert producer.produce(0, T0, node_id=1) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert not network.view().image.partitions

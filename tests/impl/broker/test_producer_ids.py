@@ -123,7 +123,7 @@ def test_a_second_answer_does_not_replace_the_first() -> None:
 
 
 def test_a_prefetch_that_fails_is_repeated_when_the_block_is_empty() -> None:
-    """The trigger is one id, not a level: between it and the end nobody asks again."""
+    """One id triggers the request: none is sent between it and the end of the block."""
     ids = ProducerIdManager()
     ids.generate(0)
     ids.take_request()

@@ -319,7 +319,7 @@ def test_another_broker_gets_a_block_of_its_own(client: Client) -> None:
     assert allocate(client, 2, 7) == allocate(client, 3, 0) == stale
 
 
-def test_without_ids_nobody_gets_one() -> None:
+def test_without_ids_no_client_gets_one() -> None:
     client = Client(Node(NodeConfig(broker_epoch=3), blocks=ProducerIdBlocks(MAX_PRODUCER_ID)))
     assert allocate(client, 1, 3) == (ErrorCode.UNKNOWN_SERVER_ERROR, 0, 0)
     for _ in range(3):

@@ -10,6 +10,7 @@ import pytest
 from impl.coordinator.config import CONFIGS, TransactionConfig
 from impl.coordinator.offsets import OffsetsConfig
 from impl.partition.rules import RULES
+from impl.partition.validation import LogConfig
 from tests.impl.broker.network import Network
 from tests.impl.broker.recording import Talker, prepare
 
@@ -21,7 +22,7 @@ RULES_OF = {"4.3.1": "4.3", "4.2.1": "4.2", "4.1.2": "4.1", "4.0.2": "4.0", "3.9
 def first_difference(recording: dict[str, Any], config: TransactionConfig) -> list[Any] | None:
     """The conversation up to the first answer that is another one here."""
     network = Network(
-        rules=RULES[RULES_OF[recording["release"]]],
+        log=LogConfig(rules=RULES[RULES_OF[recording["release"]]]),
         transactions=replace(config, num_partitions=1, transaction_version=recording["level"]),
         offsets=OffsetsConfig(num_partitions=1),
     )

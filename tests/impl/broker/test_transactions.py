@@ -6,6 +6,7 @@ import pytest
 
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.partition.rules import TransactionRules
+from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.schemas import ApiKey
@@ -122,7 +123,7 @@ def test_the_second_v2_transaction_waits_for_the_first_ones_markers() -> None:
 @pytest.mark.parametrize(
     ("version", "wanted"), [(12, BUSY), (13, BUSY), (11, ErrorCode.NOT_ENOUGH_REPLICAS)]
 )
-def test_at_last_a_client_is_told_that_its_transaction_is_busy(
+def test_after_all_retries_a_client_gets_concurrent_transactions(
     version: int, wanted: ErrorCode
 ) -> None:
     network, producer = prepared()
@@ -139,7 +140,7 @@ def test_at_last_a_client_is_told_that_its_transaction_is_busy(
     assert row["error_code"] == wanted
 
 
-def test_a_driver_that_cannot_wait_is_told_at_once() -> None:
+def test_a_driver_that_cannot_wait_is_answered_at_once() -> None:
     network, producer = prepared()
     request = encode_request(ApiKey.PRODUCE, 12, 1, "c", producer.body(0, T0))
     payload = network.nodes[1].handle(request, network.now_ms)
@@ -189,7 +190,7 @@ def test_the_coordinators_refusals_are_translated(
 
 
 def test_without_verification_v1_is_trusted_and_v2_is_not() -> None:
-    network = started(rules=TransactionRules(verifies=False))
+    network = started(log=LogConfig(rules=TransactionRules(verifies=False)))
     producer = ready(network)
     assert producer.produce(0, T0) == [NONE]
     producer.name = "nobody"
@@ -200,7 +201,7 @@ def test_without_verification_v1_is_trusted_and_v2_is_not() -> None:
     ("v2", "wanted"), [(True, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (False, NONE)]
 )
 def test_a_v2_producer_begins_at_0(network: Network, v2: bool, wanted: ErrorCode) -> None:
-    """KAFKA-18202; a V1 producer that nobody remembers may go on anywhere."""
+    """KAFKA-18202; an unknown V1 producer may continue with any sequence."""
     producer = ready(network, v2=v2)
     producer.add(T0)
     assert producer.produce(5, T0) == [wanted]

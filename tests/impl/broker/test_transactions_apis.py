@@ -179,7 +179,7 @@ def test_a_v2_marker_must_have_a_higher_epoch(
     assert answer["markers"][0]["topics"][0]["partitions"][0]["error_code"] == wanted
 
 
-def test_a_transaction_ends_though_its_topic_is_gone(network: Network) -> None:
+def test_a_transaction_ends_although_its_topic_was_deleted(network: Network) -> None:
     network.create("u", 1)
     producer = ready(network)
     producer.add(T0, ("u", 0))
@@ -316,7 +316,7 @@ def test_plain_commits_and_fetches_by_version(network: Network, version: int) ->
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_a_fetch_where_nobody_coordinates(network: Network, version: int) -> None:
+def test_an_offset_fetch_without_a_coordinator(network: Network, version: int) -> None:
     asked = {"name": "t", "topic_id": bytes(16), "partition_indexes": [0]}
     group = {"group_id": "g", "topics": [asked]}
     answer = network.ask(ApiKey.OFFSET_FETCH, version, {"groups": [group], **group})

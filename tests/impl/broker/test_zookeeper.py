@@ -140,7 +140,7 @@ def test_the_node_is_kafkas() -> None:
 )
 def test_a_node_of_another_kind_is_named(client: KazooClient, data: bytes) -> None:
     client.set(PATH, data)
-    with pytest.raises(InvalidBlockNode, match=f"^{PATH} holds .*: look who wrote it"):
+    with pytest.raises(InvalidBlockNode, match=f"^{PATH} holds .*: find out who wrote it"):
         ZooKeeperBlocks(client, checks_own_data=True).allocate(1)
     assert client.get(PATH)[0] == data
 
@@ -186,7 +186,7 @@ def test_a_missing_node_is_waited_for_but_not_for_ever(
 ) -> None:
     monkeypatch.setattr(zookeeper, "ATTEMPT_LIMIT", 3)
     client.delete(PATH)
-    with pytest.raises(BlockNotWritten, match=f"^{PATH} .* in 3 attempts: see that it exists"):
+    with pytest.raises(BlockNotWritten, match=f"^{PATH} .* in 3 attempts: check that it exists"):
         ZooKeeperBlocks(client, checks_own_data=True).allocate(1)
     assert client.exists(PATH) is None
 

@@ -5,11 +5,9 @@ import asyncio
 import pytest
 
 from impl.broker import node
+from impl.client.errors import IllegalStateError, InvalidArgumentError, KafkaTimeoutError
 from impl.consumer.consumer import Consumer
 from impl.consumer.errors import (
-    IllegalStateError,
-    InvalidArgumentError,
-    KafkaTimeoutError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
     RefusedError,
@@ -294,7 +292,7 @@ def test_bad_arguments_change_nothing():
     in_a_world(program)
 
 
-def test_a_topic_that_the_cluster_refuses_is_told():
+def test_a_topic_that_the_cluster_refuses_is_an_error():
     async def program(world):
         async with consumer(world) as c:
             c.assign([("no topic!", 0)])
@@ -304,7 +302,7 @@ def test_a_topic_that_the_cluster_refuses_is_told():
     in_a_world(program)
 
 
-def test_what_was_waited_for_in_vain_is_named():
+def test_a_timeout_names_what_was_missing():
     async def program(world):
         await write(world, 1)
         async with consumer(world, group_id="g", default_api_timeout_ms=500) as c:

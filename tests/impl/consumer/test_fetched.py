@@ -77,7 +77,7 @@ def test_read_committed_leaves_out_what_was_aborted():
     assert values(log) == ([(1, b"b"), (3, b"c")], 6)
 
 
-def test_the_same_producer_without_a_transaction_is_seen():
+def test_plain_records_of_the_same_producer_are_delivered():
     log = Log()
     log.write(1, b"a")
     log.write(1, b"b", transactional=False)
@@ -112,7 +112,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_only_committed_records_are_seen_in_the_order_of_offsets(steps):
+def test_only_committed_records_are_delivered_in_offset_order(steps):
     log = Log()
     for count, (producer_id, what) in enumerate(steps):
         if what in ("write", "plain"):

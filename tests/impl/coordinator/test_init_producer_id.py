@@ -198,7 +198,7 @@ def test_row_i_a_fence_aborts_then_the_client_comes_again(
     assert world.init() == served(ID, aborted + 1)
 
 
-def test_row_i_another_producer_id_fences_nobody() -> None:
+def test_row_i_another_producer_id_fences_no_producer() -> None:
     world = open_at(4)
     assert world.init(producer(7, 4)) == refused(FENCED)
     assert world.state == "Ongoing"

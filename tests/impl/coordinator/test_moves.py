@@ -61,7 +61,7 @@ CALLS = [*WRITING, verify, describe]
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_whoever_does_not_coordinate_says_so_and_does_nothing(call: Call) -> None:
+def test_a_broker_that_does_not_coordinate_refuses_and_does_nothing(call: Call) -> None:
     world = begun()
     before, log = len(world.markers), log_length(world)
     world.core.elect(PARTITION, 1)
@@ -167,7 +167,7 @@ def test_who_loads_ends_and_forgets_nothing() -> None:
 
 
 def test_a_load_that_is_overtaken_does_not_count() -> None:
-    """It was moved away, and perhaps back, before its log was read."""
+    """The partition moves away, and perhaps back, before its log is read."""
     world = begun()
     records = list(world.log[PARTITION])
     world.core.elect(PARTITION, 1)

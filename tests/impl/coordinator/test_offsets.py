@@ -132,7 +132,7 @@ def test_topics_that_are_deleted_leave_no_offsets() -> None:
 
 
 def test_a_late_commit_is_kept_out_by_the_leader() -> None:
-    """KAFKA-15449: after the marker nobody would end it."""
+    """KAFKA-15449: no marker would follow to end it."""
     shard = Shard()
     shard.commit_in_transaction(9)
     shard.mark(ABORT, epoch=1)

@@ -91,7 +91,7 @@ def test_who_may_commit(row: tuple[GroupMembers, Committer, ErrorCode, ErrorCode
     assert (shard.offsets.view() == before) == bool(transactional)
 
 
-def test_a_group_that_nobody_knows_takes_no_generation() -> None:
+def test_an_unknown_group_accepts_no_generation() -> None:
     coordinator = Shard().coordinator
     rows = [OffsetToCommit("t", 0, 5)]
     for version, error in ((9, ErrorCode.GROUP_ID_NOT_FOUND), (8, ILLEGAL_GENERATION)):

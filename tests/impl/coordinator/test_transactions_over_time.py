@@ -321,7 +321,7 @@ EVENTS = ["time", "expire", "write", "fail", "lie", "marker", "marker again", "r
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(REQUESTS + EVENTS), max_size=40), st.sampled_from([0, 1, 2]))
 def test_no_epoch_falls_and_what_is_prepared_completes(steps: list[str], level: int) -> None:
-    """Epochs that clients are told never fall, and none is the last one.
+    """Epochs in answers to clients never fall, and none is the last one.
 
     Once appends and markers succeed nothing stays pending or prepared.
     """

@@ -11,6 +11,7 @@ import pytest
 
 from impl.coordinator.config import CONFIGS
 from impl.partition.rules import RULES
+from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 from tests.impl.broker.network import Network, Producer
 from tests.impl.broker.transacting import ready, started
@@ -46,7 +47,8 @@ class Story:
         rules, config, version = RELEASES[release]
         self.version = 12 if v2 else version
         self.network: Network = started(
-            rules=RULES[rules], transactions=replace(CONFIGS[config], num_partitions=1)
+            log=LogConfig(rules=RULES[rules]),
+            transactions=replace(CONFIGS[config], num_partitions=1),
         )
         self.producer: Producer = ready(self.network, v2=v2)
         assert self.producer.init() is NONE
@@ -83,7 +85,7 @@ def test_a_late_batch_of_an_older_epoch_stops_the_open_transaction_in_4_0_alone(
 
 
 @pytest.mark.parametrize(("release", "v2"), EVERY)
-def test_a_newer_epoch_that_nobody_gave_out_is_stored_before_4_0(release: str, v2: bool) -> None:
+def test_an_unassigned_newer_epoch_is_stored_before_4_0(release: str, v2: bool) -> None:
     """An open transaction vouches for any epoch there; since then the coordinator is asked."""
     story = Story(release, v2)
     is_stored = release in ("3.3.2", "3.9.2")

@@ -292,7 +292,7 @@ def test_the_newest_snapshot_inside_the_log_is_reloaded() -> None:
     assert leader.log.segments == [0, 2, 4, 6, 8]
 
 
-def test_a_corrupt_snapshot_is_passed_over_and_told() -> None:
+def test_a_corrupt_snapshot_is_skipped_and_reported() -> None:
     leader = a_leader(9, PAIRS)
     states = leader.log.producer_states
     states.snapshots[6] = states.snapshots[6][:-1] + b"?"

@@ -177,7 +177,7 @@ class History:
             high_watermark=log.log_start_offset,
             now_ms=NOW_MS,
             log_start_offset=log.log_start_offset,
-            config=CONFIG,
+            config=log.config,
             segments=log.segments,
             **how,  # type: ignore[arg-type]
         )
@@ -205,7 +205,7 @@ def test_kafka_does_the_same(kafka: KafkaLog, tmp_path: Path, seed: int) -> None
     History(kafka, tmp_path, seed).run()
 
 
-def test_kafka_replays_nothing_where_nobody_is_remembered(kafka: KafkaLog, tmp_path: Path) -> None:
+def test_kafka_replays_nothing_without_producers(kafka: KafkaLog, tmp_path: Path) -> None:
     """The snapshot at 3 is loaded, the batch at 3 is in the log and not in memory."""
     history = History(kafka, tmp_path, 0)
     for sequence in range(5):

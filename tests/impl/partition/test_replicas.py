@@ -1,4 +1,4 @@
-"""What a client is told about replicas, before and after the append; who may append what."""
+"""Errors about replicas before and after the append; what each origin may append."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_more_replicas_than_there_are_cannot_be_asked_for() -> None:
     assert send(PartitionLeader(config=TWO), p1(0)).error == NONE
 
 
-def test_too_few_replicas_are_told_before_anything_about_the_batch() -> None:
+def test_too_few_replicas_are_refused_before_the_batch_is_checked() -> None:
     leader = PartitionLeader(config=TWO, replication_factor=3, log_start_offset=40)
     send(leader, p1(0))
     leader.update_in_sync_replicas(1)
@@ -79,7 +79,7 @@ def test_there_is_always_a_leader_in_sync(count: int) -> None:
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-def test_without_acks_of_all_nobody_waits(acks: int) -> None:
+def test_without_acks_all_no_answer_waits(acks: int) -> None:
     leader = three_replicas()
     outcome = send(leader, p1(0), acks)
     assert leader.settle(outcome) == outcome
@@ -135,7 +135,7 @@ def test_a_duplicate_waits_like_the_first_copy() -> None:
     assert leader.settle(again) == again
 
 
-def test_whoever_waits_is_told_when_the_leader_resigns() -> None:
+def test_waiting_requests_are_answered_when_the_leader_resigns() -> None:
     leader = three_replicas()
     outcome = send(leader, p1(0))
     log = leader.resign()

@@ -157,7 +157,7 @@ def test_the_index_has_what_the_marker_found() -> None:
         (7, 1 << 20, []),
     ],
 )
-def test_aborted_transactions_are_told_where_they_reach(
+def test_aborted_transactions_are_listed_where_they_overlap(
     offset: int, max_bytes: int, told: list[tuple[int, int]]
 ) -> None:
     leader = three_aborted()
@@ -245,7 +245,7 @@ def test_a_restart_after_a_kill_finds_the_aborted_again() -> None:
         assert restarted(leader, recovery_point=point).view().aborted == leader.view().aborted
 
 
-def test_indexes_are_believed_where_they_are_whole() -> None:
+def test_valid_transaction_indexes_are_used() -> None:
     leader = with_much()
     bases = leader.log.segments
     files = {base: leader.log.transaction_index(base) for base in bases}
@@ -313,7 +313,7 @@ def test_what_no_leader_wrote_is_named() -> None:
 
 
 def test_a_marker_of_a_transaction_that_shares_its_offset_is_named() -> None:
-    """A snapshot of nobody's making: two producers began at one offset."""
+    """A contradictory snapshot: two transactions begin at one offset."""
     leader = PartitionLeader()
     send(leader, a_batch())
     rows = [SnapshotEntry(i, 0, 0, 0, 0, NOW_MS, -1, 0) for i in (1, 2)]
@@ -325,6 +325,6 @@ def test_a_marker_of_a_transaction_that_shares_its_offset_is_named() -> None:
 
 
 def test_sequences_wrap_inside_a_transaction() -> None:
-    leader = PartitionLeader(rules=BEFORE_3_6)
+    leader = PartitionLeader(config=LogConfig(rules=BEFORE_3_6))
     send(leader, t1(MAX_SEQUENCE))
     assert send(leader, t1(0)).error == NONE

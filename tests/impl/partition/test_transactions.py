@@ -97,7 +97,7 @@ def test_no_batch_overtakes_one_that_is_being_verified() -> None:
 def test_with_v2_an_unknown_producer_begins_at_zero(
     v2: bool, rules: TransactionRules, error: ErrorCode
 ) -> None:
-    leader = PartitionLeader(rules=rules)
+    leader = PartitionLeader(config=LogConfig(rules=rules))
     assert send_verified(leader, t1(5), v2=v2).error == error
 
 
@@ -126,7 +126,7 @@ def test_with_v2_the_next_transaction_may_ask_before_the_marker_comes(
     v2: bool, epoch: int, rules: TransactionRules, is_kept: bool
 ) -> None:
     """KAFKA-18575: the marker carries the epoch of the transaction that follows."""
-    leader = open_leader(rules=rules)
+    leader = open_leader(config=LogConfig(rules=rules))
     guard = leader.begin_verification(1, 1, 0, supports_epoch_bump=v2, now_ms=NOW_MS).guard
     assert guard != NO_GUARD
     assert mark(leader, epoch=epoch, version=2 if epoch else 0) == NONE
@@ -137,13 +137,13 @@ def test_with_v2_the_next_transaction_may_ask_before_the_marker_comes(
 def test_an_open_transaction_of_another_epoch_vouches_for_nothing() -> None:
     leader = open_leader()
     refuses(leader, t1(0, epoch=1), NOT_IN_TRANSACTION)
-    old = open_leader(rules=TransactionRules(ongoing_needs_epoch=False))
+    old = open_leader(config=LogConfig(rules=TransactionRules(ongoing_needs_epoch=False)))
     assert send(old, t1(0, epoch=1)).error == NONE
     assert begin(old, epoch=7) == VerificationStart(NONE, NO_GUARD)
 
 
 def test_without_verification_no_guard_is_asked_for() -> None:
-    leader = PartitionLeader(rules=BEFORE_3_6)
+    leader = PartitionLeader(config=LogConfig(rules=BEFORE_3_6))
     assert send(leader, t1(7)).error == NONE
     assert leader.view().ongoing == ((0, 1),)
 
@@ -153,7 +153,7 @@ def test_an_older_epoch_is_named_before_the_guard() -> None:
     mark(leader, epoch=3)
     refuses(leader, t1(0, epoch=2), BAD_EPOCH)
     assert begin(leader, epoch=2) == VerificationStart(BAD_EPOCH)
-    old = open_leader(epoch=3, rules=IN_3_9)
+    old = open_leader(epoch=3, config=LogConfig(rules=IN_3_9))
     mark(old, epoch=3)
     refuses(old, t1(0, epoch=2), NOT_IN_TRANSACTION)
     guard = begin(old, epoch=2).guard
@@ -285,7 +285,7 @@ def test_before_the_strict_rule_a_late_marker_ended_the_next_transaction() -> No
     """KAFKA-19446: the marker of one transaction, sent twice, has the epoch of the next."""
     old = TransactionRules(strict_marker_epoch=False)
     for rules, error in ((TransactionRules(), BAD_EPOCH), (old, NONE)):
-        leader = open_leader(rules=rules)
+        leader = open_leader(config=LogConfig(rules=rules))
         assert mark(leader, COMMIT, epoch=1, version=2) == NONE
         assert send_verified(leader, t1(0, epoch=1)).error == NONE
         assert mark(leader, COMMIT, epoch=1, version=2) == error
@@ -294,7 +294,7 @@ def test_before_the_strict_rule_a_late_marker_ended_the_next_transaction() -> No
 
 def test_the_last_epoch_cannot_be_bumped() -> None:
     rules = TransactionRules(accepts_last_epoch=False)
-    leader = open_leader(epoch=LAST_EPOCH, rules=rules)
+    leader = open_leader(epoch=LAST_EPOCH, config=LogConfig(rules=rules))
     assert mark(leader, epoch=LAST_EPOCH, version=2) == BAD_EPOCH
 
 

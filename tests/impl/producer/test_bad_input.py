@@ -1,4 +1,4 @@
-"""What the application may get wrong: told at once, by name, with nothing half done."""
+"""Invalid input of the application: refused at once, by name, without side effects."""
 
 import asyncio
 import reprlib
@@ -125,7 +125,7 @@ def test_bytearrays_and_pairs_are_good_enough():
 
 
 @pytest.mark.parametrize("transactional_id", [None, "T"])
-def test_a_topic_that_is_refused_is_told_at_once_and_not_asked_for_again(transactional_id):
+def test_a_refused_topic_fails_at_once_and_is_not_requested_again(transactional_id):
     async def program(world):
         config = {} if transactional_id is None else {"transactional_id": transactional_id}
         async with producer(world, **config) as p:
@@ -149,7 +149,7 @@ def test_a_topic_that_is_refused_is_told_at_once_and_not_asked_for_again(transac
     in_a_world(program)
 
 
-def test_several_who_wait_for_a_refused_topic_are_all_told():
+def test_all_sends_to_a_refused_topic_fail():
     async def program(world):
         async with producer(world) as p:
             sends = [p.send("no topic!", b"") for _ in range(3)]
@@ -166,7 +166,7 @@ def test_several_who_wait_for_a_refused_topic_are_all_told():
         ({"value": bytes(900)}, r"no room in buffer_memory for a record of topic 't'"),
     ],
 )
-def test_what_was_waited_for_in_vain_is_named(more, what):
+def test_a_timeout_names_what_was_missing(more, what):
     async def program(world):
         settings = {"buffer_memory": 1_000, "batch_size": 500, "max_block_ms": 500}
         async with producer(world, **settings) as p:
@@ -346,7 +346,7 @@ def test_a_stop_ends_a_send_that_waits(transactional_id):
 
 
 class WithoutMetadata(ClientHost):
-    """A network that breaks in the hands of whoever asks for a topic."""
+    """A network that fails every request for a topic's metadata."""
 
     async def connect(self, host, port):
         transport = await super().connect(host, port)
@@ -362,7 +362,7 @@ class WithoutMetadata(ClientHost):
         return transport
 
 
-def test_who_cannot_learn_of_topics_is_told_so_and_keeps_nobody_waiting():
+def test_a_client_that_gets_no_metadata_fails_all_its_sends():
     async def program(world):
         before, began = tasks(), world.clock_ms()
         p = Producer(world.bootstrap_servers, network=WithoutMetadata(world, "p"))

@@ -278,7 +278,7 @@ def test_retries_keep_their_order_across_the_wrap():
     assert driver.log()[-3:] == [b"r2", b"r3", b"r4"]
 
 
-def test_a_gap_is_seen_across_the_wrap():
+def test_a_gap_is_detected_across_the_wrap():
     driver = Driver()
     near_the_wrap(driver, MAX)
     driver.answer(driver.send())

@@ -5,13 +5,12 @@ import pickle
 
 import pytest
 
+from impl.client.errors import IllegalStateError, ProducerError
 from impl.producer.errors import (
     BufferExhaustedError,
     ConfigError,
     DeliveryTimeoutError,
-    IllegalStateError,
     ProducerClosedError,
-    ProducerError,
     ProducerFenced,
     RecordTooLargeError,
     TooManyPartitionsError,

@@ -71,7 +71,7 @@ class Cluster(Driver):
             self.receive(*wire.backward.popleft())
 
     def deliver_late(self, node):
-        """The oldest request of a broken connection arrives; nobody hears the answer."""
+        """The oldest request of a broken connection arrives; its answer is lost."""
         wire = self.wires[node]
         if wire.late:
             self.arrive(wire.late.popleft())

@@ -177,7 +177,7 @@ def test_what_could_not_be_sent_is_sent_again():
     assert driver.poll() == ()
 
 
-def test_nobody_answers_acks_0_and_nobody_sends_the_rest_without_an_answer():
+def test_only_requests_with_acks_0_are_complete_without_an_answer():
     silent = plain(acks=0)
     request = silent.send()
     with pytest.raises(UnexpectedAnswerError, match="acks=0"):

@@ -222,7 +222,7 @@ def test_a_partition_that_is_not_there_times_out():
 
 
 @LEVELS
-def test_what_is_committed_is_seen_and_what_is_aborted_is_not(level):
+def test_committed_records_are_read_and_aborted_ones_are_not(level):
     async def program(world):
         async with producer(world, transactional_id="T") as p:
             for number in range(4):
@@ -299,7 +299,7 @@ def test_a_record_that_is_refused_takes_the_commit_with_it(level):
     assert in_a_world(program, level=level) == [b"after"]
 
 
-def test_a_record_that_waits_in_vain_takes_the_commit_with_it():
+def test_a_record_that_times_out_fails_the_commit():
     async def program(world):
         async with producer(world, transactional_id="T", max_block_ms=2_000) as p:
             await p.begin_transaction()
@@ -387,7 +387,7 @@ def test_the_requests_follow_the_cluster_or_the_option(requests, version):
 
 
 class Unwritable(ClientHost):
-    """A network that breaks in the hands of whoever asks for a group's coordinator."""
+    """A network that fails every request for a group's coordinator."""
 
     async def connect(self, host, port):
         transport = await super().connect(host, port)
@@ -403,7 +403,7 @@ class Unwritable(ClientHost):
         return transport
 
 
-def test_what_cannot_be_written_leaves_nobody_waiting():
+def test_a_request_that_cannot_be_written_fails_its_futures():
     async def program(world):
         network = Unwritable(world, "p")
         p = Producer(world.bootstrap_servers, network=network, linger_ms=0, transactional_id="T")
@@ -447,7 +447,7 @@ def test_bad_settings_are_named():
         Producer("host:port")
 
 
-def test_nobody_there():
+def test_no_broker_is_reachable():
     async def program(world):
         world.stop_node(1)
         p = producer(world)

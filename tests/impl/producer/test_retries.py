@@ -125,7 +125,7 @@ def test_a_new_leader_gets_the_retry_without_backoff():
 
 @pytest.mark.parametrize(("leader", "sent_to"), [((2, 5), [2]), ((2, 4), []), ((3, 5), [])])
 def test_an_answer_may_name_the_new_leader(leader, sent_to):
-    """It is believed if it is a known node with a newer epoch."""
+    """The hint counts if it names a known node with a newer epoch."""
     driver = Driver({("t", 0): 1, ("t", 1): 2})
     driver.core.update_metadata({("t", 0): 1, ("t", 1): 2}, {("t", 0): 4})
     leader_id, leader_epoch = leader
@@ -224,7 +224,7 @@ def test_an_overdue_answer_closes_the_connection():
     assert batch_of(again).base_sequence == 0
 
 
-def test_a_node_never_heard_of_may_disconnect():
+def test_an_unknown_node_may_disconnect():
     driver = Driver()
     driver.lose(node_id=9)
     assert driver.poll() == ()

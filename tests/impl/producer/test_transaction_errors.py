@@ -437,7 +437,7 @@ def test_answers_to_produce_that_end_the_producer(error):
 
 
 @pytest.mark.parametrize(("version", "state"), [(3, "abortable"), (2, "fatal")])
-def test_a_sequence_that_nobody_knows_of(version, state):
+def test_an_unknown_sequence(version, state):
     """Expired between two attempts: the log may have it or not."""
     driver = TxnDriver(
         level=1, versions={INIT: version}, request_timeout_ms=100, delivery_timeout_ms=600
@@ -489,7 +489,7 @@ def test_an_answer_after_the_end_changes_nothing():
     assert driver.poll() == ()
 
 
-def test_an_illegal_call_is_told_with_what_is_legal():
+def test_the_error_of_an_illegal_call_lists_the_legal_ones():
     driver = TxnDriver()
     with pytest.raises(IllegalStateError, match="legal now: begin_transaction, stop"):
         driver.core.begin_commit()

@@ -1,4 +1,4 @@
-"""A batch whose time is up while its transaction ends, with requests of V1: what comes next."""
+"""A batch expires while its V1 transaction ends: what the producer does next."""
 
 import pytest
 

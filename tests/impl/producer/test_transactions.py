@@ -391,7 +391,7 @@ def call(driver, name):
     return getattr(driver.core, name)()
 
 
-def test_a_call_that_was_not_heard_to_end_is_repeated_first():
+def test_an_unacknowledged_call_is_repeated_first():
     driver = TxnDriver()
     driver.in_transaction(PRODUCE)
     result = driver.core.begin_commit()

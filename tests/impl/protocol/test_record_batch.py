@@ -384,7 +384,7 @@ def test_the_smallest_batch_has_61_bytes() -> None:
     assert encode_record(0, 0, None, None) == bytes.fromhex("0c 00 00 00 01 01 00")
 
 
-def test_bits_that_nobody_has_assigned_are_kept() -> None:
+def test_unassigned_bits_are_kept() -> None:
     """Kafka reads the low byte and keeps the rest."""
     odd = DATA_BATCH._replace(attributes=DATA_BATCH.attributes | 0x7F80)
     assert decode_batch(encode_batch(odd)) == odd

@@ -79,7 +79,7 @@ def test_sizes_are_read_as_they_were_written(size: int) -> None:
         assert decode_batch(encode_batch(batch)) == batch
 
 
-def test_a_header_that_was_seen_before_is_written_as_the_first_was() -> None:
+def test_a_repeated_header_is_written_like_the_first_one() -> None:
     first = encode_record(0, 0, None, None, [("seen before", b"x")])
     assert first == encode_record(0, 0, None, None, [("seen before", b"x")])
     assert first.endswith(b"\x02\x16seen before\x02x")

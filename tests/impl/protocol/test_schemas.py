@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from impl.protocol.primitives import ZERO_UUID
-from impl.protocol.schemas import MESSAGES, REQUIRED, ApiKey, Field, Message, Versions
+from impl.protocol.schemas import MESSAGES, REQUIRED, ApiKey, Field, MessageSchema, Versions
 from tests.impl.protocol.kafka_clients import BEFORE_REMOVALS, NEWEST, schemas
 
 RENAMED = {
@@ -97,7 +97,7 @@ def is_same(message: str, ours: Row, theirs: Row) -> bool:
     return may_differ or bool(ours[4] == OUR_DEFAULTS.get((message, ours[0]), theirs[4]))
 
 
-def differences(message: Message, schema: dict[str, Any]) -> Iterator[str]:
+def differences(message: MessageSchema, schema: dict[str, Any]) -> Iterator[str]:
     """What differs in the versions that both have."""
     flexible = versions(schema["flexibleVersions"])
     for version in range(message.versions.first, message.versions.last + 1):

@@ -23,7 +23,7 @@ def test_exactly_once_holds(tmp_path, capsys):
     assert "holds" in capsys.readouterr().out
 
 
-def test_without_a_transaction_the_first_wrong_world_is_told(tmp_path, capsys):
+def test_without_a_transaction_the_first_violating_world_is_reported(tmp_path, capsys):
     order = "commit-then-produce"
     arguments = [VERB, "--runs", "40", "--without-transaction", order, "--out", str(tmp_path)]
     assert main(arguments) == 1

@@ -53,7 +53,7 @@ def test_other_faults_leave_each_result_once(faults):
 
 
 def test_with_an_id_of_its_own_a_client_waits_for_the_offsets_of_the_last_one():
-    """KIP-447: nobody fences, but no offset is taken while a transaction could move it."""
+    """KIP-447: no client is fenced, but no offset is read while a transaction could move it."""
     slow_markers = Faults(broker_delay_ms=(200, 900), loss_rate=0.0)
     aborted = 0
     for outcome in outcomes(slow_markers, Program(has_own_id=True), every=2):

@@ -37,7 +37,7 @@ def payloads(count):
 
 
 async def talk(seed, faults, count):
-    """Send so many, and hear what comes back: (what the broker got, what the client heard)."""
+    """Send so many messages: (what the broker received, what the client received)."""
     broker = Broker()
     link = SimulatedConnection(1, broker, Anyone(), faults, Random(seed))
     for payload in payloads(count):

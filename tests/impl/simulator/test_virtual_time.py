@@ -1,4 +1,4 @@
-"""Time that passes only when nobody has anything to do."""
+"""Virtual time passes only when no callback is ready."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ def test_sleepers_wake_in_their_order():
     assert woken == [1, 2, 3]
 
 
-def test_nobody_waiting_for_time_is_a_standstill():
+def test_tasks_without_a_timer_are_a_deadlock():
     async def waiter():
         await asyncio.get_running_loop().create_future()
 

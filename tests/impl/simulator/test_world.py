@@ -16,8 +16,8 @@ def producer(world, name):
     return Producer(world.bootstrap_servers, network=network, clock_ms=world.clock_ms, **settings)
 
 
-def test_an_answer_to_a_node_that_is_gone_is_not_taken_for_the_next_ones():
-    """Node 1 asks node 2 of one transaction, and is gone; the next node 1 asks of another one."""
+def test_an_answer_to_a_stopped_node_does_not_reach_its_successor():
+    """Node 1 sends node 2 a request and restarts; then it sends another request."""
 
     async def program(world):
         async with producer(world, "T1") as first, producer(world, "T3") as second:

@@ -6,7 +6,7 @@ from proofs.coverage.plan import plan, surveys
 from proofs.coverage.report import coverage
 from proofs.coverage.survey import evidence
 from proofs.lift.patch import Patch
-from proofs.verbs import EXIT_CODES
+from proofs.run import EXIT_CODES
 
 SCOPE = "idempotent-restart"
 

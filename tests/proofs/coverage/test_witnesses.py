@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from proofs.coverage.events import events_of
-from proofs.coverage.explained import EXPLAINED
 from proofs.coverage.report import every_point
 from proofs.coverage.stored import STORED, name_of, shown
 from proofs.coverage.survey import Survey
+from proofs.coverage.unreachable import EXPLAINED
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition
 from proofs.trace.format import read

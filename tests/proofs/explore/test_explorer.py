@@ -5,12 +5,12 @@ import pytest
 
 from proofs.explore.explorer import explore, load, prepare
 from proofs.explore.result import EndReason, Exploration, Interrupted, SearchProgress
-from proofs.lift import parts
+from proofs.lift import partition
 from proofs.lift.dag import FALSE, TRUE
 from proofs.lift.ints_form import ints_form
 from proofs.lift.layout import Layout
 from proofs.lift.machine import Machine, RuleInstance
-from proofs.lift.parts import Split
+from proofs.lift.partition import Split
 from tests.proofs.lift.toys import counters, crowd, two_phase_commit, window
 
 TOYS = [two_phase_commit(3), two_phase_commit(5), counters(), counters(9), window(), window(4, 2)]
@@ -85,7 +85,7 @@ def test_a_factor_that_forgets_what_it_reads_is_found(monkeypatch: pytest.Monkey
     """Planted: what a rule instance writes is remembered for too few of the parts it reads."""
 
     def forgetful(rule: RuleInstance, layout: Layout) -> Split:
-        split = parts.split_rule(rule, layout)
+        split = partition.split_rule(rule, layout)
         factors = tuple(dataclasses.replace(f, reads=f.writes or f.reads) for f in split.factors)
         return dataclasses.replace(split, factors=factors)
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from proofs.lift import subset
+from proofs.lift.annotations import LiftError
 from proofs.lift.build import lift
-from proofs.lift.noted import LiftError
 from proofs.lift.patch import Patch, PatchError
 from proofs.lift.source import COMPOSITIONS, NOT_LIFTED, Model, composition
 from proofs.trace.replay import configuration_of

@@ -148,7 +148,7 @@ def test_the_worlds_are_not_their_own_normal_forms():
     assert max(w.clients[0].partitions[0].records_sent for w in worlds) > 9
 
 
-def test_endless_graphs_are_the_same_from_the_source_and_from_integers():
+def test_unbounded_graphs_are_the_same_from_the_source_and_from_integers():
     """The lifter brings worlds to their normal form as the source does."""
     k = configuration_of(composition("idempotent"), "live-restarts/records=3", "4.3.1")
     small = replace(k.bounds, records=3, log=3, max_epoch=2, max_sequence=7)

@@ -16,16 +16,16 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import composition
 from proofs.mutants import find
 from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
-from proofs.prove.in_scope import IdempotentValuation, compiled, pasts
+from proofs.prove.in_scope import states_of
 from proofs.prove.invariant import GUARANTEED
 from proofs.prove.one_log import RULES, OneLog
 from proofs.prove.plan import Planner, configuration, plan
 from proofs.prove.run import ProofTarget, counterexample
 from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import SOLVERS, ask
-from proofs.prove.state import Builder
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import COVERED, LEFT_OUT, THEOREMS
+from proofs.prove.unknowns import bound, number
 from proofs.trace.replay import configuration_of
 
 BY_NAME = {t.name: t for t in THEOREMS}
@@ -186,14 +186,52 @@ def test_a_formula_says_what_the_guarantee_says(
     model = composition("idempotent", patches)
     k = configuration_of(model, scope, variant)
     guarantee: Any = getattr(model.guarantees, name)
-    check = compiled(GUARANTEED[name].formula(Builder(model, k).state()))
     found = source_graph(model, k, scope)
     said = [
-        (check(IdempotentValuation(model, k, world, past)), guarantee(k, world))
-        for world, past in zip(found.worlds, pasts(found.worlds, found.edges), strict=True)
+        (GUARANTEED[name].is_so(k, s), guarantee(k, world))
+        for world, s in zip(found.worlds, states_of(model, k, found), strict=True)
     ]
-    assert all(bool(a) == bool(b) for a, b in said)
-    assert {bool(b) for _, b in said} == {True, False}
+    assert all(a == b for a, b in said)
+    assert {b for _, b in said} == {True, False}
+
+
+IN_WORDS = {
+    "at_most_once": Patch(
+        "guarantees.overlap",
+        "a.first_record < b.first_record + b.record_count",
+        "a.first_record <= b.first_record + b.record_count",
+    ),
+    "no_gap": Patch("guarantees.next_sequence_after", "earlier[-1]", "earlier[0]"),
+    "order_kept": Patch("guarantees.in_order", "not has_record(log[:i], b.batch)", "True"),
+    "acked_is_replicated": Patch(
+        "guarantees.acknowledged_are_replicated",
+        "end_offset(stored) <= leader.high_watermark",
+        "end_offset(stored) < leader.high_watermark",
+    ),
+}
+"""Guarantees that are proved as the model's text says them, each with a text that says too much."""
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", IN_WORDS)
+def test_a_guarantee_is_proved_as_its_text_says_it(name: str, solver: str) -> None:
+    obligation = f"always/{name}/in_words"
+    assert failed(BY_NAME[name], ProofTarget(), obligation, solver) == set()
+    changed = ProofTarget((IN_WORDS[name],))
+    assert failed(BY_NAME[name], changed, obligation, solver) == {obligation}
+
+
+def test_each_guarantee_that_is_proved_so_has_a_text_that_is_refused() -> None:
+    assert {c.name for c in GUARANTEED.values() if c.in_words} == set(IN_WORDS)
+
+
+def test_no_name_that_a_formula_binds_is_free_in_another() -> None:
+    place, chosen = bound("place"), number("place")
+    asked = obligation("fresh", [((place,), place >= 0)], ((), chosen >= 0))
+    assert ask("z3", asked.text).result == "proved"
+    for captured in (((chosen,), chosen >= 0), ((), place >= 0)):
+        with pytest.raises(AssertionError, match="may be captured"):
+            obligation("captured", [captured], ((), chosen >= 0))
 
 
 def test_requests_come_as_they_were_sent() -> None:

@@ -18,17 +18,18 @@ from proofs.lift.source import composition
 from proofs.mutants import find
 from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.assumptions import ASSUMPTIONS, EVERYWHERE
-from proofs.prove.in_scope import check_scope, compiled
+from proofs.prove.in_scope import ScopeState, check_scope
 from proofs.prove.invariant import GUARANTEED
 from proofs.prove.plan import Planner, ProofPlan, configuration, plan
 from proofs.prove.ranges import check_ranges
 from proofs.prove.run import ObligationVerdict, counterexample, solve, subject
 from proofs.prove.scoped import CHECKED_SCOPES, RANGED_SCOPES, never_taken
-from proofs.prove.seeds import Answers, ratio, unstable
+from proofs.prove.seeds import ratio, unstable
 from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import SOLVERS, ask
 from proofs.prove.steps import IdempotentSteps
 from proofs.prove.theorems import COVERED, LEFT_OUT, ONLY_EXPLORED, THEOREMS
+from proofs.run.journal import Journal
 from proofs.trace.replay import configuration_of
 
 BY_NAME = {t.name: t for t in THEOREMS}
@@ -66,7 +67,7 @@ def whole_plan() -> ProofPlan:
 def test_the_plan_names_each_obligation_and_what_needs_no_solver() -> None:
     asked = whole_plan()
     counts = len(asked.duties), len(asked.unchanged)  # a plan is too long to be printed
-    assert counts == (4159, 5252)
+    assert counts == (4172, 5252)
     assert {name for d in asked.duties for name in d.needed_by} == set(BY_NAME)
 
 
@@ -302,7 +303,7 @@ def test_a_theorem_is_asked_only_of_producers_that_recover_as_in_its_proof() -> 
 
 def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
     asked = plan(composition("idempotent"), (BY_NAME["sequences_wrap"],), lambda t: t.variant)
-    file = tmp_path / "responses.jsonl"
+    file = tmp_path / "journal.jsonl"
 
     def run(seed: int) -> tuple[ObligationVerdict, ...]:
         seen: list[int] = []
@@ -311,17 +312,17 @@ def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
             seed=seed,
             processes=1,
             seen=lambda done, _: seen.append(done),
-            answers=Answers(file),
+            journal=Journal(file),
         )
 
     first = run(0)
     with file.open("a", encoding="utf-8") as lines:
-        lines.write('\n{"key": "0 z3 cut sho')
-    assert len(Answers(file).known) == len(first) == 2 * len(asked.duties)
+        lines.write('{"unit": "0 z3 cut sho')
+    assert len(Journal(file)) == len(first) == 2 * len(asked.duties)
     assert [v.answer.result for v in run(0)] == [v.answer.result for v in first]
-    assert len(Answers(file).known) == len(first)
+    assert len(Journal(file)) == len(first)
     run(1)
-    assert len(Answers(file).known) == 2 * len(first)
+    assert len(Journal(file)) == 2 * len(first)
 
 
 def test_a_query_that_depends_on_the_seed_is_named() -> None:
@@ -372,14 +373,10 @@ def test_small_scopes_take_the_steps_that_trouble_needs() -> None:
 
 def test_a_wrong_clause_fails_in_scope() -> None:
     """no_gap is not true under 4.3.1's own rule; the check in scope must see it."""
-    from proofs.prove.in_scope import IdempotentValuation
-    from proofs.prove.state import Builder
-
     model = composition("idempotent")
     k = model.scopes.SCOPES["idempotent-tiny"].configuration(model.variants.parse("4.3.1"))
-    check = compiled(GUARANTEED["no_gap"].formula(Builder(model, k).state()))
     worlds = source_graph(model, k, "idempotent-tiny").worlds
-    assert not all(check(IdempotentValuation(model, k, world)) for world in worlds)
+    assert not all(GUARANTEED["no_gap"].is_so(k, ScopeState(model, k, world)) for world in worlds)
 
 
 def test_ranges_are_decided_and_a_wrong_one_is_found() -> None:

@@ -19,7 +19,7 @@ from proofs.lift.source import assumed_properties_of, composition
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, model_of, replay
 from proofs.verbs import guarantees
-from proofs.verbs.asked import ERAS, Idempotent
+from proofs.verbs.asked import Idempotent
 from tests.sizes import sized
 
 Ask = Callable[..., tuple[int, dict[str, Any]]]
@@ -219,10 +219,6 @@ def test_theorems_count_where_a_release_has_their_rules_and_assumed_properties_a
         k = configuration_of(model, trace.header.scope, trace.header.variant)
         worlds = replay(trace, model)
         assert [known[name].check(k, world) for world in worlds].index(False) == len(worlds) - 1
-
-
-def test_each_release_has_the_rules_of_a_client() -> None:
-    assert set(ERAS) == set(RELEASES)
 
 
 def test_what_was_not_seen_to_its_end_is_not_decided(

@@ -128,7 +128,7 @@ def test_a_killed_exploration_goes_on_where_it_was(tmp_path, capsys):
     kept = json.loads(head.read_text())["counts"]["distinct"]
     assert kept < EXPECTED["idempotent-timeout"].distinct
     assert main([*argv, str(out), "--variant", "v1"]) == 2
-    assert 'variant "4.3.1", now "v1"; choose another' in capsys.readouterr().err
+    assert 'variant "4.3.1", this one has "v1"; use another' in capsys.readouterr().err
     assert json.loads(head.read_text())["counts"]["distinct"] == kept
     assert main([*argv, str(out)]) == 0
     assert main([*argv, str(whole)]) == 0
@@ -153,9 +153,10 @@ def test_a_folder_of_other_work_is_refused(tmp_path, capsys):
     out = ["--engine", "ints", "--out", str(tmp_path)]
     assert main(["explore", "idempotent-tiny", *out]) == 0
     assert main(["explore", "idempotent-restart", *out]) == 2
-    assert "choose another --out DIR" in capsys.readouterr().err
-    (tmp_path / "report.json").write_text("{}")
+    assert "use another --out" in capsys.readouterr().err
+    (tmp_path / "arguments.json").write_text("{}")
     assert main(["explore", "idempotent-tiny", *out]) == 2
+    assert "arguments.json is not what was written" in capsys.readouterr().err
 
 
 def test_changed_patch_is_other_work(tmp_path):
@@ -240,8 +241,7 @@ def test_a_mutant_that_is_not_found_is_a_violation(report, monkeypatch):
     from proofs.mutants.check import Checked
 
     monkeypatch.setattr(
-        "proofs.verbs.mutants.check_all",
-        lambda chosen, seen, **how: tuple(Checked(m, None, True) for m in chosen),
+        "proofs.verbs.mutants.check", lambda mutant, **how: Checked(mutant, None, True)
     )
     code, written = report("mutants", "--only", "any_first_sequence")
     assert code == 1

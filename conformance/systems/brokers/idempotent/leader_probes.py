@@ -23,9 +23,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from model.idempotent.configuration import MAX_BATCHES_TO_REMEMBER, Configuration
+from model.idempotent.configuration import Configuration
 from model.idempotent.leader import Leader
 from model.idempotent.messages import Batch, increment_sequence, last_sequence
+from model.releases import MAX_BATCHES_TO_REMEMBER
 
 PROBED_BATCHES: Final = MAX_BATCHES_TO_REMEMBER + 1
 """One more than a leader remembers."""

@@ -334,6 +334,12 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
     (
         "all_or_none",
         "",
+        Patch("end_txn.end_v2", "request.producer_epoch != metadata.producer_epoch", "False"),
+        "my_late_end/commits_are_asked",
+    ),
+    (
+        "all_or_none",
+        "",
         Patch("end_txn.ends_v2_again", "(F, F, C, I, D, I, U)", "(F, F, C, I, D, D, U)"),
         "i_end/told_is_decided",
     ),

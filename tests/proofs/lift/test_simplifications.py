@@ -19,7 +19,7 @@ from proofs.lift.dag import (
     negate,
     reachable,
 )
-from proofs.lift.facts import Branch, Facts, Written, branched, conjuncts, under_guard
+from proofs.lift.simplifications import Branch, Facts, Written, branched, conjuncts, under_guard
 from proofs.lift.specialise import specialise
 from proofs.lift.step import evaluate
 from tests.proofs.lift.toys import window

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from proofs.lift import dag
 from proofs.lift.dag import Node
-from proofs.lift.facts import conjuncts
 from proofs.lift.layout import Layout, Part, always_fits
 from proofs.lift.machine import RuleInstance
+from proofs.lift.simplifications import conjuncts
 
 Parts = int
 """A set of parts: bit n is part n of the layout."""

@@ -1,19 +1,18 @@
-"""What the verbs about transactions share: a testbed, reports, verdicts."""
+"""What the verbs about transactions share: a testbed, and a directory."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.files import pretty, write_whole
 from conformance.kafka.errors import UnknownRelease
 from conformance.kafka.releases import NEWEST, RELEASES
 from conformance.transactions.testbed import KafkaTestbed
-from conformance.verbs import BadUse, one_of, write_json
-
-WORST_FIRST: Final = ("violated", "undecided", "holds")
+from proofs.run import BadUse, one_of
+from proofs.run.directory import RunDirectory
+from proofs.run.files import code_digest
 
 KAFKAS: Final = tuple(release.name for release in RELEASES.values() if not release.has_zookeeper)
 """What `--kafka` may be: the releases that describe their transactions (KIP-664)."""
@@ -38,16 +37,7 @@ def open_testbed(
         raise BadUse(str(error)) from error
 
 
-def write_answer(
-    options: argparse.Namespace, report: Mapping[str, Any], run: Mapping[str, Any]
-) -> None:
-    """What is the same in each run of the same work, apart from what is not."""
-    if options.out is not None:
-        write_whole(options.out / "report.json", pretty(report))
-        write_whole(options.out / "run.json", pretty(run))
-    write_json(options.json, {**report, "run": run})
-
-
-def worst(verdicts: Iterable[str]) -> str:
-    """`holds` only if all do."""
-    return min(verdicts, key=WORST_FIRST.index)
+def directory_of(options: argparse.Namespace, **question: Any) -> RunDirectory:
+    """The directory of a run at a testbed; the report depends on the testbed and the question."""
+    asked = {"verb": options.verb, "kafka": options.kafka, "level": options.level, **question}
+    return RunDirectory(options.out, asked, code_digest() if options.out else "")

@@ -23,9 +23,9 @@ from conformance.client import internal_steps
 from conformance.client.batches import of_partition, record_numbers
 from conformance.client.candidate import ENDED, Candidate
 from conformance.client.internal_steps import StepRule, Unmodelled
-from conformance.client.plan import PARTITIONS, Send
 from conformance.client.record_order import renumber_records
 from conformance.client.requests import can_initialize, next_batches, send_batch
+from conformance.client.run_plan import PARTITIONS, Send
 from conformance.client.trace import (
     UNFINISHED,
     ClientTrace,

@@ -5,20 +5,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from conformance.progress import PreparationDisplay
 from conformance.transactions.consume_transform_produce import FAULT_OF, Measured, measure
 from conformance.transactions.testbed import KafkaTestbed
-from conformance.transactions.verb import add_testbed, open_testbed, write_answer
 from conformance.transactions.wire import Requests
-from conformance.verbs import EXIT_CODES, BadUse, one_of
-from conformance.verbs.run import positive
+from conformance.verbs.pipeline import PreparationDisplay
+from conformance.verbs.testbed_options import add_testbed, directory_of, open_testbed
 from impl.simulator.job import Order
+from proofs.run import EXIT_CODES, BadUse, one_of, positive
 from proofs.say import say
 
 SCHEMA_VERSION: Final = 1
@@ -42,19 +40,20 @@ def execute(options: argparse.Namespace) -> int:
     Raises BadUse for a release, a level or requests that there are not.
     """
     runs = dict.fromkeys(FAULT_OF) | {Order.TRANSACTION: positive("--runs", options.runs)}
-    told = PreparationDisplay(sys.stderr)
     started = time.monotonic()
-    with open_testbed(options) as testbed:
+    question = {"requests": options.requests, "runs": options.runs}
+    with directory_of(options, **question) as directory, open_testbed(options) as testbed:
         requests = requests_of(options.requests, testbed)
-        measured = {
-            order: asyncio.run(measure(testbed, requests, order, runs[order], told))
-            for order in Order
-        }
+        with PreparationDisplay() as progress:
+            measured = {
+                order: asyncio.run(measure(testbed, requests, order, runs[order], progress))
+                for order in Order
+            }
         report = report_of(testbed, requests, measured)
-    run = run_of(measured, time.monotonic() - started)
+        run = run_of(measured, time.monotonic() - started)
+        directory.write(report, run, options.json)
     for line in table(report, run):
         say(line)
-    write_answer(options, report, run)
     return EXIT_CODES[report["verdict"]]
 
 

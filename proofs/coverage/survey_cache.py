@@ -1,7 +1,7 @@
 """What a survey has shown, remembered under the hash of all that it depends on.
 
 A survey takes a minute, and most of the times it is asked for, neither the model nor what looks at
-it has changed. Reasons (`explained.py`) are no part of it: they are compared anew each time.
+it has changed. Reasons (`unreachable.py`) are no part of it: they are compared anew each time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from proofs.cache import cache_folder, make_once
-from proofs.coverage import explained
+from proofs.coverage import unreachable
 from proofs.coverage.plan import surveys
 from proofs.coverage.report import coverage
 from proofs.coverage.survey import Look, Survey, evidence
@@ -36,7 +36,7 @@ def texts() -> Iterator[Path]:
     here = Path(__file__).parent.parent
     for room in (model_folder(), *(here / room for room in ROOMS)):
         for path in sorted(room.rglob("*")):
-            if path.suffix in (".py", ".c", ".h") and path != Path(explained.__file__):
+            if path.suffix in (".py", ".c", ".h") and path != Path(unreachable.__file__):
                 yield path
 
 

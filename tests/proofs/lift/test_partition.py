@@ -11,7 +11,7 @@ from proofs.lift.build import lift
 from proofs.lift.dag import TRUE, both, const, eq, ite, leaf
 from proofs.lift.layout import MAX_PARTS, NARROW_BITS, Layout, Part, lay_out
 from proofs.lift.machine import Leaf, Machine, RuleInstance
-from proofs.lift.parts import split_rule
+from proofs.lift.partition import split_rule
 from proofs.lift.source import composition
 from proofs.trace.replay import configuration_of
 from tests.proofs.lift.toys import counters, window

@@ -1,0 +1,261 @@
+"""`run --system client`: a real client in many runs, each under faults, judged by the model.
+
+In the report `traces` are runs, and `steps` the requests that were explained. A client's timing is
+its own, so that the reports of two runs of one seed need not be equal byte for byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import reduce
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.backends import BackendFailed
+from conformance.client.guaranteed import configuration_of_guarantees, states
+from conformance.client.judgement import EXPLAINED, UNDECIDED, judge_trace
+from conformance.client.outcome import ClientRunOutcome, outcome_of, trace_name
+from conformance.client.processes import JAVA, ClientCommand, client_command
+from conformance.client.recorder import record_runs
+from conformance.client.run_plan import RunPlan, draw_plan, without_faults
+from conformance.client.trace import format_trace, parse_trace
+from conformance.client.trace_text import format_run
+from conformance.explained import EXPLAINED as KNOWN
+from conformance.explained import explanation, fields_of, stale
+from conformance.findings import Finding
+from conformance.guaranteed import not_guaranteed
+from conformance.plan import Plan, PreparedPlan
+from conformance.report import ReportedDivergence, Result
+from conformance.rows import Found
+from conformance.runner import Wave
+from conformance.verbs.pipeline import Baseline, Judged, judge_and_report, so_far
+from model.idempotent.configuration import Variant
+from model.idempotent.messages import Error
+from model.idempotent.variants import DEFAULT_VARIANT, RELEASES, parse
+from proofs.java import JavaError
+from proofs.lift.source import composition
+from proofs.run import BadUse, one_of
+from proofs.run.directory import RunDirectory
+from proofs.run.files import pretty, write_whole
+from proofs.run.interrupts import without_interrupts
+from proofs.run.journal import Journal
+from proofs.run.progress import CountDisplay
+from proofs.say import note
+
+RUNS: Final = 500
+"""Runs, unless --traces says how many."""
+AT_ONCE: Final = 8
+"""Runs that go on at the same time, unless --partitions says how many."""
+FAULTS: Final = ("connections", "none")
+NOT_FOR_CLIENTS: Final = {
+    "--actors": "actors",
+    "--codec": "on",
+    "--kafka": "kafka",
+    "--level": "level",
+    "--traces-from": "traces_from",
+    "--master": "master",
+    "--remote": "remote",
+}
+"""Options of `run`, by their names there."""
+CLIENT_MODULES: Final = (
+    "model.idempotent.client",
+    "model.idempotent.responses",
+    "model.idempotent.recovery",
+)
+"""The modules that hold a client's rules."""
+TRACES: Final = "runs"
+"""The folder of the traces that are not explained."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTask:
+    """What is judged: a client, by the model of a variant, in so many runs."""
+
+    client: str
+    variant: Variant
+    plan: Plan
+    runs: int
+    at_once: int = AT_ONCE
+
+    def run_plan(self, number: int) -> RunPlan:
+        """One of the runs."""
+        plan = draw_plan(self.plan.seed, number)
+        return plan if self.plan.faults == FAULTS[0] else without_faults(plan)
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """What the report depends on."""
+        return {
+            "system": self.plan.system,
+            "client": self.client,
+            "variant": self.variant.name,
+            "seed": self.plan.seed,
+            "runs": self.runs,
+            "faults": self.plan.faults,
+        }
+
+
+def run(plan: Plan, options: argparse.Namespace) -> int:
+    """Judge a client; the exit code.
+
+    Raises BadUse, UnknownVariant, BadBaseline, OtherRun, Stopped, and BackendFailed where the
+    client cannot be started.
+    """
+    task = task_of(plan, options)
+    return judge_and_report(
+        "client",
+        task.question,
+        options,
+        lambda directory, baseline: judged(task, options.judge, directory, baseline),
+    )
+
+
+def task_of(plan: Plan, options: argparse.Namespace) -> ClientTask:
+    """The task that the arguments make. Raises BadUse, UnknownVariant."""
+    if options.client is None:
+        raise BadUse("--system client needs --client java:RELEASE or --client CMD")
+    for name, field in NOT_FOR_CLIENTS.items():
+        if getattr(options, field) is not None:
+            raise BadUse(f"{name} is not for a client; leave it out")
+    faults = one_of("--faults", options.faults or FAULTS[0], FAULTS)
+    changed = replace(plan, system="client", faults=faults, actors="client", on="bytes")
+    runs, at_once = options.traces or RUNS, options.partitions or AT_ONCE
+    return ClientTask(options.client, variant_of(options), changed, runs, at_once)
+
+
+def variant_of(options: argparse.Namespace) -> Variant:
+    """The variant of the client's release, unless --variant says another.
+
+    Raises BadUse, UnknownVariant.
+    """
+    if options.variant is not None:
+        return parse(options.variant)
+    if options.client.startswith(JAVA):
+        release = options.client.removeprefix(JAVA)
+        return parse(one_of("--client java:", release, tuple(RELEASES)))
+    return parse(DEFAULT_VARIANT)
+
+
+# Judging
+
+
+def judged(task: ClientTask, judge: str, directory: RunDirectory, baseline: Baseline) -> Judged:
+    """All that the runs find. Raises KeyboardInterrupt, BackendFailed."""
+    assert directory.path is not None
+    began, known = time.monotonic(), len(directory.journal)
+    try:
+        command = client_command(task.client)
+        asyncio.run(judge_rest(task, command, directory.journal, directory.path / TRACES))
+    except (JavaError, OSError) as error:
+        raise BackendFailed(f"--client {task.client}: {error}") from error
+    outcomes = [ClientRunOutcome.from_json(row) for row in directory.journal.values()]
+    result = result_of(task, outcomes, judge, directory.path, baseline)
+    # Of the runs of this start: nobody measured those before.
+    seconds = round(time.monotonic() - began, 3)
+    steps = sum(outcome.found.summary.steps for outcome in outcomes[known:])
+    return result, [Wave(known, task.runs, seconds, steps, "client", None)]
+
+
+async def judge_rest(
+    task: ClientTask, command: ClientCommand, journal: Journal, traces: Path
+) -> None:
+    """Run what is left; judging has a process of its own, so that no run waits for it."""
+    left = [number for number in range(task.runs) if f"run {number}" not in journal]
+    if not left:
+        note(f"judged before: {task.runs:,} runs")
+        return
+    loop = asyncio.get_running_loop()
+    plans = [task.run_plan(number) for number in left]
+    total = Found()
+    with (
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
+        CountDisplay("runs", task.runs, task.runs - len(left)) as display,
+    ):
+        async for trace in record_runs(command, plans, task.at_once):
+            with without_interrupts():  # the first call starts the process
+                judging = loop.run_in_executor(pool, outcome_of, task.variant, trace)
+            outcome = await judging
+            number = trace.plan.number
+            if outcome.verdict != EXPLAINED:
+                write_whole(traces / trace_name(number), format_trace(trace))
+            journal.add(f"run {number}", outcome.to_json())
+            total = total.merge(outcome.found)
+            display(len(journal), *so_far(total, None))
+
+
+# Reporting
+
+
+def result_of(
+    task: ClientTask,
+    outcomes: Sequence[ClientRunOutcome],
+    judge: str,
+    out: Path,
+    baseline: Baseline,
+) -> Result:
+    """What the runs gave; the trace of each divergence goes into `out`."""
+    total = reduce(Found.merge, (outcome.found for outcome in outcomes), Found())
+    findings = sorted(
+        (finding for outcome in outcomes for finding in outcome.found.summary.findings),
+        key=lambda finding: int(finding["id"]),
+    )
+    rows = (*KNOWN, *baseline)
+    k = configuration_of_guarantees(task.variant, 1, 1)
+    return Result(
+        prepared=prepared_of(task, out),
+        total=total.summary,
+        judge=judge,
+        divergences=list(grouped(findings, rows, task.variant, out)),
+        unexamined=0,
+        guarantees=states(total.seen, k),
+        not_guaranteed=not_guaranteed(k),
+        undecided=sum(outcome.verdict == UNDECIDED for outcome in outcomes),
+        stale=stale(rows, task.variant.release, findings),
+        more={"unfinished": sum(outcome.unfinished for outcome in outcomes)},
+    )
+
+
+def prepared_of(task: ClientTask, out: Path) -> PreparedPlan:
+    """What the runs can cover: the client's rules, and the error codes that it is answered."""
+    plan = replace(
+        task.plan,
+        system=f"client {task.client}",
+        scope="client",
+        variant=task.variant.name,
+        traces_from=("runs",),
+    )
+    codes = frozenset(error.name for error in Error)
+    return PreparedPlan(
+        plan, out, task.runs, 0, None, 0, None, None, rules_of_client(), frozenset(), codes
+    )
+
+
+def rules_of_client() -> frozenset[str]:
+    """The names of the rules that a client has."""
+    rules = composition("idempotent").actor_rules
+    return frozenset(n for n, rule in rules.items() if rule.__module__ in CLIENT_MODULES)
+
+
+def grouped(
+    findings: Sequence[Finding], rows: Baseline, variant: Variant, out: Path
+) -> Iterator[ReportedDivergence]:
+    """One divergence for all that differ in the same fields of the same request: the first, its
+    trace and its story in `out`."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(pretty([finding["rule"], fields_of(finding)]), []).append(finding)
+    for number, (first, *others) in enumerate(groups.values(), start=1):
+        name = f"divergences/{number:02d}-{first['rule']}.jsonl"
+        text = (out / TRACES / first["trace"]).read_text(encoding="utf-8")
+        write_whole(out / name, text)
+        trace = parse_trace(text, name)
+        story = "\n".join(format_run(trace, judge_trace(variant, trace)))
+        write_whole((out / name).with_suffix(".txt"), f"{story}\n")
+        known = explanation(rows, variant.release, first)
+        yield ReportedDivergence(first, name, known, 1 + len(others))

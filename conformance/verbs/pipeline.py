@@ -1,0 +1,254 @@
+"""The pipeline of every run, whatever is judged: directory, waves, findings, report.
+
+A system brings a `Target`: the traces by which it is judged, and how it is opened. While it is
+open it gives a backend, shrinks findings, and says what it shows of guarantees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from conformance import pages
+from conformance.backends import Backend
+from conformance.explained import EXPLAINED, Explained, explanation, read_baseline, stale
+from conformance.findings import Finding
+from conformance.guaranteed import ObservedProperties, not_guaranteed, statuses
+from conformance.plan import (
+    Plan,
+    PreparedPlan,
+    checked,
+    compute_cover_bound,
+    configuration,
+    prepare,
+)
+from conformance.report import (
+    ReportedDivergence,
+    Result,
+    SideCheck,
+    junit,
+    report_json,
+    run_json,
+)
+from conformance.rows import Found
+from conformance.runner import Wave, Waves, run_waves
+from conformance.verbs.answer import answer
+from proofs.run import EXIT_CODES
+from proofs.run.directory import RunDirectory
+from proofs.run.files import code_digest, digest, pretty, write_whole
+from proofs.run.progress import CountDisplay, Display
+from proofs.say import note, say
+
+MADE: Final = ("prepared", "divergences", "runs")
+"""The folders that a run makes."""
+
+MOST_TRANSITIONS_TO_BOUND: Final = 2_000_000
+"""The linear program behind `cover.bound` takes 22 seconds there; beyond, the bound stays null."""
+
+Baseline = Sequence[Explained]
+Judged = tuple[Result, Sequence[Wave]]
+
+
+class OpenTarget(Protocol):
+    """A system that is judged now."""
+
+    @property
+    def not_applicable(self) -> Sequence[str]:
+        """What it does not show, and is therefore not asked."""
+
+    @property
+    def least_ranges(self) -> int:
+        """Ranges of a wave at least: more than 1 where a wave takes long however few it has."""
+
+    def checks(self) -> Mapping[str, SideCheck]:
+        """What is checked beside traces, by name, after them. Raises BackendError."""
+
+    def backend(self) -> Backend:
+        """Who judges ranges of traces; called once, and only if some are left.
+
+        The end of work closes it. Raises BackendError.
+        """
+
+    def shrunk(self, finding: Finding) -> Finding:
+        """The finding with a trace of which no step can be left out."""
+
+    def shown_by(self, finding: Finding) -> ObservedProperties:
+        """What the system shows of the guarantees once it differed."""
+
+
+class TargetOpener(Protocol):
+    """Opens a system, with what was prepared and a file for its log."""
+
+    def __call__(self, prepared: PreparedPlan, log: Path) -> AbstractContextManager[OpenTarget]:
+        """The system, open until the end of the run. Raises BackendError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is judged. `plan` is what reports name, `traces` the plan that traces are cut for;
+    `more` are arguments beside the plan's that the report depends on."""
+
+    plan: Plan
+    traces: Plan
+    opens: TargetOpener
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def run(target: Target, options: argparse.Namespace) -> int:
+    """Judge a target and report; the exit code.
+
+    Raises BackendError, OtherRun, BadPlan, BadBaseline, Stopped.
+    """
+    checked(target.traces)
+    plan = target.plan
+    return judge_and_report(
+        f"{plan.system}-{plan.scope.replace('/', '-')}",
+        {**plan.to_json(), **target.more},
+        options,
+        lambda directory, baseline: judged(target, options.judge, directory, baseline),
+    )
+
+
+def judge_and_report(
+    name: str,
+    question: Mapping[str, Any],
+    options: argparse.Namespace,
+    judge: Callable[[RunDirectory, Baseline], Judged],
+) -> int:
+    """Judge in a directory, without --out in one named after the question; report; the exit code.
+
+    The report depends on the question, --judge and --baseline alone. Raises BadBaseline, OtherRun,
+    Stopped, and what `judge` raises.
+    """
+    baseline = read_baseline(options.baseline) if options.baseline else ()
+    known = digest(repr(baseline)) if baseline else None
+    arguments = {**question, "judge": options.judge, "baseline": known}
+    out: Path = options.out or Path("out") / f"{name}-{digest(pretty(arguments))[:8]}"
+    with RunDirectory(out, arguments, code_digest(), MADE) as directory:
+        result, waves = judge(directory, baseline)
+        report, times = report_json(result), run_json(waves)
+        write_whole(out / "junit.xml", junit(report))
+        directory.write(report, times, options.json)
+    say(answer(report, times, out))
+    return EXIT_CODES[result.verdict]
+
+
+class PreparationDisplay(Display):
+    """Shows what is being prepared, and which part of it is done; each new work at once."""
+
+    _what = ""
+
+    def __call__(self, what: str, part: float) -> None:
+        """`part` of `what` is done, 0 to 1."""
+        is_new, self._what = what != self._what, what
+        self.show(lambda: f"{what}, {part:.0%}" if part else what, at_once=is_new)
+
+
+# Judging
+
+
+def judged(target: Target, judge: str, directory: RunDirectory, baseline: Baseline) -> Judged:
+    """All that a run finds. Raises KeyboardInterrupt, BackendError."""
+    assert directory.path is not None
+    out = directory.path
+    with PreparationDisplay() as progress:
+        prepared = prepare(target.traces, out / "prepared", progress)
+        if (prepared.transitions_total or 0) <= MOST_TRANSITIONS_TO_BOUND:
+            progress("computing the least cover", 0.0)
+            prepared = compute_cover_bound(prepared)
+    waves = Waves(directory.journal, prepared.count)
+    with target.opens(prepared, out / "backend.log") as system:
+        judge_rest(waves, prepared, system)
+        named = replace(prepared, plan=replace(prepared.plan, system=target.plan.system))
+        result = examined(named, waves, system, judge, out, baseline)
+        return replace(result, prepared=replace(prepared, plan=target.plan)), waves.done
+
+
+def judge_rest(waves: Waves, prepared: PreparedPlan, system: OpenTarget) -> None:
+    """Run the waves that are left. Raises BackendError."""
+    stood = waves.next_id
+    if stood == prepared.count:
+        note(f"judged before: {prepared.count:,} traces")
+        return
+    if stood:
+        note(f"going on: {stood:,} of {prepared.count:,} traces are judged")
+    backend = system.backend()
+    with CountDisplay("traces", prepared.count, stood) as display:
+        run_waves(
+            waves,
+            backend,
+            lambda done, total: display(done, *so_far(total, prepared.transitions_total)),
+            time.monotonic,
+            system.least_ranges,
+        )
+
+
+def so_far(total: Found, transitions: int | None) -> list[str]:
+    """What is said of a run on its way, beside how far it is."""
+    covered, diverged = total.summary.transitions_covered, total.summary.divergences
+    said = [] if transitions is None else [f"transitions {covered:,} of {transitions:,}"]
+    return [*said, f"{diverged:,} diverged"] if diverged else said
+
+
+# Findings
+
+
+def examined(
+    prepared: PreparedPlan,
+    waves: Waves,
+    system: OpenTarget,
+    judge: str,
+    out: Path,
+    baseline: Baseline,
+) -> Result:
+    """The findings shrunk, explained and drawn; and what became of the guarantees."""
+    summary, seen = waves.total.summary, waves.total.seen
+    shrunk = []
+    with PreparationDisplay() as progress:
+        for number, finding in enumerate(summary.findings):
+            progress("shrinking divergences", number / len(summary.findings))
+            shrunk.append(system.shrunk(finding))
+            seen = seen.merge(system.shown_by(shrunk[-1]))
+    k = configuration(prepared.plan)
+    rows = (*EXPLAINED, *baseline)
+    return Result(
+        prepared=prepared,
+        total=summary,
+        judge=judge,
+        divergences=drawn(prepared, shrunk, rows, k.variant.release, out),
+        unexamined=summary.divergences - len(summary.findings),
+        guarantees=statuses(seen, k),
+        not_guaranteed=not_guaranteed(k),
+        undecided=prepared.count - summary.traces,
+        not_applicable=system.not_applicable,
+        checks=system.checks(),
+        stale=stale(rows, k.variant.release, shrunk),
+    )
+
+
+def drawn(
+    prepared: PreparedPlan,
+    findings: Sequence[Finding],
+    rows: Sequence[Explained],
+    release: str,
+    out: Path,
+) -> list[ReportedDivergence]:
+    """One divergence for each different finding, its trace and page in `out`/divergences."""
+    found: dict[str, ReportedDivergence] = {}
+    for finding in findings:
+        key = pretty([finding[name] for name in ("trace", "expected", "observed")])
+        if key in found:
+            known = found[key]
+            found[key] = replace(known, occurrences=known.occurrences + 1)
+            continue
+        name = f"divergences/{len(found) + 1:02d}-{finding['rule']}"
+        pages.write(prepared, finding, out / name)
+        found[key] = ReportedDivergence(
+            finding, f"{name}.jsonl", explanation(rows, release, finding), 1
+        )
+    return list(found.values())

@@ -1,0 +1,84 @@
+"""Validates arguments of the application's calls, for the producer and the consumer.
+
+Each function raises `InvalidArgumentError`, whose message names the argument, what it may be, and
+what it is. Source: `ProducerRecord`, `Topic.validate`, `KafkaConsumer.assign`, `seek`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from impl.client.errors import InvalidArgumentError
+from impl.protocol.fields import TopicPartition
+from impl.settings import INT_MAX, LONG_MAX
+
+MAX_TOPIC_BYTES: Final = 249
+"""The longest topic name. `Topic.MAX_NAME_LENGTH`."""
+
+MAX_TEXT_BYTES: Final = 32_767
+"""The longest string in a request."""
+
+
+def check_integer(name: str, value: object, *, least: int = 0, greatest: int = INT_MAX) -> None:
+    """Check an integer and its range."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= greatest:
+        raise InvalidArgumentError(name, f"must be an integer from {least} to {greatest}", value)
+
+
+def check_text(name: str, value: object, greatest_bytes: int = MAX_TEXT_BYTES) -> None:
+    """Check a non-empty string and its size."""
+    try:
+        size_bytes = len(value.encode()) if isinstance(value, str) else 0
+    except UnicodeEncodeError:
+        size_bytes = 0
+    if not 0 < size_bytes <= greatest_bytes:
+        may_be = f"must be a string of 1 to {greatest_bytes} bytes in UTF-8"
+        raise InvalidArgumentError(name, may_be, value)
+
+
+def check_topic(topic: object) -> None:
+    """Check a topic name."""
+    check_text("topic", topic, MAX_TOPIC_BYTES)
+
+
+def check_partition(partition: object) -> None:
+    """Check a partition index."""
+    check_integer("partition", partition)
+
+
+def check_offset(offset: object) -> None:
+    """Check an offset."""
+    check_integer("offset", offset, greatest=LONG_MAX)
+
+
+def parse_partition(place: Any, name: str = "partition") -> TopicPartition:
+    """A checked (topic, partition); `name` is the argument that holds it."""
+    if not isinstance(place, tuple) or len(place) != 2:
+        raise InvalidArgumentError(name, "must have the form (topic, partition)", place)
+    check_topic(place[0])
+    check_partition(place[1])
+    return place
+
+
+def check_choice(name: str, value: object, known: Iterable[str]) -> None:
+    """Check that a setting has one of these values."""
+    choices = list(known)
+    if value not in choices:
+        raise InvalidArgumentError(name, f"must be one of {', '.join(choices)}", value)
+
+
+def parse_partitions(places: Any) -> list[TopicPartition]:
+    """Checked (topic, partition) pairs."""
+    if not isinstance(places, Iterable) or isinstance(places, str):
+        raise InvalidArgumentError("partitions", "must be pairs (topic, partition)", places)
+    return [parse_partition(place) for place in places]
+
+
+def parse_offsets(offsets: Any) -> dict[TopicPartition, int]:
+    """Checked offsets by (topic, partition)."""
+    if not isinstance(offsets, Mapping):
+        raise InvalidArgumentError("offsets", "must map (topic, partition) to an offset", offsets)
+    for offset in offsets.values():
+        check_offset(offset)
+    return {parse_partition(place): offset for place, offset in offsets.items()}

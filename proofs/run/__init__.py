@@ -1,0 +1,43 @@
+"""What the runs of all verbs share: verdicts, a directory with a journal, reports, and progress.
+
+A verb opens a `RunDirectory` with what it was asked, enters each finished unit of work into its
+`Journal`, and writes its report at the end. The same command in the same directory continues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+HOLDS: Final = 0
+VIOLATED: Final = 1
+BAD_USE: Final = 2
+NOT_DECIDED: Final = 3
+
+EXIT_CODES: Final = {"holds": HOLDS, "violated": VIOLATED, "undecided": NOT_DECIDED}
+"""By a report's verdict."""
+
+WORST_FIRST: Final = ("violated", "undecided", "holds")
+
+
+class BadUse(ValueError):
+    """Invalid arguments; the message lists the valid ones."""
+
+
+def one_of(what: str, value: str, valid: Iterable[str]) -> str:
+    """`value`, if it is valid. Raises BadUse."""
+    if value not in (names := tuple(valid)):
+        raise BadUse(f"invalid {what} {value!r}; valid: {', '.join(names)}")
+    return value
+
+
+def positive(name: str, value: int | None) -> int | None:
+    """`value`, None where none is given. Raises BadUse for a number below 1."""
+    if value is not None and value < 1:
+        raise BadUse(f"{name} is {value}; write 1 or more")
+    return value
+
+
+def worst(verdicts: Iterable[str]) -> str:
+    """`holds` only if all do; also without any."""
+    return min(verdicts, key=WORST_FIRST.index, default="holds")

@@ -1,0 +1,79 @@
+"""The journal of a run: a line of a file for each finished unit of work.
+
+Lines are only ever appended, so a killed process leaves at most a last line without its end. That
+line is cut off, and its unit is done again. Any other line that is not as it was written is damage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from proofs.run.files import digest, line
+
+
+class DamagedRun(ValueError):
+    """A file of a run is not as it was written."""
+
+
+class Journal(Mapping[str, Any]):
+    """Results by unit of work, in the order in which they were finished.
+
+    Without a file they are kept in memory alone. Raises DamagedRun, OSError.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._results: dict[str, Any] = {}
+        if file is not None and file.exists():
+            for number, text in enumerate(_whole_lines(file), start=1):
+                unit, result = self._parse(text, number)
+                self._results[unit] = result
+
+    def add(self, unit: str, result: Any) -> None:
+        """Enter a finished unit; `result` is plain data, as JSON has it."""
+        self._results[unit] = result
+        if self._file is not None:
+            row = {"unit": unit, "result": result, "sha256": _checksum(unit, result)}
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with self._file.open("a", encoding="utf-8") as lines:
+                lines.write(f"{line(row)}\n")
+
+    def _parse(self, text: str, number: int) -> tuple[str, Any]:
+        try:
+            row = json.loads(text)
+            unit, result = row["unit"], row["result"]
+            if row["sha256"] == _checksum(unit, result):
+                return unit, result
+        except (ValueError, KeyError, TypeError):
+            pass
+        assert self._file is not None
+        raise DamagedRun(
+            f"{self._file}:{number} is not what was written;"
+            f" remove {self._file.parent} to begin again"
+        )
+
+    def __getitem__(self, unit: str) -> Any:
+        return self._results[unit]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+
+def _whole_lines(file: Path) -> list[str]:
+    """The lines of a file, of which a last one without its end is cut off."""
+    content = file.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if whole != content:
+        with file.open("r+b") as lines:
+            lines.truncate(len(whole))
+    return whole.decode(errors="replace").splitlines()
+
+
+def _checksum(unit: str, result: Any) -> str:
+    return digest(line([unit, result]))[:16]

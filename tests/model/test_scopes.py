@@ -1,0 +1,44 @@
+"""Scopes as text: what an entry says, what it takes from its parent, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.idempotent.configuration import Bounds, Budgets, Scope
+from model.idempotent.faults import Faults
+from model.scope import UnknownSize, read_scopes
+
+BASE = Scope("", "", Bounds(), Budgets())
+
+TEXT = """
+small: two records,
+    and a break | records=2 breaks=1 epochs_end
+later: the same, with more | from=small records=3 restarts=2
+tight: no room beyond its own | from=small | room
+roomy: room for a crash | from=small | room crashes=1 records=5
+"""
+
+
+def test_a_size_that_is_a_budget_too_is_both() -> None:
+    small = read_scopes(BASE, TEXT)["small"]
+    assert small.why == "two records, and a break"
+    assert small.bounds == Bounds(records=2, epochs_end=True)
+    assert small.budgets == Budgets(records=2, breaks=1)
+
+
+def test_a_scope_says_what_differs_from_its_parent() -> None:
+    later = read_scopes(BASE, TEXT)["later"]
+    assert later.bounds == Bounds(records=3, epochs_end=True)
+    assert later.budgets == Budgets(records=3, breaks=1, restarts=2)
+
+
+def test_room_is_of_the_bounds_alone() -> None:
+    scopes = read_scopes(BASE, TEXT)
+    assert scopes["tight"].bounds == Bounds(records=2, epochs_end=True, faults=Faults())
+    assert scopes["roomy"].bounds == Bounds(records=5, epochs_end=True, faults=Faults(crashes=1))
+    assert scopes["roomy"].budgets == scopes["tight"].budgets == scopes["small"].budgets
+
+
+def test_a_name_that_is_neither_a_size_nor_a_budget_is_refused() -> None:
+    with pytest.raises(UnknownSize, match="'brakes'"):
+        read_scopes(BASE, "wrong: a slip | brakes=1")
