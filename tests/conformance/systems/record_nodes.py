@@ -12,21 +12,27 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from recorded_session import recorded
+
 from conformance.generate.served import SKIP
 from conformance.homes import SERVED
+from conformance.kafka.connection import WireRequest
 from conformance.plan import Plan, configuration, prepare
+from conformance.systems.brokers.exchange import BrokerFault, Rest, Session, TraceEnd
+from conformance.systems.brokers.scheduler import Scheduler
 from conformance.systems.brokers.transactions.cluster_nodes import ClusterNodes, ground_of
+from conformance.systems.brokers.transactions.marker_without_leader import leaderless
 from conformance.systems.brokers.transactions.nodes_script import NodeScript, NodesWriter
-from conformance.systems.brokers.transactions.nodes_session import NodeFault, NodesTrial, Rest
-from conformance.systems.brokers.transactions.testbed_of_nodes import ClusterHarness
+from conformance.systems.brokers.transactions.nodes_session import NodesSession
+from conformance.systems.brokers.transactions.testbed_of_nodes import NodesTestbed
 from conformance.systems.brokers.transactions.transaction_probes import with_room
-from conformance.systems.brokers.transactions.transaction_session import Ask
+from conformance.systems.brokers.transactions.transaction_session import TraceResources
 from conformance.systems.transactions.tables import tables_of
-from conformance.transactions.wire import Requests, WireCall
+from conformance.transactions.wire import Requests
 from impl import encode_response
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -40,51 +46,49 @@ TRIED = 300
 MOST_ALIKE = 3
 
 
-class RecordedTrial(NodesTrial):
-    """A trial that keeps what it asked and heard."""
+class RecordingSession(NodesSession):
+    """A session that keeps what it asked and heard; what led to a rest is not kept, for it is asked
+    again."""
 
     kept: ClassVar[dict[str, dict[str, Any]]] = {}
 
-    def __init__(self, script: NodeScript, ground: Any, *more: Any, **kinds: Any) -> None:
-        super().__init__(script, ground, *more, **kinds)
+    def __init__(self, script: NodeScript, own: TraceResources, *more: Any, **kinds: Any) -> None:
+        super().__init__(script, own, *more, **kinds)
         self.rows: list[dict[str, Any]] = []
-        self.kept[ground.transactional_id] = {
-            "id": ground.transactional_id,
+        self.kept[own.transactional_id] = {
+            "id": own.transactional_id,
             "steps": script.steps,
-            "partitions": ground.partitions,
-            "log_ends": ground.log_ends,
-            "coordinator_epoch": ground.coordinator_epoch,
+            "partitions": own.partitions,
+            "log_ends": own.log_ends,
+            "coordinator_epoch": own.coordinator_epoch,
             "calls": self.rows,
         }
 
-    def run(self) -> Any:
-        """As it is; what led to a rest is not kept, for it is asked again."""
-        asking = super().run()
-        asks: Sequence[Any] = next(asking)
+    def run(self) -> Session:
+        session, answers, first = recorded(super().run(), self._keep), None, 0
         while True:
-            first = len(self.rows)
-            answers = yield [self._kept(ask) for ask in asks]
-            if isinstance(asks[0], NodeFault):
-                self.rows.append({"deed": asks[0].deed, "epoch": answers[0]})
             try:
-                asks = asking.send(answers)
+                asks = session.send(answers)  # type: ignore[arg-type]
             except StopIteration as ended:
-                return ended.value
+                end: TraceEnd = ended.value
+                return end
             if isinstance(asks[0], Rest):
                 del self.rows[first:]
+            first = len(self.rows)
+            answers = yield asks
+            if isinstance(asks[0], BrokerFault):
+                self.rows.append({"deed": asks[0].name, "epoch": answers[0]})
 
-    def _kept(self, ask: Any) -> Any:
-        if not isinstance(ask, Ask):
-            return ask
-        request, read = ask.call.request, ask.call.read
+    def _keep(self, request: WireRequest, body: Any) -> None:
+        payload = encode_response(request.api_key, request.api_version, 0, body)
+        row = {"api": request.api_key, "version": request.api_version}
+        self.rows.append({**row, "answer": payload.hex()})
 
-        def keep(body: Any) -> Any:
-            payload = encode_response(request.api_key, request.api_version, 0, body)
-            row = {"api": request.api_key, "version": request.api_version}
-            self.rows.append({**row, "answer": payload.hex()})
-            return read(body)
 
-        return ask._replace(call=WireCall(request, keep))
+class RecordingTestbed(NodesTestbed):
+    """Nodes at which sessions are kept."""
+
+    session_kind = RecordingSession
 
 
 def chosen(scripts: Iterable[NodeScript]) -> Iterator[NodeScript]:
@@ -93,9 +97,9 @@ def chosen(scripts: Iterable[NodeScript]) -> Iterator[NodeScript]:
     met: Counter[Any] = Counter()
     for script in scripts:
         skipped = sum(rule == SKIP for rule, _ in script.steps)
-        kind = script.signature, bool(script.times_out), bool(script.branch), skipped
+        kind = script.faults, bool(script.times_out), bool(script.branch), skipped
         met[kind] += 1
-        if script.signature and met[kind] <= MOST_ALIKE:
+        if script.faults and met[kind] <= MOST_ALIKE:
             yield script
 
 
@@ -111,21 +115,17 @@ def record(release: str, kind: str) -> None:
         scripts = list(chosen(writer.script(prepared.trace(n)) for n in range(prepared.count)))
     with ground_of(release, k.variant.level) as ground:
         speaks = ground.conversation(requests)
-        player = ClusterHarness(
-            ClusterNodes(ground, speaks),
-            speaks,
-            k.bounds.partitions,
-            can_kill_leaders=False,
-            trial=RecordedTrial,
-        )
+        nodes = ClusterNodes(ground, speaks)
+        seen = leaderless(nodes, speaks)
+        player = Scheduler(RecordingTestbed(nodes, speaks, k.bounds.partitions, seen))
         for ended in player.run(enumerate(scripts)):
             assert ended is None or ended[1].difference is None, "the nodes are as the model says"
             assert ended is None or not ended[1].is_undecided, "the nodes come to rest"
     head = {"scope": scope, "variant": variant}
-    lines: list[Mapping[str, Any]] = [head, *RecordedTrial.kept.values()]
+    lines: list[Mapping[str, Any]] = [head, *RecordingSession.kept.values()]
     path = FIXTURES / f"nodes-{release}-{kind}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    RecordedTrial.kept.clear()
+    RecordingSession.kept.clear()
 
 
 if __name__ == "__main__":

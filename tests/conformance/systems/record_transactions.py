@@ -19,7 +19,8 @@ from typing import Any
 
 from conformance.homes import SERVED
 from conformance.plan import Plan, configuration, prepare
-from conformance.systems.brokers.transactions.exhausted_ids import LAST_EPOCH, Worn
+from conformance.systems.brokers.exchange import Rest, TraceEnd
+from conformance.systems.brokers.transactions.exhausted_ids import LAST_EPOCH, ExhaustedIds
 from conformance.systems.brokers.transactions.servers import Started
 from conformance.systems.brokers.transactions.testbed_of_servers import TRANSACTION_S, PartitionPool
 from conformance.systems.brokers.transactions.transaction_probes import with_room
@@ -28,11 +29,9 @@ from conformance.systems.brokers.transactions.transaction_script import (
     TransactionScriptWriter,
 )
 from conformance.systems.brokers.transactions.transaction_session import (
-    Rest,
     Times,
-    TraceEnd,
     TraceResources,
-    Trial,
+    TransactionSession,
 )
 from conformance.systems.transactions.tables import tables_of
 from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S, scope_played
@@ -82,7 +81,7 @@ def recorded(
     times = Times(
         TRANSACTION_S if script.times_out else 0.0, ID_EXPIRES_S if script.forgotten else 0.0
     )
-    asking = Trial(script, ground, speaks, times=times).run()
+    asking = TransactionSession(script, ground, speaks, times=times).run()
     rows: list[dict[str, Any]] = []
     asks = next(asking)
     while True:
@@ -115,7 +114,7 @@ def record(release: str, scope: str, requests: Requests) -> None:
     count, properties = WAITING.get(scope, TRACES), FORGETFUL if k.budgets.forgotten else {}
     ground = Servers(release, level=level, properties=properties)
     with tempfile.TemporaryDirectory() as directory, ground as servers:
-        worn = Worn(servers, first - 1, count) if first else None
+        ids = ExhaustedIds(servers, first - 1, count) if first else None
         prepared = prepare(plan, Path(directory))
         writer = TransactionScriptWriter(tables_of(with_room(k)))
         tried = range(0, prepared.cover_traces, max(prepared.cover_traces // TRIED, 1))
@@ -128,7 +127,7 @@ def record(release: str, scope: str, requests: Requests) -> None:
         told = islice(chosen(scripts, waits=scope in WAITING), count)
         for number, script in enumerate(told):
             partitions, _ = zip(*supply.take(data), strict=True)
-            name = worn.take() if worn else f"recorded-{number}"
+            name = ids.take() if ids else f"recorded-{number}"
             group = f"group-{number}" if k.bounds.offsets else ""
             if group:
                 partitions = (*partitions, started.offsets_of(group))

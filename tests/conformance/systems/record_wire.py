@@ -13,16 +13,21 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from recorded_session import recorded
+
 from conformance.kafka.connection import WireRequest
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration, prepare
 from conformance.systems.brokers.backend import traces_plan
+from conformance.systems.brokers.exchange import Session
 from conformance.systems.brokers.idempotent.connecting import started
-from conformance.systems.brokers.idempotent.deliveries import LeaderScriptWriter
+from conformance.systems.brokers.idempotent.deliveries import LeaderScript, LeaderScriptWriter
 from conformance.systems.brokers.idempotent.judged_brokers import played
 from conformance.systems.brokers.idempotent.observer import Observer
-from conformance.systems.brokers.idempotent.testbed_of_leaders import BrokerHarness
-from impl import encode_request, encode_response
+from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker, LeadersTestbed
+from conformance.systems.brokers.idempotent.wire_messages import Binding
+from conformance.systems.brokers.scheduler import Scheduler
+from impl import ApiKey, encode_request, encode_response
 from model.idempotent.configuration import FirstSequence
 from model.idempotent.variants import parse
 
@@ -35,6 +40,24 @@ def scopes_of(version: str) -> dict[str, int]:
     """Those whose beginning a leader of the release accepts."""
     any_first = parse(version).first_sequence == FirstSequence.ANY
     return {name: count for name, count in SCOPES.items() if any_first or "wrap" not in name}
+
+
+class RecordingTestbed(LeadersTestbed):
+    """Keeps each batch that is sent, and what was answered, by the trace's number."""
+
+    def __init__(self, observer: Observer, broker: Broker, traces: int) -> None:
+        super().__init__(observer, broker, traces)
+        self.heard: dict[int, list[tuple[WireRequest, Any]]] = {}
+
+    def session(self, number: int, script: LeaderScript, patience: int) -> tuple[Binding, Session]:
+        binding, session = super().session(number, script, patience)
+        rows = self.heard[number] = []
+
+        def keep(request: WireRequest, body: Any) -> None:
+            if request.api_key == ApiKey.PRODUCE:
+                rows.append((request, body))
+
+        return binding, recorded(session, keep)
 
 
 def record(name: str) -> None:
@@ -56,17 +79,15 @@ def record(name: str) -> None:
             observer = Observer(k)
             writer = LeaderScriptWriter(k, observer)
             first = len({line.get("trace") for line in lines}) - 1
-            heard: dict[int, list[tuple[WireRequest, Any]]] = {}
-
-            def listen(number: int, request: WireRequest, body: Any, heard: Any = heard) -> None:
-                heard.setdefault(number, []).append((request, body))
-
-            harness = BrokerHarness(observer, broker, traces, listen)
+            testbed = RecordingTestbed(observer, broker, traces)
+            scheduler = Scheduler(testbed)
             numbers = range(0, prepared.cover_traces, prepared.cover_traces // traces)
             scripts = ((n, writer.script(prepared.trace(n))) for n in numbers[:traces])
-            for _ in harness.run(scripts):
+            for _ in scheduler.run(scripts):
                 pass
-            harness.close()
+            scheduler.close()
+            testbed.close()
+            heard = testbed.heard
             for at, number in enumerate(sorted(heard), start=first):
                 lines += [line(at, request, body) for request, body in heard[number]]
     text = "".join(json.dumps(row) + "\n" for row in lines)

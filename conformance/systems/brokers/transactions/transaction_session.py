@@ -338,8 +338,8 @@ class TransactionSession:
 
     def _transaction(self, seen: TransactionSeen) -> View:
         """Shaped as COORDINATOR_SHOWN."""
-        is_worn = 0 < self._own.first_epoch == seen.producer_epoch + 1 and not self._wires
-        if is_worn or seen.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        is_exhausted = 0 < self._own.first_epoch == seen.producer_epoch + 1 and not self._wires
+        if is_exhausted or seen.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             return (None, NONE, NONE, None)
         has_partitions = seen.state == "Ongoing" or seen.state.startswith("Prepare")
         inside = tuple(partition in seen.partitions for partition in self._own.partitions)
