@@ -27,8 +27,9 @@ from conformance.homes import home_of_scope
 from conformance.judging import guarantees_of
 from conformance.plan import Plan, PreparedPlan, configuration
 from conformance.rows import Found, rows_of
+from conformance.systems.brokers.broker_testbed import BrokerTestbed
 from conformance.systems.brokers.exchange import Difference, TraceEnd
-from conformance.systems.brokers.scheduler import Scheduler, Testbed
+from conformance.systems.brokers.scheduler import Scheduler
 from conformance.tables import ActorTables
 from proofs.trace.format import Instance
 from proofs.trace.replay import Stepper
@@ -69,26 +70,6 @@ class ScriptWriter(Protocol):
         """The script of a trace. Raises NotApplicable, CannotPlay."""
 
 
-class JudgedTestbed(Testbed, Protocol):
-    """A testbed, and what a report says of it. `broken` are the guarantees that its brokers were
-    seen to break beside traces."""
-
-    broken: frozenset[str]
-
-    @property
-    def not_applicable(self) -> Sequence[str]:
-        """What cannot be judged there."""
-
-    def cost_of(self, script: Any) -> int:
-        """How many tries of a shorter trace one of it stands for."""
-
-    def observed(self, end: TraceEnd, difference: Difference) -> ObservedProperties:
-        """What brokers that differed show of the guarantees."""
-
-    def close(self) -> None:
-        """Close what is the testbed's own."""
-
-
 @dataclass(slots=True)
 class _Range:
     """What the traces of one range have given so far."""
@@ -121,9 +102,9 @@ class BrokersBackend:
     cores: int | None = 1
 
     def __init__(
-        self, prepared: PreparedPlan, writer: ScriptWriter, testbed: JudgedTestbed
+        self, prepared: PreparedPlan, writer: ScriptWriter, testbed: BrokerTestbed
     ) -> None:
-        self.testbed: Any = testbed
+        self.testbed = testbed
         self.scheduler = Scheduler(testbed)
         self.agreed: list[int] = []
         self.departed = 0
@@ -133,8 +114,7 @@ class BrokersBackend:
     @property
     def not_applicable(self) -> Sequence[str]:
         """What could not be judged."""
-        found: Sequence[str] = self.testbed.not_applicable
-        return found
+        return self.testbed.not_applicable
 
     def close(self) -> None:
         """Close all connections."""

@@ -13,10 +13,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from conformance.backends import BackendFailed
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError
+from conformance.systems.brokers.broker_testbed import BrokerTestbed, Numbered
 from conformance.systems.brokers.exchange import (
     Ask,
     BrokerFault,
@@ -33,68 +34,11 @@ from proofs.java import JavaError
 PATIENCE: Final = 4
 """How much longer a trace may take that is played a second time."""
 
-Numbered = tuple[int, Any]
-"""A trace's number, and its script."""
-
 NO_ANSWER: Final[Mapping[type[Exception], str]] = {
     AnswerTimeout: "no answer in time",
     ConnectionLost: "the connection was closed",
     DecodeError: "an answer that cannot be read",
 }
-
-
-class TraceScript(Protocol):
-    """What the scheduler knows of a script: the faults that it wants, in order."""
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """Their names."""
-
-
-class Testbed(Protocol):
-    """The brokers that traces are played at, and what each trace has there for itself.
-
-    `in_flight` sessions share connections. So many sessions as `asking` ask at a time, `most` with
-    those that rest; `together` wait for the same faults.
-    """
-
-    in_flight: int
-    asking: int
-    most: int
-    together: int
-
-    def group_of(self, script: Any) -> Hashable | None:
-        """Those with the same group share a schedule; None: no fault concerns it."""
-
-    def begin(self, scripts: Sequence[Numbered], schedule: FaultSchedule) -> None:
-        """Traces of one schedule come next."""
-
-    def session(self, number: int, script: Any, patience: int) -> tuple[Any, Session]:
-        """What a trace has for itself, and the trace."""
-
-    def give_back(self, resources: Any, end: TraceEnd) -> None:
-        """A trace has ended."""
-
-    def connect(self, route: Hashable) -> CoordinatorConnection:
-        """One more connection."""
-
-    def route(self, ask: Ask, resources: Any) -> Hashable:
-        """Over which of a session's connections a request goes."""
-
-    def is_due(self, fault: str) -> bool:
-        """Whether a fault happens also where nobody waits for it any more."""
-
-    def inject(self, fault: str, sessions: int) -> None:
-        """Do it; so many sessions wait for it. All connections are gone then."""
-
-    def resume(self, resources: Any) -> Any:
-        """What a session is answered that has waited for a fault."""
-
-    def end(self) -> None:
-        """The traces of one schedule have ended."""
-
-    def check_alive(self, failure: Exception) -> None:
-        """Raises BackendFailed if the brokers answer nothing at all."""
 
 
 class Lane:
@@ -156,7 +100,7 @@ class Lane:
 class Line:
     """Connections, and the sessions that share them."""
 
-    def __init__(self, testbed: Testbed) -> None:
+    def __init__(self, testbed: BrokerTestbed) -> None:
         self.lanes: list[Lane] = []
         self._testbed = testbed
         self._wires: dict[Hashable, CoordinatorConnection] = {}
@@ -202,7 +146,7 @@ class Line:
 class Scheduler:
     """Plays scripts at the brokers of a testbed. `undecided` counts the tries that told nothing."""
 
-    def __init__(self, testbed: Testbed) -> None:
+    def __init__(self, testbed: BrokerTestbed) -> None:
         self.undecided = 0
         self._testbed = testbed
         self._busy: list[Line] = []

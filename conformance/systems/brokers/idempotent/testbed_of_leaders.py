@@ -7,7 +7,7 @@ model's connections they belong no leader asks, so many traces share one.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,9 +15,9 @@ from conformance.backends import BackendFailed
 from conformance.guaranteed import ObservedProperties
 from conformance.kafka.admin import Supported, api_versions
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS, BrokerConnection
-from conformance.kafka.errors import KafkaError, WireError
-from conformance.systems.brokers.exchange import Ask, Difference, Session, TraceEnd
-from conformance.systems.brokers.fault_schedule import FaultSchedule
+from conformance.kafka.errors import WireError
+from conformance.systems.brokers.broker_testbed import BrokerTestbed
+from conformance.systems.brokers.exchange import Difference, Session, TraceEnd
 from conformance.systems.brokers.idempotent.answered_log import observed_properties
 from conformance.systems.brokers.idempotent.bookings import BookingPool, TopicForm
 from conformance.systems.brokers.idempotent.deliveries import LeaderScript
@@ -31,15 +31,12 @@ from conformance.systems.brokers.idempotent.wire_messages import (
     Binding,
     topic_configs,
 )
-from conformance.systems.brokers.scheduler import Numbered
 from conformance.transactions.wire import CoordinatorConnection
-from impl import ApiKey, DecodeError
+from impl import ApiKey
 
 CONNECTIONS: Final = 4
 SHARE_A_FAULT: Final = 400
 """Traces that are on their way together when something is done to brokers."""
-FAULT_COSTS: Final = 30
-"""How many tries of a shorter trace one fault stands for: it takes seconds."""
 NO_PRODUCERS: Final = "producer states: the broker does not offer DescribeProducers"
 
 
@@ -73,49 +70,39 @@ class Broker:
         return BrokerConnection(*self.nodes.address, timeout_ms=self.timeout_ms)
 
 
-class LeadersTestbed:
+class LeadersTestbed(BrokerTestbed):
     """A broker, and what each trace has there. `traces` is how many will come, as far as that is
     known. Raises BackendFailed."""
 
     in_flight = 25
     asking = most = CONNECTIONS * in_flight
     together = SHARE_A_FAULT
-    broken: frozenset[str] = frozenset()
 
     def __init__(self, observer: Observer, broker: Broker, traces: int) -> None:
         self._observer = observer
         self._broker = broker
+        self.not_applicable = [] if broker.describes else [NO_PRODUCERS]
         form = TopicForm(broker.nodes.replicas, topic_configs(observer.k))
         try:
             self._bookings = BookingPool(broker.connect(), traces, self.most, form)
         except WireError as error:
             raise BackendFailed(str(error)) from error
 
-    @property
-    def not_applicable(self) -> Sequence[str]:
-        """What cannot be judged there."""
-        return [] if self._broker.describes else [NO_PRODUCERS]
-
     def close(self) -> None:
         """Close all connections."""
         self._bookings.close()
 
-    def cost_of(self, script: LeaderScript) -> int:
-        """How many tries of a shorter trace one of it stands for."""
-        return 1 + FAULT_COSTS * len(script.faults)
+    def waits_of(self, script: LeaderScript) -> int:
+        """At each fault."""
+        return len(script.faults)
 
     def observed(self, end: TraceEnd, difference: Difference) -> ObservedProperties:
         """The guarantees that its answers break."""
         return observed_properties(self._observer.k, end.answered, difference)
 
-    # ---- what the scheduler asks for
-
     def group_of(self, script: LeaderScript) -> Hashable | None:
         """Those that want the same faults."""
         return script.faults or None
-
-    def begin(self, scripts: Sequence[Numbered], schedule: FaultSchedule) -> None:
-        """Nothing."""
 
     def session(self, number: int, script: LeaderScript, patience: int) -> tuple[Binding, Session]:
         """Producer ids and partitions, and the trace."""
@@ -135,14 +122,6 @@ class LeadersTestbed:
         """To whoever leads. Raises ConnectionLost."""
         return CoordinatorConnection(self._broker.connect())
 
-    def route(self, ask: Ask, resources: Binding) -> Hashable:
-        """There is one."""
-        return 0
-
-    def is_due(self, fault: str) -> bool:
-        """Only for those who wait for it."""
-        return False
-
     def inject(self, fault: str, sessions: int) -> None:
         """Do it, until the brokers lead all partitions again."""
         self._broker.nodes.do(fault)
@@ -152,15 +131,7 @@ class LeadersTestbed:
         """Logs may start elsewhere now."""
         resources.booking = self._bookings.restarted(resources.booking)
 
-    def end(self) -> None:
-        """Nothing."""
-
-    def check_alive(self, failure: Exception) -> None:
-        """Raises BackendFailed if the broker does not answer ApiVersions either."""
-        try:
-            with self._broker.connect() as connection:
-                api_versions(connection)
-        except (KafkaError, DecodeError) as error:
-            raise BackendFailed(
-                f"the broker does not answer any more: {failure}; nor ApiVersions: {error}"
-            ) from error
+    def ask_anything(self) -> None:
+        """ApiVersions. Raises KafkaError, DecodeError."""
+        with self._broker.connect() as connection:
+            api_versions(connection)

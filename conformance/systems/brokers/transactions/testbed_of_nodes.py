@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Final
 
-from conformance.guaranteed import ObservedProperties
-from conformance.systems.brokers.exchange import COORDINATOR, Ask, Difference, Session, TraceEnd
+from conformance.systems.brokers.broker_testbed import BrokerTestbed, Numbered
+from conformance.systems.brokers.exchange import COORDINATOR, Ask, Session, TraceEnd
 from conformance.systems.brokers.fault_schedule import (
     HOLD,
     MOVE,
@@ -20,7 +19,6 @@ from conformance.systems.brokers.fault_schedule import (
     FaultSchedule,
     transaction_times,
 )
-from conformance.systems.brokers.scheduler import Numbered
 from conformance.systems.brokers.transactions.cluster_nodes import ClusterNodes
 from conformance.systems.brokers.transactions.marker_without_leader import Leaderless
 from conformance.systems.brokers.transactions.nodes_script import NodeScript
@@ -30,17 +28,13 @@ from conformance.systems.brokers.transactions.transaction_session import Times, 
 from conformance.transactions.layouts import FAR, HOME
 from conformance.transactions.wire import Conversation, CoordinatorConnection
 
-WAIT_COSTS: Final = 100
-"""How many tries of a shorter trace one fault, or a time-out, stands for."""
 
-
-class NodesTestbed:
+class NodesTestbed(BrokerTestbed):
     """`leaderless` was seen before. `met` counts the traces that met each kind of fault."""
 
-    in_flight = 1
     asking = most = together = 32
-    not_applicable: Sequence[str] = ()
-    session_kind = NodesSession
+    wait_costs = 100
+    session_kind: type[NodesSession] = NodesSession
 
     def __init__(
         self,
@@ -61,18 +55,9 @@ class NodesTestbed:
         self._transaction_s: Mapping[int, float] = {}
         self._epoch = 0
 
-    def close(self) -> None:
-        """The brokers are not ours."""
-
-    def cost_of(self, script: NodeScript) -> int:
-        """Faults take seconds, and so do time-outs."""
-        return 1 + WAIT_COSTS * (len(script.faults) + bool(script.times_out))
-
-    def observed(self, end: TraceEnd, difference: Difference) -> ObservedProperties:
-        """Nothing more: brokers that differ are not followed further."""
-        return ObservedProperties()
-
-    # ---- what the scheduler asks for
+    def waits_of(self, script: NodeScript) -> int:
+        """At each fault, and for a time-out."""
+        return len(script.faults) + bool(script.times_out)
 
     def group_of(self, script: NodeScript) -> Hashable:
         """Scripts with as many moves, that may be dealt with alike. Those in which transactions
@@ -146,5 +131,5 @@ class NodesTestbed:
         """All leaders are there."""
         self.nodes.rest()
 
-    def check_alive(self, failure: Exception) -> None:
-        """Not asked: some of them are gone for a while."""
+    def ask_anything(self) -> None:
+        """Nothing: some of them are gone for a while."""

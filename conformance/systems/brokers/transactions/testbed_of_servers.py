@@ -14,18 +14,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any, Final
 
-from conformance.backends import BackendFailed
-from conformance.guaranteed import ObservedProperties
 from conformance.kafka.admin import TopicPartition
-from conformance.kafka.errors import KafkaError
 from conformance.systems.base import NotApplicable
 from conformance.systems.brokers.backend import MAX_TRIED
-from conformance.systems.brokers.exchange import Ask, Difference, Session, TraceEnd
-from conformance.systems.brokers.fault_schedule import FaultSchedule
-from conformance.systems.brokers.scheduler import Numbered
+from conformance.systems.brokers.broker_testbed import BrokerTestbed
+from conformance.systems.brokers.exchange import Session, TraceEnd
 from conformance.systems.brokers.transactions.exhausted_ids import LAST_EPOCH, ExhaustedIds
 from conformance.systems.brokers.transactions.servers import (
     NO_PRODUCERS,
@@ -41,7 +37,6 @@ from conformance.systems.brokers.transactions.transaction_session import (
 )
 from conformance.transactions.reading import describe_transactions
 from conformance.transactions.wire import Conversation, CoordinatorConnection
-from impl import DecodeError
 
 TRANSACTION_S: Final = 3.0
 """How long transactions last of traces in which one times out."""
@@ -51,8 +46,6 @@ MOST_TRACES: Final = 16
 """Traces that a partition serves: its leader remembers the producers of all of them."""
 SPARE_IDS: Final = MAX_TRIED
 """Ids beside those of traces, for what is played again."""
-WAIT_COSTS: Final = 30
-"""How many tries of a shorter trace one stands for that waits for the server."""
 
 
 class PartitionPool:
@@ -82,17 +75,12 @@ class PartitionPool:
             self._free.append((partition, log_end))
 
 
-class ServersTestbed:
+class ServersTestbed(BrokerTestbed):
     """One broker. In a scope with offsets the last partition is that of a group.
 
     `ids` are those whose epochs are used up but for the scope's; without them each trace has an id
     that nobody had. `id_s`: ids that are not used so long expire there.
     """
-
-    in_flight = 1
-    asking = 24
-    most = together = 192
-    broken: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -104,6 +92,7 @@ class ServersTestbed:
         id_s: float = 0.0,
     ) -> None:
         self._servers = servers
+        self.not_applicable = [] if servers.shows_producers else [NO_PRODUCERS]
         self._speaks = conversation
         self._has_group = k.bounds.offsets
         self._partitions = k.bounds.partitions - self._has_group
@@ -112,30 +101,13 @@ class ServersTestbed:
         self._id_s = id_s
         self._pool = PartitionPool(servers)
 
-    @property
-    def not_applicable(self) -> Sequence[str]:
-        """What cannot be judged there."""
-        return [] if self._servers.shows_producers else [NO_PRODUCERS]
-
-    def close(self) -> None:
-        """The servers are not ours."""
-
-    def cost_of(self, script: TransactionScript) -> int:
-        """What a server does of itself takes seconds, and so does a burial."""
-        return 1 + WAIT_COSTS * bool(script.times_out or script.forgotten or script.is_stuck)
-
-    def observed(self, end: TraceEnd, difference: Difference) -> ObservedProperties:
-        """Nothing more: a server that differs is not followed further."""
-        return ObservedProperties()
-
-    # ---- what the scheduler asks for
+    def waits_of(self, script: TransactionScript) -> int:
+        """For what a server does of itself; a burial takes as long."""
+        return bool(script.times_out or script.forgotten or script.is_stuck)
 
     def group_of(self, script: TransactionScript) -> Hashable | None:
         """Those that are stuck in the end."""
         return "stuck" if script.is_stuck else None
-
-    def begin(self, scripts: Sequence[Numbered], schedule: FaultSchedule) -> None:
-        """Nothing."""
 
     def session(
         self, number: int, script: TransactionScript, patience: int
@@ -166,33 +138,16 @@ class ServersTestbed:
         """One more connection. Raises ConnectionLost."""
         return self._servers.connect()
 
-    def route(self, ask: Ask, resources: TraceResources) -> Hashable:
-        """What is late has its own."""
-        return ask.is_late
-
-    def is_due(self, fault: str) -> bool:
-        """Only for those who wait for it."""
-        return False
-
-    def inject(self, fault: str, sessions: int) -> None:
-        """All transactions have timed out that do: nothing has to be done."""
-
-    def resume(self, resources: TraceResources) -> None:
-        """Nothing is told of it."""
-
     def end(self) -> None:
         """Who is stuck is forgotten: the broker is as before."""
         assert self._ids is not None, "an epoch is the last where ids are exhausted"
         self._ids.bury()
 
-    def check_alive(self, failure: Exception) -> None:
-        """Raises BackendFailed if the broker does not describe a transaction either."""
-        try:
-            wire = self._servers.connect()
-            wire.ask(describe_transactions(["nobody"]))
-            wire.close()
-        except (KafkaError, DecodeError) as error:
-            raise BackendFailed(f"the broker stopped answering: {failure}; {error}") from error
+    def ask_anything(self) -> None:
+        """DescribeTransactions. Raises KafkaError, DecodeError."""
+        wire = self._servers.connect()
+        wire.ask(describe_transactions(["nobody"]))
+        wire.close()
 
 
 def exhausted_ids(servers: Servers, k: Any, traces: int) -> ExhaustedIds | None:
