@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,15 +11,16 @@ from conformance.__main__ import main
 from conformance.judge import NotAllowed
 from conformance.plan import Plan, PreparedPlan, configuration, prepare, scope_text
 from conformance.systems.brokers.backend import traces_plan
+from conformance.systems.brokers.exchange import Session, TraceEnd
 from conformance.systems.brokers.idempotent import observer as wire_observer
-from conformance.systems.brokers.idempotent import testbed_of_leaders as wire_harness
+from conformance.systems.brokers.idempotent import testbed_of_leaders
 from conformance.systems.brokers.idempotent.deliveries import (
     CannotPlay,
     Delivery,
     LeaderScriptWriter,
 )
 from conformance.systems.brokers.idempotent.leader_probes import PROBES, heard_producers, stored
-from conformance.systems.brokers.idempotent.leader_session import Asking, TraceOutcome, trial
+from conformance.systems.brokers.idempotent.leader_session import leader_session
 from conformance.systems.brokers.idempotent.observer import (
     ObservedAnswer,
     Observer,
@@ -220,23 +222,23 @@ def test_who_was_never_heard_is_not_probed_and_who_is_forgotten_is():
 # Undecided
 
 
-def test_a_trial_with_too_many_states_is_undecided(monkeypatch):
+def test_a_session_with_too_many_states_is_undecided(monkeypatch):
     k = a_configuration()
     one = (("producer", 0), ("partition", 0))
     script = writer_of(k).script((("client_sends", one), ("request_arrives", one)))
     observer = Observer(k)
     monkeypatch.setattr(wire_observer, "MAX_STATES", 0)
     with pytest.raises(StopIteration) as ended:
-        next(trial(observer, script, describes=True))
-    assert ended.value.value == TraceOutcome(is_undecided=True)
+        next(leader_session(observer, script, Mock(), describes=True))
+    assert ended.value.value == TraceEnd(is_undecided=True)
 
 
 def test_undecided_traces_are_counted_apart(serve, tmp_path, monkeypatch):
-    def undecided(*_: object, describes: bool) -> Asking:
+    def undecided(*_: object, describes: bool) -> Session:
         yield from ()
-        return TraceOutcome(is_undecided=True)
+        return TraceEnd(is_undecided=True)
 
-    monkeypatch.setattr(wire_harness, "trial", undecided)
+    monkeypatch.setattr(testbed_of_leaders, "leader_session", undecided)
     out = tmp_path / "out"
     assert main(["run", "--system", serve().url, "--traces", "5", "--out", str(out)]) == 3
     report = json.loads((out / "report.json").read_text())
