@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Look, tell, write: holds if every point is met or explained. Raises ValueError."""
+    """Survey, tell, write: holds if every point is met or explained. Raises ValueError."""
     patches = patches_of(arguments)
     with Output(arguments, "scopes", "engine", patches=rows_of(patches)) as output:
         looks = plan(arguments.scopes or chosen(patches), arguments.engine)

@@ -87,7 +87,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def written(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:
-    """The files, written. Raises TooLarge."""
+    """The files, written. Raises ScopeTooLargeForGraph."""
     files = []
     if arguments.tla:
         from proofs.export.tla import export_tla

@@ -13,7 +13,7 @@ from proofs.coverage.search import UnknownGoal, resolved, shortest
 from proofs.coverage.space import Way
 from proofs.coverage.states import of_model
 from proofs.coverage.stored import file_name, stored
-from proofs.coverage.survey import Look
+from proofs.coverage.survey import SurveyCase
 from proofs.coverage.survey_cache import surveyed
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.source import COMPOSITIONS, Model, composition, composition_of
@@ -96,20 +96,20 @@ def known_as(name: str, scope: str | None) -> list[tuple[str, str]]:
     return known
 
 
-def looks(home: str, arguments: argparse.Namespace) -> Iterator[Look]:
+def looks(home: str, arguments: argparse.Namespace) -> Iterator[SurveyCase]:
     """Where to search, the smallest scopes first; then what the default variant never does, and
     budgets by hand."""
     if arguments.scope:
-        yield Look(arguments.scope, arguments.variant or DEFAULT_VARIANT, arguments.engine)
+        yield SurveyCase(arguments.scope, arguments.variant or DEFAULT_VARIANT, arguments.engine)
         return
     small = [scope for scope in small_scopes() if composition_of(scope) == home]
     planned = plan(small, arguments.engine)
     if arguments.variant:
-        planned = [Look(look.scope, arguments.variant, look.engine) for look in planned]
+        planned = [SurveyCase(look.scope, arguments.variant, look.engine) for look in planned]
     yield from dict.fromkeys(planned)
 
 
-def search(model: Model, look: Look, name: str) -> Way | None:
+def search(model: Model, look: SurveyCase, name: str) -> Way | None:
     """A shortest way in one configuration."""
     k = configuration_of(model, look.scope, look.variant)
     with ExplorationDisplay(f"{look.scope}, {look.variant}") as progress:
@@ -124,7 +124,9 @@ def search(model: Model, look: Look, name: str) -> Way | None:
         )
 
 
-def report_way(model: Model, look: Look, way: Way, asked: dict[str, Any], output: Output) -> int:
+def report_way(
+    model: Model, look: SurveyCase, way: Way, asked: dict[str, Any], output: Output
+) -> int:
     """Say and write what was found."""
     stepper = Stepper(model, configuration_of(model, look.scope, look.variant))
     trace, worlds = record(stepper, Header(look.scope, stepper.k.variant.name), way.steps)
