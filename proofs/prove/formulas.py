@@ -34,6 +34,11 @@ SIGN = "?"
 REDUCTIONS = ("all", "any")
 
 
+def every(size: int) -> range:
+    """In a scope, each number that there is; where it is lifted, any number at all."""
+    return range(size)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordSet:
     """A set of records, of any size: those whose numbers `holds` is true of.
@@ -247,6 +252,8 @@ class FormulaEvaluator(Evaluator):
             ends = [self.integer(a, frame) for a in node.args]
             lo, hi = [ZERO, *ends][-2:]
             return None if lo.is_const and hi.is_const else in_range(lo, hi)
+        if isinstance(called, ast.Name) and called.id == every.__name__:
+            return lambda fresh: (TRUE, fresh())
         counted = isinstance(called, ast.Name) and called.id == "enumerate"
         if isinstance(called, ast.Name) and called.id == "pairwise":
             return None
