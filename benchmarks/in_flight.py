@@ -223,7 +223,7 @@ def cases() -> Iterator[Case]:
                 yield Case(idempotence, loss, in_flight)
 
 
-def measured(requests: int, seed: int) -> tuple[Outcome, ...]:
+def simulate_cases(requests: int, seed: int) -> tuple[Outcome, ...]:
     """Each case, with the same records and the same luck."""
     records = requests * RECORDS_A_BATCH
     return tuple(Simulation(case, records, seed).run() for case in cases())
@@ -232,7 +232,7 @@ def measured(requests: int, seed: int) -> tuple[Outcome, ...]:
 # The table
 
 
-def shown(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def format_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """The lines of the table."""
     yield (
         f"{'idempotence':<12}{'answers lost':>13}{'in flight':>11}{'records/s':>11}"
@@ -331,8 +331,8 @@ def figure(outcomes: Sequence[Outcome]) -> str:
 
 def measure(asked: Namespace) -> Mapping[str, Any]:
     """Simulate all cases."""
-    outcomes = measured(asked.requests, asked.seed)
-    print("\n".join(shown(outcomes)))
+    outcomes = simulate_cases(asked.requests, asked.seed)
+    print("\n".join(format_table(outcomes)))
     if asked.svg is not None:
         write_file(asked.svg, figure(outcomes))
     return {

@@ -65,12 +65,12 @@ class AsyncioClient:
         self._topic = settings.topic
         self._runner = asyncio.Runner()
         try:
-            self._producer = self._runner.run(self._started(make, settings))
+            self._producer = self._runner.run(self._start(make, settings))
         except BaseException:
             self._runner.close()
             raise
 
-    async def _started(self, make: Callable[[Settings], Any], settings: Settings) -> Any:
+    async def _start(self, make: Callable[[Settings], Any], settings: Settings) -> Any:
         producer = make(settings)
         await producer.start()
         return producer

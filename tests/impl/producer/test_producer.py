@@ -137,13 +137,13 @@ def test_every_record_is_there_once_when_connections_break(seed):
     async def program(world):
         async with producer(world, retry_backoff_ms=10) as p:
             await p.send_and_wait("t", b"first")
-            world.begin_storm()
+            world.begin_faults()
             outcomes = []
             for number in range(30):
                 outcomes.append(await p.send("t", b"%d" % number))
                 await asyncio.sleep(0.003)
             await asyncio.gather(*outcomes)
-            await world.end_storm()
+            await world.end_faults()
         return await read(world)
 
     faults = Faults(break_rate=0.1, loss_rate=0.3, delay_ms=(1 + seed, 5 + seed))
