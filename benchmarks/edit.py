@@ -1,12 +1,12 @@
-"""From an edited rule to a verdict: what a designer waits for.
+"""How long a designer waits, from an edited rule to a verdict.
 
     python -m benchmarks.edit [SCOPE] [--edits 5] [--json FILE]
 
 The scope is explored once as it stands, so that the cache has every rule compiled. Then each edit
-is timed from the start of a new Python to its end with a verdict: `explore SCOPE --patch FILE`, a
-patch that changes one rule. The edits are the first systematic mutants of the functions that rules
-call, a function in turn. An edit that changes nothing there, or after which nothing can be said
-(a rule may then write what its leaf cannot hold), is counted and the next one taken.
+is timed from the start of a new Python process to its verdict: `explore SCOPE --patch FILE`, with a
+patch that changes one rule. The edits are the first systematic mutants of each function that rules
+call. An edit without an effect in this scope, or without a verdict (a rule may write a value out of
+its range), is counted and skipped.
 """
 
 from __future__ import annotations

@@ -29,12 +29,12 @@ clock = time.perf_counter
 
 
 class NotAcknowledged(RuntimeError):
-    """A client that says that a record of it was lost."""
+    """A client reports a lost record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a client is told, beside what is the same for all."""
+    """The settings of a client that differ between benchmarks."""
 
     servers: str
     topic: str

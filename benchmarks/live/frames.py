@@ -1,7 +1,7 @@
-"""Requests that are ready before the clock starts, and one connection that keeps some in flight.
+"""Requests that are encoded before the clock starts, and one connection that keeps some in flight.
 
-The answers are read as bytes while the clock runs, and looked at after it: the client costs the
-same whoever answers, and as little as it can.
+Answers are read as bytes while the clock runs, and decoded after it: the client costs the same for
+every broker, and as little as possible.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHUNK_BYTES: Final = 1 << 18
 
 
 class WrongAnswer(RuntimeError):
-    """A broker that did not do what was asked of it: nothing can be compared then."""
+    """A broker did not do what was requested, so nothing can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
