@@ -116,7 +116,7 @@ class Result:
 # report.json
 
 
-def covered(found: frozenset[str], total: frozenset[str]) -> dict[str, Any]:
+def coverage_row(found: frozenset[str], total: frozenset[str]) -> dict[str, Any]:
     """How many of some names, and which are missing."""
     missing = sorted(total - found)
     return {"covered": len(total & found), "total": len(total), "missing": missing}
@@ -129,9 +129,9 @@ def coverage_json(prepared: PreparedPlan, total: Summary) -> dict[str, Any]:
             "covered": total.transitions_covered,
             "total": prepared.transitions_total,
         },
-        "rules": covered(total.rules, prepared.rules_total),
-        "branches": covered(total.branches, prepared.branches_total),
-        "error_codes": covered(total.error_codes, prepared.error_codes_total),
+        "rules": coverage_row(total.rules, prepared.rules_total),
+        "branches": coverage_row(total.branches, prepared.branches_total),
+        "error_codes": coverage_row(total.error_codes, prepared.error_codes_total),
     }
 
 

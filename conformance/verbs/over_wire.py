@@ -62,10 +62,10 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Target:
 def traces_of(plan: Plan, options: argparse.Namespace) -> Plan:
     """The traces that these brokers are judged by: with what can be done to them alone."""
     traces = traces_plan(plan)
-    return replace(traces, scope=played(traces.scope, rules_played(traces, options)))
+    return replace(traces, scope=played(traces.scope, playable_rules(traces, options)))
 
 
-def rules_played(traces: Plan, options: argparse.Namespace) -> frozenset[str]:
+def playable_rules(traces: Plan, options: argparse.Namespace) -> frozenset[str]:
     """The rules of a leader that can be brought about beside requests."""
     if traces.faults != "nodes":
         return frozenset()
@@ -77,7 +77,7 @@ def rules_played(traces: Plan, options: argparse.Namespace) -> frozenset[str]:
 def left_out(plan: Plan, options: argparse.Namespace) -> tuple[str, ...]:
     """The budgets of the scope for what nobody can do to these brokers."""
     traces = traces_plan(plan)
-    rules, budgets = rules_played(traces, options), configuration(traces).budgets
+    rules, budgets = playable_rules(traces, options), configuration(traces).budgets
     return tuple(
         f"{name}: nobody can bring that about at these brokers"
         for name, rule in BUDGETS.items()

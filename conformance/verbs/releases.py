@@ -82,7 +82,7 @@ def execute(options: argparse.Namespace) -> int:
     parser = argparse.ArgumentParser()
     run.add_arguments(parser)
     rows: list[dict[str, Any]] = []
-    for judged in wanted(options.scope.split(","), options.kafka):
+    for judged in plan_runs(options.scope.split(","), options.kafka):
         note(f"releases: {judged.name}")
         out = options.out / judged.name
         arguments = judged.arguments(traces, options.traces_from, out)
@@ -97,7 +97,7 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_CODES[verdict_of(rows)]
 
 
-def wanted(scopes: Sequence[str], kafka: str | None) -> list[ReleaseResult]:
+def plan_runs(scopes: Sequence[str], kafka: str | None) -> list[ReleaseResult]:
     """Each level of each release, by all requests that it has transactions of.
 
     All that is asked for is looked at before the first run. Raises BadUse, BadPlan.

@@ -63,7 +63,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return store(arguments)
     if not arguments.name:
         raise NothingToWitness("name what to reach, or a folder: --store DIR")
-    known = known_as(arguments.name, arguments.scope)
+    known = resolve_name(arguments.name, arguments.scope)
     name = known[0][1]
     asked = {"name": name, "scope": arguments.scope, "variant": arguments.variant}
     searched: list[str] = []
@@ -80,7 +80,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return output.finish({**asked, "searched": searched, "trace": None, "verdict": "violated"})
 
 
-def known_as(name: str, scope: str | None) -> list[tuple[str, str]]:
+def resolve_name(name: str, scope: str | None) -> list[tuple[str, str]]:
     """The compositions that know a name, and what each calls it. Raises UnknownGoal."""
     homes = [composition_of(scope)] if scope else COMPOSITIONS
     known: list[tuple[str, str]] = []
@@ -131,7 +131,7 @@ def report_way(
     stepper = Stepper(model, configuration_of(model, look.scope, look.variant))
     trace, worlds = record(stepper, Header(look.scope, stepper.k.variant.name), way.steps)
     say(text(tell(model, trace.header, trace.steps, worlds)))
-    say(f"{asked['name']}: {ending(way)}; {look.scope}, {stepper.k.variant.name}")
+    say(f"{asked['name']}: {format_ending(way)}; {look.scope}, {stepper.k.variant.name}")
     content: dict[str, Any] = {
         **asked,
         "found_in": look.scope,
@@ -146,7 +146,7 @@ def report_way(
     return output.finish(content)
 
 
-def ending(way: Way) -> str:
+def format_ending(way: Way) -> str:
     """How the way ends."""
     if way.tried:
         return f"reached behind step {len(way.steps)}, where {label(*way.tried)} is tried"
