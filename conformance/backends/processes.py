@@ -36,7 +36,7 @@ def begin_worker(task: WorkerTask) -> None:
 
 
 def end_with_parent() -> None:
-    """A killed parent closes no queues: its workers would wait for ever."""
+    """End with the parent: a killed one closes no queues, and its workers would wait forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

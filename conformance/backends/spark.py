@@ -42,7 +42,7 @@ SCHEMA: Final = "kind string, first long, last long, body string"
 PARTITIONS_PER_CORE: Final = 3
 """More than one, so that a core that is done early takes over from a slow one."""
 REMOTE_PARTITIONS: Final = 32
-"""Where nobody can tell how many cores there are."""
+"""Where the number of cores is unknown."""
 
 CONFIGURATIONS: Final = {
     "spark.ui.enabled": "false",
@@ -287,7 +287,7 @@ def is_local(master: str) -> bool:
 
 
 def default_partitions(cores: int | None) -> int:
-    """How many tasks a wave has where nobody says it."""
+    """The default number of tasks in a wave."""
     return REMOTE_PARTITIONS if cores is None else cores * PARTITIONS_PER_CORE
 
 

@@ -158,7 +158,7 @@ def judge_client(
         raise BackendFailed(f"--client {task.client}: {error}") from error
     outcomes = [ClientRunOutcome.from_json(row) for row in directory.journal.values()]
     result = result_of(task, outcomes, judge, directory.path, baseline)
-    # Of the runs of this start: nobody measured those before.
+    # Of the runs of this start alone: times of earlier ones are not kept.
     seconds = round(time.monotonic() - began, 3)
     steps = sum(outcome.found.summary.steps for outcome in outcomes[known:])
     return result, [Wave(known, task.runs, seconds, steps, "client", None)]

@@ -171,7 +171,7 @@ def rows_of(
             if not failure:
                 journal.add(one.name, rows[one.name])
             elif wants.layout:
-                break  # who leads what is unknown now
+                break  # the leaders are unknown now
     return {one.name: rows[one.name] for one in group if one.name in rows}
 
 

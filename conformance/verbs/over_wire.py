@@ -30,7 +30,7 @@ ON: Final = "bytes"
 ACTORS: Final = "leader"
 FAULTS: Final = "connections"
 LEFT_ALONE: Final = ("connections", "none")
-"""What can go wrong at a broker that nobody stops."""
+"""The faults of a broker that cannot be stopped from here."""
 
 
 def run(plan: Plan, options: argparse.Namespace) -> int:
@@ -75,7 +75,7 @@ def playable_rules(traces: Plan, options: argparse.Namespace) -> frozenset[str]:
 
 
 def left_out(plan: Plan, options: argparse.Namespace) -> tuple[str, ...]:
-    """The budgets of the scope for what nobody can do to these brokers."""
+    """The fault budgets of the scope that cannot be spent at these brokers."""
     traces = traces_plan(plan)
     rules, budgets = playable_rules(traces, options), configuration(traces).budgets
     return tuple(
@@ -108,7 +108,7 @@ class OverWire:
 
     @property
     def not_applicable(self) -> Sequence[str]:
-        """What the broker's versions do not have, and what nobody can do to it."""
+        """What the broker's versions lack, and the faults that cannot be injected."""
         return [*self.wire.not_applicable, *self.left_out]
 
     def backend(self) -> Backend:
@@ -120,7 +120,7 @@ class OverWire:
         return self.wire.shrunk(finding)
 
     def shown_by(self, finding: Finding) -> ObservedProperties:
-        """Nothing more than was seen on the way: a broker shows no log of its own."""
+        """Nothing beyond the responses: a broker does not show its log."""
         return ObservedProperties()
 
 

@@ -59,19 +59,19 @@ class OpenTarget(Protocol):
 
     @property
     def not_applicable(self) -> Sequence[str]:
-        """What it does not show, and is therefore not asked."""
+        """What it does not show, and is therefore not judged by."""
 
     @property
     def least_ranges(self) -> int:
         """Ranges of a wave at least: more than 1 where a wave takes long however few it has."""
 
     def checks(self) -> Mapping[str, SideCheck]:
-        """What is checked beside traces, by name, after them. Raises BackendError."""
+        """The checks beside the traces, by name, made after them. Raises BackendError."""
 
     def backend(self) -> Backend:
-        """Who judges ranges of traces; called once, and only if some are left.
+        """The backend that judges ranges of traces; called once, and only if some are left.
 
-        The end of work closes it. Raises BackendError.
+        It is closed with the target. Raises BackendError.
         """
 
     def shrunk(self, finding: Finding) -> Finding:
@@ -206,7 +206,7 @@ def examine_findings(
     out: Path,
     baseline: Baseline,
 ) -> Result:
-    """The findings shrunk, explained and drawn; and what became of the guarantees."""
+    """Shrink, explain and draw the findings; and conclude which guarantees hold."""
     summary, seen = waves.total.summary, waves.total.seen
     shrunk = []
     with PreparationDisplay() as progress:

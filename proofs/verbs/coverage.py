@@ -1,4 +1,4 @@
-"""`coverage [SCOPE...]`: what of the model's text happens somewhere, and which events meet."""
+"""`coverage [SCOPE...]`: which points and pairs of events of the model are reached."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Survey, tell, write: holds if every point is met or explained. Raises ValueError."""
+    """Survey, say, write: holds if every point is met or explained. Raises ValueError."""
     patches = patches_of(arguments)
     with Output(arguments, "scopes", "engine", patches=rows_of(patches)) as output:
         looks = plan(arguments.scopes or default_scopes(patches), arguments.engine)

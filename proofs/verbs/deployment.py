@@ -82,7 +82,7 @@ class Deployment(ABC):
 
     @abstractmethod
     def notes(self) -> Iterator[str]:
-        """What is to be said before the answers."""
+        """Notes that come before the answers."""
 
     @abstractmethod
     def limits(self, k: Any) -> str:
@@ -178,7 +178,7 @@ class IdempotentDeployment(Deployment):
 
 
 NOTHING_LATE = "transactions-moves/delays=0/expirations=0/unheard=0"
-"""A coordinator that moves while nobody knows, with nothing late."""
+"""A coordinator that moves unnoticed, while no message is late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +221,9 @@ class TransactionalDeployment(Deployment):
         )
 
     def notes(self) -> Iterator[str]:
-        """Where to read what brokers were seen to do, and what is asked elsewhere."""
-        yield "what released brokers were seen to break is in docs/breaches.md, with its commands"
-        yield "`live` checks what happens in the end; these are guarantees about every moment"
+        """Where observed breaches are listed, and which verb checks liveness."""
+        yield "what released brokers break is in docs/breaches.md, with its commands"
+        yield "`liveness` checks what eventually happens; these are guarantees about every state"
 
     def limits(self, k: Any) -> str:
         """How much of the world a scope has."""

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Explore what fits, tell, write: 0 if all hold, 1 if one is broken, 3 if not all was seen.
+    """Explore, say, write: 0 if all hold, 1 if one is broken, 3 if a scope was not explored fully.
 
     Raises UnknownVariant, and what `explore_scope` raises.
     """
@@ -109,7 +109,7 @@ def explore_scopes(deployment: Deployment, arguments: argparse.Namespace) -> Ite
 
 @dataclass(frozen=True, slots=True)
 class GuaranteeAnswer:
-    """What is known of one guarantee. `holds` is None where not all was seen."""
+    """The answer about one guarantee. `holds` is None where exploration was not complete."""
 
     name: str
     holds: bool | None
@@ -200,7 +200,7 @@ def say_answer(
 
 
 def say_not_guaranteed(believed: Sequence[Finding], deployment: Deployment, output: Output) -> None:
-    """What users believe, and is not so: no fault, and no part of the verdict."""
+    """Say which assumed properties are broken: no fault, and no part of the verdict."""
     if believed:
         say("not guaranteed, whatever one believes:")
     for found in believed:

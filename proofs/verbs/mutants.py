@@ -174,8 +174,8 @@ def say_fate(row: Mapping[str, Any]) -> None:
 
 
 def fate_json(fate: MutantFate) -> dict[str, Any]:
-    """One systematic mutant in the report. `open`: it breaks nothing and nobody has said why, or
-    it breaks something and a row says that it does not."""
+    """One systematic mutant in the report. `open`: it breaks nothing and no row explains why,
+    or it breaks something and a row says that it does not."""
     found = fate.fate in FOUND
     why = explanation(fate.point)
     return {

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Search, tell, write: 0 if there is a trace, 1 if no scope has one. Raises ValueError."""
+    """Search, say, write: 0 if there is a trace, 1 if no scope has one. Raises ValueError."""
     if arguments.store:
         return store(arguments)
     if not arguments.name:
@@ -81,7 +81,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def resolve_name(name: str, scope: str | None) -> list[tuple[str, str]]:
-    """The compositions that know a name, and what each calls it. Raises UnknownGoal."""
+    """The compositions that have a name, and what each calls it. Raises UnknownGoal."""
     homes = [composition_of(scope)] if scope else COMPOSITIONS
     known: list[tuple[str, str]] = []
     refusals: list[UnknownGoal] = []
