@@ -17,6 +17,7 @@ from proofs.prove.transactions import records as of_records
 from proofs.prove.transactions import single_instance as of_one
 from proofs.prove.transactions.coordinator import COORDINATOR_STEPS, epochs_are_many, without
 from proofs.prove.transactions.in_scope import check_transactions_scope
+from proofs.prove.transactions.in_words import in_words
 from proofs.prove.transactions.instances import Instances
 from proofs.prove.transactions.instances_in_scope import check_instances_scope, check_lone_scope
 from proofs.prove.transactions.records import Records
@@ -195,6 +196,7 @@ NO_WRITE_OUTSIDE = replace(
         clause(of_partition.no_write_outside, *OUTSIDE),
     ),
     facts={**ANYONE.facts, "leaders_ask": of_partition.leaders_ask()},
+    lemmas=in_words({"no_write_outside": ("no_write_outside",)}),
     steps=MEETING,
     scopes=EVERY,
     rules=rules_of(MEETING),
@@ -242,6 +244,7 @@ MARKERS = replace(
         "retries_are_taken": of_markers.retries_are_taken(),
         "epochs_are_compared": of_markers.epochs_are_compared(),
     },
+    lemmas=in_words({"markers_are_taken": ("markers_are_taken",)}),
     steps=TAKING,
     worlds=of_markers.Takers,
     scopes=EVERY,
@@ -274,6 +277,9 @@ VISIBILITY = replace(
     variants=("v2",),
     rules=rules_of(MEETING, *ONLY_V1),
 )
+
+FIRST_MARKER = ("ended_is_exact", "ended_by_the_first")
+"""What ends a record is the first marker behind it."""
 
 OWN_STEPS = (
     *(step for step in MEETING if step not in ("batch_arrives",)),
@@ -365,6 +371,13 @@ CLIENT_V2 = replace(
         follows(of_told.told_is_whole, "committed_is_stored", "log_says_who", "told_is_decided"),
         follows(of_told.stored_once, "log_says_who", "sequences_rise"),
     ),
+    lemmas=in_words(
+        {
+            "all_or_none": ("told_is_visible", *FIRST_MARKER),
+            "no_aborted_read": ("told_is_visible", *FIRST_MARKER),
+            "acked_once": ("stored_once",),
+        }
+    ),
     steps=OWN_STEPS,
     worlds=Instances,
     check=check_instances_scope,
@@ -410,6 +423,7 @@ RECORDS = replace(
         follows(of_told.stored_once, "log_has_names", "sequences_rise"),
     ),
     facts={"here_is_one": ((), of_coordinator.inside(HERE))},
+    lemmas=in_words({"acked_once": ("stored_once",)}),
     steps=(*SENDING, "batch_is_sent", "offsets_are_sent", "my_late_batch", "my_late_offsets"),
     worlds=Records,
     check=check_instances_scope,
@@ -494,6 +508,7 @@ ALONE = replace(
         "epochs_are_compared": of_markers.epochs_are_compared(),
     },
     contracts={**CONTRACTS, "begun_reign": lambda _evaluator, w, _answer: w.reign},
+    lemmas=in_words({"no_false_fencing": ("no_false_fencing",)}),
     steps=(*ALONE_RULES, "marker_is_sent", "marker_arrives"),
     worlds=of_one.SoleInstanceSteps,
     check=check_lone_scope,

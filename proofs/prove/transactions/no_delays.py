@@ -15,6 +15,7 @@ from proofs.prove.transactions.compositions import (
     BUMPS,
     DECIDING,
     EPOCHS,
+    FIRST_MARKER,
     GIVEN,
     KNOWN,
     MARKED,
@@ -26,6 +27,7 @@ from proofs.prove.transactions.compositions import (
     SOUND,
 )
 from proofs.prove.transactions.coordinator import without
+from proofs.prove.transactions.in_words import in_words
 from proofs.prove.transactions.instances_in_scope import check_instances_scope
 from proofs.prove.transactions.ordinals import OrdinalSteps
 
@@ -124,6 +126,9 @@ TOLD_V1 = replace(
             "ends_are_asked",
             "told_was_decided",
         ),
+    ),
+    lemmas=in_words(
+        dict.fromkeys(("all_or_none", "no_aborted_read"), ("visible_as_told", *FIRST_MARKER))
     ),
     steps=IN_TIME,
     variants=("v1", "3.9.2"),
