@@ -27,7 +27,7 @@ from proofs.prove.transactions.state import (
 from proofs.prove.transactions.steps import Transactions
 from proofs.prove.unknowns import function, number
 
-OF_A_PARTITION = ("ended", "last_marker", "turn_of", "held_at", "placed")
+OF_A_PARTITION = ("ended", "last_marker", "turn_of", "copy_at", "placed")
 """The ghosts that each partition has."""
 
 
