@@ -4,18 +4,18 @@
                                 [--starts 5] [--json FILE]
 
 A load is a number of Produce requests of one idempotent producer to one partition, acks=all, or as
-many Fetch requests, each for one of these batches; records have 100 bytes, and nothing is
-compressed. One connection has five requests in flight. All requests are ready before the clock
-starts; answers are looked at when it has stopped: each batch must have its offset, and all records
-must be there. Brokers are processes of their own and take turns, the first one changing; three
-rounds of warming up are not counted. Kafka has its usual settings and JVM flags. `cpu` is the
+many Fetch requests, each for one of these batches; records have 100 bytes, uncompressed. One
+connection has five requests in flight. All requests are encoded before the clock starts; answers
+are checked after it stops: each batch must have its offset, and all records must arrive. Brokers
+are separate processes and take turns; three warm-up rounds are not counted. Kafka has its usual
+settings and JVM flags. `cpu` is the
 processor time of the broker for a request, in microseconds: it hardly depends on who else uses the
 machine. `ratio` is ours to the peer's throughput, the median of the rounds' ratios; `by cpu` the
 peer's processor time to ours: in both, more than 1 is better for ours.
 
-To start is: from the start of the process to its first answer, to ApiVersions; for Kafka with the
-flags that let it start fast, a formatted folder and an archive of its classes. `in-process` is our
-broker within the process that asks, as tests have it.
+A start lasts from the start of the process to its first answer, to ApiVersions; Kafka has the flags
+for a fast start, a formatted folder and an archive of its classes. `in-process` is our broker in
+the benchmark's own process, as in tests.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""From an edited rule to a verdict: what a designer waits for.
+"""How long a designer waits, from an edited rule to a verdict.
 
     python -m benchmarks.edit [SCOPE] [--edits 5] [--json FILE]
 
 The scope is explored once as it stands, so that the cache has every rule compiled. Then each edit
-is timed from the start of a new Python to its end with a verdict: `explore SCOPE --patch FILE`, a
-patch that changes one rule. The edits are the first systematic mutants of the functions that rules
-call, a function in turn. An edit that changes nothing there, or after which nothing can be said
-(a rule may then write what its leaf cannot hold), is counted and the next one taken.
+is timed from the start of a new Python process to its verdict: `explore SCOPE --patch FILE`, with a
+patch that changes one rule. The edits are the first systematic mutants of each function that rules
+call. An edit without an effect in this scope, or without a verdict (a rule may write a value out of
+its range), is counted and skipped.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def compiled() -> set[str]:
     return {path.name for path in (cache_folder() / "compiled").glob("*.o")}
 
 
-def explored(scope: str, *words: str) -> tuple[float, int]:
+def run_explore(scope: str, *words: str) -> tuple[float, int]:
     """The command, from a new Python to its end: seconds and exit code."""
     command = [sys.executable, "-m", "proofs", "explore", scope, *words]
     time, done = measure_time(
@@ -74,7 +74,7 @@ def measure_edit(scope: str, patch: Patch, folder: Path) -> dict[str, Any] | Non
     file = folder / "edit.py"
     file.write_text(repr([(patch.function, patch.before, patch.after)]), encoding="utf-8")
     before = compiled()
-    seconds, code = explored(scope, "--patch", str(file))
+    seconds, code = run_explore(scope, "--patch", str(file))
     new = len(compiled() - before)
     if code not in VERDICTS or not new:
         return None
@@ -90,8 +90,8 @@ def measure_edits(scope: str, count: int) -> dict[str, Any]:
     configuration_of(model, scope, DEFAULT_VARIANT)
     with tempfile.TemporaryDirectory() as name, empty_cache():
         patches = changes(model)
-        explored(scope)
-        unedited, _ = explored(scope)
+        run_explore(scope)
+        unedited, _ = run_explore(scope)
         while len(done) < count:
             patch = next(patches, None)
             if patch is None:

@@ -2,21 +2,20 @@
 
     python -m benchmarks.exploration [--managers 8] [--json FILE]
 
-One text is lifted to C for us and printed as TLA+ for TLC; SPIN's is two_phase_commit.pml, whose
-steps are the same ones. All three search exhaustively, keep whole states or (TLC) fingerprints,
-test the same guarantee, and must report the same states and transitions, or nothing is printed.
+One text is lifted to C for our engine and printed as TLA+ for TLC; SPIN reads two_phase_commit.pml,
+which has the same steps. All three search exhaustively, keep whole states or (TLC) fingerprints,
+check the same guarantee, and must report the same states and transitions, or nothing is printed.
 
-What is timed is the search: ours from an empty engine to a freed one, SPIN's the whole process
-`pan`. What comes before is listed apart: lifting and compiling without a cache for us, `spin -a`
-and the C compiler for SPIN. TLC reads its module at each start; its time on the smallest graph is
-listed as that, and taken off the others; Java may collect its garbage on a second core. TLC is
-slow, so that it takes part in fewer rounds where the graph is large: `--tlc-rounds` says in how
-many. Each peer is compared with our own searches of the same rounds; `benchmarks.peers` times
-calls, and here each search tells its own time and what it found.
+The search is timed: ours from an empty engine to a freed one, SPIN's the whole process `pan`. The
+set-up is listed separately: lifting and compiling without a cache for us, `spin -a` and the C
+compiler for SPIN. TLC parses its module at each start; its time on the smallest graph counts as
+set-up and is subtracted from the others. Java may collect garbage on a second core. TLC is slow, so
+it runs in fewer rounds on large graphs: `--tlc-rounds`. Each peer is compared with our own searches
+of the same rounds.
 
-Beside the peers stands our search of one state for all that differ by an exchange of resource
-managers, which must count the same graph: by C, whose set-up is the compiler's time, and by
-integers, which need no compiler.
+The last rows are our searches with symmetry, one state for all that differ by an exchange of
+resource managers. They must count the same graph: with C, whose set-up is the compiler's time, and
+with integers, which need no compiler.
 """
 
 from __future__ import annotations

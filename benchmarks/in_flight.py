@@ -1,16 +1,16 @@
-"""What more requests in flight are worth, and what idempotence costs: throughput in virtual time.
+"""Throughput by requests in flight, with and without idempotence, in virtual time.
 
     python -m benchmarks.in_flight [--requests 2000] [--seed 0] [--json FILE] [--svg FILE]
 
-Our producer core sends to our partition leader through a simulated network; nothing here reads a
-clock, so that the same arguments give the same table and figure, byte for byte. There is always a
-next record to send. A request takes half a round trip to the broker, waits for those before it, is
-handled, and its answer takes the other half. An answer is lost with its connection, and with it go
-all other answers, and the requests that have not reached the broker; the producer connects anew.
+The producer core of `impl` sends to its partition leader through a simulated network; nothing here
+reads a clock, so that the same arguments give the same table and figure, byte for byte. There is
+always a next record to send. A request takes half a round trip to the broker, waits for those
+before it, and is handled; its answer takes the other half. A lost answer breaks its connection: all
+other answers and the requests that have not reached the broker are lost with it, and the producer
+connects again.
 
-Counted is what the log has beside what was sent: `duplicates` are records that are there again,
-`reordered` are records whose first copy stands behind a later record. Each run ends when every
-record is acknowledged.
+The log is compared with the sent records: `duplicates` are repeated ones, `reordered` are records
+whose first copy is after a later record. Each run ends when every record is acknowledged.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PRODUCER_ID = 7
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a run is of: `loss` is the probability that an answer is lost."""
+    """The parameters of a run: `loss` is the probability that an answer is lost."""
 
     idempotence: bool
     loss: float
@@ -60,7 +60,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run gave; `retries` are requests sent again, the other counts are of records."""
+    """The result of a run; `retries` are requests sent again, the other counts are of records."""
 
     case: Case
     records: int
@@ -98,7 +98,7 @@ class Simulation:
         self.numbers = itertools.count()
 
     def at(self, when_ms: int, event: Callable[[], None]) -> None:
-        """Something happens later; what happens at one time happens in the order of its causes."""
+        """Schedule an event; simultaneous events happen in the order of scheduling."""
         heapq.heappush(self.pending, (when_ms, next(self.numbers), event))
 
     def run(self) -> Outcome:
@@ -114,7 +114,7 @@ class Simulation:
         return self.outcome()
 
     def advance(self) -> None:
-        """To the next moment at which something happens."""
+        """Go to the next time at which something happens."""
         wait_ms = self.producer.next_timeout_ms(self.now_ms)
         if wait_ms == 0:
             return
@@ -148,7 +148,7 @@ class Simulation:
             self.at(self.broker_free_ms, lambda: self.handle(request, sent_on))
 
     def handle(self, request: SendRequest, sent_on: int) -> None:
-        """The broker answers, even on a connection that is gone."""
+        """The broker answers, even on a broken connection."""
         body = self.answer(request)
         back_ms = self.now_ms + ROUND_TRIP_MS // 2
         self.at(back_ms, lambda: self.receive(request, body, sent_on))
@@ -164,13 +164,13 @@ class Simulation:
             self.producer.receive(request.correlation_id, body, self.now_ms)
 
     def break_connection(self) -> None:
-        """What was sent on it before does not arrive any more, and nobody hears its answers."""
+        """Requests under way on the old connection, and their answers, are lost."""
         self.connection += 1
 
     # ---- the broker
 
     def answer(self, request: SendRequest) -> dict[str, object]:
-        """What the broker says, once the batch is where all replicas have it."""
+        """The broker's answer, once all replicas have the batch."""
         if request.api_key == ApiKey.INIT_PRODUCER_ID:
             return {"error_code": 0, "producer_id": PRODUCER_ID, "producer_epoch": 0}
         records = request.body["topics"][0]["partitions"][0]["records"]
@@ -185,7 +185,7 @@ class Simulation:
         }
         return {"topics": [{"name": TOPIC, "partitions": [partition]}]}
 
-    # ---- what became of it
+    # ---- the outcome
 
     def outcome(self) -> Outcome:
         """The log beside what was sent."""
@@ -210,21 +210,21 @@ def values(batch: bytes) -> list[int]:
 
 
 def behind_a_later_one(numbers: Sequence[int]) -> int:
-    """How many stand behind a greater one."""
+    """How many numbers follow a greater one."""
     highest = itertools.accumulate(numbers, max)
     return sum(number < most for number, most in zip(numbers, highest, strict=True))
 
 
 def cases() -> Iterator[Case]:
-    """All that are compared."""
+    """All cases that are compared."""
     for idempotence in (True, False):
         for loss in LOSSES:
             for in_flight in IN_FLIGHT:
                 yield Case(idempotence, loss, in_flight)
 
 
-def measured(requests: int, seed: int) -> tuple[Outcome, ...]:
-    """Each case, with the same records and the same luck."""
+def simulate_cases(requests: int, seed: int) -> tuple[Outcome, ...]:
+    """Each case, with the same records and the same random numbers."""
     records = requests * RECORDS_A_BATCH
     return tuple(Simulation(case, records, seed).run() for case in cases())
 
@@ -232,7 +232,7 @@ def measured(requests: int, seed: int) -> tuple[Outcome, ...]:
 # The table
 
 
-def shown(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def format_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """The lines of the table."""
     yield (
         f"{'idempotence':<12}{'answers lost':>13}{'in flight':>11}{'records/s':>11}"
@@ -331,8 +331,8 @@ def figure(outcomes: Sequence[Outcome]) -> str:
 
 def measure(asked: Namespace) -> Mapping[str, Any]:
     """Simulate all cases."""
-    outcomes = measured(asked.requests, asked.seed)
-    print("\n".join(shown(outcomes)))
+    outcomes = simulate_cases(asked.requests, asked.seed)
+    print("\n".join(format_table(outcomes)))
     if asked.svg is not None:
         write_file(asked.svg, figure(outcomes))
     return {

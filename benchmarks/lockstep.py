@@ -1,15 +1,14 @@
-"""Steps of lockstep that a core judges in a second, in each form.
+"""How many steps of lockstep one core judges in a second, in each form.
 
     python -m benchmarks.lockstep [SCOPE] [--every 1] [--rounds 1] [--json FILE]
 
-A form is who is under test, and what messages pass: values, or the codec. All traces of the scope's
-cover are judged as `conformance run --system impl` judges them, ranges of the same size in the same
-order, in one process; `--every N` takes one range in so many. The forms take turns, in each round
-nothing is known yet of what the system does, and the median of the rounds counts.
+A form is the actors under test, and whether messages pass as values or through the codec. All
+traces of the scope's cover are judged as by `conformance run --system impl`: the same ranges in the
+same order, in one process; `--every N` takes every Nth range. The forms take turns, each round
+begins with empty memos, and the median of the rounds counts.
 
-The time is the processor's that the process has used: on a busy machine the wall clock would say
-nothing. Where processors share caches or are throttled, others still cost some of it; so the load
-is printed, too. A divergence ends the run: what goes wrong has no speed.
+The time is processor time of this process, because wall time means little on a busy machine. Shared
+caches and throttling still affect it, so the load is printed as well. A divergence ends the run.
 """
 
 from __future__ import annotations

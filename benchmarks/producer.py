@@ -12,8 +12,8 @@ All are idempotent, acks=all, batches of at most 16 KiB, nothing compressed, fiv
     single         one record, the next one when it is acknowledged; linger 0
     transactions   10 records each, begun, sent and committed, one after the other; linger 0
 
-Clients take turns on a broker, the first one changing; one round is not counted, nor is starting a
-client, nor the first record of each. How many records arrived is asked of the broker each time.
+Clients take turns on a broker; the first round, starting a client and its first record are not
+counted. After each round the broker is asked how many records arrived.
 `cpu` is the processor time of the client, all its threads, in microseconds a record or transaction:
 it hardly depends on who else uses the machine. `ratio` is ours to the peer's throughput, the median
 of the rounds' ratios; `by cpu` the peer's processor time to ours: in both, more than 1 is better
@@ -69,7 +69,7 @@ _LATEST: Final = -1
 
 
 class WrongCount(RuntimeError):
-    """Other records are at the broker than the client says that it has sent."""
+    """The broker does not have as many records as the client sent."""
 
 
 class Round(NamedTuple):

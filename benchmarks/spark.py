@@ -2,14 +2,13 @@
 
     python -m benchmarks.spark [SCOPE] [--traces 56000] [--pairs 5] [--cores 2] [--json FILE]
 
-What is timed is work: from asking for all ranges to the last row. Preparing the scope, starting
-Spark's session or the pool, and a first whole round on each are apart: in it workers import, load
-and learn the model's tables, so that all have equally much behind them; how long each backend took
-for that is told. A pair is one round on each, in turns, the first one changing; both must give the
-same rows. `ratio` is Spark's throughput to that of the processes, with the fixed price of a round.
-That price is told, too: it is a round of one trace for each core. Rounds should take six seconds
-or more, for a run's waves aim at 45. With the defaults all is over in about four minutes on two
-cores that nobody else uses.
+The timed work lasts from the request for all ranges to the last row. Not counted are preparing the
+scope, starting Spark's session or the pool, and a first complete round on each, in which workers
+import modules and load the model's tables; their duration is reported. A pair is one round on each
+backend, in turns; both must give the same rows. `ratio` is Spark's throughput to that of the
+processes, the fixed cost of a round included. That cost is reported as well: a round of one trace
+for each core. Rounds should take six seconds or more. With the defaults the benchmark takes about
+four minutes on two idle cores.
 """
 
 from __future__ import annotations

@@ -164,10 +164,10 @@ def shown_by(prepared: PreparedPlan, finding: Finding) -> ObservedProperties:
     judge = judge_of(prepared.plan)
     judge.judge(steps_of(finding))
     home = home_of_scope(prepared.plan.scope)
-    return of_what_is_shown(seen_in(judge.tables.k, home.called(home.shown)(judge)))
+    return without_unshown(seen_in(judge.tables.k, home.called(home.shown)(judge)))
 
 
-def of_what_is_shown(seen: ObservedProperties) -> ObservedProperties:
+def without_unshown(seen: ObservedProperties) -> ObservedProperties:
     """Without the guarantees that say nothing of such a world."""
     return replace(seen, broken=seen.broken - UNSHOWN)
 

@@ -1,4 +1,4 @@
-"""What workers do with a range of traces: judge it, and ask what became of the guarantees."""
+"""The work of a worker: it judges a range of traces, and observes the guarantees there."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def trace_of(prepared: PreparedPlan, finding: Finding) -> Trace:
 
 
 def story_of(trace: Trace) -> Story:
-    """The trace told by the model. Raises ReplayError, UnknownScope, UnknownVariant."""
+    """The trace as the model tells it. Raises ReplayError, UnknownScope, UnknownVariant."""
     model = model_of(trace.header)
     return tell(model, trace.header, trace.steps, replay(trace, model))
 

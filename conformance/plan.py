@@ -115,7 +115,7 @@ class Plan:
 # What a plan stands for
 
 
-def checked(plan: Plan) -> Plan:
+def check_plan(plan: Plan) -> Plan:
     """The plan, if it can be carried out. Raises BadPlan."""
     try:
         home = home_of_scope(plan.scope)
@@ -316,7 +316,7 @@ def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> Pr
     Done once: the same plan in the same directory is only loaded. Raises BadPlan, also for a
     directory that another plan was prepared in.
     """
-    checked(plan)
+    check_plan(plan)
     if (directory / MANIFEST).exists():
         prepared = PreparedPlan.load(directory)
         if prepared.plan != plan:

@@ -72,7 +72,7 @@ class SideCheck:
 class Result:
     """All that a run found. `guarantees` has holds, violated or not_exercised for each name;
     `not_guaranteed` are those that the variant does not give in this scope. `unexamined` counts
-    diverging traces beyond those that were shrunk; `undecided` traces that nobody could judge.
+    diverging traces beyond those that were shrunk; `undecided` traces that could not be judged.
     `more` are keys of the report that one system alone has."""
 
     prepared: PreparedPlan
@@ -98,8 +98,8 @@ class Result:
     def verdict(self) -> str:
         """The answer to the question that was asked: `judge` says which.
 
-        Nobody follows a system beyond its first difference, so that what guarantees hold of one
-        that differs stays undecided unless one is broken.
+        A system is not followed beyond its first difference, so that the guarantees of one that
+        differs stay undecided unless one is broken.
         """
         differs = any(d.explained is None for d in self.divergences)
         differs |= not all(check.holds for check in self.checks.values())
@@ -116,22 +116,22 @@ class Result:
 # report.json
 
 
-def covered(found: frozenset[str], total: frozenset[str]) -> dict[str, Any]:
+def coverage_row(found: frozenset[str], total: frozenset[str]) -> dict[str, Any]:
     """How many of some names, and which are missing."""
     missing = sorted(total - found)
     return {"covered": len(total & found), "total": len(total), "missing": missing}
 
 
 def coverage_json(prepared: PreparedPlan, total: Summary) -> dict[str, Any]:
-    """What the traces went through; the total of transitions is null if nobody explored them."""
+    """What the traces covered; the total of transitions is null if the scope was not explored."""
     return {
         "transitions": {
             "covered": total.transitions_covered,
             "total": prepared.transitions_total,
         },
-        "rules": covered(total.rules, prepared.rules_total),
-        "branches": covered(total.branches, prepared.branches_total),
-        "error_codes": covered(total.error_codes, prepared.error_codes_total),
+        "rules": coverage_row(total.rules, prepared.rules_total),
+        "branches": coverage_row(total.branches, prepared.branches_total),
+        "error_codes": coverage_row(total.error_codes, prepared.error_codes_total),
     }
 
 
@@ -248,7 +248,7 @@ def conformance_case(report: Mapping[str, Any]) -> ElementTree.Element:
 
 
 def guarantee_cases(report: Mapping[str, Any]) -> list[ElementTree.Element]:
-    """A case for each guarantee; skipped if nothing put it to the test, or nobody gives it."""
+    """A case for each guarantee; skipped if it was not exercised or is not guaranteed."""
     cases = []
     for name, state in report["guarantees"].items():
         case = ElementTree.Element("testcase", classname="guarantees", name=name)

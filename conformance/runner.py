@@ -24,7 +24,7 @@ WAVE_SECONDS: Final = 45.0
 """How much work a wave aims at: what a killed run loses at most."""
 
 LEAST_WAVES: Final = 4
-"""Also short work is cut, so that it shows how it goes on."""
+"""Short runs are cut too, so that they show progress."""
 
 MOST_RANGES: Final = 256
 LARGEST_RANGE: Final = 1024
@@ -48,7 +48,7 @@ def cut(first: int, count: int) -> list[TraceRange]:
 
 
 def wave_length(count: int, ranges_a_second: float | None, cores: int) -> int:
-    """How many ranges the next wave has, at least one; the first one only measures."""
+    """How many ranges the next wave has, at least one; the first wave only measures."""
     ranges = math.ceil(count / range_size(count))
     if ranges_a_second is None:
         return max(1, min(ranges // LEAST_WAVES, 2 * cores))
@@ -104,7 +104,7 @@ class Waves:
 
 
 class RunWatcher(Protocol):
-    """Is told how far the run is, several times a second."""
+    """Observes the progress of the run, several times a second."""
 
     def __call__(self, done: int, total: Found) -> None:
         """`done` trace ids are judged; `total` is what they gave."""

@@ -2,9 +2,8 @@
 
 Theory of operation. Idempotence needs acks=all, retries, and no more requests in flight than a
 leader remembers. Where configurations contradict that, it matters who wrote what: a user's
-contradiction
-is refused; since 3.0, where idempotence is on by default, a user who did not ask for it loses it
-silently. The rules of each era are a table, and the first that applies decides.
+contradiction is refused; since 3.0, where idempotence is on by default, a user who did not ask for
+it loses it silently. The rules of each era are a table, and the first that applies decides.
 `ProducerConfig.postProcessAndValidateIdempotenceConfigs`; `KafkaProducer.configure*` before 3.0.
 """
 

@@ -1,7 +1,7 @@
-"""The kinds of sentences that are said of worlds: always, sometimes, and in the end.
+"""The kinds of properties: invariants, reachability witnesses, liveness properties.
 
-Each composition of actors has sentences of its own; these are the forms that all of them share.
-`K` is its configuration, `W` its world.
+Each composition has properties of its own; these are the forms that all of them share. `K` is its
+configuration, `W` its world.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def always(k: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee(Generic[K, W]):
-    """A sentence that is true in each world of a configuration in which it is `guaranteed`."""
+    """An invariant: it holds in each world of the configurations where it is `guaranteed`."""
 
     name: str
     check: Callable[[K, W], bool]
@@ -30,13 +30,13 @@ class Guarantee(Generic[K, W]):
 
 @dataclass(frozen=True, slots=True)
 class Witness(Generic[K, W]):
-    """A sentence that is true in some world: what shows that guarantees are not empty."""
+    """A predicate that some world satisfies: it shows that the "if" of a guarantee happens."""
 
     name: str
     check: Callable[[K, W], bool]
 
 
-# In the end. An instance of the client and a partition are what such a sentence is about.
+# Liveness. Such a property is about an instance of the client and a partition.
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Repeats(Generic[K, W]):
 
 @dataclass(frozen=True, slots=True)
 class Assumption(Generic[K, W]):
-    """What must be so for a guarantee to hold."""
+    """A fairness assumption that a liveness property rests on."""
 
     name: str
     says: str
@@ -76,8 +76,8 @@ class Assumption(Generic[K, W]):
 @dataclass(frozen=True, slots=True)
 class Eventually(Generic[K, W]):
     """What is pending does not stay pending for ever. `pending` is 0 if nothing is, else a number
-    that names it. It is asked where the question has a sense, and guaranteed where Kafka keeps
-    it."""
+    that names it. It is checked in the configurations where it is meaningful (`asked`), and
+    guaranteed in those where Kafka gives it."""
 
     name: str
     says: str

@@ -29,12 +29,12 @@ clock = time.perf_counter
 
 
 class NotAcknowledged(RuntimeError):
-    """A client that says that a record of it was lost."""
+    """A client reports a lost record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a client is told, beside what is the same for all."""
+    """The settings of a client that differ between benchmarks."""
 
     servers: str
     topic: str
@@ -65,12 +65,12 @@ class AsyncioClient:
         self._topic = settings.topic
         self._runner = asyncio.Runner()
         try:
-            self._producer = self._runner.run(self._started(make, settings))
+            self._producer = self._runner.run(self._start(make, settings))
         except BaseException:
             self._runner.close()
             raise
 
-    async def _started(self, make: Callable[[Settings], Any], settings: Settings) -> Any:
+    async def _start(self, make: Callable[[Settings], Any], settings: Settings) -> Any:
         producer = make(settings)
         await producer.start()
         return producer

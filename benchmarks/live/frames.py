@@ -1,7 +1,7 @@
-"""Requests that are ready before the clock starts, and one connection that keeps some in flight.
+"""Requests that are encoded before the clock starts, and one connection that keeps some in flight.
 
-The answers are read as bytes while the clock runs, and looked at after it: the client costs the
-same whoever answers, and as little as it can.
+Answers are read as bytes while the clock runs, and decoded after it: the client costs the same for
+every broker, and as little as possible.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHUNK_BYTES: Final = 1 << 18
 
 
 class WrongAnswer(RuntimeError):
-    """A broker that did not do what was asked of it: nothing can be compared then."""
+    """A broker did not do what was requested, so nothing can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Log:
     def produce_frames(self, identity: ProducerIdentity) -> list[bytes]:
         """A Produce a batch, acks=all, in the sequence of an idempotent producer."""
         return [
-            _frame(ApiKey.PRODUCE, PRODUCE_VERSION, number, self._produced(identity, number))
+            _frame(ApiKey.PRODUCE, PRODUCE_VERSION, number, self._produce_body(identity, number))
             for number in range(self.requests)
         ]
 
@@ -64,16 +64,16 @@ class Log:
         """A Fetch a batch, with room for just that one."""
         size_bytes = len(self.batch(identity, 0))
         return [
-            _frame(ApiKey.FETCH, FETCH_VERSION, number, self._fetched(number, size_bytes))
+            _frame(ApiKey.FETCH, FETCH_VERSION, number, self._fetch_body(number, size_bytes))
             for number in range(self.requests)
         ]
 
-    def _produced(self, identity: ProducerIdentity, number: int) -> Value:
+    def _produce_body(self, identity: ProducerIdentity, number: int) -> Value:
         partition = {"index": 0, "records": self.batch(identity, number)}
         topics = [{"name": self.topic, "partitions": [partition]}]
         return {"acks": -1, "timeout_ms": PRODUCE_TIMEOUT_MS, "topics": topics}
 
-    def _fetched(self, number: int, size_bytes: int) -> Value:
+    def _fetch_body(self, number: int, size_bytes: int) -> Value:
         partition = {
             "partition": 0,
             "fetch_offset": number * self.records,

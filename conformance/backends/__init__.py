@@ -6,7 +6,7 @@ Three rules:
    guarantees, and one for each finding. They depend on the task and the range alone: not on the
    backend, its partitions, or what was judged before.
 2. A backend gives rows back in any order, and `None` now and then while there is nothing yet, so
-   that its caller can show time passing.
+   that its caller can show progress.
 3. A worker imports what it judges with, and loads the prepared files, once.
 """
 
@@ -71,7 +71,7 @@ class BackendFailed(BackendError):
 
 
 class Backend(Protocol):
-    """Judges ranges. `cores` is how many at a time, `None` where nobody can tell."""
+    """Judges ranges. `cores` is how many at a time, `None` where that is unknown."""
 
     name: str
     cores: int | None
@@ -80,7 +80,7 @@ class Backend(Protocol):
         """The rows of all ranges, as they come. Raises BackendFailed."""
 
     def close(self) -> None:
-        """Let go of processes and sessions."""
+        """Release processes and sessions."""
 
 
 @dataclass(frozen=True, slots=True)

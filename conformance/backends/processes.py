@@ -18,7 +18,7 @@ from conformance.backends import (
     TraceRange,
     WorkerTask,
 )
-from conformance.backends.worker import judge, loaded
+from conformance.backends.worker import judge, load_task
 from proofs.run.interrupts import without_interrupts
 
 
@@ -29,14 +29,14 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def begin(task: WorkerTask) -> None:
+def begin_worker(task: WorkerTask) -> None:
     """Set a worker up: it does not outlive its parent."""
     threading.Thread(target=end_with_parent, daemon=True).start()
-    loaded(task)
+    load_task(task)
 
 
 def end_with_parent() -> None:
-    """A killed parent closes no queues: its workers would wait for ever."""
+    """End with the parent: a killed one closes no queues, and its workers would wait forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -52,7 +52,7 @@ class Processes:
         self.cores: int | None = cores
         self._task = task
         self._pool = ProcessPoolExecutor(
-            cores, multiprocessing.get_context("spawn"), initializer=begin, initargs=(task,)
+            cores, multiprocessing.get_context("spawn"), initializer=begin_worker, initargs=(task,)
         )
 
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:

@@ -42,7 +42,7 @@ SCHEMA: Final = "kind string, first long, last long, body string"
 PARTITIONS_PER_CORE: Final = 3
 """More than one, so that a core that is done early takes over from a slow one."""
 REMOTE_PARTITIONS: Final = 32
-"""Where nobody can tell how many cores there are."""
+"""Where the number of cores is unknown."""
 
 CONFIGURATIONS: Final = {
     "spark.ui.enabled": "false",
@@ -183,7 +183,7 @@ def ship(session: SparkSession, task: WorkerTask, scratch: Path) -> None:
     session.addArtifacts(str(packages), prepared, archive=True)
 
 
-def judging(
+def make_judge(
     task: WorkerTask, ranges: Sequence[TraceRange], *, shipped: bool
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """The function for `mapInArrow`: numbers of ranges in, rows out.
@@ -247,14 +247,14 @@ class Spark:
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         """The rows of all ranges, as they come: at the end of the wave. Raises BackendFailed."""
         collected = self._thread.submit(self._collect, ranges)
-        while (rows := result_soon(collected)) is None:
+        while (rows := wait_for_result(collected)) is None:
             yield None
         yield from rows
 
     def _collect(self, ranges: Sequence[TraceRange]) -> list[ResultRow]:
         width = min(self._partitions, len(ranges))
         numbers = self._session.range(0, len(ranges), 1, width)
-        function = judging(self._task, dealt(ranges, width), shipped=self._shipped)
+        function = make_judge(self._task, deal(ranges, width), shipped=self._shipped)
         try:
             return [ResultRow(*row) for row in numbers.mapInArrow(function, SCHEMA).collect()]
         except PySparkException as error:
@@ -267,13 +267,13 @@ class Spark:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-def dealt(ranges: Sequence[TraceRange], hands: int) -> list[TraceRange]:
+def deal(ranges: Sequence[TraceRange], hands: int) -> list[TraceRange]:
     """The ranges such that tasks, which get neighbours, have some of everywhere: traces are long in
     the beginning of a run, and short in the end."""
     return [part for hand in range(hands) for part in ranges[hand::hands]]
 
 
-def result_soon(future: Future[list[ResultRow]]) -> list[ResultRow] | None:
+def wait_for_result(future: Future[list[ResultRow]]) -> list[ResultRow] | None:
     """The future's result, or None if it takes longer than a heartbeat."""
     try:
         return future.result(HEARTBEAT_SECONDS)
@@ -287,7 +287,7 @@ def is_local(master: str) -> bool:
 
 
 def default_partitions(cores: int | None) -> int:
-    """How many tasks a wave has where nobody says it."""
+    """The default number of tasks in a wave."""
     return REMOTE_PARTITIONS if cores is None else cores * PARTITIONS_PER_CORE
 
 

@@ -20,7 +20,7 @@ def search_first(roots: Sequence[Path]) -> None:
 
 
 @functools.cache
-def loaded(task: WorkerTask) -> tuple[Any, Any]:
+def load_task(task: WorkerTask) -> tuple[Any, Any]:
     """The task's module and its prepared files, as this process keeps them."""
     search_first(task.roots)
     module = import_module(task.module)
@@ -29,5 +29,5 @@ def loaded(task: WorkerTask) -> tuple[Any, Any]:
 
 def judge(task: WorkerTask, part: TraceRange) -> list[ResultRow]:
     """Judge one range; the rows to send back."""
-    module, prepared = loaded(task)
+    module, prepared = load_task(task)
     return rows_of(part, module.judge(prepared, part))

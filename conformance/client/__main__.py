@@ -1,4 +1,4 @@
-"""`python -m conformance.client FILE`: one recorded run, judged again and told.
+"""`python -m conformance.client FILE`: judges one recorded run again and prints it.
 
 Exit codes as everywhere: 0 explained, 1 not, 2 bad use or bad input, 3 not decided.
 """

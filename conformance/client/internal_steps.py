@@ -89,7 +89,7 @@ def is_timely(index: TraceIndex, before: Client, after: Client) -> bool:
 
 
 def has_ended(entry: PartitionEntry, number: int) -> bool:
-    """Whether the application was told what became of a record."""
+    """Whether the application knows the outcome of a record."""
     return number in entry.acknowledged or number in entry.failed
 
 

@@ -268,8 +268,8 @@ class ClientObserver:
         return tuple(dict.fromkeys(allowed))
 
     def judge_outcomes(self) -> ClientJudgement:
-        """The judgement at the end: some candidate must agree with what the application was told;
-        in a run that timed out, with as much as it was told."""
+        """The judgement at the end: some candidate must agree with the outcomes that the
+        application received; in a run that timed out, with those that it received so far."""
         self.index.finish()
         told = {s: self.index.outcome(s.partition, s.number) for s in self.trace.plan.sends}
         if self.trace.problem:

@@ -254,7 +254,7 @@ def apply_answer(
 
 
 def fail_batch(k: Configuration, client: Client, partition: int, b: InFlightBatch) -> Client:
-    """The client whose application is told that one batch failed."""
+    """The client after it has reported to the application that one batch failed."""
     return with_entry(client, partition, sending.failed(k, client.partitions[partition], b))
 
 

@@ -34,7 +34,7 @@ from conformance.plan import Plan, PreparedPlan
 from conformance.report import ReportedDivergence, Result
 from conformance.rows import Found
 from conformance.runner import Wave
-from conformance.verbs.pipeline import Baseline, Judged, judge_and_report, so_far
+from conformance.verbs.pipeline import Baseline, Judged, format_findings, judge_and_report
 from model.idempotent.configuration import Variant
 from model.idempotent.messages import Error
 from model.idempotent.variants import DEFAULT_VARIANT, RELEASES, parse
@@ -112,7 +112,7 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
         "client",
         task.question,
         options,
-        lambda directory, baseline: judged(task, options.judge, directory, baseline),
+        lambda directory, baseline: judge_client(task, options.judge, directory, baseline),
     )
 
 
@@ -145,7 +145,9 @@ def variant_of(options: argparse.Namespace) -> Variant:
 # Judging
 
 
-def judged(task: ClientTask, judge: str, directory: RunDirectory, baseline: Baseline) -> Judged:
+def judge_client(
+    task: ClientTask, judge: str, directory: RunDirectory, baseline: Baseline
+) -> Judged:
     """All that the runs find. Raises KeyboardInterrupt, BackendFailed."""
     assert directory.path is not None
     began, known = time.monotonic(), len(directory.journal)
@@ -156,7 +158,7 @@ def judged(task: ClientTask, judge: str, directory: RunDirectory, baseline: Base
         raise BackendFailed(f"--client {task.client}: {error}") from error
     outcomes = [ClientRunOutcome.from_json(row) for row in directory.journal.values()]
     result = result_of(task, outcomes, judge, directory.path, baseline)
-    # Of the runs of this start: nobody measured those before.
+    # Of the runs of this start alone: times of earlier ones are not kept.
     seconds = round(time.monotonic() - began, 3)
     steps = sum(outcome.found.summary.steps for outcome in outcomes[known:])
     return result, [Wave(known, task.runs, seconds, steps, "client", None)]
@@ -186,7 +188,7 @@ async def judge_rest(
                 write_whole(traces / trace_name(number), format_trace(trace))
             journal.add(f"run {number}", outcome.to_json())
             total = total.merge(outcome.found)
-            display(len(journal), *so_far(total, None))
+            display(len(journal), *format_findings(total, None))
 
 
 # Reporting
@@ -211,7 +213,7 @@ def result_of(
         prepared=prepared_of(task, out),
         total=total.summary,
         judge=judge,
-        divergences=list(grouped(findings, rows, task.variant, out)),
+        divergences=list(group_findings(findings, rows, task.variant, out)),
         unexamined=0,
         guarantees=states(total.seen, k),
         not_guaranteed=not_guaranteed(k),
@@ -242,7 +244,7 @@ def rules_of_client() -> frozenset[str]:
     return frozenset(n for n, rule in rules.items() if rule.__module__ in CLIENT_MODULES)
 
 
-def grouped(
+def group_findings(
     findings: Sequence[Finding], rows: Baseline, variant: Variant, out: Path
 ) -> Iterator[ReportedDivergence]:
     """One divergence for all that differ in the same fields of the same request: the first, its

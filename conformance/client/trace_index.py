@@ -79,7 +79,7 @@ class TraceIndex:
                 self.requests[event.connection, event.correlation_id] = event
 
     def finish(self) -> None:
-        """Go to the end of the run: the application is told nothing more."""
+        """Go to the end of the run: the application receives no more outcomes."""
         self.now_us = self._trace.ended_us
 
     def note_request(self, event: ProduceRequested) -> None:
@@ -153,9 +153,9 @@ class TraceIndex:
         return sizes
 
     def possible_sizes(self, partition: int, first: int) -> list[int]:
-        """The possible numbers of records in a batch from `first` on that nobody saw sent: that of
-        the batch when it is seen later; else all its records fail, and no batch is larger than
-        those that were seen."""
+        """The possible numbers of records in a batch from `first` on that was not yet observed:
+        that of the batch when it is observed later; else all its records fail, and no batch is
+        larger than those that were observed."""
         size = self._next_size(partition, first)
         if size is not None:
             return [size]
@@ -188,19 +188,19 @@ class TraceIndex:
     # Records
 
     def outcome(self, partition: int, number: int) -> str:
-        """What the application was told of a record: STORED, FAILED or SILENT."""
+        """The outcome of a record for the application: STORED, FAILED or SILENT."""
         outcome = self._trace.outcomes.get((partition, number))
         if outcome is None:
             return SILENT
         return FAILED if outcome.error else STORED
 
     def outcome_us(self, partition: int, number: int) -> int:
-        """When the application was told of a record, by the client's clock; or UNKNOWN."""
+        """When the application received a record's outcome, by the client's clock; or UNKNOWN."""
         outcome = self._trace.outcomes.get((partition, number))
         return UNKNOWN if outcome is None else outcome.at_us
 
     def has_failed(self, partition: int, number: int) -> bool:
-        """Whether the application was told that a record failed."""
+        """Whether the application received a failure for a record."""
         return self.outcome(partition, number) == FAILED
 
     def is_appended_later(self, partition: int, number: int) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Final
 
-from conformance.experiments.session import EVENTUALLY_S, Session
+from conformance.experiments.session import EVENTUALLY_S, Session, poll
 from conformance.experiments.setup import settle
 from conformance.experiments.vocabulary import Name, Node, verb
 from conformance.kafka.admin import TopicPartition
@@ -28,8 +27,6 @@ from conformance.transactions.wire import ClientIdentity, CoordinatorConnection,
 from impl.protocol.errors import ErrorCode
 
 NOTHING: Final = "nothing"
-
-_PAUSE_S: Final = 0.005
 
 
 @verb
@@ -99,10 +96,7 @@ def partition(s: Session, at: TopicPartition) -> str:
 @verb
 def stable(s: Session, at: TopicPartition) -> str:
     """As `partition`, once nothing is open in it, or after a while."""
-    deadline = time.monotonic() + EVENTUALLY_S
-    while not (seen := partition(s, at)).endswith("stable") and time.monotonic() < deadline:
-        time.sleep(_PAUSE_S)
-    return seen
+    return poll(lambda: partition(s, at), lambda text: text.endswith("stable"), EVENTUALLY_S)
 
 
 @verb

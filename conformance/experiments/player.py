@@ -55,12 +55,12 @@ def play(
             walk(experiment.body, session.variables, session.perform)
         except KafkaError as error:
             return ExperimentResult(
-                merged([*facts, *session.facts]), f"{type(error).__name__}: {error}"
+                merge_facts([*facts, *session.facts]), f"{type(error).__name__}: {error}"
             )
         finally:
             session.cleanup.close()
         facts += session.facts
-    return ExperimentResult(merged(facts), "")
+    return ExperimentResult(merge_facts(facts), "")
 
 
 def rehearse(experiment: Experiment, release: str, level: int, client: str = NEWEST) -> list[Fact]:
@@ -81,7 +81,7 @@ def rehearse(experiment: Experiment, release: str, level: int, client: str = NEW
             variables[ANSWERED] = answer
 
     walk(experiment.body, variables, expect)
-    return merged(facts)
+    return merge_facts(facts)
 
 
 def walk(
@@ -114,7 +114,7 @@ def _walk_one(
                 walk(statement.body, variables, perform)
 
 
-def merged(facts: Iterable[Fact]) -> list[Fact]:
+def merge_facts(facts: Iterable[Fact]) -> list[Fact]:
     """Facts of one name as one: different answers stand beside each other."""
     answers: dict[tuple[str, str], list[Fact]] = {}
     for fact in facts:

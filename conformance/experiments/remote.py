@@ -40,13 +40,13 @@ SETTINGS: Final[Mapping[str, Callable[[NodeConfig, str], NodeConfig]]] = {
     ),
     "producer.id.expiration.ms": _milliseconds("log", "producer_id_expiration_ms"),
     "transaction.partition.verification.enable": lambda config, value: _with(
-        config, "rules", "verifies", value == "true"
+        config, "log", "rules", replace(config.log.rules, verifies=value == "true")
     ),
 }
 """Properties of a broker that `impl` has, too."""
 
 
-def _with(config: NodeConfig, part: str, field: str, value: int) -> NodeConfig:
+def _with(config: NodeConfig, part: str, field: str, value: object) -> NodeConfig:
     return replace(config, **{part: replace(getattr(config, part), **{field: value})})
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from conformance.experiments.names import ProducerNames
 from conformance.experiments.text import NotUnderstood, StoryStep, fill
@@ -33,6 +33,8 @@ from conformance.transactions.wire import (
     error_in,
 )
 from impl.protocol.errors import ErrorCode
+
+T = TypeVar("T")
 
 EVENTUALLY_S: Final = 6.0
 """How long what follows a marker or a time-out may take to be seen."""
@@ -114,11 +116,11 @@ class Session:
         arguments, named = verb.converted(words, options, self.convert)
         is_looked_for = step.manner == "eventually"
         expected = step.expected.text(self.variables) if step.expected else ""
-        value = verb.function(self, *arguments, **named)
-        deadline = time.monotonic() + EVENTUALLY_S
-        while is_looked_for and not _is_like(value, expected) and time.monotonic() < deadline:
-            time.sleep(_PAUSE_S)
-            value = verb.function(self, *arguments, **named)
+        value = poll(
+            lambda: verb.function(self, *arguments, **named),
+            lambda found: not is_looked_for or _is_like(found, expected),
+            EVENTUALLY_S,
+        )
         self._bind(step.targets, value)
         if step.fact:
             self._note(step, value)
@@ -293,8 +295,13 @@ def _either(word: str, yes: str, no: str) -> bool:
 
 def await_true(holds: Callable[[], bool], problem: Callable[[], str], timeout_s: float) -> None:
     """Wait until something holds. Raises RequestRefused."""
+    if not poll(holds, bool, timeout_s):
+        raise RequestRefused(problem())
+
+
+def poll(look: Callable[[], T], suffices: Callable[[T], bool], timeout_s: float) -> T:
+    """Look again and again until what is found suffices, or the time is up; the last finding."""
     deadline = time.monotonic() + timeout_s
-    while not holds():
-        if time.monotonic() > deadline:
-            raise RequestRefused(problem())
+    while not suffices(found := look()) and time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
+    return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
 
-from conformance.experiments.session import REACH_TIMEOUT_S, Session, await_true
+from conformance.experiments.session import REACH_TIMEOUT_S, Session, poll
 from conformance.experiments.vocabulary import Committed, Node, verb
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import RequestRefused
@@ -195,25 +196,23 @@ def _exhausted(s: Session, name: str, timeout: int) -> ClientIdentity:
 @verb
 def settle(s: Session, who: ClientIdentity) -> None:
     """Wait until the state is none of PREPARE_x."""
-    name = who.transactional_id
-    call = describe_transactions([name])
-    await_true(
-        lambda: not s.testbed.coordinator().ask(call)[name].state.startswith("Prepare"),
-        lambda: f"{name}: it stays in PREPARE",
-        SETTLE_TIMEOUT_S,
-    )
+    _await_state(s, who, lambda state: not state.startswith("Prepare"), SETTLE_TIMEOUT_S)
 
 
 @verb
 def await_state(s: Session, who: ClientIdentity, state: str) -> None:
     """Wait until the coordinator shows it."""
+    _await_state(s, who, lambda shown: shown == state, REACH_TIMEOUT_S)
+
+
+def _await_state(
+    s: Session, who: ClientIdentity, suffices: Callable[[str], bool], timeout_s: float
+) -> None:
     name = who.transactional_id
     call = describe_transactions([name])
-    await_true(
-        lambda: s.testbed.coordinator().ask(call)[name].state == state,
-        lambda: f"{name}: never {state}",
-        REACH_TIMEOUT_S,
-    )
+    shown = poll(lambda: s.testbed.coordinator().ask(call)[name].state, suffices, timeout_s)
+    if not suffices(shown):
+        raise RequestRefused(f"{name} stays in {shown}")
 
 
 def accepted(wire: CoordinatorConnection, call: WireCall[Any], what: str) -> Any:

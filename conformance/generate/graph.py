@@ -91,7 +91,7 @@ def machine_of(k: Any, name: str, *, guarantees: bool = False) -> Machine:
 def explored(machine: Machine, progress: Callable[[SearchProgress], None]) -> TransitionGraph:
     """Every transition of the machine; by C, or where there is no compiler by Python.
 
-    Raises TooLarge beyond MAX_STATES.
+    Raises ScopeTooLargeForCover beyond MAX_STATES.
     """
 
     def report(so_far: SearchProgress) -> None:

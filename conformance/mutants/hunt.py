@@ -20,7 +20,7 @@ class NotThePatchedOne(Exception):
     """The process has imported another impl than the one that was patched."""
 
 
-def first_findings(prepared: PreparedPlan) -> tuple[Finding, ...]:
+def find_first(prepared: PreparedPlan) -> tuple[Finding, ...]:
     """Those of the first traces that diverge; none if none does."""
     for first in range(0, prepared.count, TRACES_AT_ONCE):
         last = min(first + TRACES_AT_ONCE, prepared.count)
@@ -32,7 +32,7 @@ def first_findings(prepared: PreparedPlan) -> tuple[Finding, ...]:
 
 def hunt(prepared: PreparedPlan) -> Finding | None:
     """The shortest of the first findings, shrunk; None if the bug does not show."""
-    shrunk = [shrink_finding(prepared, finding) for finding in first_findings(prepared)]
+    shrunk = [shrink_finding(prepared, finding) for finding in find_first(prepared)]
     return min(shrunk, key=lambda finding: finding["steps"], default=None)
 
 

@@ -33,11 +33,11 @@ def plant(mutant: Mutant, root: Path) -> None:
     """Put a copy of impl with the bug below `root`. Raises PatchError."""
     source = REPOSITORY / "impl"
     shutil.copytree(source, root / "impl", ignore=shutil.ignore_patterns("__pycache__"))
-    for path, text in patched(mutant.patches, source):
+    for path, text in patch_files(mutant.patches, source):
         (root / "impl" / path).write_text(text, encoding="utf-8")
 
 
-def patched(patches: Sequence[Patch], package: Path) -> Iterator[tuple[Path, str]]:
+def patch_files(patches: Sequence[Patch], package: Path) -> Iterator[tuple[Path, str]]:
     """The files of a package that patches change, with their changed text. Raises PatchError."""
     trees = dict(trees_of(package))
     for name in {find_scope(patch.function, trees)[0] for patch in patches}:
@@ -69,15 +69,15 @@ def hunt(mutant: Mutant, prepared: Path) -> Finding | None:
     with tempfile.TemporaryDirectory(prefix="kafka-eos-mutant-") as folder:
         root = Path(folder).resolve()
         plant(mutant, root)
-        return hunted(mutant.name, root, prepared)
+        return hunt_in_process(mutant.name, root, prepared)
 
 
 def hunt_unpatched(prepared: Path) -> Finding | None:
     """What impl as it is shows in the same traces: nothing. Raises HuntFailed."""
-    return hunted("impl as it is", REPOSITORY, prepared)
+    return hunt_in_process("impl as it is", REPOSITORY, prepared)
 
 
-def hunted(what: str, root: Path, prepared: Path) -> Finding | None:
+def hunt_in_process(what: str, root: Path, prepared: Path) -> Finding | None:
     """What a fresh process with the impl below `root` finds. Raises HuntFailed."""
     # -P: what stands in the current folder must not come before the copy.
     command = [sys.executable, "-P", "-m", "conformance.mutants.hunt", str(prepared), str(root)]

@@ -1,4 +1,4 @@
-"""What `run` says at its end."""
+"""The answer of `run`, for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from conformance.report import sentence
 
 MOST_SHOWN = 5
-"""Divergences on the terminal; the report has all that were examined."""
+"""Divergences that the terminal shows; the report has all that were examined."""
 
 
 def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
@@ -32,7 +32,7 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
 
 
 def checks(report: Mapping[str, Any]) -> list[str]:
-    """What was checked beside the traces, a line each."""
+    """One line for each check beside the traces."""
     return [
         f"  {name.replace('_', ' ')}  {check['compared']} compared, "
         + (
@@ -72,15 +72,15 @@ def cover(report: Mapping[str, Any]) -> list[str]:
 
 
 def undecided(report: Mapping[str, Any]) -> list[str]:
-    """How many traces nobody could judge, and how many runs of a client had no end in time."""
+    """How many traces could not be judged, and how many runs of a client timed out."""
     if not report["undecided"] and not report.get("unfinished"):
         return []
-    unfinished = f"; {report['unfinished']:,} had no end in time" if "unfinished" in report else ""
+    unfinished = f"; {report['unfinished']:,} timed out" if "unfinished" in report else ""
     return [f"  undecided    {report['undecided']:,} traces{unfinished}"]
 
 
 def pct(row: Mapping[str, int] | None) -> list[str]:
-    """What chance each of pct's traces has."""
+    """The chance with which a trace of pct shows a bug."""
     if row is None:
         return []
     depth, threads, steps = row["depth"], row["threads"], row["steps"]
@@ -91,7 +91,7 @@ def pct(row: Mapping[str, int] | None) -> list[str]:
 
 
 def guarantees(report: Mapping[str, Any]) -> str:
-    """Names by what became of them."""
+    """The names of guarantees by their status."""
     by_state: dict[str, list[str]] = {}
     for name, state in report["guarantees"].items():
         given = "" if name not in report["not_guaranteed"] else ", not guaranteed here"

@@ -33,9 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run; 0 if each result is there once, 1 if one is lost, doubled or out of order, 3 if a run
-    did not come to rest, a step was left out, or the check was not seen to fail without
-    transactions.
+    """Run; 0 if each result is stored exactly once, 1 if one is lost, duplicated or out of order, 3
+    if a run did not settle, a step was left out, or the check did not fail without transactions.
 
     Raises BadUse for a release, a level or requests that there are not.
     """
@@ -58,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def requests_of(asked: str | None, testbed: KafkaTestbed) -> Requests:
-    """What the clients speak. Raises BadUse where transactions cannot be begun by that."""
+    """The requests of the clients. Raises BadUse where they cannot begin transactions."""
     requests = REQUESTS[one_of("--requests", asked or f"v{max(testbed.level, 1)}", tuple(REQUESTS))]
     if requests == "v2" and testbed.level < 2:
         raise BadUse(f"clients speak v2 at level 2, not at {testbed.name}")
@@ -71,7 +70,7 @@ def requests_of(asked: str | None, testbed: KafkaTestbed) -> Requests:
 def report_of(
     testbed: KafkaTestbed, requests: str, measured: Mapping[Order, Measured]
 ) -> dict[str, Any]:
-    """What the machine reads; numbers that depend on how fast all was are in `run_of`."""
+    """The report; numbers that depend on timing are in `run_of`."""
     rows = {order.value: row_of(one) for order, one in measured.items()}
     return {
         "schema_version": SCHEMA_VERSION,
@@ -103,7 +102,7 @@ def row_of(measured: Measured) -> dict[str, Any]:
 
 
 def verdict_of(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """`holds` only if the check was seen to fail without transactions, and every step was tried."""
+    """`holds` only if the check fails without transactions, and every step was tried."""
     row = rows[Order.TRANSACTION.value]
     if row["wrong_after"]:
         return "violated"
@@ -114,7 +113,7 @@ def verdict_of(rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def run_of(measured: Mapping[Order, Measured], seconds: float) -> dict[str, Any]:
-    """What this run took, and what came of the clients."""
+    """The duration of this run, and the ends of its clients."""
     return {
         "seconds": round(seconds, 3),
         "load": os.getloadavg()[0],

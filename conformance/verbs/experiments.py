@@ -61,15 +61,15 @@ def execute(options: argparse.Namespace) -> int:
     there_are = stories(options.stories)
     for experiment in there_are.values():
         check(experiment)
-    experiments = wanted(there_are, [*options.names, *(options.only or "").split(",")])
+    experiments = find_experiments(there_are, [*options.names, *(options.only or "").split(",")])
     if options.list:
         for experiment in experiments:
             say(f"{experiment.name:<44} {experiment.summary}")
         return 0
-    return answer(options, experiments, _fits, {"client": options.client})
+    return play_and_report(options, experiments, _fits, {"client": options.client})
 
 
-def answer(
+def play_and_report(
     options: argparse.Namespace,
     experiments: Sequence[Experiment],
     fits: Fits,
@@ -97,7 +97,7 @@ def answer(
         return play(experiment, testbed, times, variables)
 
     with directory_of(options, **question) as directory:
-        found = played(options, experiments, play_fitting, directory.journal)
+        found = play_all(options, experiments, play_fitting, directory.journal)
         report = {**found, **(heading or {})}
         if options.guarantees:
             report["verdict"] = verdict_by_guarantees(report)
@@ -118,13 +118,13 @@ def _fits(experiment: Experiment, testbed: KafkaTestbed) -> bool:
     return experiment.fits(testbed.release.version, testbed.level, testbed.can_use)
 
 
-def wanted(there_are: dict[str, Experiment], names: Iterable[str]) -> list[Experiment]:
+def find_experiments(there_are: dict[str, Experiment], names: Iterable[str]) -> list[Experiment]:
     """The experiments of some names, all without a name. Raises BadUse."""
     named = [one_of("experiment", name, tuple(there_are)) for name in names if name]
     return [there_are[name] for name in named] or list(there_are.values())
 
 
-def played(
+def play_all(
     options: argparse.Namespace, experiments: Sequence[Experiment], play: Play, journal: Journal
 ) -> dict[str, Any]:
     """The report of all that could be played; what the journal has is not played again.
@@ -136,7 +136,7 @@ def played(
         one_of("--kafka", options.kafka, RELEASES if has_client else KAFKAS)
     problems = {one.name: why_not(one, options) for one in experiments}
     rows: dict[str, dict[str, Any]] = {}
-    for wants, group in grouped(one for one in experiments if not problems[one.name]):
+    for wants, group in group_by_brokers(one for one in experiments if not problems[one.name]):
         rows |= rows_of(options, wants, group, play, journal)
     *_, (release, level) = [
         (options.kafka, options.level),
@@ -159,7 +159,7 @@ def rows_of(
     rows = {one.name: journal[one.name] for one in group if one.name in journal}
     if len(rows) == len(group):
         return rows
-    with opened(options, wants) as testbed:
+    with open_brokers(options, wants) as testbed:
         for one in (one for one in group if one.name not in journal):
             facts, failure = play(one, testbed)
             rows[one.name] = {
@@ -171,7 +171,7 @@ def rows_of(
             if not failure:
                 journal.add(one.name, rows[one.name])
             elif wants.layout:
-                break  # who leads what is unknown now
+                break  # the leaders are unknown now
     return {one.name: rows[one.name] for one in group if one.name in rows}
 
 
@@ -184,7 +184,7 @@ def why_not(experiment: Experiment, options: argparse.Namespace) -> str:
     return "they want a release that describes its transactions"
 
 
-def grouped(experiments: Iterable[Experiment]) -> list[tuple[Brokers, list[Experiment]]]:
+def group_by_brokers(experiments: Iterable[Experiment]) -> list[tuple[Brokers, list[Experiment]]]:
     """Those that can share brokers; what restarts them comes last."""
     groups: dict[tuple[Brokers, str], list[Experiment]] = defaultdict(list)
     for one in experiments:
@@ -196,7 +196,7 @@ def grouped(experiments: Iterable[Experiment]) -> list[tuple[Brokers, list[Exper
 
 
 @contextmanager
-def opened(options: argparse.Namespace, wants: Brokers) -> Iterator[Any]:
+def open_brokers(options: argparse.Namespace, wants: Brokers) -> Iterator[Any]:
     """The brokers of a system. Raises BadUse."""
     match options.system.partition("://")[0]:
         case "kafka":
@@ -258,7 +258,7 @@ class StoryVerb:
         watch_s = getattr(options, "watch_s", None)
         if (options.times is not None and options.times < 1) or (watch_s or 0) < 0:
             raise BadUse("--times is at least 1, and --watch-s not negative")
-        return answer(
+        return play_and_report(
             options,
             [
                 one

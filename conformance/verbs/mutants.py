@@ -71,7 +71,7 @@ def chosen_by(names: Sequence[str]) -> list[Mutant]:
 
 def hunt_all(mutants: Sequence[Mutant], directory: RunDirectory) -> list[dict[str, Any]]:
     """The rows of all bugs in the report. Those that are left are hunted, as many at a time as
-    there are cores; each is told when its turn comes."""
+    there are cores; rows are printed in their order."""
     assert directory.path is not None
     out, journal = directory.path, directory.journal
     left = [mutant for mutant in mutants if mutant.name not in journal]

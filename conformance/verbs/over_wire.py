@@ -36,7 +36,7 @@ ON: Final = "bytes"
 ACTORS: Final = "leader"
 FAULTS: Final = "connections"
 LEFT_ALONE: Final = ("connections", "none")
-"""What can go wrong at a broker that nobody stops."""
+"""The faults of a broker that cannot be stopped from here."""
 
 
 def run(plan: Plan, options: argparse.Namespace) -> int:
@@ -68,10 +68,10 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Target:
 def traces_of(plan: Plan, options: argparse.Namespace) -> Plan:
     """The traces that these brokers are judged by: with what can be done to them alone."""
     traces = traces_plan(plan)
-    return replace(traces, scope=played(traces.scope, rules_played(traces, options)))
+    return replace(traces, scope=played(traces.scope, playable_rules(traces, options)))
 
 
-def rules_played(traces: Plan, options: argparse.Namespace) -> frozenset[str]:
+def playable_rules(traces: Plan, options: argparse.Namespace) -> frozenset[str]:
     """The rules of a leader that can be brought about beside requests."""
     if traces.faults != "nodes":
         return frozenset()
@@ -81,9 +81,9 @@ def rules_played(traces: Plan, options: argparse.Namespace) -> frozenset[str]:
 
 
 def left_out(plan: Plan, options: argparse.Namespace) -> tuple[str, ...]:
-    """The budgets of the scope for what nobody can do to these brokers."""
+    """The fault budgets of the scope that cannot be spent at these brokers."""
     traces = traces_plan(plan)
-    rules, budgets = rules_played(traces, options), configuration(traces).budgets
+    rules, budgets = playable_rules(traces, options), configuration(traces).budgets
     return tuple(
         f"{name}: nobody can bring that about at these brokers"
         for name, rule in BUDGETS.items()
@@ -114,7 +114,7 @@ class OverWire:
 
     @property
     def not_applicable(self) -> Sequence[str]:
-        """What the broker's versions do not have, and what nobody can do to it."""
+        """What the broker's versions lack, and the faults that cannot be injected."""
         return [*self.wire.not_applicable, *self.left_out]
 
     def backend(self) -> Backend:
@@ -126,7 +126,7 @@ class OverWire:
         return self.wire.shrunk(finding)
 
     def shown_by(self, finding: Finding) -> ObservedProperties:
-        """Nothing more than was seen on the way: a broker shows no log of its own."""
+        """Nothing beyond the responses: a broker does not show its log."""
         return ObservedProperties()
 
 

@@ -22,7 +22,7 @@ from conformance.guaranteed import ObservedProperties, not_guaranteed, statuses
 from conformance.plan import (
     Plan,
     PreparedPlan,
-    checked,
+    check_plan,
     compute_cover_bound,
     configuration,
     prepare,
@@ -59,19 +59,19 @@ class OpenTarget(Protocol):
 
     @property
     def not_applicable(self) -> Sequence[str]:
-        """What it does not show, and is therefore not asked."""
+        """What it does not show, and is therefore not judged by."""
 
     @property
     def least_ranges(self) -> int:
         """Ranges of a wave at least: more than 1 where a wave takes long however few it has."""
 
     def checks(self) -> Mapping[str, SideCheck]:
-        """What is checked beside traces, by name, after them. Raises BackendError."""
+        """The checks beside the traces, by name, made after them. Raises BackendError."""
 
     def backend(self) -> Backend:
-        """Who judges ranges of traces; called once, and only if some are left.
+        """The backend that judges ranges of traces; called once, and only if some are left.
 
-        The end of work closes it. Raises BackendError.
+        It is closed with the target. Raises BackendError.
         """
 
     def shrunk(self, finding: Finding) -> Finding:
@@ -104,13 +104,13 @@ def run(target: Target, options: argparse.Namespace) -> int:
 
     Raises BackendError, OtherRun, BadPlan, BadBaseline, Stopped.
     """
-    checked(target.traces)
+    check_plan(target.traces)
     plan = target.plan
     return judge_and_report(
         f"{plan.system}-{plan.scope.replace('/', '-')}",
         {**plan.to_json(), **target.more},
         options,
-        lambda directory, baseline: judged(target, options.judge, directory, baseline),
+        lambda directory, baseline: judge_target(target, options.judge, directory, baseline),
     )
 
 
@@ -152,7 +152,7 @@ class PreparationDisplay(Display):
 # Judging
 
 
-def judged(target: Target, judge: str, directory: RunDirectory, baseline: Baseline) -> Judged:
+def judge_target(target: Target, judge: str, directory: RunDirectory, baseline: Baseline) -> Judged:
     """All that a run finds. Raises KeyboardInterrupt, BackendError."""
     assert directory.path is not None
     out = directory.path
@@ -165,7 +165,7 @@ def judged(target: Target, judge: str, directory: RunDirectory, baseline: Baseli
     with target.opens(prepared, out / "backend.log") as system:
         judge_rest(waves, prepared, system)
         named = replace(prepared, plan=replace(prepared.plan, system=target.plan.system))
-        result = examined(named, waves, system, judge, out, baseline)
+        result = examine_findings(named, waves, system, judge, out, baseline)
         return replace(result, prepared=replace(prepared, plan=target.plan)), waves.done
 
 
@@ -182,13 +182,13 @@ def judge_rest(waves: Waves, prepared: PreparedPlan, system: OpenTarget) -> None
         run_waves(
             waves,
             backend,
-            lambda done, total: display(done, *so_far(total, prepared.transitions_total)),
+            lambda done, total: display(done, *format_findings(total, prepared.transitions_total)),
             time.monotonic,
             system.least_ranges,
         )
 
 
-def so_far(total: Found, transitions: int | None) -> list[str]:
+def format_findings(total: Found, transitions: int | None) -> list[str]:
     """What is said of a run on its way, beside how far it is."""
     covered, diverged = total.summary.transitions_covered, total.summary.divergences
     said = [] if transitions is None else [f"transitions {covered:,} of {transitions:,}"]
@@ -198,7 +198,7 @@ def so_far(total: Found, transitions: int | None) -> list[str]:
 # Findings
 
 
-def examined(
+def examine_findings(
     prepared: PreparedPlan,
     waves: Waves,
     system: OpenTarget,
@@ -206,7 +206,7 @@ def examined(
     out: Path,
     baseline: Baseline,
 ) -> Result:
-    """The findings shrunk, explained and drawn; and what became of the guarantees."""
+    """Shrink, explain and draw the findings; and conclude which guarantees hold."""
     summary, seen = waves.total.summary, waves.total.seen
     shrunk = []
     with PreparationDisplay() as progress:
@@ -220,7 +220,7 @@ def examined(
         prepared=prepared,
         total=summary,
         judge=judge,
-        divergences=drawn(prepared, shrunk, rows, k.variant.release, out),
+        divergences=draw_divergences(prepared, shrunk, rows, k.variant.release, out),
         unexamined=summary.divergences - len(summary.findings),
         guarantees=statuses(seen, k),
         not_guaranteed=not_guaranteed(k),
@@ -231,7 +231,7 @@ def examined(
     )
 
 
-def drawn(
+def draw_divergences(
     prepared: PreparedPlan,
     findings: Sequence[Finding],
     rows: Sequence[Explained],

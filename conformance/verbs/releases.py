@@ -1,6 +1,6 @@
 """`releases`: judge all releases and levels that a model has, one broker after the other.
 
-Each is a `run` of its own in a folder of its own, so that the same command goes on where it was
+Each is a `run` of its own in a folder of its own, so that the same command continues where it was
 stopped. The table has a row for each.
 """
 
@@ -82,13 +82,13 @@ def execute(options: argparse.Namespace) -> int:
     parser = argparse.ArgumentParser()
     run.add_arguments(parser)
     rows: list[dict[str, Any]] = []
-    for judged in wanted(options.scope.split(","), options.kafka):
+    for judged in plan_runs(options.scope.split(","), options.kafka):
         note(f"releases: {judged.name}")
         out = options.out / judged.name
         arguments = judged.arguments(traces, options.traces_from, out)
         run.execute(parser.parse_args(arguments))
         rows.append(row_of(judged, out))
-        # After each run: who is stopped keeps what is done.
+        # After each run, so that an interrupted command keeps its rows.
         report = {"schema_version": SCHEMA_VERSION, "runs": rows, "verdict": verdict_of(rows)}
         write_whole(options.out / "releases.json", pretty(report))
         write_json(options.json, report)
@@ -97,7 +97,7 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_CODES[verdict_of(rows)]
 
 
-def wanted(scopes: Sequence[str], kafka: str | None) -> list[ReleaseResult]:
+def plan_runs(scopes: Sequence[str], kafka: str | None) -> list[ReleaseResult]:
     """Each level of each release, by all requests that it has transactions of.
 
     All that is asked for is looked at before the first run. Raises BadUse, BadPlan.

@@ -12,7 +12,7 @@ from conformance.findings import Finding, finding_of, judge_of
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.homes import IDEMPOTENT, home_of_scope
 from conformance.judge import Steps
-from conformance.plan import ACTORS, FORMS, Plan, PreparedPlan, checked
+from conformance.plan import ACTORS, FORMS, Plan, PreparedPlan, check_plan
 from conformance.report import UNDECIDED, sentence
 from conformance.systems.brokers.backend import BrokersBackend, Replayed
 from conformance.verbs import run
@@ -51,13 +51,13 @@ def execute(options: argparse.Namespace) -> int:
     """
     system = one_of("--system", options.system.partition("://")[0], SYSTEMS)
     trace = read(options.trace)
-    difference, left_out = on_model(trace), ""
+    difference, left_out = replay_on_model(trace), ""
     if difference is None and system in OVER_WIRE:
-        difference, left_out = on_brokers(trace, options)
+        difference, left_out = replay_on_brokers(trace, options)
     elif difference is None and system != MODEL:
-        difference = on_system(trace, options)
+        difference = replay_on_system(trace, options)
     verdict = VIOLATED if difference else UNDECIDED if left_out else HOLDS
-    for line in told(trace, difference, left_out):
+    for line in format_replay(trace, difference, left_out):
         say(line)
     say(f"verdict: {verdict}")
     write_json(
@@ -77,7 +77,7 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_CODES[verdict]
 
 
-def on_model(trace: Trace) -> Difference:
+def replay_on_model(trace: Trace) -> Difference:
     """The first step that the trace recorded otherwise. Raises ReplayError if it is no trace."""
     try:
         replay(trace)
@@ -87,9 +87,9 @@ def on_model(trace: Trace) -> Difference:
     return None
 
 
-def on_system(trace: Trace, options: argparse.Namespace) -> Difference:
+def replay_on_system(trace: Trace, options: argparse.Namespace) -> Difference:
     """The first step in which the system differs. Raises BadPlan, BadUse, NotAllowed."""
-    plan = checked(
+    plan = check_plan(
         Plan(
             scope=trace.header.scope,
             variant=trace.header.variant,
@@ -123,7 +123,7 @@ def difference_of(found: Finding) -> dict[str, Any]:
 # At brokers
 
 
-def on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Difference, str]:
+def replay_on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Difference, str]:
     """The first step, or probe, in which brokers differ, and why nothing is decided if so.
 
     Raises BadUse, NotApplicable, CannotPlay, BackendError.
@@ -132,7 +132,7 @@ def on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Difference, s
     home = home_of_scope(trace.header.scope)
     subject = home.called(home.over_wire)(run.plan_of(as_run), as_run)
     with tempfile.TemporaryDirectory() as folder:
-        prepared = alone(checked(subject.traces), Path(folder), len(steps))
+        prepared = prepare_one(check_plan(subject.traces), Path(folder), len(steps))
         with subject.opens(prepared, Path(folder) / "backend.log") as system:
             backend = system.backend()
             assert isinstance(backend, BrokersBackend), "brokers are driven by scripts"
@@ -156,7 +156,7 @@ def arguments_of_run(trace: Trace, options: argparse.Namespace) -> argparse.Name
     return parser.parse_args(given)
 
 
-def alone(plan: Plan, folder: Path, steps: int) -> PreparedPlan:
+def prepare_one(plan: Plan, folder: Path, steps: int) -> PreparedPlan:
     """One trace, as if it was prepared: nothing is covered by it."""
     none = frozenset[str]()
     return PreparedPlan(plan, folder, 1, steps, None, 0, None, None, none, none, none)
@@ -170,7 +170,7 @@ def left_out_of(steps: Steps, replayed: Replayed) -> str:
     return f"not played there: {', '.join(missing)}" if missing else ""
 
 
-def told(trace: Trace, difference: Difference, left_out: str) -> list[str]:
+def format_replay(trace: Trace, difference: Difference, left_out: str) -> list[str]:
     """The steps up to the first difference, and the difference."""
     lines = [f"{trace.header.scope}, {trace.header.variant}"]
     last = len(trace.steps) if difference is None else difference["step"]

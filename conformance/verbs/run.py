@@ -1,7 +1,7 @@
 """`run`: judge a system against the model of its release, trace by trace.
 
 It writes report.json, run.json, junit.xml, and a trace and a page for each divergence into --out.
-The same command goes on where it was stopped.
+The same command continues where it was stopped.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
 
 
 def refuse_unbuilt(options: argparse.Namespace) -> None:
-    """Raises BadUse for what later versions may have."""
+    """Raises BadUse for combinations that do not exist."""
     if options.client is not None and options.system != "client":
         raise BadUse("--client goes with --system client")
     if options.nodes not in NODES:

@@ -21,7 +21,7 @@ Runner = Callable[[Plan, argparse.Namespace], int]
 
 @dataclass(frozen=True, slots=True)
 class SystemKind:
-    """What a system is, and who judges it: `module:function`, imported when it is called.
+    """A system, and the function that judges it: `module:function`, imported when it is called.
 
     `rules` are those of the variant in which the system departs from Kafka on purpose, for each
     model that has them.

@@ -315,10 +315,10 @@ class Coordinators:
             )
             return
 
-        def answered(answer: Value | None, now_ms: int) -> None:
+        def complete(answer: Value | None, now_ms: int) -> None:
             self._complete_markers(markers, _errors_by_partition(answer, places), now_ms)
 
-        self._node.ask(node_id, ApiKey.WRITE_TXN_MARKERS, MARKERS_VERSION, body, answered)
+        self._node.ask(node_id, ApiKey.WRITE_TXN_MARKERS, MARKERS_VERSION, body, complete)
 
     def _complete_markers(
         self, markers: SendMarkers, errors: dict[TopicPartition, ErrorCode], now_ms: int

@@ -48,7 +48,7 @@ from impl.coordinator.offsets_records import (
     encode_value,
 )
 from impl.coordinator.offsets_state import GroupOffsets, OffsetsView
-from impl.coordinator.placement import partition_for
+from impl.coordinator.placement import LOG_ERRORS, partition_for
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import (
     INVALID_OFFSET,
@@ -92,15 +92,7 @@ class OffsetsConfig(Settings):
 
 
 APPEND_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType(
-    {
-        _E.NETWORK_EXCEPTION: _E.COORDINATOR_LOAD_IN_PROGRESS,
-        _E.UNKNOWN_TOPIC_OR_PARTITION: _E.COORDINATOR_NOT_AVAILABLE,
-        _E.NOT_ENOUGH_REPLICAS: _E.COORDINATOR_NOT_AVAILABLE,
-        _E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _E.COORDINATOR_NOT_AVAILABLE,
-        _E.REQUEST_TIMED_OUT: _E.COORDINATOR_NOT_AVAILABLE,
-        _E.NOT_LEADER_OR_FOLLOWER: _E.NOT_COORDINATOR,
-        _E.KAFKA_STORAGE_ERROR: _E.NOT_COORDINATOR,
-    }
+    {**LOG_ERRORS, _E.NETWORK_EXCEPTION: _E.COORDINATOR_LOAD_IN_PROGRESS}
 )
 """The answer to a client for an error of verification or of the log; other errors stay.
 `CoordinatorOperationExceptionHelper`."""

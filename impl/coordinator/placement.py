@@ -1,11 +1,29 @@
-"""The partitions of internal topics, whose leaders are the coordinators of names."""
+"""Internal topics: the leader of a partition coordinates the names that belong to it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
+
+from impl.protocol.errors import ErrorCode
 
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+_E = ErrorCode
+
+LOG_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType(
+    {
+        _E.UNKNOWN_TOPIC_OR_PARTITION: _E.COORDINATOR_NOT_AVAILABLE,
+        _E.NOT_ENOUGH_REPLICAS: _E.COORDINATOR_NOT_AVAILABLE,
+        _E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _E.COORDINATOR_NOT_AVAILABLE,
+        _E.REQUEST_TIMED_OUT: _E.COORDINATOR_NOT_AVAILABLE,
+        _E.NOT_LEADER_OR_FOLLOWER: _E.NOT_COORDINATOR,
+        _E.KAFKA_STORAGE_ERROR: _E.NOT_COORDINATOR,
+    }
+)
+"""An error of an internal topic's log to the coordinator's answer."""
 
 _INT_MIN: Final = -(1 << 31)
 

@@ -25,7 +25,7 @@ from impl.coordinator.config import TransactionConfig
 from impl.coordinator.effects import AppendRecords, RequestReference
 from impl.coordinator.log_records import decode_key, decode_value, encode_key, encode_value
 from impl.coordinator.metadata import TransactionImage, TransactionMetadata
-from impl.coordinator.placement import partition_for
+from impl.coordinator.placement import LOG_ERRORS, partition_for
 from impl.coordinator.states import IDLE, TransactionState
 from impl.protocol.errors import ErrorCode, UnknownRecordVersion
 from impl.protocol.record_batch import NO_PRODUCER, ProducerIdAndEpoch
@@ -34,12 +34,7 @@ _E = ErrorCode
 
 APPEND_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType(
     {
-        _E.UNKNOWN_TOPIC_OR_PARTITION: _E.COORDINATOR_NOT_AVAILABLE,
-        _E.NOT_ENOUGH_REPLICAS: _E.COORDINATOR_NOT_AVAILABLE,
-        _E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _E.COORDINATOR_NOT_AVAILABLE,
-        _E.REQUEST_TIMED_OUT: _E.COORDINATOR_NOT_AVAILABLE,
-        _E.NOT_LEADER_OR_FOLLOWER: _E.NOT_COORDINATOR,
-        _E.KAFKA_STORAGE_ERROR: _E.NOT_COORDINATOR,
+        **LOG_ERRORS,
         _E.MESSAGE_TOO_LARGE: _E.UNKNOWN_SERVER_ERROR,
         _E.RECORD_LIST_TOO_LARGE: _E.UNKNOWN_SERVER_ERROR,
     }

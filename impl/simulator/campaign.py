@@ -72,7 +72,7 @@ class Results:
     failures: Counter[str] = field(default_factory=Counter)
     crash_steps: set[int] = field(default_factory=set)
     wrong: WorldOutcome | None = None
-    restless: WorldOutcome | None = None
+    unfinished: WorldOutcome | None = None
 
     def add(self, outcome: WorldOutcome) -> None:
         """Add a world."""
@@ -86,7 +86,7 @@ class Results:
         if outcome.crashed:
             self.crash_steps.add(outcome.crash_step)
         if not outcome.is_at_rest:
-            self.restless = self.restless or outcome
+            self.unfinished = self.unfinished or outcome
         elif not outcome.is_exactly_once:
             self.wrong = self.wrong or outcome
 
@@ -109,12 +109,12 @@ class Campaign:
             results.add(self._world(number))
             progress.update(number + 1)
         if results.wrong is not None:
-            results.wrong = self._world(results.wrong.seed - self.seed, tells=True)
-        elif results.restless is not None:
-            results.restless = self._world(results.restless.seed - self.seed, tells=True)
+            results.wrong = self._world(results.wrong.seed - self.seed, keeps_log=True)
+        elif results.unfinished is not None:
+            results.unfinished = self._world(results.unfinished.seed - self.seed, keeps_log=True)
         return results
 
-    def _world(self, number: int, *, tells: bool = False) -> WorldOutcome:
+    def _world(self, number: int, *, keeps_log: bool = False) -> WorldOutcome:
         crash_step = number % self.steps if self.crashes else -1
         faults = replace(self.faults, crash_step=crash_step)
-        return simulate(self.seed + number, faults, self.program, tells=tells)
+        return simulate(self.seed + number, faults, self.program, keeps_log=keeps_log)

@@ -74,10 +74,12 @@ class WorldOutcome(NamedTuple):
         return not (self.lost or self.duplicated or self.out_of_order)
 
 
-def simulate(seed: int, faults: Faults, program: Program, *, tells: bool = False) -> WorldOutcome:
+def simulate(
+    seed: int, faults: Faults, program: Program, *, keeps_log: bool = False
+) -> WorldOutcome:
     """Run one world. The same arguments give the same outcome."""
     config = TransactionConfig(abort_timed_out_interval_ms=1_000, num_partitions=4)
-    world = World(seed, faults, partitions=JOB.partitions, transactions=config, tells=tells)
+    world = World(seed, faults, partitions=JOB.partitions, transactions=config, keeps_log=keeps_log)
     work = _Work(world, faults, program)
     is_at_rest = True
     try:
@@ -104,9 +106,9 @@ class _Work:
         """Write the input, run clients, read the output. Raises `TimeoutError`."""
         async with asyncio.timeout(MOST_VIRTUAL_S):
             await self._write_input()
-            self._world.begin_storm()
+            self._world.begin_faults()
             await self._run_clients()
-            await self._world.end_storm()
+            await self._world.end_faults()
             await self._read_output()
 
     async def _write_input(self) -> None:

@@ -22,7 +22,7 @@ CRASH: Final = ("client-0 dies", "client-0 pauses")
 
 def build_report(campaign: Campaign, kinds: Sequence[str], results: Results) -> dict[str, object]:
     """The report; the same arguments give the same bytes."""
-    example = results.wrong or results.restless
+    example = results.wrong or results.unfinished
     totals = {name: results.totals[name] for name in sorted(results.totals)}
     return {
         "schema_version": SCHEMA_VERSION,
@@ -45,7 +45,7 @@ def build_report(campaign: Campaign, kinds: Sequence[str], results: Results) -> 
 def _verdict(results: Results) -> str:
     if results.wrong is not None:
         return "violated"
-    return "holds" if results.restless is None else "undecided"
+    return "holds" if results.unfinished is None else "undecided"
 
 
 def _counterexample(campaign: Campaign, example: WorldOutcome) -> dict[str, object]:

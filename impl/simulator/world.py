@@ -254,7 +254,7 @@ class World:
     """The world. Topics are created on first use, with `partitions` partitions.
 
     Attributes: `seed`, `cluster`, `faults` (the current ones), `rng`, `story` (log lines, if
-    `tells`).
+    `keeps_log`).
     """
 
     def __init__(
@@ -265,23 +265,23 @@ class World:
         nodes: int = 3,
         partitions: int = 1,
         transactions: TransactionConfig | None = None,
-        tells: bool = False,
+        keeps_log: bool = False,
     ) -> None:
         self.seed = seed
         self.rng = Random(seed)
-        self._storm = faults
+        self._faults_to_come = faults
         self._chaos: asyncio.Task[None] | None = None
-        self._calm = Faults(
+        self._no_faults = Faults(
             delay_ms=faults.delay_ms,
             coordinator_lag_ms=faults.coordinator_lag_ms,
             coordinator_load_ms=faults.coordinator_load_ms,
         )
-        self.faults = self._calm
+        self.faults = self._no_faults
         self.partitions = partitions
         self.transactions = transactions or TransactionConfig()
         first = NodeConfig()
         self.cluster = Cluster(first.cluster_id, first.log)
-        self.story: list[str] | None = [] if tells else None
+        self.story: list[str] | None = [] if keeps_log else None
         self._hosts = {node_id: BrokerHost(self, node_id) for node_id in range(1, nodes + 1)}
         self._links = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -302,18 +302,18 @@ class World:
         try:
             return await work()
         finally:
-            await self.end_storm()
+            await self.end_faults()
             for host in self._hosts.values():
                 host.stop()
 
-    def begin_storm(self) -> None:
+    def begin_faults(self) -> None:
         """Enable faults."""
-        self.faults = self._storm
+        self.faults = self._faults_to_come
         self._chaos = asyncio.get_running_loop().create_task(self._stop_nodes())
 
-    async def end_storm(self) -> None:
+    async def end_faults(self) -> None:
         """Disable faults, and start all nodes."""
-        self.faults = self._calm
+        self.faults = self._no_faults
         if self._chaos is not None:
             self._chaos.cancel()
             await asyncio.wait([self._chaos])

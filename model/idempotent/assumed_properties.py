@@ -1,7 +1,6 @@
-"""What users of an idempotent producer believe, and no Kafka guarantees.
+"""Properties that users of an idempotent producer may take for guaranteed, and that no Kafka gives.
 
-A assumed property is a sentence like a guarantee, with the condition that would make it true. Who
-explores is not asked about assumed properties, but by their names.
+Each is an invariant with the condition that would make it true. They are checked by name only.
 """
 
 from __future__ import annotations

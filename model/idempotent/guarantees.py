@@ -1,9 +1,8 @@
 """What the protocol guarantees, under which conditions, and what it does not guarantee.
 
-One list of names for every report, theorem and mutant. A guarantee is a sentence about one world;
-it is *guaranteed* in a configuration if its condition holds there, else a violation is a
-non-guarantee:
-shown with its trace, and no fault. Each guarantee has a witness: a world that shows that its "if"
+One list of names for every report, theorem and mutant. A guarantee is a predicate over one world.
+It is *guaranteed* in the configurations where its condition holds. A violation elsewhere is
+reported with its trace, and is no fault. Each guarantee has a witness: a world in which its "if"
 happens.
 """
 

@@ -1,13 +1,13 @@
-"""What the idempotent producer guarantees in the end, and what each guarantee rests on.
+"""Liveness properties of the idempotent producer, and the assumptions that each rests on.
 
-Theory of operation. Nothing happens in the end if nobody does anything: each guarantee names the
-assumptions under which it holds, and each of them is needed. An assumption is of one of two kinds.
-*Happens*: what stays possible happens at last (weak fairness). *Repeats*: if one thing happens
-again and again, so does another (strong fairness); *Ends* is the same with nothing for the other.
-Trouble itself is never assumed to come; it may come for ever, and an assumption says what it must
-leave alone.
+Theory of operation. Without fairness nothing need ever happen: each property names the assumptions
+under which it holds, and each of them is needed. An assumption is of one of two kinds. *Happens*:
+an event that stays possible happens eventually (weak fairness). *Repeats*: if one event happens
+again and again, so does another (strong fairness); with no other event, the first one ends. No
+fault is assumed to happen. Faults may happen for ever; an assumption says what they must leave
+alone.
 
-All of it is said of one producer at one partition, for each of them.
+Each property is about one producer and one partition, and is checked for all of them.
 """
 
 from __future__ import annotations

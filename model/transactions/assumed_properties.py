@@ -1,7 +1,7 @@
-"""What users of transactions believe, and no Kafka guarantees.
+"""Properties that users of transactions may take for guaranteed, and that no Kafka gives.
 
-A assumed property is a sentence like a guarantee, with the condition that would make it true: some
-have none. Who explores is not asked about assumed properties, but by their names.
+Each is an invariant with the condition that would make it true; some have none. They are checked by
+name only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What transactions guarantee in the end, and what each guarantee rests on.
+"""Liveness properties of transactions, and the assumptions that each rests on.
 
-Theory of operation as in `model.idempotent.liveness`: a guarantee names the assumptions under
-which it holds,
-and each of them is needed. Trouble may come for ever; an assumption says what it must leave alone.
+Theory of operation as in `model.idempotent.liveness`: a property names the assumptions under which
+it holds, and each of them is needed. Faults may happen for ever; an assumption says what they must
+leave alone.
 """
 
 from __future__ import annotations

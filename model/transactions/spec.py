@@ -228,8 +228,7 @@ def is_step(before: View, after: View) -> bool:
 @dataclass(frozen=True, slots=True)
 class RefinementAssumption:
     """What the page needs of the protocol: a configuration that lacks it and leaves the page, and
-    its
-    twin, which has it and does not."""
+    its twin, which has it and does not."""
 
     name: str
     says: str

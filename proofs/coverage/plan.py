@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from proofs.coverage.events import events_of
-from proofs.coverage.survey import Look, Survey
+from proofs.coverage.survey import Survey, SurveyCase
 from proofs.explore.expected import EXPECTED
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.patch import Patch
@@ -186,8 +186,8 @@ def is_asked(scope: str, scopes: Sequence[str]) -> bool:
     return home <= set(scopes)
 
 
-def plan(scopes: Sequence[str], engine: str) -> list[Look]:
-    """The configurations to look at. Raises UnknownScope, TooLarge."""
+def plan(scopes: Sequence[str], engine: str) -> list[SurveyCase]:
+    """The configurations to look at. Raises UnknownScope, ScopeTooLargeForSurvey."""
     for scope in scopes:
         scope_of(model_for(scope), scope)
         if size(scope) > LARGEST:
@@ -206,7 +206,9 @@ def plan(scopes: Sequence[str], engine: str) -> list[Look]:
         for budgets in TROUBLES.get(scope, ())
         for variant in conversations(budgets)
     ]
-    return [Look(scope, variant, engine_for(scope, engine)) for scope, variant in configurations]
+    return [
+        SurveyCase(scope, variant, engine_for(scope, engine)) for scope, variant in configurations
+    ]
 
 
 def engine_for(scope: str, engine: str) -> str:
@@ -215,7 +217,7 @@ def engine_for(scope: str, engine: str) -> str:
     return "ints" if is_small else engine
 
 
-def surveys(looks: Sequence[Look], patches: Sequence[Patch] = ()) -> dict[str, Survey]:
+def surveys(looks: Sequence[SurveyCase], patches: Sequence[Patch] = ()) -> dict[str, Survey]:
     """A survey for each model that the looks need, with nothing looked at yet, by composition.
 
     Raises PatchError.

@@ -24,7 +24,7 @@ from proofs.trace.replay import configuration_of
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SurveyCase:
     """A configuration by name, and the engine that explores it."""
 
     scope: str
@@ -36,7 +36,7 @@ class Look:
 class FirstWitness:
     """Where something was met first, and the shortest way there."""
 
-    look: Look
+    look: SurveyCase
     way: Way
 
 
@@ -52,11 +52,11 @@ class Survey:
     events: Sequence[CoverageEvent]
     points: dict[str, FirstWitness] = field(default_factory=dict)
     pairs: dict[str, FirstWitness] = field(default_factory=dict)
-    states: dict[Look, int] = field(default_factory=dict)
-    machines: dict[Look, Machine] = field(default_factory=dict)
-    open_goals: dict[str, list[tuple[Look, Node]]] = field(default_factory=dict)
+    states: dict[SurveyCase, int] = field(default_factory=dict)
+    machines: dict[SurveyCase, Machine] = field(default_factory=dict)
+    open_goals: dict[str, list[tuple[SurveyCase, Node]]] = field(default_factory=dict)
 
-    def look(self, look: Look, *, progress: Report | None = None) -> None:
+    def look(self, look: SurveyCase, *, progress: Report | None = None) -> None:
         """Explore one more configuration. Raises as `explore`, and the model's UnknownVariant."""
         k = configuration_of(self.model, look.scope, look.variant)
         lifted = lift(self.model, k, look.scope, guarantees=False)
@@ -75,7 +75,7 @@ class Survey:
             if not {site.point(holds=holds).name for holds in (True, False)} <= self.points.keys()
         }
 
-    def _points(self, look: Look, every: Goals, space: Space) -> None:
+    def _points(self, look: SurveyCase, every: Goals, space: Space) -> None:
         """Looks for the points that have not been met yet."""
         wanted = {point: every[point] for point in every.keys() - self.points.keys()}
         for point, way in space.first(wanted).items():
@@ -87,7 +87,7 @@ class Survey:
                 nodes = ((look, node) for _, node in possible)
                 self.open_goals.setdefault(point, []).extend(nodes)
 
-    def _pairs(self, look: Look, k: Any, lifted: Lifted, space: Space) -> None:
+    def _pairs(self, look: SurveyCase, k: Any, lifted: Lifted, space: Space) -> None:
         """Looks for the pairs that have not met yet."""
         can_be = happening(self.model, k, lifted.world, self.events, space.instances)
         missing = [pair for pair in every_pair(self.events) if pair not in self.pairs]
@@ -112,7 +112,7 @@ def evidence(surveys: Sequence[Survey], unmet: Iterable[str]) -> dict[str, str]:
         name: "not met" if "+" in name or name in read_off else "never evaluated" for name in unmet
     }
     for survey in surveys:
-        claims: dict[Look, list[Claim]] = {}
+        claims: dict[SurveyCase, list[Claim]] = {}
         for point in found.keys() & survey.open_goals.keys():
             found[point] = "excluded by ranges"
             for look, condition in survey.open_goals[point]:

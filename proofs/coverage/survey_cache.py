@@ -17,7 +17,7 @@ from proofs.cache import cache_folder, make_once
 from proofs.coverage import unreachable
 from proofs.coverage.plan import surveys
 from proofs.coverage.report import coverage
-from proofs.coverage.survey import Look, Survey, evidence
+from proofs.coverage.survey import Survey, SurveyCase, evidence
 from proofs.explore.explorer import Report
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of, model_folder
@@ -40,7 +40,7 @@ def texts() -> Iterator[Path]:
                 yield path
 
 
-def key(looks: Sequence[Look], patches: Sequence[Patch]) -> str:
+def key(looks: Sequence[SurveyCase], patches: Sequence[Patch]) -> str:
     """A name for what these looks show of the model as it is now."""
     digest = hashlib.sha256(repr((looks, patches)).encode())
     for path in texts():
@@ -49,7 +49,7 @@ def key(looks: Sequence[Look], patches: Sequence[Patch]) -> str:
 
 
 def look_at_all(
-    looks: Sequence[Look], patches: Sequence[Patch], told: Told
+    looks: Sequence[SurveyCase], patches: Sequence[Patch], told: Told
 ) -> tuple[Survey, dict[str, str]]:
     """One composition's survey, and the evidence for what it does not meet. Raises as
     `Survey.look`."""
@@ -61,7 +61,7 @@ def look_at_all(
 
 
 def surveyed_one(
-    looks: Sequence[Look], patches: Sequence[Patch], told: Told
+    looks: Sequence[SurveyCase], patches: Sequence[Patch], told: Told
 ) -> tuple[Survey, dict[str, str]]:
     """The same, remembered from an earlier time if nothing has changed since."""
 
@@ -79,7 +79,7 @@ def surveyed_one(
 
 
 def surveyed(
-    looks: Sequence[Look], patches: Sequence[Patch], told: Told
+    looks: Sequence[SurveyCase], patches: Sequence[Patch], told: Told
 ) -> tuple[list[Survey], dict[str, str]]:
     """The surveys of all compositions that have looks, each remembered by itself, and the evidence
     for what they do not meet."""

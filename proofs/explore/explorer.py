@@ -26,7 +26,7 @@ from proofs.explore.result import (
     Steps,
 )
 from proofs.explore.search import Broken, Engine
-from proofs.explore.symmetry import Canonical, Genuine, Symmetry
+from proofs.explore.symmetry import Canonical, OrbitPaths, Symmetry
 from proofs.lift.ints_form import ints_form
 from proofs.lift.layout import Layout, lay_out
 from proofs.lift.machine import Machine
@@ -76,7 +76,7 @@ class ExplorationRun:
         engine: Engine,
         progress: Report | None,
         checkpoint: Checkpoint | None = None,
-        genuine: Genuine | None = None,
+        genuine: OrbitPaths | None = None,
     ) -> None:
         self._machine = machine
         self._genuine = genuine
@@ -270,6 +270,6 @@ def _opened(
     return NativeSearch(load(prepared, symmetry), workers, want_edges)
 
 
-def _genuine(prepared: PreparedMachine, canonical: Canonical) -> Genuine:
+def _genuine(prepared: PreparedMachine, canonical: Canonical) -> OrbitPaths:
     form = ints_form(prepared.machine, prepared.layout)
-    return Genuine(prepared.layout.pack(prepared.machine.initial), form.successors, canonical)
+    return OrbitPaths(prepared.layout.pack(prepared.machine.initial), form.successors, canonical)

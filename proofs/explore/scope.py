@@ -160,8 +160,8 @@ def explore_scope(
     say: Callable[[str], None] = say_on_stderr,
     clock: Callable[[], float] = time.perf_counter,
 ) -> ScopeReport:
-    """Explore a scope of a variant, with or without patches; `assumed properties` are asked about
-    by name.
+    """Explore a scope of a variant, with or without patches; `assumed_properties` names those that
+    are checked beside the guarantees.
 
     `scope_name` is `NAME[/BUDGET=N...]`; `budgets` says the same by hand. `stop` ends at the
     first level that breaks something guaranteed; TLC always ends there. `max_depth` ends after so
@@ -170,9 +170,9 @@ def explore_scope(
     explore one state for all that differ by them. Ctrl-C gives what was found until then,
     undecided.
 
-    Raises UnknownScope, UnknownVariant, UnknownBelief, UnknownEngine, NotSymmetric, PatchError, all
-    ValueErrors; LiftError for a patch that cannot be lifted; EnginesDisagree; RangeBroken;
-    CheckpointError; what an engine needs and does not find.
+    Raises UnknownScope, UnknownVariant, UnknownAssumedProperty, UnknownEngine, NotSymmetric,
+    PatchError, all of them a ValueError; LiftError for a patch that cannot be lifted;
+    EnginesDisagree; RangeBroken; CheckpointError; what an engine needs and does not find.
     """
     if engine not in ENGINES:
         raise UnknownEngine(f"no engine is called {engine!r}; choose one of {', '.join(ENGINES)}")

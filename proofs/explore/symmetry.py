@@ -311,7 +311,7 @@ class Canonical:
         return [tuple(state >> at & mask for at, mask in fields) for fields in self._fields]
 
 
-class Genuine:
+class OrbitPaths:
     """Paths of the machine itself, from paths between the least states of orbits."""
 
     def __init__(

@@ -83,9 +83,8 @@ def export_tla(
     """The model in the configuration `k` as a module called after `name`.
 
     The guarantees of this configuration are checked, or those named by `check` instead. With
-    `levels`
-    the module counts worlds per level under TLC. Raises ExportError, with the place, for what
-    TLA+ cannot say, and ValueError for a guarantee that does not exist.
+    `levels` the module counts worlds per level under TLC. Raises ExportError, with the place, for
+    what TLA+ cannot say, and ValueError for a guarantee that does not exist.
     """
     guarantees = {p.name: p for p in model.guarantees.GUARANTEES}
     asked = [p.name for p in guarantees.values() if p.guaranteed(k)] if check is None else check

@@ -411,7 +411,7 @@ class Expressions(ABC):
             raise self.fail(node, scope, "write spend(k, w, Faults(...)) outside of conditions")
         places = []
         for fault in cost.keywords:
-            texts = Spelled(ast.unparse(k), ast.unparse(world), str(fault.arg))
+            texts = FaultText(ast.unparse(k), ast.unparse(world), str(fault.arg))
             times = ast.unparse(fault.value)
             demand = texts.allowed if times == "1" else f"({times}) == 0 or ({texts.allowed})"
             self.guards.append(self.condition(parsed(demand), scope))
@@ -429,7 +429,7 @@ class Expressions(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Spelled:
+class FaultText:
     """A fault in the words of the model."""
 
     k: str

@@ -1,7 +1,7 @@
 """Liveness in an unbounded scope: each property, under its assumptions or without one.
 
-The model's own table says what is guaranteed (`model.idempotent.liveness`); here a loop is looked
-for that breaks it and keeps every assumption, in the complete graph of the scope.
+The model's tables name the properties (`model.idempotent.liveness`). For each, the complete graph
+of the scope is searched for a loop that violates it and keeps every assumption.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PropertyOutcome:
 
     @property
     def holds(self) -> bool:
-        """No run goes on for ever without it."""
+        """No run violates it."""
         return self.lasso is None
 
 
@@ -57,8 +57,8 @@ class LiveReport:
 
     @property
     def verdict(self) -> str:
-        """A lasso is one whatever the scope cuts off; nothing holds where it cuts. What is not
-        guaranteed may fail, but where an assumption is dropped each lasso is what was asked for."""
+        """A lasso is a violation whatever the scope cuts off; nothing holds where it cuts. What is
+        not guaranteed may fail; where an assumption is dropped, every lasso counts."""
         counted = (o for o in self.outcomes if o.guaranteed or self.dropped is not None)
         if not all(outcome.holds for outcome in counted):
             return "violated"
@@ -88,7 +88,7 @@ def is_ceasing(guarantee: Any) -> bool:
 
 
 def sentences(model: Model) -> list[Sentence]:
-    """All functions of the table that are asked of states."""
+    """The functions of the table that are evaluated on states."""
     table = model.liveness
     events = [e for a in table.ASSUMPTIONS.values() for e in events_of(a.fairness)]
     events += [p.event for p in table.EVENTUALLY if is_ceasing(p)]
@@ -228,7 +228,7 @@ def explore_live(
 ) -> Live:
     """Explore an unbounded scope to its end: in C, or in integers where there is no compiler.
 
-    Raises UnknownScope and the model's UnknownVariant, both ValueErrors; PatchError, LiftError,
+    Raises UnknownScope and the model's UnknownVariant, each a ValueError; PatchError, LiftError,
     LimitReached, RangeBroken.
     """
     model = model_for(scope, tuple(patches))

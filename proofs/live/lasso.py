@@ -1,9 +1,8 @@
-"""A fair lasso: a way that a run can go for ever without what a property guarantees.
+"""A fair lasso: a run that goes on for ever and breaks a liveness property.
 
-It is believed only after it was played on the model's own functions here: each step is enabled,
-the loop comes back to the world it began in, what is pending stays pending, and each assumption
-is kept, enabled events being asked of the source again. To be told it is played a second time
-with the epochs and offsets that it would really have: a loop is then a spiral.
+An engine finds it; the model's own functions confirm it here. Each step is enabled, the loop ends
+where it begins, what is pending stays pending, and each assumption is kept. A second replay gives
+the story: it has the epochs and offsets of a real run, which the canonical form hides.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from proofs.trace.replay import ReplayError, Stepper, World, record
 from proofs.trace.story import Story, tell
 
 ROOM = 24
-"""How many batches, epochs and records a run may have when it is told."""
+"""How many batches, epochs and records the run of a story may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Round:
         return self.happens(fairness.then) or not self.happens(fairness.often)
 
     def breaks(self, guarantee: Any) -> bool:
-        """Whether the loop is what the property says there is not."""
+        """Whether the loop violates the property."""
         if hasattr(guarantee, "event"):
             return self.happens(guarantee.event)
         k = self.stepper.k
@@ -102,7 +101,7 @@ def checked(
     guarantee: Any,
     assumptions: Sequence[Any],
 ) -> None:
-    """A loop, from a world back to it, is what it is said to be. Raises EnginesDisagree."""
+    """Confirm a loop from a world back to it. Raises EnginesDisagree."""
     if worlds[0] != worlds[-1]:
         raise EnginesDisagree(f"{guarantee.name}: the loop does not close on the source")
     played = Round(stepper, place, tuple(worlds[: max(1, len(steps))]), tuple(steps))
@@ -114,11 +113,11 @@ def checked(
                 raise EnginesDisagree(f"{guarantee.name}: the loop breaks {assumption.name}")
 
 
-# Told
+# The story
 
 
 def raw(stepper: Stepper, instance: Instance, world: World) -> World | None:
-    """The world after a step, not in its normal form; None if the step is not enabled."""
+    """The world after a step, not in canonical form; None if the step is not enabled."""
     rule, choice = instance
     try:
         return stepper.model.rules[rule](stepper.k, world, *(value for _, value in choice))
@@ -140,8 +139,8 @@ def unfolded(
 ) -> tuple[tuple[TraceStep, ...], tuple[World, ...]]:
     """The steps with the numbers that a run really has, and their worlds.
 
-    Each is the one of its rule that leads to a world of the same normal form. Raises
-    EnginesDisagree if there is none: then the normal form forgets too much.
+    Each step leads to a world of the same canonical form. Raises EnginesDisagree if no step of the
+    rule does: then the canonical form forgets too much.
     """
     normal = stepper.model.canonical_form.normal
     roomy = Stepper(stepper.model, with_room(stepper.k))
@@ -154,7 +153,7 @@ def unfolded(
             ((c, w) for c, w in moved if w is not None and normal(roomy.k, w) == after), None
         )
         if like is None:
-            raise EnginesDisagree(f"{label(*step)}: no step like it in the run that is told")
+            raise EnginesDisagree(f"{label(*step)}: no such step in the run of the story")
         true_steps.append(TraceStep(*like[0]))
         true_worlds.append(like[1])
     return tuple(true_steps), tuple(true_worlds)

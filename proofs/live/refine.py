@@ -1,8 +1,9 @@
-"""Refinement: each step of the protocol is a step of the page that a user believes in, or none.
+"""Refinement: each step of the protocol is a step of the abstract specification, or changes nothing
+that it speaks of.
 
-Breadth first over the model's own functions. Beside each world stands the view of it that its
-composition's `spec` gives; a step whose two views differ must be one that `spec.is_step` allows.
-The first that is not ends a shortest trace, for no shorter path has such a step.
+The search is breadth first, over the model's own functions. Each world is mapped to a view by its
+composition's `spec`. Where a step changes the view, `spec.is_step` must allow the change. The first
+step that it does not allow ends a shortest counterexample.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ TICK_STATES = 512
 
 
 class NoSpec(ValueError):
-    """The scope's model has no page that its users believe in."""
+    """The scope's composition has no abstract specification."""
 
 
 class UnknownRefinementAssumption(ValueError):
@@ -32,7 +33,7 @@ class UnknownRefinementAssumption(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """What was found. `trace` ends with the first step that the page does not allow."""
+    """What was found. `trace` ends with the first step that the specification does not allow."""
 
     scope: str
     variant: str
@@ -44,12 +45,12 @@ class Refinement:
 
     @property
     def verdict(self) -> str:
-        """holds or violated: the whole scope was seen, or a step that should not be."""
+        """`holds` if the whole scope was searched, `violated` if a step is not allowed."""
         return "holds" if self.trace is None else "violated"
 
 
 def without(assumption: str, spec: Any) -> tuple[str, str]:
-    """The scope and the variant that lack an assumption. Raises UnknownAssumption."""
+    """The scope and the variant that lack an assumption. Raises UnknownRefinementAssumption."""
     if assumption not in spec.ASSUMPTIONS:
         known = ", ".join(spec.ASSUMPTIONS)
         raise UnknownRefinementAssumption(
@@ -83,7 +84,7 @@ class Walk:
         return steps[::-1]
 
     def expand(self, world: World) -> tuple[list[World], list[Instance] | None]:
-        """The worlds first seen from here, and the path of a step that is not allowed, if any."""
+        """The new worlds behind this one, and the path to a step that is not allowed, if any."""
         found = []
         before = self.views[world]
         for number, after in successors(self.stepper, world, self.of):
@@ -129,15 +130,15 @@ def refine(
     patches: tuple[Patch, ...] = (),
     progress: Callable[[SearchProgress], None] = lambda now: None,
 ) -> Refinement:
-    """Whether a scope refines its page; `dropped` takes a configuration that lacks an assumption.
+    """Whether a scope refines its specification; `dropped` names an assumption to do without.
 
-    Raises NoSpec, UnknownAssumption, and as `setting_of`.
+    Raises NoSpec, UnknownRefinementAssumption, and as `configuration_of`.
     """
     model = model_for(scope, patches)
     configuration_of(model, scope, variant)
     spec = model.modules.get("spec")
     if spec is None:
-        raise NoSpec(f"{scope} has no page to refine; choose a scope of transactions")
+        raise NoSpec(f"{scope} has no specification to refine; choose a scope of transactions")
     if dropped:
         scope, variant = without(dropped, spec)
     stepper = Stepper(model, configuration_of(model, scope, variant))

@@ -1,16 +1,18 @@
 """The fate of every systematic mutant: what small configurations make of it.
 
-A mutant *breaks* a guarantee; or it *loses* a witness or an event: what happens in the
-configuration never
-happens there any more; or it *stalls*: what is guaranteed to happen in the end need not; or it is
-*refused*, as it cannot be lifted, writes what no leaf can hold, has states without end, or fails
-where a rule must be total; or it is the *same* machine in every configuration; or *unmet*: the
-machine is
-another one, but in no state that any configuration reaches; or it *survives*: something happens
-otherwise, and no guarantee speaks of it. What is unmet
-is equivalent to the text, or the scopes are too small; a survivor is a hole in the guarantees, or a
-freedom that the protocol has (when to send again, what to answer to whom nobody listens).
-`equivalent.toml` says which.
+| fate      | what a mutant does                                                               |
+|-----------|----------------------------------------------------------------------------------|
+| breaks    | it violates a guarantee                                                          |
+| loses     | a witness or an event of the configuration never happens any more                |
+| stalls    | it violates a liveness property                                                  |
+| refused   | it cannot be lifted, is not total, writes out of range, or has states without end |
+| same      | it is the same machine in every configuration                                    |
+| unmet     | the machine differs, but in no state that any configuration reaches              |
+| survives  | something happens otherwise, and no guarantee speaks of it                       |
+
+What is unmet is equivalent to the text, or the scopes are too small. A survivor is a hole in the
+guarantees, or a freedom that the protocol has: when to send again, what to answer where nobody
+listens. `equivalent.toml` says which.
 """
 
 from __future__ import annotations
@@ -110,8 +112,7 @@ IN_THE_END: Mapping[str, Sequence[tuple[str, str]]] = {
     ),
 }
 """Where runs go on for ever: asked of what breaks nothing before. Each is as small as its
-guarantees
-allow."""
+guarantees allow."""
 MOST_IN_THE_END = 200_000
 """A change that makes so many states of them is left there."""
 

@@ -154,8 +154,7 @@ def is_expected(row: ExploredScope) -> bool:
 
 def newest_runs(seen: Evidence) -> Iterator[tuple[str, ShortestRun]]:
     """(home, run): of each guarantee or assumed property that some variant breaks, the shortest
-    run of the
-    newest."""
+    run of the newest."""
     for home in homes():
         for name in sentences_in(home):
             runs = (seen.shortest(home, name, c.variant) for c in columns(home))

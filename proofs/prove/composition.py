@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from proofs.explore.source import source_graph
 from proofs.lift.containers import FunctionMap
 from proofs.lift.dag import Node, reachable
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.prove.formulas import Lifter
-from proofs.prove.in_scope import ScopeCheck
+from proofs.prove.in_scope import ScopeCheck, check_clauses
 from proofs.prove.induction import Clause, Induction, Named, ProofStep
 from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.unknowns import Unknowns, number
@@ -29,31 +30,28 @@ class Composition:
     """What the proofs say of a model of `proofs.lift.source.COMPOSITIONS`.
 
     `bounds` sizes its worlds: 0 is any number; `unknown` are attributes of its configuration, by
-    class
-    and name, that may be anything. `facts` say what is so of functions, by name: of ghosts, which
-    no rule reads, and of `contracts`, which replace functions of the text; `lemmas` prove of the
-    text what the facts say of a contract.
+    class and name, that may be anything. `facts` and `axioms` say what is so of functions: of
+    ghosts, which no rule reads, and of `contracts`, which replace functions of the text; `lemmas`
+    prove of the text what they say of a contract.
 
     `worlds` makes steps that are not the rules of the world as they stand, but those that `steps`
     names; `rules` are the rules that they cover.
 
     A trace that breaks a guarantee under another variant is looked for in `searched` first. For the
-    check in `scopes`, each under each of `variants`: `functions` says what the facts'
-    functions mean there, `numbers` which of the bounds's sizes a bound number runs to; or `check`
-    does it all.
+    check in `scopes`, each under each of `variants`, clauses and axioms are evaluated on each
+    world; or `check` does it all.
     """
 
     home: str
     bounds: Mapping[str, int]
     unknown: Mapping[tuple[str, str], Node]
     clauses: tuple[Clause, ...]
+    axioms: tuple[Clause, ...] = ()
     facts: Mapping[str, Formula] = field(default_factory=dict)
     contracts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     lemmas: Callable[[Worlds], Iterator[ProofObligation]] | None = None
     scopes: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
-    functions: Mapping[str, Callable[..., int]] = field(default_factory=dict)
-    numbers: Mapping[str, str] = field(default_factory=dict)
     searched: tuple[str, ...] = ()
     worlds: Callable[[Composition, Model, str], Worlds] | None = None
     check: Callable[[Composition, Model, Any, str], ScopeCheck] | None = None
@@ -149,14 +147,14 @@ class CompositionInduction(Induction):
         self.of = of
         self.worlds = (of.worlds or Worlds)(of, model, variant)
         worlds, prefix = self.worlds, f"{of.home}/"
-        initial = worlds.initial()
+        axioms = {a.name: a.formula(worlds.lifter, worlds.before) for a in of.axioms}
         super().__init__(
             worlds.lifter,
             worlds.before,
-            initial,
+            worlds.initial(),
             worlds.steps,
             of.clauses,
-            facts=of.facts,
+            facts={**of.facts, **axioms},
             prefix=prefix,
         )
 
@@ -165,3 +163,10 @@ class CompositionInduction(Induction):
         for lemma in self.of.lemmas(self.worlds) if self.of.lemmas else ():
             yield lemma.name, lemma
         yield from self.of_clauses(self.of.clauses)
+
+
+def check_world_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
+    """Explore a scope by its source and check each clause, and each axiom, in each world."""
+    found = source_graph(model, k, name)
+    names = (name, k.variant.name)
+    return check_clauses((*of.clauses, *of.axioms), k, names, found, found.worlds)

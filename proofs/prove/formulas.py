@@ -34,6 +34,11 @@ SIGN = "?"
 REDUCTIONS = ("all", "any")
 
 
+def every(size: int) -> range:
+    """In a scope, each number that there is; where it is lifted, any number at all."""
+    return range(size)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordSet:
     """A set of records, of any size: those whose numbers `holds` is true of.
@@ -53,14 +58,14 @@ class RecordSet:
 
 @dataclass(frozen=True, slots=True)
 class LiftedGoal:
-    """What is to be proved, in which nothing is bound: of `records`, which are any of a tuple.
-    `choices` say which ones those are that it says exist; they may be assumed. `places` are those
-    of the tuple that it looks at."""
+    """What is to be proved, in which nothing is bound: of `records`, each any one of a tuple, or of
+    a map, with its place there. `choices` say which ones those are that it says exist; they may be
+    assumed. `kept` are the places of those of a tuple that it keeps."""
 
     node: Node
     choices: tuple[Formula, ...]
-    records: tuple[Any, ...]
-    places: tuple[Node, ...]
+    records: tuple[tuple[Node, Rec], ...]
+    kept: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +252,8 @@ class FormulaEvaluator(Evaluator):
             ends = [self.integer(a, frame) for a in node.args]
             lo, hi = [ZERO, *ends][-2:]
             return None if lo.is_const and hi.is_const else in_range(lo, hi)
+        if isinstance(called, ast.Name) and called.id == every.__name__:
+            return lambda fresh: (TRUE, fresh())
         counted = isinstance(called, ast.Name) and called.id == "enumerate"
         if isinstance(called, ast.Name) and called.id == "pairwise":
             return None
@@ -280,13 +287,13 @@ class GoalEvaluator(FormulaEvaluator):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.records: list[Any] = []
-        self.places: list[Node] = []
+        self.records: list[tuple[Node, Rec]] = []
+        self.kept: list[Node] = []
 
     @property
     def noted(self) -> tuple[list[Any], ...]:
         """What was met on the way."""
-        return self.choices, self.records, self.places
+        return self.choices, self.records, self.kept
 
     def fresh(self, name: str) -> Node:
         """Any number."""
@@ -301,18 +308,31 @@ class GoalEvaluator(FormulaEvaluator):
         for exists, element in super().chosen(clause, frame, sign):
             if len(self.numbers) > known:
                 parts = element if isinstance(element, tuple) else (element,)
-                self.records += (found := [part for part in parts if isinstance(part, Rec)])
-                self.places += self.numbers[known:] if found else []
+                place = self.numbers[known]
+                self.records += [(place, part) for part in parts if isinstance(part, Rec)]
             yield exists, element
 
     def reduced(self, name: str, generator: ast.GeneratorExp, frame: Frame, sign: int) -> Node:
         """all or any of a generator."""
         clause = generator.generators[0]
-        owner = None if sign * (1 if name == "all" else -1) > 0 else self.value(clause.iter, frame)
-        if isinstance(owner, containers.FunctionSeq):
-            result: Node = self.search(name, generator, owner, frame)
-            return result
-        return super().reduced(name, generator, frame, sign)
+        is_bound = sign * (1 if name == "all" else -1) > 0
+        owner = None if is_bound else self.any_size(clause.iter, frame)
+        if owner is None:
+            return super().reduced(name, generator, frame, sign)
+        found: Node = self.search(name, generator, owner, frame)
+        return found
+
+    def any_size(self, node: ast.expr, frame: Frame) -> containers.FunctionSeq | None:
+        """A tuple of any size that a generator runs over, or one of its elements with theirs."""
+        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        called = node.func.id if is_call else ""  # type: ignore[attr-defined]
+        if called in ("range", "pairwise", every.__name__):
+            return None
+        if called == "enumerate":
+            inner = self.any_size(node.args[0], frame)  # type: ignore[attr-defined]
+            return inner and containers.FunctionSeq(inner.length, lambda i: (i, inner.at(i)))
+        owner = self.value(node, frame)
+        return owner if isinstance(owner, containers.FunctionSeq) else None
 
     def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:
         """tuple of a generator, also of what is kept of any number of elements."""
@@ -342,7 +362,7 @@ class GoalEvaluator(FormulaEvaluator):
         ]
 
         def element(i: Node) -> Any:
-            self.places.append(at(i))
+            self.kept.append(at(i))
             return self.value(generator.elt, inner(at(i)))
 
         return containers.FunctionSeq(count, element)

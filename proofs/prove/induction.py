@@ -188,6 +188,11 @@ def memory_invariant(*, needs: Iterable[str] = (), of_now: bool = True) -> Decla
     return declared("invariants", *kinds)
 
 
+def axiom(function: Callable[..., bool]) -> Clause:
+    """What is so of ghosts, which no rule changes."""
+    return Clause(function.__name__, described(function), function)
+
+
 def lemma(*, needs: Iterable[str] = ()) -> Declarer:
     """What is so where a step is taken, and what that stands on."""
     uses = tuple(needs)

@@ -115,7 +115,8 @@ class IdempotentInduction(Induction):
         assumed, goal = self.builder.in_words(clause.name, self.state)
         if ARITHMETIC in uses:
             seen, numbered = Seen(self.state), clauses.is_numbered
-            assumed += [self.lifter.formula(numbered, seen, place) for place in goal.places]
+            places = (*(place for place, _ in goal.records), *goal.kept)
+            assumed += [self.lifter.formula(numbered, seen, place) for place in places]
         known = [*self.assumed(uses), *assumed]
         return self.posed(f"always/{clause.name}/in_words", uses, known, ((), goal.node))
 

@@ -9,138 +9,181 @@ has, and when brokers fetch, is unknown: the clauses hold whatever it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from proofs.lift.containers import contains
-from proofs.lift.dag import INFINITE, Node, conjunction, const, eq, leaf
+from model.producer_ids.configuration import Configuration
+from model.producer_ids.manager import Asking
+from model.producer_ids.messages import NO_BLOCK
+from model.producer_ids.world import World
+from proofs.lift.dag import INFINITE, Node, eq, leaf
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.values import Rec, Scalars
+from proofs.lift.values import Rec
 from proofs.prove.composition import Composition, Worlds
-from proofs.prove.induction import clause
+from proofs.prove.formulas import every
+from proofs.prove.induction import axiom, collected, invariant
 from proofs.prove.smt import Formula, ProofObligation, obligation
-from proofs.prove.unknowns import bound, function, number, within
+from proofs.prove.unknowns import function, number
 
-FORM, FETCHING = leaf("form", 0, 2), leaf("fetching", 0, 1)
 BLOCK_SIZE = leaf("block_size", 1, INFINITE)
 """Ids in a block: any number."""
-BROKER, OTHER, ID, BLOCK, PLACE = (bound(name) for name in ("i", "j", "id", "block", "place"))
-NONE, READ = const(-1), const(2)
 
-id_at, block_of, used_of = (function(name) for name in ("id_at", "block_of", "used_of"))
-"""The id at a place of a block; ghosts: the block of an id, and its place there."""
+TAKEN = ("numbers_are_sound", "blocks_were_taken", "versions_tell_blocks")
+OWNED = (*TAKEN, "what_it_finds_is_free")
+PLACES = (*OWNED, "blocks_have_one_owner", "ids_have_places")
 
-
-def manager(world: Rec, broker: Node) -> Scalars:
-    """The fields of one broker's manager."""
-    found: Scalars = world.managers.at(broker)
-    return found
+# Ghosts
 
 
-def store(world: Rec) -> Scalars:
-    """The fields of the store."""
-    found: Scalars = world.store
-    return found
+def id_at(k: Configuration, block: int, place: int) -> int:
+    """The id at a place of a block."""
+    return block * k.bounds.block_size + place
 
 
-def some(block: Node) -> Node:
-    """It is a block."""
-    return ~block.eq(NONE)
+def block_of(k: Configuration, given: int) -> int:
+    """Ghost: the block of an id."""
+    return given // k.bounds.block_size
 
 
-def numbers_are_sound(world: Rec) -> Formula:
-    """Of a block in use no more than all ids are given; -1 is no block."""
-    m, latest = manager(world, BROKER), store(world).block
-    blocks = (m.block, m.next_block, m.tried, m.read_block, latest)
-    facts = conjunction(block >= NONE for block in blocks)
-    return (BROKER,), facts & within(m.used, 0, BLOCK_SIZE)
+def used_of(k: Configuration, given: int) -> int:
+    """Ghost: the place of an id in its block."""
+    return given % k.bounds.block_size
 
 
-def blocks_were_taken(world: Rec) -> Formula:
-    """No broker has a block that is ahead of the latest."""
-    m, latest = manager(world, BROKER), store(world).block
-    return (BROKER,), (m.block <= latest) & (m.next_block <= latest)
-
-
-def blocks_have_one_owner(world: Rec) -> Formula:
-    """No two brokers have the same block, and none has one twice."""
-    m, n = manager(world, BROKER), manager(world, OTHER)
-    used, ahead = some(m.block), some(m.next_block)
-    apart = (
-        used.implies(~m.block.eq(n.block)),
-        used.implies(~m.block.eq(n.next_block)),
-        ahead.implies(~m.next_block.eq(n.next_block)),
+def ids_have_places(k: Configuration, w: World) -> bool:
+    """An id tells its block, and its place there."""
+    return all(
+        block_of(k, id_at(k, block, place)) == block and used_of(k, id_at(k, block, place)) == place
+        for block in every(k.bounds.blocks)
+        for place in range(k.bounds.block_size)
     )
-    twice = used.implies(~m.block.eq(m.next_block))
-    others = (~BROKER.eq(OTHER)).implies(conjunction(apart))
-    return (BROKER, OTHER), twice & others
 
 
-def versions_tell_blocks(world: Rec) -> Formula:
+# Clauses
+
+
+@invariant()
+def numbers_are_sound(k: Configuration, w: World) -> bool:
+    """Of a block in use no more than all ids are given; -1 is no block."""
+    return all(
+        w.managers[i].block >= NO_BLOCK
+        and w.managers[i].next_block >= NO_BLOCK
+        and w.managers[i].tried >= NO_BLOCK
+        and w.managers[i].read_block >= NO_BLOCK
+        and w.store.block >= NO_BLOCK
+        and 0 <= w.managers[i].used <= k.bounds.block_size
+        for i in every(k.bounds.brokers)
+    )
+
+
+@invariant(needs=TAKEN)
+def blocks_were_taken(k: Configuration, w: World) -> bool:
+    """No broker has a block that is ahead of the latest."""
+    return all(
+        w.managers[i].block <= w.store.block and w.managers[i].next_block <= w.store.block
+        for i in every(k.bounds.brokers)
+    )
+
+
+@invariant(needs=OWNED)
+def blocks_have_one_owner(k: Configuration, w: World) -> bool:
+    """No two brokers have the same block, and none has one twice."""
+    return all(
+        (w.managers[i].block == NO_BLOCK or w.managers[i].block != w.managers[i].next_block)
+        and (i == j or share_no_block(w, i, j))
+        for i in every(k.bounds.brokers)
+        for j in every(k.bounds.brokers)
+    )
+
+
+def share_no_block(w: World, i: int, j: int) -> bool:
+    """No block of one broker is another's."""
+    m = w.managers[i]
+    n = w.managers[j]
+    return (
+        (m.block == NO_BLOCK or m.block != n.block)
+        and (m.block == NO_BLOCK or m.block != n.next_block)
+        and (m.next_block == NO_BLOCK or m.next_block != n.next_block)
+    )
+
+
+@invariant(needs=TAKEN)
+def versions_tell_blocks(k: Configuration, w: World) -> bool:
     """A broker that has read the store, and finds its version still there, has read its block; if
     the version has changed, another broker has changed it."""
-    m, s = manager(world, BROKER), store(world)
-    same = m.read_version.eq(s.version)
-    facts = (
-        (m.read_version <= s.version)
-        & same.implies(m.read_block.eq(s.block))
-        & (same | ~s.broker.eq(BROKER))
+    return all(
+        w.managers[i].read_version <= w.store.version
+        and (w.managers[i].read_version != w.store.version or is_read(w, i))
+        and (w.managers[i].read_version == w.store.version or w.store.broker != i)
+        for i in every(k.bounds.brokers)
+        if w.managers[i].asking == Asking.READ
     )
-    return (BROKER,), m.asking.eq(READ).implies(facts)
 
 
-def may_find_its_own(world: Rec, broker: Node) -> Node:
+def is_read(w: World, i: int) -> bool:
+    """A broker has read the latest block."""
+    return w.managers[i].read_block == w.store.block
+
+
+def may_find_its_own(w: World, i: int) -> bool:
     """The broker would take the latest block for its own."""
-    m, s = manager(world, broker), store(world)
-    mine = s.broker.eq(broker) & s.block.eq(m.tried)
-    return some(m.tried) & mine
+    tried = w.managers[i].tried
+    return tried != NO_BLOCK and w.store.broker == i and w.store.block == tried
 
 
-def what_it_finds_is_free(world: Rec) -> Formula:
+@invariant(needs=(*OWNED, "blocks_have_one_owner"))
+def what_it_finds_is_free(k: Configuration, w: World) -> bool:
     """What a broker would take for its own, none has."""
-    n, latest = manager(world, OTHER), store(world).block
-    free = ~n.block.eq(latest) & ~n.next_block.eq(latest)
-    return (BROKER, OTHER), may_find_its_own(world, BROKER).implies(free)
+    return all(
+        w.managers[j].block != w.store.block and w.managers[j].next_block != w.store.block
+        for i in every(k.bounds.brokers)
+        for j in every(k.bounds.brokers)
+        if may_find_its_own(w, i)
+    )
 
 
-def given_was_taken(world: Rec) -> Formula:
+@invariant(needs=PLACES)
+def given_was_taken(k: Configuration, w: World) -> bool:
     """An id that was given is of a block that was taken, and that nobody will begin to use."""
-    m, s = manager(world, BROKER), store(world)
-    block = block_of(ID)
-    found = may_find_its_own(world, BROKER) & s.block.eq(block)
-    ahead = m.next_block.eq(block)
-    free = ~(ahead | found)
-    facts = within(block, 0, s.block) & free
-    return (ID, BROKER), contains(world.given, ID).implies(facts)
+    return all(
+        0 <= block_of(k, given) <= w.store.block
+        and w.managers[i].next_block != block_of(k, given)
+        and not (may_find_its_own(w, i) and w.store.block == block_of(k, given))
+        for given in every(k.bounds.ids)
+        for i in every(k.bounds.brokers)
+        if given in w.given
+    )
 
 
-def used_beyond_given(world: Rec) -> Formula:
+@invariant(needs=(*PLACES, "given_was_taken"))
+def used_beyond_given(k: Configuration, w: World) -> bool:
     """Who uses the block of an id that was given has used it beyond that id."""
-    m = manager(world, BROKER)
-    user = contains(world.given, ID) & m.block.eq(block_of(ID))
-    return (ID, BROKER), user.implies(used_of(ID) < m.used)
+    return all(
+        used_of(k, given) < w.managers[i].used
+        for given in every(k.bounds.ids)
+        for i in every(k.bounds.brokers)
+        if given in w.given and w.managers[i].block == block_of(k, given)
+    )
 
 
-def producer_ids_unique(world: Rec) -> Formula:
+@invariant(needs=("numbers_are_sound", "used_beyond_given", "ids_have_places"))
+def producer_ids_unique(k: Configuration, w: World) -> bool:
     """No producer id is given twice, by whichever broker, across restarts."""
-    return (), ~world.repeated
+    return not w.repeated
 
 
-def ids_have_places() -> Formula:
-    """An id tells its block, and its place there."""
-    given = id_at(BLOCK, PLACE)
-    told = block_of(given).eq(BLOCK) & used_of(given).eq(PLACE)
-    return (BLOCK, PLACE), is_place(PLACE).implies(told)
+# What the proofs put for the text's own
+
+
+def next_id(_evaluator: Evaluator, _k: Any, giver: Rec) -> Node:
+    """The id that a broker gives next, as a function of its place."""
+    return function("id_at")(giver.block, giver.used)
 
 
 def is_place(place: Node) -> Node:
     """It is inside a block."""
     return (place >= 0) & (place < BLOCK_SIZE)
-
-
-def next_id(_evaluator: Evaluator, _k: Any, giver: Rec) -> Node:
-    """The id that a broker gives next, as a function of its place."""
-    return id_at(giver.block, giver.used)
 
 
 def next_id_tells_its_place(worlds: Worlds) -> Iterator[ProofObligation]:
@@ -156,46 +199,28 @@ def next_id_tells_its_place(worlds: Worlds) -> Iterator[ProofObligation]:
         yield obligation(f"producer_ids/next_id/tells_{name}", assumed, ((), same))
 
 
-TAKEN = ("numbers_are_sound", "blocks_were_taken", "versions_tell_blocks")
-OWNED = (*TAKEN, "what_it_finds_is_free")
-PLACES = (*OWNED, "blocks_have_one_owner", "ids_have_places")
-UNIQUE = clause(producer_ids_unique, "numbers_are_sound", "used_beyond_given", "ids_have_places")
+def unknown_function(name: str) -> Callable[..., Node]:
+    """A ghost, of which its axioms alone are known."""
+    return lambda _evaluator, _k, *numbers: function(name)(*numbers)
+
 
 PRODUCER_IDS = Composition(
     home="producer_ids",
     bounds={"brokers": 0, "blocks": 0},
     unknown={
-        ("Variant", "form"): FORM,
-        ("Variant", "fetching"): FETCHING,
+        ("Variant", "form"): leaf("form", 0, 2),
+        ("Variant", "fetching"): leaf("fetching", 0, 1),
         ("Bounds", "block_size"): BLOCK_SIZE,
         ("Bounds", "prefetch_at"): number("prefetch_at"),
         ("Bounds", "last_block"): number("last_block"),
     },
-    clauses=(
-        clause(numbers_are_sound),
-        clause(blocks_were_taken, *TAKEN),
-        clause(blocks_have_one_owner, *OWNED),
-        clause(versions_tell_blocks, *TAKEN),
-        clause(what_it_finds_is_free, *OWNED, "blocks_have_one_owner"),
-        clause(given_was_taken, *PLACES),
-        clause(used_beyond_given, *PLACES, "given_was_taken"),
-        UNIQUE,
-    ),
-    facts={"ids_have_places": ids_have_places()},
-    contracts={"next_id": next_id},
+    clauses=collected(sys.modules[__name__]),
+    axioms=(axiom(ids_have_places),),
+    contracts={
+        "next_id": next_id,
+        **{name: unknown_function(name) for name in ("id_at", "block_of", "used_of")},
+    },
     lemmas=next_id_tells_its_place,
     scopes=("producer-ids", "producer-ids-alone"),
     variants=("4.3.1", "3.9.2-zookeeper", "2.8.2"),
-    functions={
-        "id_at": lambda k, block, place: int(block * k.bounds.block_size + place),
-        "block_of": lambda k, given: int(given // k.bounds.block_size),
-        "used_of": lambda k, given: int(given % k.bounds.block_size),
-    },
-    numbers={
-        "?i": "brokers",
-        "?j": "brokers",
-        "?id": "ids",
-        "?block": "blocks",
-        "?place": "block_size",
-    },
 )

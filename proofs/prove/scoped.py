@@ -16,7 +16,7 @@ from proofs.explore.scope import Finding
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, composition
 from proofs.prove.assumption_necessity import DROPPED, trace_without
-from proofs.prove.composition_in_scope import check_world_scope
+from proofs.prove.composition import check_world_scope
 from proofs.prove.in_scope import ScopeCheck, check_scope
 from proofs.prove.ranges import RangeCheck, check_ranges
 from proofs.prove.state import resets

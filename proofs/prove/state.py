@@ -297,7 +297,9 @@ class Builder(Unknowns):
         clients = MapValue((at_one_partition(state.client).changed(producer=ZERO),))
         world = self.world(clients=clients, leaders=MapValue((state.leader,)))
         goal = lifter.goal(getattr(self.model.guarantees, name), world)
-        ours: list[Formula] = [((), e.batch.producer_id.eq(P)) for e in goal.records]
+        ours: list[Formula] = [
+            ((), e.batch.producer_id.eq(P)) for _, e in goal.records if "batch" in e.fields
+        ]
         return [*goal.choices, *ours, ((), PRODUCER.eq(0))], goal
 
     def world(self, **parts: Any) -> Rec:

@@ -1,4 +1,4 @@
-"""`coverage [SCOPE...]`: what of the model's text happens somewhere, and which events meet."""
+"""`coverage [SCOPE...]`: which points and pairs of events of the model are reached."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Look, tell, write: holds if every point is met or explained. Raises ValueError."""
+    """Survey, say, write: holds if every point is met or explained. Raises ValueError."""
     patches = patches_of(arguments)
     with Output(arguments, "scopes", "engine", patches=rows_of(patches)) as output:
-        looks = plan(arguments.scopes or chosen(patches), arguments.engine)
+        looks = plan(arguments.scopes or default_scopes(patches), arguments.engine)
         every, sure = surveyed(looks, patches, ExplorationDisplay)
         homes = dict.fromkeys(composition_of(look.scope) for look in looks)
         rows = {row: why for home in homes for row, why in EXPLAINED[home].items()}
@@ -48,7 +48,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return output.finish(coverage_json(found, every, sure))
 
 
-def chosen(patches: Sequence[Patch]) -> list[str]:
+def default_scopes(patches: Sequence[Patch]) -> list[str]:
     """The scopes that are looked at if none is named; patches are of the model itself."""
     return [scope for scope in small_scopes() if not patches or not composition_of(scope)]
 
@@ -64,7 +64,7 @@ def lines(found: Coverage, surveys: Sequence[Survey], sure: Mapping[str, str]) -
         yield ""
     for kind in found.kinds:
         if kind.kind != "pairs":
-            yield from (f"missing: {told(p)} ({sure[p.name]})" for p in kind.missing)
+            yield from (f"missing: {format_point(p)} ({sure[p.name]})" for p in kind.missing)
         for name, reason in kind.explained.items():
             yield f"explained: {name} ({sure[name]}): {reason}"
     for row, why in found.wrong_rows.items():
@@ -80,7 +80,7 @@ def lines(found: Coverage, surveys: Sequence[Survey], sure: Mapping[str, str]) -
     yield f"{sum(states):,} states of {len(states)} configurations: {found.verdict}"
 
 
-def told(point: Point) -> str:
+def format_point(point: Point) -> str:
     """A point: its name, and what is decided there."""
     return f"{point.name}, line {point.line}: {point.condition}" if point.line else point.name
 
@@ -135,7 +135,7 @@ def coverage_json(
         ],
         **{kind.kind: kind_json(kind, sure) for kind in found.kinds},
         "wrong_rows": dict(found.wrong_rows),
-        "wrong_edges": {e: seen_json(e, seen) for e, seen in found.wrong_edges.items()},
+        "wrong_edges": {e: witness_json(e, seen) for e, seen in found.wrong_edges.items()},
         "verdict": found.verdict,
     }
 
@@ -153,11 +153,11 @@ def kind_json(kind: Covered, sure: Mapping[str, str]) -> dict[str, Any]:
             {"name": name, "reason": reason, "evidence": sure[name]}
             for name, reason in kind.explained.items()
         ],
-        "met": {name: seen_json(name, seen) for name, seen in kind.met.items()},
+        "met": {name: witness_json(name, seen) for name, seen in kind.met.items()},
     }
 
 
-def seen_json(name: str, seen: FirstWitness) -> dict[str, Any]:
+def witness_json(name: str, seen: FirstWitness) -> dict[str, Any]:
     """Where something is met first."""
     tried = seen.way.tried
     return {

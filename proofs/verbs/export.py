@@ -71,7 +71,7 @@ def execute(arguments: argparse.Namespace) -> int:
         "transitions": report.counts.transitions,
         "depth": report.counts.depth,
     }
-    files = [str(path) for path in written(arguments, k, report.counts.distinct)]
+    files = [str(path) for path in write_forms(arguments, k, report.counts.distinct)]
     content = {
         "scope": report.scope,
         "variant": report.variant,
@@ -86,8 +86,8 @@ def execute(arguments: argparse.Namespace) -> int:
         return output.finish(content)
 
 
-def written(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:
-    """The files, written. Raises TooLarge."""
+def write_forms(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Path]:
+    """Write the files. Raises ScopeTooLargeForGraph."""
     files = []
     if arguments.tla:
         from proofs.export.tla import export_tla

@@ -20,8 +20,8 @@ from proofs.pages import subjects
 from proofs.say import say
 from proofs.trace.format import label
 from proofs.trace.replay import configuration_of
-from proofs.verbs.asked import ACKS, FAILOVERS, AskedConfigurations, asked_of
-from proofs.verbs.options import add_engine, add_output, positive
+from proofs.verbs.deployment import ACKS, FAILOVERS, Deployment, deployment_of
+from proofs.verbs.options import add_engine, add_output, parse_positive
 from proofs.verbs.output import ExplorationDisplay, Output, finding_json
 
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--level", type=int, choices=(0, 1, 2), help="transaction.version (default: the highest)"
     )
     parser.add_argument("--acks", choices=ACKS, help="default: all")
-    parser.add_argument("--in-flight", type=positive, metavar="N", help="default: 5")
+    parser.add_argument("--in-flight", type=parse_positive, metavar="N", help="default: 5")
     parser.add_argument("--failover", choices=FAILOVERS, default="clean")
     parser.add_argument(
         "--expiry",
@@ -55,49 +55,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Explore what fits, tell, write: 0 if all hold, 1 if one is broken, 3 if not all was seen.
+    """Explore, say, write: 0 if all hold, 1 if one is broken, 3 if a scope was not explored fully.
 
     Raises UnknownVariant, and what `explore_scope` raises.
     """
-    asked = asked_of(arguments)
-    with Output(arguments, "engine", home=asked.home, **asdict(asked)) as output:
-        content = ask(asked, arguments, output)
+    deployment = deployment_of(arguments)
+    with Output(arguments, "engine", home=deployment.home, **asdict(deployment)) as output:
+        content = answer_all(deployment, arguments, output)
         return output.finish(content, workers=arguments.workers)
 
 
-def ask(
-    asked: AskedConfigurations, arguments: argparse.Namespace, output: Output
+def answer_all(
+    deployment: Deployment, arguments: argparse.Namespace, output: Output
 ) -> dict[str, Any]:
     """Explore what fits, and say what holds; the report's content."""
-    notes = tuple(asked.notes())
-    say(f"{asked.title}:")
+    notes = tuple(deployment.notes())
+    say(f"{deployment.title}:")
     for note in notes:
         say(f"  {note}")
-    reports = tuple(explored(asked, arguments))
-    answers = [answer(name, asked, reports) for name in asked.names()]
+    reports = tuple(explore_scopes(deployment, arguments))
+    answers = [answer(name, deployment, reports) for name in deployment.names()]
     for found in answers:
-        tell(found, asked, output, in_full=arguments.out is None)
-    believed = tuple(not_guaranteed(asked, reports))
-    tell_believed(believed, asked, output)
+        say_answer(found, deployment, output, in_full=arguments.out is None)
+    believed = tuple(not_guaranteed(deployment, reports))
+    say_not_guaranteed(believed, deployment, output)
     verdict = verdict_of(answers)
     say(verdict)
     return {
-        "variant": asked.variant,
+        "variant": deployment.variant,
         "notes": notes,
         "guarantees": [answer_json(found) for found in answers],
-        "not_guaranteed": [assumed_property_json(found, asked) for found in believed],
+        "not_guaranteed": [assumed_property_json(found, deployment) for found in believed],
         "verdict": verdict,
     }
 
 
-def explored(asked: AskedConfigurations, arguments: argparse.Namespace) -> Iterator[ScopeReport]:
+def explore_scopes(deployment: Deployment, arguments: argparse.Namespace) -> Iterator[ScopeReport]:
     """Each scope, explored to its end."""
-    for scope in asked.scopes:
+    for scope in deployment.scopes:
         with ExplorationDisplay(scope) as told:
             yield explore_scope(
                 scope,
-                asked.variant,
-                assumed_properties=subjects.assumed_properties_in(asked.home),
+                deployment.variant,
+                assumed_properties=subjects.assumed_properties_in(deployment.home),
                 engine=arguments.engine,
                 workers=arguments.workers,
                 progress=told,
@@ -109,7 +109,7 @@ def explored(asked: AskedConfigurations, arguments: argparse.Namespace) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class GuaranteeAnswer:
-    """What is known of one guarantee. `holds` is None where not all was seen."""
+    """The answer about one guarantee. `holds` is None where exploration was not complete."""
 
     name: str
     holds: bool | None
@@ -121,19 +121,19 @@ class GuaranteeAnswer:
     conditions: tuple[str, ...]
 
 
-def answer(
-    name: str, asked: AskedConfigurations, reports: Sequence[ScopeReport]
-) -> GuaranteeAnswer:
+def answer(name: str, deployment: Deployment, reports: Sequence[ScopeReport]) -> GuaranteeAnswer:
     """A guarantee, over all scopes: a trace of any breaks it."""
-    guarantee = subjects.guarantee_of(asked.home, name)
-    model = subjects.model_of_home(asked.home)
-    configurations = [configuration_of(model, report.scope, asked.variant) for report in reports]
+    guarantee = subjects.guarantee_of(deployment.home, name)
+    model = subjects.model_of_home(deployment.home)
+    configurations = [
+        configuration_of(model, report.scope, deployment.variant) for report in reports
+    ]
     guaranteed = all(guarantee.guaranteed(k) for k in configurations)
     broken = shortest(name, reports)
     complete = all(report.counts.complete for report in reports)
-    theorems = proved(name, asked) if guaranteed and broken is None else {}
+    theorems = theorems_for(name, deployment) if guaranteed and broken is None else {}
     conditions = [
-        f"{report.scope}: {asked.limits(k)}"
+        f"{report.scope}: {deployment.limits(k)}"
         for report, k in zip(reports, configurations, strict=True)
     ]
     return GuaranteeAnswer(
@@ -155,22 +155,22 @@ def shortest(name: str, reports: Sequence[ScopeReport]) -> Finding | None:
     return min(found, key=lambda finding: finding.events, default=None)
 
 
-def not_guaranteed(asked: AskedConfigurations, reports: Sequence[ScopeReport]) -> Iterator[Finding]:
+def not_guaranteed(deployment: Deployment, reports: Sequence[ScopeReport]) -> Iterator[Finding]:
     """Assumed properties that the scopes show to be none of the guarantees."""
-    found = (shortest(name, reports) for name in subjects.assumed_properties_in(asked.home))
+    found = (shortest(name, reports) for name in subjects.assumed_properties_in(deployment.home))
     return (finding for finding in found if finding is not None)
 
 
-def proved(name: str, asked: AskedConfigurations) -> dict[str, tuple[str, ...]]:
+def theorems_for(name: str, deployment: Deployment) -> dict[str, tuple[str, ...]]:
     """The theorems that cover the configurations, with what each assumes."""
     from proofs.prove.assumptions import ASSUMPTIONS
 
-    if not asked.has_theorems():
+    if not deployment.has_theorems():
         return {}
     return {
         theorem.name: tuple(f"{a}: {ASSUMPTIONS[a]}" for a in theorem.assumptions)
-        for theorem in subjects.theorems_of(asked.home, name)
-        if subjects.proves(theorem, name) and subjects.covers(theorem, asked.variant)
+        for theorem in subjects.theorems_of(deployment.home, name)
+        if subjects.proves(theorem, name) and subjects.covers(theorem, deployment.variant)
     }
 
 
@@ -184,11 +184,11 @@ def verdict_of(answers: Sequence[GuaranteeAnswer]) -> str:
 # For people and programs
 
 
-def tell(
-    found: GuaranteeAnswer, asked: AskedConfigurations, output: Output, *, in_full: bool
+def say_answer(
+    found: GuaranteeAnswer, deployment: Deployment, output: Output, *, in_full: bool
 ) -> None:
     """One guarantee: whether it holds, and the evidence."""
-    say(f"  {found.name}: {shown(found)}")
+    say(f"  {found.name}: {format_evidence(found)}")
     if not found.guaranteed:
         say(f"      not guaranteed for these configurations; it would be: {found.guaranteed_if}")
     if found.broken is None:
@@ -196,38 +196,38 @@ def tell(
     if in_full:
         for step in found.broken.trace.steps:
             say(f"      {label(step.rule, step.choice)}")
-    output.pictures(subjects.model_of_home(asked.home), found.name, found.broken.trace)
+    output.pictures(subjects.model_of_home(deployment.home), found.name, found.broken.trace)
 
 
-def tell_believed(believed: Sequence[Finding], asked: AskedConfigurations, output: Output) -> None:
-    """What users believe, and is not so: no fault, and no part of the verdict."""
+def say_not_guaranteed(believed: Sequence[Finding], deployment: Deployment, output: Output) -> None:
+    """Say which assumed properties are broken: no fault, and no part of the verdict."""
     if believed:
         say("not guaranteed, whatever one believes:")
     for found in believed:
-        says = subjects.sentence(subjects.guarantee_of(asked.home, found.property).check)
-        say(f"  {found.property}: {broken_in(found)}")
+        says = subjects.sentence(subjects.guarantee_of(deployment.home, found.property).check)
+        say(f"  {found.property}: {format_trace_place(found)}")
         say(f"      {says}")
-        output.pictures(subjects.model_of_home(asked.home), found.property, found.trace)
+        output.pictures(subjects.model_of_home(deployment.home), found.property, found.trace)
 
 
-def broken_in(found: Finding) -> str:
+def format_trace_place(found: Finding) -> str:
     """Where, and how soon."""
     return f"BROKEN in {found.trace.header.scope} after {found.steps} steps, {found.events} events"
 
 
-def shown(found: GuaranteeAnswer) -> str:
+def format_evidence(found: GuaranteeAnswer) -> str:
     """The evidence in a line."""
     if found.broken is not None:
-        return broken_in(found.broken)
+        return format_trace_place(found.broken)
     if found.theorems:
         return f"holds, by the theorems {', '.join(found.theorems)}"
     seen = ", ".join(f"{r.scope} ({r.counts.distinct:,} states)" for r in found.scopes)
     return f"{'holds in all of' if found.holds else 'not decided: part of'} {seen}"
 
 
-def assumed_property_json(found: Finding, asked: AskedConfigurations) -> dict[str, Any]:
+def assumed_property_json(found: Finding, deployment: Deployment) -> dict[str, Any]:
     """One assumed property in the report, with what would make it true."""
-    assumed_property = subjects.guarantee_of(asked.home, found.property)
+    assumed_property = subjects.guarantee_of(deployment.home, found.property)
     return {
         "name": found.property,
         "says": subjects.sentence(assumed_property.check),

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Check, tell, write; without a scope print the names. Raises ValueError."""
+    """Check, say, write; without a scope print the names. Raises ValueError."""
     if arguments.scope is None:
         for line in listing():
             say(line)
@@ -73,7 +73,7 @@ def listing() -> Iterator[str]:
 
 
 def tables() -> Iterator[tuple[str, Any]]:
-    """What each model guarantees in the end, with a word on whose it is."""
+    """The liveness module of each composition, with the name of the composition."""
     for name in COMPOSITIONS:
         table = composition(name).modules.get("liveness")
         if table is not None:

@@ -19,7 +19,7 @@ from proofs.mutants.table import MUTANTS, NOT_EXPRESSIBLE, ModelMutant
 from proofs.run.journal import Journal
 from proofs.run.progress import CountDisplay
 from proofs.say import say
-from proofs.verbs.options import add_engine, add_output, positive
+from proofs.verbs.options import add_engine, add_output, parse_positive
 from proofs.verbs.output import Output, trace_json
 
 
@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="small changes of all the text that acts, instead of those named; --only: those of"
         " idempotent, of transactions, or of a function (idempotent.leader.append)",
     )
-    parser.add_argument("--count", type=positive, metavar="N", help="so many small changes, drawn")
+    parser.add_argument(
+        "--count", type=parse_positive, metavar="N", help="so many small changes, drawn"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="what is drawn by --count")
     add_engine(parser)
     add_output(parser)
@@ -172,8 +174,8 @@ def say_fate(row: Mapping[str, Any]) -> None:
 
 
 def fate_json(fate: MutantFate) -> dict[str, Any]:
-    """One systematic mutant in the report. `open`: it breaks nothing and nobody has said why, or
-    it breaks something and a row says that it does not."""
+    """One systematic mutant in the report. `open`: it breaks nothing and no row explains why,
+    or it breaks something and a row says that it does not."""
     found = fate.fate in FOUND
     why = explanation(fate.point)
     return {

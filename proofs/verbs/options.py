@@ -13,7 +13,7 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import read_patches
 
 
-def positive(text: str) -> int:
+def parse_positive(text: str) -> int:
     """A number from 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
@@ -41,7 +41,7 @@ def add_variant(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def several_engines(text: str) -> tuple[str, ...]:
+def parse_engines(text: str) -> tuple[str, ...]:
     """Names of engines, with commas between them."""
     names = tuple(dict.fromkeys(text.split(",")))
     for name in names:
@@ -60,7 +60,7 @@ def add_engine(parser: argparse.ArgumentParser, default: str = "c") -> None:
 def add_engines(parser: argparse.ArgumentParser) -> None:
     """--engine for one or several; and --workers."""
     told = "one of c, ints, source, tlc (default c); several are compared: c,tlc"
-    parser.add_argument("--engine", type=several_engines, metavar="E[,E...]", help=told)
+    parser.add_argument("--engine", type=parse_engines, metavar="E[,E...]", help=told)
     add_workers(parser)
 
 
@@ -68,7 +68,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     """--workers."""
     parser.add_argument(
         "--workers",
-        type=positive,
+        type=parse_positive,
         default=os.cpu_count() or 1,
         metavar="N",
         help="threads of the C engine (default: all cores)",

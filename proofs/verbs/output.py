@@ -61,7 +61,7 @@ class Output(RunDirectory):
             self.story(name, trace, tell(model, trace.header, trace.steps, replay(trace, model)))
 
     def story(self, name: str, trace: Trace, story: Story) -> None:
-        """The same of a trace that is told already."""
+        """Write a trace whose story is at hand, as `pictures` does."""
         if self.path is None:
             return
         base = self.path / "traces" / name

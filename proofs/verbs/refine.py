@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Check, tell, write. Raises ValueError."""
+    """Check, say, write. Raises ValueError."""
     patches = patches_of(arguments)
     with Output(arguments, "scope", "variant", "drop", patches=rows_of(patches)) as output:
         with ExplorationDisplay(arguments.scope) as progress:

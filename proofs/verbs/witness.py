@@ -13,7 +13,7 @@ from proofs.coverage.search import UnknownGoal, resolved, shortest
 from proofs.coverage.space import Way
 from proofs.coverage.states import of_model
 from proofs.coverage.stored import file_name, stored
-from proofs.coverage.survey import Look
+from proofs.coverage.survey import SurveyCase
 from proofs.coverage.survey_cache import surveyed
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.source import COMPOSITIONS, Model, composition, composition_of
@@ -58,12 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Search, tell, write: 0 if there is a trace, 1 if no scope has one. Raises ValueError."""
+    """Search, say, write: 0 if there is a trace, 1 if no scope has one. Raises ValueError."""
     if arguments.store:
         return store(arguments)
     if not arguments.name:
         raise NothingToWitness("name what to reach, or a folder: --store DIR")
-    known = known_as(arguments.name, arguments.scope)
+    known = resolve_name(arguments.name, arguments.scope)
     name = known[0][1]
     asked = {"name": name, "scope": arguments.scope, "variant": arguments.variant}
     searched: list[str] = []
@@ -80,8 +80,8 @@ def execute(arguments: argparse.Namespace) -> int:
         return output.finish({**asked, "searched": searched, "trace": None, "verdict": "violated"})
 
 
-def known_as(name: str, scope: str | None) -> list[tuple[str, str]]:
-    """The compositions that know a name, and what each calls it. Raises UnknownGoal."""
+def resolve_name(name: str, scope: str | None) -> list[tuple[str, str]]:
+    """The compositions that have a name, and what each calls it. Raises UnknownGoal."""
     homes = [composition_of(scope)] if scope else COMPOSITIONS
     known: list[tuple[str, str]] = []
     refusals: list[UnknownGoal] = []
@@ -96,20 +96,20 @@ def known_as(name: str, scope: str | None) -> list[tuple[str, str]]:
     return known
 
 
-def looks(home: str, arguments: argparse.Namespace) -> Iterator[Look]:
+def looks(home: str, arguments: argparse.Namespace) -> Iterator[SurveyCase]:
     """Where to search, the smallest scopes first; then what the default variant never does, and
     budgets by hand."""
     if arguments.scope:
-        yield Look(arguments.scope, arguments.variant or DEFAULT_VARIANT, arguments.engine)
+        yield SurveyCase(arguments.scope, arguments.variant or DEFAULT_VARIANT, arguments.engine)
         return
     small = [scope for scope in small_scopes() if composition_of(scope) == home]
     planned = plan(small, arguments.engine)
     if arguments.variant:
-        planned = [Look(look.scope, arguments.variant, look.engine) for look in planned]
+        planned = [SurveyCase(look.scope, arguments.variant, look.engine) for look in planned]
     yield from dict.fromkeys(planned)
 
 
-def search(model: Model, look: Look, name: str) -> Way | None:
+def search(model: Model, look: SurveyCase, name: str) -> Way | None:
     """A shortest way in one configuration."""
     k = configuration_of(model, look.scope, look.variant)
     with ExplorationDisplay(f"{look.scope}, {look.variant}") as progress:
@@ -124,12 +124,14 @@ def search(model: Model, look: Look, name: str) -> Way | None:
         )
 
 
-def report_way(model: Model, look: Look, way: Way, asked: dict[str, Any], output: Output) -> int:
+def report_way(
+    model: Model, look: SurveyCase, way: Way, asked: dict[str, Any], output: Output
+) -> int:
     """Say and write what was found."""
     stepper = Stepper(model, configuration_of(model, look.scope, look.variant))
     trace, worlds = record(stepper, Header(look.scope, stepper.k.variant.name), way.steps)
     say(text(tell(model, trace.header, trace.steps, worlds)))
-    say(f"{asked['name']}: {ending(way)}; {look.scope}, {stepper.k.variant.name}")
+    say(f"{asked['name']}: {format_ending(way)}; {look.scope}, {stepper.k.variant.name}")
     content: dict[str, Any] = {
         **asked,
         "found_in": look.scope,
@@ -144,7 +146,7 @@ def report_way(model: Model, look: Look, way: Way, asked: dict[str, Any], output
     return output.finish(content)
 
 
-def ending(way: Way) -> str:
+def format_ending(way: Way) -> str:
     """How the way ends."""
     if way.tried:
         return f"reached behind step {len(way.steps)}, where {label(*way.tried)} is tried"

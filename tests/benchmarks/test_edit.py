@@ -26,7 +26,7 @@ def test_each_edit_compiles_its_rule_and_leads_to_a_verdict(
 
 def test_a_command_that_fails_is_no_edit(tmp_path: Path) -> None:
     with pytest.raises(edit.NoVerdict, match="no-such-scope"):
-        edit.explored("no-such-scope")
+        edit.run_explore("no-such-scope")
 
 
 def test_an_unknown_scope_is_bad_use(capsys: pytest.CaptureFixture[str]) -> None:

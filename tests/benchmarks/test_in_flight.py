@@ -18,7 +18,7 @@ LOSSY = 0.01
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[Case, Outcome]:
-    return {outcome.case: outcome for outcome in in_flight.measured(REQUESTS, seed=0)}
+    return {outcome.case: outcome for outcome in in_flight.simulate_cases(REQUESTS, seed=0)}
 
 
 def test_more_in_flight_is_faster_whatever_is_lost(outcomes: dict[Case, Outcome]) -> None:

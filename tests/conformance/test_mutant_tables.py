@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.mutants import GROUPS, MUTANTS, HuntScope
-from conformance.mutants.plant import patched, plant
+from conformance.mutants.plant import patch_files, plant
 from conformance.plan import Plan, configuration
 from model.idempotent.variants import parse
 
@@ -76,7 +76,7 @@ def as_it_stands(path: Path) -> str:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_bug_fits_the_text_and_leaves_python(name):
-    files = dict(patched(MUTANTS[name].patches, IMPL))
+    files = dict(patch_files(MUTANTS[name].patches, IMPL))
     assert files
     for path, text in files.items():
         assert text != as_it_stands(path)

@@ -8,14 +8,14 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.verbs import releases, run
-from conformance.verbs.releases import table, verdict_of, wanted
+from conformance.verbs.releases import plan_runs, table, verdict_of
 from proofs.java import MissingTool, find_java
 
 ROW = {"traces": 5000, "steps": 81000, "divergences": 0, "undecided": 0, "verdict": "holds"}
 
 
 def test_each_level_of_each_release_by_all_requests_that_it_has_transactions_of():
-    runs = wanted(["transactions-tiny"], None)
+    runs = plan_runs(["transactions-tiny"], None)
     assert len(runs) == len(set(runs)) == 4 * 5 + 2
     of_a_release = [(run.level, run.requests) for run in runs if run.release == "4.0.2"]
     assert of_a_release == [(2, "v2"), (2, "v1"), (1, "v2"), (1, "v1"), (0, "v1")]
@@ -27,14 +27,14 @@ def test_each_level_of_each_release_by_all_requests_that_it_has_transactions_of(
 def test_each_run_has_arguments_that_run_takes():
     parser = argparse.ArgumentParser()
     run.add_arguments(parser)
-    for each in wanted(["transactions-tiny", "transactions-default"], "4.1.2,3.9.2"):
+    for each in plan_runs(["transactions-tiny", "transactions-default"], "4.1.2,3.9.2"):
         options = parser.parse_args(each.arguments(7, "hunts", Path("here")))
         assert (options.scope, options.kafka, options.traces) == (each.scope, each.release, 7)
         assert options.traces_from == "hunts"
 
 
 def test_the_table_is_markdown_and_the_worst_run_decides():
-    rows = [{**run._asdict(), **ROW} for run in wanted(["transactions-tiny"], "4.3.1")]
+    rows = [{**run._asdict(), **ROW} for run in plan_runs(["transactions-tiny"], "4.3.1")]
     rows = [{**row, "seconds": 1.5, "steps_per_second": 1200} for row in rows]
     head, line, first, *_, verdict = table(rows)
     assert head.count("|") == line.count("|") == first.count("|")
@@ -79,7 +79,7 @@ def test_a_release_at_all_its_levels_and_again_from_what_stands(
         pytest.skip(str(error))
     out = tmp_path / "all"
     command = ["releases", "--scope", "transactions-tiny", "--kafka", "4.3.1", "--traces", "30"]
-    monkeypatch.setattr(releases, "wanted", lambda *asked: wanted(*asked)[:2])
+    monkeypatch.setattr(releases, "plan_runs", lambda *asked: plan_runs(*asked)[:2])
     assert main([*command, "--out", str(out)]) == 0
     first = json.loads((out / "releases.json").read_text())
     assert first["verdict"] == "holds"

@@ -300,9 +300,9 @@ def test_a_run_on_spark_reports_the_same_bytes_as_one_on_processes(
 
 def test_each_task_of_spark_gets_ranges_of_everywhere():
     pytest.importorskip("pyspark")
-    from conformance.backends.spark import dealt
+    from conformance.backends.spark import deal
 
     ranges = cut(0, 100)
-    order = dealt(ranges, 4)
+    order = deal(ranges, 4)
     assert sorted(order) == ranges
     assert order[:25] == ranges[::4]

@@ -74,7 +74,7 @@ def test_the_lost_answer_ends_in_a_false_error() -> None:
 
 def test_the_table_and_the_figure_are_of_the_command() -> None:
     outcomes = [Simulation(case, 2000 * in_flight.RECORDS_A_BATCH, 0).run() for case in CASES]
-    assert "\n".join(in_flight.shown(outcomes)) in PAGE.text
+    assert "\n".join(in_flight.format_table(outcomes)) in PAGE.text
     figure = (REPOSITORY / "docs" / "in_flight.svg").read_text(encoding="utf-8")
     drawn = re.findall(r'points="([^"]+)"', figure)
     left = in_flight.Panel(70, "", 1000, lambda o: o.records_per_second)

@@ -40,7 +40,7 @@ from proofs.prove.transactions.state import HERE, NONE, TransactionsState, both_
 # What is in the log
 
 
-def is_mine(s: InstanceState, stored: Scalars) -> Node:
+def is_own_record(s: InstanceState, stored: Scalars) -> Node:
     """A record of the instance."""
     return is_data(stored) & stored.instance.eq(ME)
 
@@ -61,17 +61,17 @@ def log_says_who(s: InstanceState) -> Formula:
         & numbered
     )
     there_is = in_log(s, I) & is_data(stored)
-    owned = ite(is_mine(s, stored), mine, s.theirs(*pair))
+    owned = ite(is_own_record(s, stored), mine, s.others_hold(*pair))
     return (I,), there_is.implies(owned)
 
 
 def holds(s: InstanceState, transaction: Node, record: Node) -> Node:
     """A record of a transaction is in the log here."""
-    at = s.held_at(transaction, record)
+    at = s.copy_at(transaction, record)
     stored = log(s, at)
     return (
         in_log(s, at)
-        & is_mine(s, stored)
+        & is_own_record(s, stored)
         & stored.transaction.eq(transaction)
         & stored.number.eq(record)
     )
@@ -80,7 +80,7 @@ def holds(s: InstanceState, transaction: Node, record: Node) -> Node:
 def held_is_there(s: InstanceState) -> Formula:
     """Of each record of the instance in the log it is known where one stands."""
     stored = log(s, I)
-    mine = in_log(s, I) & is_mine(s, stored)
+    mine = in_log(s, I) & is_own_record(s, stored)
     return (I,), mine.implies(holds(s, stored.transaction, stored.number))
 
 
@@ -256,8 +256,8 @@ def who_waits(s: InstanceState) -> Formula:
     waits = good & told & unsaid & (starts | ends)
     nobody = c.requester.eq(NONE)
     another = c.is_appending & ~mine & ~nobody & is_answer(s)
-    its = s.theirs(image.producer_id, image.producer_epoch - 1)
-    unheard = ~s.mine(answer.producer_id, answer.producer_epoch)
+    its = s.others_hold(image.producer_id, image.producer_epoch - 1)
+    unheard = ~s.holds_pair(answer.producer_id, answer.producer_epoch)
     facts = (
         c.is_appending & ~one_of(image.state, COMPLETE) | nobody,
         mine.implies(waits | later),
@@ -281,7 +281,7 @@ def told_is_visible(s: InstanceState) -> Formula:
     stored, marker = log(s, I), log(s, s.ended(I))
     t = stored.transaction
     asked = outcome(s, t)
-    ended = in_log(s, I) & is_mine(s, stored) & ~s.ended(I).eq(NONE)
+    ended = in_log(s, I) & is_own_record(s, stored) & ~s.ended(I).eq(NONE)
     visible = marker.kind.eq(Kind.COMMIT)
     facts = (
         visible.eq(marked(s, t).eq(1)),
@@ -303,7 +303,7 @@ def told_is_whole(s: InstanceState) -> Formula:
 def stored_once(s: InstanceState) -> Formula:
     """No record of the instance stands twice in the log here; the group's offsets may."""
     a, b = log(s, I), log(s, J)
-    both = in_log(s, I) & in_log(s, J) & is_mine(s, a) & is_mine(s, b)
+    both = in_log(s, I) & in_log(s, J) & is_own_record(s, a) & is_own_record(s, b)
     same = a.transaction.eq(b.transaction) & a.number.eq(b.number)
     here = ~is_of_group()
     return (I, J), (here & both & same).implies(I.eq(J))

@@ -263,9 +263,9 @@ def before_is_known(s: TransactionsState) -> Formula:
 
 def pairs_have_one_owner(s: InstanceState) -> Formula:
     """A pair that the instance holds, or held, was told to no other; it holds the latest."""
-    mine, theirs = s.mine(P, E), s.theirs(P, E)
+    mine, theirs = s.holds_pair(P, E), s.others_hold(P, E)
     late = is_before(own_pair(s), (P, E))
-    holds = some(own_pair(s)[0]).implies(s.mine(*own_pair(s)))
+    holds = some(own_pair(s)[0]).implies(s.holds_pair(*own_pair(s)))
     facts = (
         mine.implies(s.given(P, E) & ~theirs & ~late),
         mine.implies(some(own_pair(s)[0])),
@@ -288,15 +288,17 @@ def heirs_are_the_same(s: InstanceState) -> Formula:
             ite(first, MAX_EPOCH - 1, image.producer_epoch - 1),
         )
         coming = (image.next_producer_id, ZERO)
-        theirs = s.mine(*before) & (s.theirs(*now) | s.theirs(*coming))
-        mine = s.theirs(*before) & (s.mine(*now) | s.mine(*coming))
+        theirs = s.holds_pair(*before) & (s.others_hold(*now) | s.others_hold(*coming))
+        mine = s.others_hold(*before) & (s.holds_pair(*now) | s.holds_pair(*coming))
         return ends.implies(~(theirs | mine))
 
     def again(image: Scalars) -> Node:
         now = (image.producer_id, image.producer_epoch)
         last = image.last_producer_epoch
-        shown = s.theirs(image.producer_id, last) | s.theirs(image.previous_producer_id, last)
-        ours = s.mine(*now) | s.mine(image.next_producer_id, ZERO)
+        shown = s.others_hold(image.producer_id, last) | s.others_hold(
+            image.previous_producer_id, last
+        )
+        ours = s.holds_pair(*now) | s.holds_pair(image.next_producer_id, ZERO)
         is_open = image.state.eq(Txn.ONGOING)
         return is_open | shown.implies(~ours)
 
@@ -311,7 +313,7 @@ def transactions_have_pairs(s: InstanceState) -> Formula:
     earlier = (is_started(s, T) & past).implies(is_before(mine, own_pair(s)))
     present_one = has_begun(s).implies(is_started(s, now).eq(s.client.is_started))
     holds = (has_begun(s) & s.client.is_started).implies(both_are(its_pair(s, now), own_pair(s)))
-    owned = is_started(s, T).implies(s.mine(*mine))
+    owned = is_started(s, T).implies(s.holds_pair(*mine))
     return (T,), begun & earlier & present_one & holds & owned
 
 

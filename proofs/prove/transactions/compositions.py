@@ -8,15 +8,18 @@ from dataclasses import replace
 from proofs.lift.dag import leaf
 from proofs.prove.composition import Composition
 from proofs.prove.induction import clause, follows
-from proofs.prove.transactions import acknowledgements as of_told
-from proofs.prove.transactions import client as of_client
-from proofs.prove.transactions import coordinator as of_coordinator
-from proofs.prove.transactions import markers as of_markers
-from proofs.prove.transactions import partition as of_partition
-from proofs.prove.transactions import records as of_records
-from proofs.prove.transactions import single_instance as of_one
+from proofs.prove.transactions import (
+    acknowledgements,
+    client,
+    coordinator,
+    markers,
+    partition,
+    records,
+    single_instance,
+)
 from proofs.prove.transactions.coordinator import COORDINATOR_STEPS, epochs_are_many, without
 from proofs.prove.transactions.in_scope import check_transactions_scope
+from proofs.prove.transactions.in_words import in_words
 from proofs.prove.transactions.instances import Instances
 from proofs.prove.transactions.instances_in_scope import check_instances_scope, check_lone_scope
 from proofs.prove.transactions.records import Records
@@ -25,7 +28,7 @@ from proofs.prove.transactions.steps import COVERED, Transactions
 from proofs.prove.unknowns import number
 
 CONTRACTS = {
-    "first_open": of_partition.first_open,
+    "first_open": partition.first_open,
     "base_offset_of": lambda *_: number("base_offset"),
 }
 """Sums over a log of any length; what offset a duplicate is answered with matters to no clause."""
@@ -68,9 +71,9 @@ ANYONE = Composition(
     bounds=BOUNDS,
     unknown=without(),
     clauses=(
-        clause(of_coordinator.appends_take_time, *SOUND),
-        clause(of_coordinator.ids_are_counted, *SOUND),
-        clause(of_coordinator.log_is_ahead, *SOUND),
+        clause(coordinator.appends_take_time, *SOUND),
+        clause(coordinator.ids_are_counted, *SOUND),
+        clause(coordinator.log_is_ahead, *SOUND),
     ),
     facts={"epochs_are_many": epochs_are_many()},
     contracts=CONTRACTS,
@@ -85,14 +88,12 @@ EPOCHS = replace(
     ANYONE,
     clauses=(
         *ANYONE.clauses,
-        clause(of_coordinator.answers_are_of_images, *SOUND),
-        clause(of_coordinator.given_is_past, *GIVEN),
-        clause(of_coordinator.what_is_awaited_is_new, *GIVEN),
-        clause(of_coordinator.epochs_unique, *GIVEN, "what_is_awaited_is_new"),
-        clause(of_coordinator.reign_is_past, *GIVEN, "what_is_awaited_is_new"),
-        clause(
-            of_coordinator.epochs_never_go_back, *GIVEN, "reign_is_past", "what_is_awaited_is_new"
-        ),
+        clause(coordinator.answers_are_of_images, *SOUND),
+        clause(coordinator.given_is_past, *GIVEN),
+        clause(coordinator.what_is_awaited_is_new, *GIVEN),
+        clause(coordinator.epochs_unique, *GIVEN, "what_is_awaited_is_new"),
+        clause(coordinator.reign_is_past, *GIVEN, "what_is_awaited_is_new"),
+        clause(coordinator.epochs_never_go_back, *GIVEN, "reign_is_past", "what_is_awaited_is_new"),
     ),
     steps=COORDINATOR_STEPS,
     scopes=EVERY,
@@ -103,7 +104,7 @@ FENCING = replace(
     EPOCHS,
     clauses=(
         *(c for c in EPOCHS.clauses if c.name not in ("epochs_unique", "epochs_never_go_back")),
-        clause(of_coordinator.fenced_change_nothing, *SOUND, "reign_is_past"),
+        clause(coordinator.fenced_change_nothing, *SOUND, "reign_is_past"),
     ),
 )
 
@@ -114,21 +115,21 @@ DECISIONS = replace(
     unknown=without("requests", "fence"),
     clauses=(
         *ANYONE.clauses,
-        clause(of_coordinator.ids_are_remembered, *DECIDED),
-        clause(of_coordinator.prepare_is_next, *DECIDED),
-        clause(of_coordinator.decided_is_past, *DECIDED),
-        clause(of_coordinator.prepared_is_decided, *DECIDED, "decided_is_past"),
-        clause(of_coordinator.outcomes_are_outcomes, *SOUND),
+        clause(coordinator.ids_are_remembered, *DECIDED),
+        clause(coordinator.prepare_is_next, *DECIDED),
+        clause(coordinator.decided_is_past, *DECIDED),
+        clause(coordinator.prepared_is_decided, *DECIDED, "decided_is_past"),
+        clause(coordinator.outcomes_are_outcomes, *SOUND),
         clause(
-            of_coordinator.markers_say_decisions,
+            coordinator.markers_say_decisions,
             *DECIDED,
             "decided_is_past",
             "prepared_is_decided",
             "outcomes_are_outcomes",
         ),
-        clause(of_coordinator.one_outcome, *DECIDED, "decided_is_past"),
+        clause(coordinator.one_outcome, *DECIDED, "decided_is_past"),
     ),
-    facts={**ANYONE.facts, "epochs_rotate": of_coordinator.epochs_rotate()},
+    facts={**ANYONE.facts, "epochs_rotate": coordinator.epochs_rotate()},
     steps=DECIDING,
     scopes=EVERY,
     variants=("v2",),
@@ -138,9 +139,9 @@ DECISIONS = replace(
 
 LAST_EPOCH = replace(
     ANYONE,
-    clauses=(*ANYONE.clauses, clause(of_coordinator.ids_are_remembered, *SOUND, "epochs_rotate")),
-    facts={**ANYONE.facts, "epochs_rotate": of_coordinator.epochs_rotate()},
-    lemmas=of_coordinator.last_epoch,
+    clauses=(*ANYONE.clauses, clause(coordinator.ids_are_remembered, *SOUND, "epochs_rotate")),
+    facts={**ANYONE.facts, "epochs_rotate": coordinator.epochs_rotate()},
+    lemmas=coordinator.last_epoch,
     steps=COORDINATOR_STEPS,
     scopes=(*EVERY, "transactions-trouble-log/timeouts=1/failures=1"),
     rules=rules_of(COORDINATOR_STEPS),
@@ -159,13 +160,13 @@ MARKED = ("log_has_epochs", "last_marker_is_last")
 PARTITION = replace(
     ANYONE,
     clauses=(
-        clause(of_partition.log_has_epochs),
-        clause(of_partition.epochs_rise_in_the_log, *LOGGED),
-        clause(of_partition.last_marker_is_last, *LOGGED),
-        clause(of_partition.first_offset_is_exact, *MARKED),
+        clause(partition.log_has_epochs),
+        clause(partition.epochs_rise_in_the_log, *LOGGED),
+        clause(partition.last_marker_is_last, *LOGGED),
+        clause(partition.first_offset_is_exact, *MARKED),
     ),
     facts={},
-    lemmas=of_partition.late_markers,
+    lemmas=partition.late_markers,
     steps=LEADER_STEPS,
     scopes=SMALL,
     rules=("batch_is_produced", "marker_is_written", "late_marker_arrives", "other_writes"),
@@ -174,13 +175,13 @@ PARTITION = replace(
 LAST_STABLE = replace(
     PARTITION,
     clauses=(
-        clause(of_partition.log_has_epochs),
-        clause(of_partition.last_marker_is_last, *LOGGED),
-        clause(of_partition.first_offset_is_exact, *MARKED),
-        clause(of_partition.others_are_in_the_log, *LOGGED),
-        clause(of_partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
+        clause(partition.log_has_epochs),
+        clause(partition.last_marker_is_last, *LOGGED),
+        clause(partition.first_offset_is_exact, *MARKED),
+        clause(partition.others_are_in_the_log, *LOGGED),
+        clause(partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
     ),
-    lemmas=of_partition.stable_offsets,
+    lemmas=partition.stable_offsets,
 )
 
 MEETING = (*DECIDING, "batch_arrives", "marker_arrives", "other_writes")
@@ -191,10 +192,11 @@ NO_WRITE_OUTSIDE = replace(
     ANYONE,
     clauses=(
         *ANYONE.clauses,
-        clause(of_partition.partitions_are_in_transactions, *KNOWN),
-        clause(of_partition.no_write_outside, *OUTSIDE),
+        clause(partition.partitions_are_in_transactions, *KNOWN),
+        clause(partition.no_write_outside, *OUTSIDE),
     ),
-    facts={**ANYONE.facts, "leaders_ask": of_partition.leaders_ask()},
+    facts={**ANYONE.facts, "leaders_ask": partition.leaders_ask()},
+    lemmas=in_words({"no_write_outside": ("no_write_outside",)}),
     steps=MEETING,
     scopes=EVERY,
     rules=rules_of(MEETING),
@@ -207,9 +209,9 @@ FENCED = replace(
     clauses=(
         *NO_WRITE_OUTSIDE.clauses,
         *(c for c in FENCING.clauses if c.name not in {d.name for d in NO_WRITE_OUTSIDE.clauses}),
-        clause(of_partition.who_waits_begins, *SOUND),
-        clause(of_partition.open_is_not_older, *REIGN, "who_waits_begins"),
-        clause(of_partition.nothing_older_is_written, *REIGN),
+        clause(partition.who_waits_begins, *SOUND),
+        clause(partition.open_is_not_older, *REIGN, "who_waits_begins"),
+        clause(partition.nothing_older_is_written, *REIGN),
     ),
 )
 
@@ -229,21 +231,22 @@ MARKERS = replace(
     ANYONE,
     clauses=(
         *EPOCHS.clauses[:5],
-        clause(of_markers.terms_are_past),
-        clause(of_markers.markers_are_past, *PAST),
-        clause(of_markers.written_is_past, *PAST),
-        clause(of_markers.nobody_rests_at_the_last, *SOUND, "retries_are_taken"),
-        clause(of_markers.told_is_before_its_marker, *ROTATED),
-        clause(of_markers.open_is_before_its_marker, *CLOSED),
-        clause(of_markers.markers_are_taken, *CLOSED),
+        clause(markers.terms_are_past),
+        clause(markers.markers_are_past, *PAST),
+        clause(markers.written_is_past, *PAST),
+        clause(markers.nobody_rests_at_the_last, *SOUND, "retries_are_taken"),
+        clause(markers.told_is_before_its_marker, *ROTATED),
+        clause(markers.open_is_before_its_marker, *CLOSED),
+        clause(markers.markers_are_taken, *CLOSED),
     ),
     facts={
         **ANYONE.facts,
-        "retries_are_taken": of_markers.retries_are_taken(),
-        "epochs_are_compared": of_markers.epochs_are_compared(),
+        "retries_are_taken": markers.retries_are_taken(),
+        "epochs_are_compared": markers.epochs_are_compared(),
     },
+    lemmas=in_words({"markers_are_taken": ("markers_are_taken",)}),
     steps=TAKING,
-    worlds=of_markers.Takers,
+    worlds=markers.Takers,
     scopes=EVERY,
     rules=rules_of(MEETING),
 )
@@ -259,14 +262,14 @@ VISIBILITY = replace(
     clauses=(
         *DECISIONS.clauses,
         *NO_WRITE_OUTSIDE.clauses[-2:],
-        clause(of_partition.log_has_epochs, *SOUND, "outcomes_are_outcomes"),
+        clause(partition.log_has_epochs, *SOUND, "outcomes_are_outcomes"),
         *PARTITION.clauses[1:],
-        clause(of_partition.no_fence_fails, *KNOWN),
-        clause(of_partition.open_has_present_epoch, *PRESENT),
-        clause(of_partition.open_has_one_epoch, *PRESENT),
-        clause(of_partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
-        clause(of_partition.ended_by_the_first, "ended_is_exact", "last_marker_is_last"),
-        clause(of_partition.visible_as_decided, *ENDED),
+        clause(partition.no_fence_fails, *KNOWN),
+        clause(partition.open_has_present_epoch, *PRESENT),
+        clause(partition.open_has_one_epoch, *PRESENT),
+        clause(partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
+        clause(partition.ended_by_the_first, "ended_is_exact", "last_marker_is_last"),
+        clause(partition.visible_as_decided, *ENDED),
     ),
     facts={**DECISIONS.facts, **NO_WRITE_OUTSIDE.facts},
     steps=MEETING,
@@ -274,6 +277,9 @@ VISIBILITY = replace(
     variants=("v2",),
     rules=rules_of(MEETING, *ONLY_V1),
 )
+
+FIRST_MARKER = ("ended_is_exact", "ended_by_the_first")
+"""What ends a record is the first marker behind it."""
 
 OWN_STEPS = (
     *(step for step in MEETING if step not in ("batch_arrives",)),
@@ -327,43 +333,59 @@ CLIENT_V2 = replace(
     clauses=(
         *(c.also(*SHOWN) if c.name == "log_is_ahead" else c for c in VISIBILITY.clauses),
         *(c for c in EPOCHS.clauses if c.name not in {d.name for d in VISIBILITY.clauses}),
-        clause(of_client.client_speaks_v2, *TOLD, *SENDS, *ENDS, "who_waits"),
-        clause(of_client.writes_are_numbered, *SENDS, *ENDS, "who_waits"),
-        clause(of_client.sent_is_counted, *SENDS, *ENDS, "who_waits"),
-        clause(of_client.outcomes_are_of_states, *SENDS, *ENDS, "who_waits"),
-        clause(of_client.below_the_last, *TOLD),
-        clause(of_client.next_id_is_nobodys, *TOLD, *SHOWN),
-        clause(of_client.before_is_known, *TOLD),
-        clause(of_client.pairs_have_one_owner, *OWNED),
-        clause(of_client.heirs_are_the_same, *OWNED),
-        clause(of_client.transactions_have_pairs, *OWNED, *SENDS, *ENDS),
-        clause(of_client.later_pairs_are_later, *OWNED),
-        clause(of_told.who_waits, *ASKED),
-        clause(of_client.ends_are_asked, *ASKED),
-        clause(of_client.ends_wait_for_batches, *ASKED),
-        clause(of_client.batches_are_sent, *SENDS),
-        clause(of_told.log_says_who, *WRITTEN, "who_waits"),
-        clause(of_told.held_is_there, *WRITTEN),
-        clause(of_told.sequences_rise, "log_has_epochs"),
-        clause(of_told.remembered_is_stored, "log_has_epochs"),
-        follows(of_told.known_batch_is_placed, "remembered_is_stored"),
-        follows(of_told.known_batch_is_stored, *STORED, "known_batch_is_placed"),
-        clause(of_told.settled_is_stored, *STORED, "known_batch_is_stored", "who_waits"),
-        clause(of_told.committed_is_stored, *STORED, "settled_is_stored", "who_waits"),
-        clause(of_told.complete_is_decided, *TOLD, "decided_is_past", "prepared_is_decided"),
-        clause(of_told.commits_are_asked, *ASKED, "unsent_is_undecided"),
-        clause(of_told.unsent_is_undecided, *ASKED, "commits_are_asked"),
-        clause(of_told.told_is_decided, *ASKED, "complete_is_decided", "commits_are_asked"),
+        clause(client.client_speaks_v2, *TOLD, *SENDS, *ENDS, "who_waits"),
+        clause(client.writes_are_numbered, *SENDS, *ENDS, "who_waits"),
+        clause(client.sent_is_counted, *SENDS, *ENDS, "who_waits"),
+        clause(client.outcomes_are_of_states, *SENDS, *ENDS, "who_waits"),
+        clause(client.below_the_last, *TOLD),
+        clause(client.next_id_is_nobodys, *TOLD, *SHOWN),
+        clause(client.before_is_known, *TOLD),
+        clause(client.pairs_have_one_owner, *OWNED),
+        clause(client.heirs_are_the_same, *OWNED),
+        clause(client.transactions_have_pairs, *OWNED, *SENDS, *ENDS),
+        clause(client.later_pairs_are_later, *OWNED),
+        clause(acknowledgements.who_waits, *ASKED),
+        clause(client.ends_are_asked, *ASKED),
+        clause(client.ends_wait_for_batches, *ASKED),
+        clause(client.batches_are_sent, *SENDS),
+        clause(acknowledgements.log_says_who, *WRITTEN, "who_waits"),
+        clause(acknowledgements.held_is_there, *WRITTEN),
+        clause(acknowledgements.sequences_rise, "log_has_epochs"),
+        clause(acknowledgements.remembered_is_stored, "log_has_epochs"),
+        follows(acknowledgements.known_batch_is_placed, "remembered_is_stored"),
+        follows(acknowledgements.known_batch_is_stored, *STORED, "known_batch_is_placed"),
+        clause(acknowledgements.settled_is_stored, *STORED, "known_batch_is_stored", "who_waits"),
+        clause(acknowledgements.committed_is_stored, *STORED, "settled_is_stored", "who_waits"),
+        clause(
+            acknowledgements.complete_is_decided, *TOLD, "decided_is_past", "prepared_is_decided"
+        ),
+        clause(acknowledgements.commits_are_asked, *ASKED, "unsent_is_undecided"),
+        clause(acknowledgements.unsent_is_undecided, *ASKED, "commits_are_asked"),
+        clause(
+            acknowledgements.told_is_decided, *ASKED, "complete_is_decided", "commits_are_asked"
+        ),
         follows(
-            of_told.told_is_visible,
+            acknowledgements.told_is_visible,
             "log_says_who",
             "visible_as_decided",
             "commits_are_asked",
             "ends_are_asked",
             "told_is_decided",
         ),
-        follows(of_told.told_is_whole, "committed_is_stored", "log_says_who", "told_is_decided"),
-        follows(of_told.stored_once, "log_says_who", "sequences_rise"),
+        follows(
+            acknowledgements.told_is_whole,
+            "committed_is_stored",
+            "log_says_who",
+            "told_is_decided",
+        ),
+        follows(acknowledgements.stored_once, "log_says_who", "sequences_rise"),
+    ),
+    lemmas=in_words(
+        {
+            "all_or_none": ("told_is_visible", *FIRST_MARKER),
+            "no_aborted_read": ("told_is_visible", *FIRST_MARKER),
+            "acked_once": ("stored_once",),
+        }
     ),
     steps=OWN_STEPS,
     worlds=Instances,
@@ -401,15 +423,16 @@ RECORDS = replace(
     bounds={**BOUNDS, "transactions": 0},
     unknown=without() | BUMPS,
     clauses=(
-        clause(of_partition.log_has_epochs),
-        clause(of_partition.epochs_rise_in_the_log, *LOGGED),
-        clause(of_told.sequences_rise, *LOGGED),
-        clause(of_records.client_has_batches),
-        clause(of_records.batches_keep_their_names, *NAMED),
-        clause(of_records.log_has_names, *NAMED),
-        follows(of_told.stored_once, "log_has_names", "sequences_rise"),
+        clause(partition.log_has_epochs),
+        clause(partition.epochs_rise_in_the_log, *LOGGED),
+        clause(acknowledgements.sequences_rise, *LOGGED),
+        clause(records.client_has_batches),
+        clause(records.batches_keep_their_names, *NAMED),
+        clause(records.log_has_names, *NAMED),
+        follows(acknowledgements.stored_once, "log_has_names", "sequences_rise"),
     ),
-    facts={"here_is_one": ((), of_coordinator.inside(HERE))},
+    facts={"here_is_one": ((), coordinator.inside(HERE))},
+    lemmas=in_words({"acked_once": ("stored_once",)}),
     steps=(*SENDING, "batch_is_sent", "offsets_are_sent", "my_late_batch", "my_late_offsets"),
     worlds=Records,
     check=check_instances_scope,
@@ -423,23 +446,23 @@ ACKNOWLEDGED = replace(
     RECORDS,
     clauses=(
         *RECORDS.clauses,
-        clause(of_told.held_is_there, *LOGGED),
-        clause(of_told.remembered_is_stored, *LOGGED),
-        clause(of_records.own_sequences_are_counted, *NAMED),
-        follows(of_records.known_batch_is_there, "remembered_is_stored"),
-        follows(of_records.known_batch_is_it, *KNOWN_BATCH, *ACKED, "here_is_one"),
-        clause(of_records.acked_is_stored, *ACKED, *KNOWN_BATCH, "known_batch_is_it"),
-        clause(of_client.sent_is_counted, "client_has_batches"),
-        clause(of_client.outcomes_are_of_states, "client_has_batches"),
-        clause(of_told.settled_is_stored, *SETTLED, "known_batch_is_it"),
-        clause(of_told.committed_is_stored, *SETTLED, "settled_is_stored"),
+        clause(acknowledgements.held_is_there, *LOGGED),
+        clause(acknowledgements.remembered_is_stored, *LOGGED),
+        clause(records.own_sequences_are_counted, *NAMED),
+        follows(records.known_batch_is_there, "remembered_is_stored"),
+        follows(records.known_batch_is_it, *KNOWN_BATCH, *ACKED, "here_is_one"),
+        clause(records.acked_is_stored, *ACKED, *KNOWN_BATCH, "known_batch_is_it"),
+        clause(client.sent_is_counted, "client_has_batches"),
+        clause(client.outcomes_are_of_states, "client_has_batches"),
+        clause(acknowledgements.settled_is_stored, *SETTLED, "known_batch_is_it"),
+        clause(acknowledgements.committed_is_stored, *SETTLED, "settled_is_stored"),
     ),
     steps=SENDING,
     scopes=ON_TIME_SCOPES,
     rules=("batch_is_produced",),
 )
 
-ALONE_RULES = (
+SOLE_INSTANCE_RULES = (
     "instance_begins",
     "transaction_begins",
     "record_is_sent",
@@ -470,32 +493,33 @@ LONE = (
     "epochs_are_compared",
 )
 
-ALONE = replace(
+SOLE_INSTANCE = replace(
     ANYONE,
     bounds={**BOUNDS, "transactions": 0},
     unknown=without() | BUMPS,
     clauses=(
-        clause(of_coordinator.ids_are_counted, *LONE),
-        clause(of_one.log_is_memory, *LONE),
-        clause(of_one.epochs_are_usable, *LONE),
-        clause(of_records.client_has_batches, *LONE),
-        clause(of_one.ends_have_work, *LONE),
-        clause(of_one.in_step, *LONE),
-        clause(of_one.ends_are_quiet, *LONE),
-        clause(of_one.acked_is_registered, *LONE),
-        clause(of_one.who_waits_is_answered, *LONE),
-        clause(of_one.markers_are_not_ahead, *LONE),
-        clause(of_one.written_is_not_ahead, *LONE),
-        clause(of_one.no_false_fencing, *LONE),
+        clause(coordinator.ids_are_counted, *LONE),
+        clause(single_instance.log_is_memory, *LONE),
+        clause(single_instance.epochs_are_usable, *LONE),
+        clause(records.client_has_batches, *LONE),
+        clause(single_instance.ends_have_work, *LONE),
+        clause(single_instance.in_step, *LONE),
+        clause(single_instance.ends_are_quiet, *LONE),
+        clause(single_instance.acked_is_registered, *LONE),
+        clause(single_instance.who_waits_is_answered, *LONE),
+        clause(single_instance.markers_are_not_ahead, *LONE),
+        clause(single_instance.written_is_not_ahead, *LONE),
+        clause(single_instance.no_false_fencing, *LONE),
     ),
     facts={
         **ANYONE.facts,
-        "in_turn": of_one.in_turn(),
-        "epochs_are_compared": of_markers.epochs_are_compared(),
+        "in_turn": single_instance.in_turn(),
+        "epochs_are_compared": markers.epochs_are_compared(),
     },
     contracts={**CONTRACTS, "begun_reign": lambda _evaluator, w, _answer: w.reign},
-    steps=(*ALONE_RULES, "marker_is_sent", "marker_arrives"),
-    worlds=of_one.SoleInstanceSteps,
+    lemmas=in_words({"no_false_fencing": ("no_false_fencing",)}),
+    steps=(*SOLE_INSTANCE_RULES, "marker_is_sent", "marker_arrives"),
+    worlds=single_instance.SoleInstanceSteps,
     check=check_lone_scope,
     scopes=(
         "transactions-tiny",
@@ -505,7 +529,7 @@ ALONE = replace(
         "transactions-markers/begun=1/moves=0",
         "transactions-offsets/begun=1/timeouts=0/delays=0",
     ),
-    rules=(*ALONE_RULES, "marker_is_delayed", "late_marker_arrives"),
+    rules=(*SOLE_INSTANCE_RULES, "marker_is_delayed", "late_marker_arrives"),
 )
 
 PROVED_AS = {

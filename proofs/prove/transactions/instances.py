@@ -2,11 +2,12 @@
 
 Theory of operation. ME is any instance; it does what the text of the client says. All others may
 do anything, but that nobody uses a pair (producer id, epoch) which only somebody else was told:
-`mine` are the pairs that ME has heard of, `theirs` those that were told to any other. What ME has
-sent may arrive at any time and any number of times, with nobody to hear the answer. Of its
-transactions the ghosts know the pair under which each has sent (`its_id`, `its_epoch`), which ends
-were asked for (`sent_end`), which batches were sent to the partition here (`sent_batch`) and where
-a copy of each stands (`held_at`); of the leader, where the batch of a sequence stands (`placed`).
+`holds_pair` are the pairs that ME has heard of, `others_hold` those that were told to any other.
+What ME has sent may arrive at any time and any number of times, with nobody to hear the answer. Of
+its transactions the ghosts know the pair under which each has sent (`its_id`, `its_epoch`), which
+ends were asked for (`sent_end`), which batches were sent to the partition here (`sent_batch`) and
+where a copy of each stands (`copy_at`); of the leader, where the batch of a sequence stands
+(`placed`).
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ OFFSETS = truth("offsets")
 class InstanceState(WithClient):
     """A state with one instance in it."""
 
-    mine: Predicate
-    theirs: Predicate
+    holds_pair: Predicate
+    others_hold: Predicate
     its_id: Predicate
     its_epoch: Predicate
     sent_end: Predicate
     sent_batch: Predicate
-    held_at: Predicate
+    copy_at: Predicate
     placed: Predicate
 
 
@@ -73,13 +74,13 @@ def instance_of(state: TransactionsState) -> InstanceState:
 
 
 GHOSTS = {
-    "mine": FALSE,
-    "theirs": FALSE,
+    "holds_pair": FALSE,
+    "others_hold": FALSE,
     "its_id": NONE,
     "its_epoch": NONE,
     "sent_end": FALSE,
     "sent_batch": FALSE,
-    "held_at": NONE,
+    "copy_at": NONE,
     "placed": NONE,
 }
 """The ghosts of an instance, and what they are before it has begun."""
@@ -230,7 +231,7 @@ class Instances(Transactions):
         client = merged(evaluator, heard, told, self.before.client)
         state = with_ghosts(instance_of(moved), sent_end=sent.sent_end)
         after = self.with_client(client, state)
-        after = self.grant_pair(after, heard & is_success(answer), answer, "mine")
+        after = self.grant_pair(after, heard & is_success(answer), answer, "holds_pair")
         return self.make_step(name, evaluator, after, is_instance())
 
     def grant_pair(
@@ -242,7 +243,7 @@ class Instances(Transactions):
             state, **{whose: lambda p, e: old(p, e) | heard & both_are((p, e), told)}
         )
 
-    def late_end(self) -> ProofStep:
+    def deliver_late_end(self) -> ProofStep:
         """EndTxn of the instance arrives, and nobody waits for its answer."""
         commits = const(1), ZERO
         committed = truth("committed")
@@ -256,18 +257,18 @@ class Instances(Transactions):
         sent: Formula = ((), self.before.sent_end(TRANSACTION, outcome))
         return self.make_step("my_late_end", evaluator, after, is_instance(), sent)
 
-    def theirs(self, name: str, function: Callable[..., Any], kind: str) -> ProofStep:
+    def deliver_from_others(self, name: str, function: Callable[..., Any], kind: str) -> ProofStep:
         """A request of another instance, or one for which nobody waits: its pair was told to
         another; or it shows none, and wants its first."""
         request = self.request()
         evaluator, after, sends = self.handle_request(function, kind, request, number("requester"))
         answer = sends.slots[0]
         heard = (sends.length > 0) & is_success(answer)
-        shown = self.before.theirs(*pair(request))
+        shown = self.before.others_hold(*pair(request))
         if kind == "init":
             shown = shown | request.producer_id.eq(NONE)
         other: Formula = ((), shown & ~number("requester").eq(ME))
-        after = self.grant_pair(instance_of(after), heard, answer, "theirs")
+        after = self.grant_pair(instance_of(after), heard, answer, "others_hold")
         return self.make_step(
             name, evaluator, after, is_instance(), is_request(request, kind), other
         )
@@ -279,8 +280,8 @@ class Instances(Transactions):
         requester = self.before.coordinator.requester
         good, waits = is_success(answer), requester.eq(ME)
         others = ~waits & ~requester.eq(NONE)
-        after = self.grant_pair(step.after, good & waits, answer, "mine")
-        after = self.grant_pair(after, good & others, answer, "theirs")
+        after = self.grant_pair(step.after, good & waits, answer, "holds_pair")
+        after = self.grant_pair(after, good & others, answer, "others_hold")
         return replace(step, after=after)
 
     def append_fails(self, name: str, in_log: Node) -> ProofStep:
@@ -328,7 +329,7 @@ class Instances(Transactions):
         named = batch
         mine = (named.transaction, named.number)
         key = (*pair(named), named.base_sequence)
-        held, placed = state.held_at, state.placed
+        held, placed = state.copy_at, state.placed
 
         def is_it(asked: tuple[Node, ...], one: tuple[Node, ...]) -> Node:
             same = (a.eq(b) for a, b in zip(asked, one, strict=True))
@@ -339,9 +340,9 @@ class Instances(Transactions):
         )
         if not is_mine:
             return after
-        return with_ghosts(after, held_at=lambda t, n: ite(is_it((t, n), mine), end, held(t, n)))
+        return with_ghosts(after, copy_at=lambda t, n: ite(is_it((t, n), mine), end, held(t, n)))
 
-    def late_batch(self) -> ProofStep:
+    def deliver_late_batch(self) -> ProofStep:
         """A batch of the instance arrives, and nobody waits for its answer."""
         its_id, its_epoch = its_pair(self.before, TRANSACTION)
         batch = self.batch()
@@ -365,7 +366,7 @@ class Instances(Transactions):
         """A batch of another instance arrives here."""
         batch = self.batch()
         evaluator, after, _ = self.deliver_batch(batch)
-        others: Formula = ((), self.before.theirs(*pair(batch)) & ~batch.instance.eq(ME))
+        others: Formula = ((), self.before.others_hold(*pair(batch)) & ~batch.instance.eq(ME))
         after = self.kept(instance_of(after), batch, is_mine=False)
         return self.make_step(
             "their_batch", evaluator, after, is_instance(), is_batch(batch), others
@@ -381,7 +382,7 @@ def is_instance() -> Formula:
 OWN: dict[str, Callable[[Instances], ProofStep]] = {
     "i_begin": Instances.begins,
     "i_end": Instances.ends,
-    "my_late_end": Instances.late_end,
+    "my_late_end": Instances.deliver_late_end,
     "append_succeeds": Instances.append_succeeds,
     "append_fails": lambda s: s.append_fails("append_fails", FALSE),
     "append_seems_to_fail": lambda s: s.append_fails("append_seems_to_fail", TRUE),
@@ -389,14 +390,16 @@ OWN: dict[str, Callable[[Instances], ProofStep]] = {
     "my_offsets": lambda s: s.batch_arrives_here(
         "my_offsets", "commit_offsets", "on_offsets_committed"
     ),
-    "my_late_batch": Instances.late_batch,
+    "my_late_batch": Instances.deliver_late_batch,
     "their_batch": Instances.their_batch,
     "my_batch_elsewhere": lambda s: s.elsewhere("my_batch_elsewhere", "produce", "on_produced"),
     "my_offsets_elsewhere": lambda s: s.elsewhere(
         "my_offsets_elsewhere", "commit_offsets", "on_offsets_committed"
     ),
-    "init": lambda s: s.theirs("init", s.model.coordinator.on_init_producer_id, "init"),
-    "end": lambda s: s.theirs("end", s.model.end_txn.on_end_txn, "end"),
+    "init": lambda s: s.deliver_from_others(
+        "init", s.model.coordinator.on_init_producer_id, "init"
+    ),
+    "end": lambda s: s.deliver_from_others("end", s.model.end_txn.on_end_txn, "end"),
     "init_transactions": lambda s: s.act_alone("init_transactions", "init_transactions"),
     "begin_transaction": lambda s: s.act_alone("begin_transaction", "begin_transaction"),
     "send": lambda s: s.act_alone("send", "send", PLACE),

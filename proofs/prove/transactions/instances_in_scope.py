@@ -97,9 +97,9 @@ class InstanceValuation(TransactionsValuation):
     def apply(self, name: str, *arguments: int) -> int:
         """The value of a function of the proofs; 0 outside of a map."""
         own, me = self.own, self.me
-        if name == "mine":
+        if name == "holds_pair":
             return arguments in own.held.get(me, frozenset())
-        if name == "theirs":
+        if name == "others_hold":
             return any(arguments in pairs for who, pairs in own.held.items() if who != me)
         if name == "its_turn":
             return own.turns.get((me, arguments[0]), -1)
@@ -115,7 +115,7 @@ class InstanceValuation(TransactionsValuation):
             return named[BATCH.index(name)]
         if name == "acked":
             return (me, self.here, *arguments) in own.acked
-        if name == "held_at":
+        if name == "copy_at":
             return self.last("instance", "transaction", "number", of=(me, *arguments))
         if name == "placed":
             return self.last("producer_id", "producer_epoch", "sequence", of=arguments)

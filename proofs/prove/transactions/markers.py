@@ -53,7 +53,7 @@ class Takers(Transactions):
         """A step by its name."""
         return TAKING[name](self) if name in TAKING else super().named(name)
 
-    def told_batch(self) -> ProofStep:
+    def deliver_known_batch(self) -> ProofStep:
         """Any batch of a pair that somebody was told arrives here."""
         batch = self.batch()
         evaluator, after, _ = self.deliver_batch(batch)
@@ -79,7 +79,7 @@ class Takers(Transactions):
 
 
 TAKING: dict[str, Callable[[Takers], ProofStep]] = {
-    "told_batch": Takers.told_batch,
+    "told_batch": Takers.deliver_known_batch,
     "other_takes": Takers.other_takes,
 }
 

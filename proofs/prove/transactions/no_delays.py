@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from proofs.prove.induction import clause, follows
-from proofs.prove.transactions import client as of_client
-from proofs.prove.transactions import ordinals as of_ordinals
-from proofs.prove.transactions import partition as of_partition
-from proofs.prove.transactions import records as of_records
+from proofs.prove.transactions import (
+    client,
+    ordinals,
+    partition,
+    records,
+)
 from proofs.prove.transactions.compositions import (
     ANYONE,
     BOUNDS,
     BUMPS,
     DECIDING,
     EPOCHS,
+    FIRST_MARKER,
     GIVEN,
     KNOWN,
     MARKED,
@@ -26,6 +29,7 @@ from proofs.prove.transactions.compositions import (
     SOUND,
 )
 from proofs.prove.transactions.coordinator import without
+from proofs.prove.transactions.in_words import in_words
 from proofs.prove.transactions.instances_in_scope import check_instances_scope
 from proofs.prove.transactions.ordinals import OrdinalSteps
 
@@ -42,15 +46,15 @@ VISIBILITY_V1 = replace(
     unknown=without("requests", "verification"),
     clauses=(
         *NO_WRITE_OUTSIDE.clauses,
-        clause(of_partition.log_has_epochs, *SOUND),
+        clause(partition.log_has_epochs, *SOUND),
         *PARTITION.clauses[1:],
-        clause(of_partition.log_comes_next, *KNOWN),
-        clause(of_partition.turns_are_prepared_once, *KNOWN, "log_comes_next"),
-        clause(of_partition.commits_are_wanted, *KNOWN, "turns_are_prepared_once"),
-        clause(of_partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
-        clause(of_partition.ended_by_the_first, "ended_is_exact", "last_marker_is_last"),
-        clause(of_partition.open_is_of_this_turn, *TURNS),
-        clause(of_partition.visible_as_wanted, *TURNS, "open_is_of_this_turn", "ended_is_exact"),
+        clause(partition.log_comes_next, *KNOWN),
+        clause(partition.turns_are_prepared_once, *KNOWN, "log_comes_next"),
+        clause(partition.commits_are_wanted, *KNOWN, "turns_are_prepared_once"),
+        clause(partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
+        clause(partition.ended_by_the_first, "ended_is_exact", "last_marker_is_last"),
+        clause(partition.open_is_of_this_turn, *TURNS),
+        clause(partition.visible_as_wanted, *TURNS, "open_is_of_this_turn", "ended_is_exact"),
     ),
     steps=ON_TIME,
     scopes=ON_TIME_SCOPES,
@@ -95,35 +99,38 @@ TOLD_V1 = replace(
             if c.name != "commits_are_wanted"
         ),
         *(c for c in EPOCHS.clauses if c.name not in {d.name for d in VISIBILITY_V1.clauses}),
-        clause(of_ordinals.fences_are_untold, *GIVEN, *SHOWS, "what_is_awaited_is_new"),
-        clause(of_ordinals.pairs_come_next, *KNOWN, *PAIRS, "log_comes_next", "fences_are_untold"),
-        clause(of_ordinals.given_is_not_ahead, *GIVEN, "what_is_awaited_is_new"),
-        clause(of_client.pairs_have_one_owner, *HEARD),
-        clause(of_ordinals.pairs_are_told_again, *HEARD),
-        clause(of_records.client_has_batches, *PAIRS, *WORK),
-        clause(of_ordinals.transactions_have_turns, *HEARD),
-        clause(of_client.outcomes_are_of_states, *PAIRS, *WORK),
-        clause(of_ordinals.work_is_ended, *HEARD),
-        clause(of_client.ends_are_asked, *HEARD, "outcomes_are_of_states"),
-        clause(of_ordinals.ends_are_quiet, *HEARD, "ends_are_asked"),
-        clause(of_ordinals.waits_for_its_own, *HEARD, "ends_are_asked", "outcomes_are_of_states"),
-        clause(of_ordinals.nothing_is_prepared_early, *HEARD, "ends_are_asked"),
-        clause(of_ordinals.its_turn_is_now, *HEARD, "ends_are_asked"),
-        clause(of_ordinals.turns_have_pairs, *HEARD, "ends_are_asked"),
+        clause(ordinals.fences_are_untold, *GIVEN, *SHOWS, "what_is_awaited_is_new"),
+        clause(ordinals.pairs_come_next, *KNOWN, *PAIRS, "log_comes_next", "fences_are_untold"),
+        clause(ordinals.given_is_not_ahead, *GIVEN, "what_is_awaited_is_new"),
+        clause(client.pairs_have_one_owner, *HEARD),
+        clause(ordinals.pairs_are_told_again, *HEARD),
+        clause(records.client_has_batches, *PAIRS, *WORK),
+        clause(ordinals.transactions_have_turns, *HEARD),
+        clause(client.outcomes_are_of_states, *PAIRS, *WORK),
+        clause(ordinals.work_is_ended, *HEARD),
+        clause(client.ends_are_asked, *HEARD, "outcomes_are_of_states"),
+        clause(ordinals.ends_are_quiet, *HEARD, "ends_are_asked"),
+        clause(ordinals.waits_for_its_own, *HEARD, "ends_are_asked", "outcomes_are_of_states"),
+        clause(ordinals.nothing_is_prepared_early, *HEARD, "ends_are_asked"),
+        clause(ordinals.its_turn_is_now, *HEARD, "ends_are_asked"),
+        clause(ordinals.turns_have_pairs, *HEARD, "ends_are_asked"),
         clause(
-            of_ordinals.complete_says_its_turn, *KNOWN, "log_comes_next", "turns_are_prepared_once"
+            ordinals.complete_says_its_turn, *KNOWN, "log_comes_next", "turns_are_prepared_once"
         ),
-        clause(of_ordinals.open_is_of_its_turn, *HEARD, *OUTSIDE, "log_has_epochs"),
-        clause(of_ordinals.log_says_its_turn, *HEARD, *OUTSIDE, "open_is_of_its_turn"),
-        clause(of_ordinals.told_was_decided, *HEARD, "ends_are_asked", "outcomes_are_of_states"),
+        clause(ordinals.open_is_of_its_turn, *HEARD, *OUTSIDE, "log_has_epochs"),
+        clause(ordinals.log_says_its_turn, *HEARD, *OUTSIDE, "open_is_of_its_turn"),
+        clause(ordinals.told_was_decided, *HEARD, "ends_are_asked", "outcomes_are_of_states"),
         follows(
-            of_ordinals.visible_as_told,
+            ordinals.visible_as_told,
             "log_says_its_turn",
             "visible_as_wanted",
             "turns_have_pairs",
             "ends_are_asked",
             "told_was_decided",
         ),
+    ),
+    lemmas=in_words(
+        dict.fromkeys(("all_or_none", "no_aborted_read"), ("visible_as_told", *FIRST_MARKER))
     ),
     steps=IN_TIME,
     variants=("v1", "3.9.2"),

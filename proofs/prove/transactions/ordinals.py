@@ -28,7 +28,7 @@ from proofs.lift.values import Rec, Scalars
 from proofs.prove.composition import Composition
 from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
-from proofs.prove.transactions.acknowledgements import is_mine
+from proofs.prove.transactions.acknowledgements import is_own_record
 from proofs.prove.transactions.client import (
     ONE,
     are_witnesses,
@@ -163,7 +163,7 @@ class OrdinalSteps(Instances):
 ON_TIME: dict[str, Callable[[OrdinalSteps], ProofStep]] = {
     "i_add": lambda s: s.adds("i_add", "add_partitions"),
     "i_add_offsets": lambda s: s.adds("i_add_offsets", "add_offsets"),
-    "add": lambda s: s.theirs("add", s.model.add_partitions.on_add_partitions, "add"),
+    "add": lambda s: s.deliver_from_others("add", s.model.add_partitions.on_add_partitions, "add"),
 }
 
 
@@ -223,12 +223,12 @@ def pairs_are_told_again(s: InstanceState) -> Formula:
 
     def again(image: Scalars, opens: Node, tells: Node) -> Node:
         now, before = pair(image), image.previous_producer_id
-        told = s.mine(*now) | s.theirs(*now) | tells
+        told = s.holds_pair(*now) | s.others_hold(*now) | tells
         fenced = (now[1].eq(1), ~told, is_ongoing(image).implies(opens))
         first = (now[1] <= 0) | conjunction(fenced)
         facts = (
-            has_shown(s.theirs, image).implies(~s.mine(*now)),
-            has_shown(s.mine, image).implies(~s.theirs(*now)),
+            has_shown(s.others_hold, image).implies(~s.holds_pair(*now)),
+            has_shown(s.holds_pair, image).implies(~s.others_hold(*now)),
             one_of(before, (NONE, now[0])) | EPOCHS_END & first,
             some(image.next_producer_id).implies(EPOCHS_END),
         )
@@ -296,7 +296,7 @@ def transactions_have_turns(s: OrdinalState) -> Formula:
         has_begun(s).implies(is_started(s, now).eq(started)),
         (has_begun(s) & started).implies(both_are(its_pair(s, now), own_pair(s))),
         is_started(s, T).implies((T >= 0) & (now >= T)),
-        is_started(s, T).implies(s.mine(*its_pair(s, T))),
+        is_started(s, T).implies(s.holds_pair(*its_pair(s, T))),
         has_begun(s).implies(some(own_pair(s)[0])),
         state_of(s).eq(Client.READY).implies(some(own_pair(s)[0])),
     )
@@ -348,9 +348,12 @@ def waits_for_its_own(s: OrdinalState) -> Formula:
     good = answer.error.eq(0)
     mine = c.is_appending & c.requester.eq(ME)
     later = answer.error.eq(Error.CONCURRENT_TRANSACTIONS) & state.eq(Client.INITIALIZING)
-    told = some(answer.producer_id) & ~s.theirs(*pair(answer))
+    told = some(answer.producer_id) & ~s.others_hold(*pair(answer))
     begins = (
-        state.eq(Client.INITIALIZING) & told & ~in_transaction(image) & ~has_shown(s.theirs, image)
+        state.eq(Client.INITIALIZING)
+        & told
+        & ~in_transaction(image)
+        & ~has_shown(s.others_hold, image)
     )
     asks = inside(s.asked_at) & is_asked(s, s.asked_at)
     lives = (
@@ -383,7 +386,7 @@ def waits_for_its_own(s: OrdinalState) -> Formula:
     facts = (
         busy | nobody,
         mine.implies(waits | later),
-        another.implies(~(s.mine(*pair(answer)) | has_shown(s.mine, image))),
+        another.implies(~(s.holds_pair(*pair(answer)) | has_shown(s.holds_pair, image))),
     )
     return (), conjunction(facts)
 
@@ -466,7 +469,7 @@ def log_says_its_turn(s: OrdinalState) -> Formula:
     stored = log(s, I)
     t = stored.transaction
     facts = (is_started(s, t), t <= present(s), s.turn_of(I).eq(s.its_turn(t)))
-    return (I,), (in_log(s, I) & is_mine(s, stored)).implies(conjunction(facts))
+    return (I,), (in_log(s, I) & is_own_record(s, stored)).implies(conjunction(facts))
 
 
 def told_was_decided(s: OrdinalState) -> Formula:
@@ -483,7 +486,7 @@ def visible_as_told(s: OrdinalState) -> Formula:
     stored, marker = log(s, I), log(s, s.ended(I))
     t = stored.transaction
     asked = outcome(s, t)
-    ended = in_log(s, I) & is_mine(s, stored) & ~s.ended(I).eq(NONE)
+    ended = in_log(s, I) & is_own_record(s, stored) & ~s.ended(I).eq(NONE)
     visible = marker.kind.eq(Kind.COMMIT)
     facts = (
         visible.eq(s.outcome_of(s.its_turn(t)).eq(1)),

@@ -23,7 +23,7 @@ from proofs.lift.values import Rec
 from proofs.prove.composition import Composition
 from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
-from proofs.prove.transactions.acknowledgements import holds, is_mine, is_placed, remembers
+from proofs.prove.transactions.acknowledgements import holds, is_own_record, is_placed, remembers
 from proofs.prove.transactions.client import N, has_begun, one_of, own_pair, state_of, there
 from proofs.prove.transactions.coordinator import PLACE
 from proofs.prove.transactions.instances import (
@@ -85,7 +85,9 @@ class Records(Instances):
         """A step by its name."""
         return SENDERS[name](self) if name in SENDERS else super().named(name)
 
-    def heard(self, name: str, sends: str, hears: str, *, adds: bool = False) -> ProofStep:
+    def ask_coordinator(
+        self, name: str, sends: str, hears: str, *, adds: bool = False
+    ) -> ProofStep:
         """A request to the coordinator, and any answer that one may give, or none. Only who is
         asked whether a partition is in a transaction answers TRANSACTION_ABORTABLE."""
         evaluator, rules = self.evaluator(), self.model.client
@@ -183,7 +185,7 @@ class Records(Instances):
             before, sent_batch=lambda t, n: was_sent(t, n) | both_are((t, n), key), **changed
         )
 
-    def late(self, name: str, rule: str, place: Node) -> ProofStep:
+    def deliver_late(self, name: str, rule: str, place: Node) -> ProofStep:
         """A batch that the instance has sent arrives, and nobody waits for its answer."""
         evaluator, batch = self.evaluator(), self.batch()
         mine = {
@@ -214,20 +216,22 @@ class Records(Instances):
 GROUP, PLAIN = is_of_group(), ~is_of_group()
 
 SENDERS: dict[str, Callable[[Records], ProofStep]] = {
-    "i_begin": lambda s: s.heard("i_begin", "ask_producer_id", "on_producer_id"),
-    "i_add": lambda s: s.heard("i_add", "add_partitions", "on_partitions_added", adds=True),
-    "i_add_offsets": lambda s: s.heard(
+    "i_begin": lambda s: s.ask_coordinator("i_begin", "ask_producer_id", "on_producer_id"),
+    "i_add": lambda s: s.ask_coordinator(
+        "i_add", "add_partitions", "on_partitions_added", adds=True
+    ),
+    "i_add_offsets": lambda s: s.ask_coordinator(
         "i_add_offsets", "add_offsets", "on_partitions_added", adds=True
     ),
-    "i_end": lambda s: s.heard("i_end", "end_transaction", "on_ended"),
+    "i_end": lambda s: s.ask_coordinator("i_end", "end_transaction", "on_ended"),
     "my_batch": lambda s: s.arrives("my_batch", "produce", "on_produced", "on_produce"),
     "my_offsets": lambda s: s.arrives(
         "my_offsets", "commit_offsets", "on_offsets_committed", "on_offset_commit"
     ),
     "batch_is_sent": lambda s: s.is_sent("batch_is_sent", "produce"),
     "offsets_are_sent": lambda s: s.is_sent("offsets_are_sent", "commit_offsets"),
-    "my_late_batch": lambda s: s.late("my_late_batch", "on_produce", PLAIN),
-    "my_late_offsets": lambda s: s.late("my_late_offsets", "on_offset_commit", GROUP),
+    "my_late_batch": lambda s: s.deliver_late("my_late_batch", "on_produce", PLAIN),
+    "my_late_offsets": lambda s: s.deliver_late("my_late_offsets", "on_offset_commit", GROUP),
     "their_batch": lambda s: s.others_batch("their_batch", "on_produce", PLAIN),
     "their_offsets": lambda s: s.others_batch("their_offsets", "on_offset_commit", GROUP),
 }
@@ -289,7 +293,7 @@ def log_has_names(s: RecordsState) -> Formula:
         & s.batch_epoch(*key).eq(stored.producer_epoch)
         & s.batch_sequence(*key).eq(stored.sequence)
     )
-    return (I,), (in_log(s, I) & is_mine(s, stored)).implies(named)
+    return (I,), (in_log(s, I) & is_own_record(s, stored)).implies(named)
 
 
 def own_sequences_are_counted(s: RecordsState) -> Formula:
@@ -301,7 +305,7 @@ def own_sequences_are_counted(s: RecordsState) -> Formula:
     last = stored.sequence.eq(at.next_sequence - 1)
     waits = has_begun(s) & at.write.eq(Write.SENT) & last
     key = (stored.transaction, stored.number)
-    it = is_mine(s, stored) & both_are(key, (present(s), at.written - 1))
+    it = is_own_record(s, stored) & both_are(key, (present(s), at.written - 1))
     given = stored.sequence < at.next_sequence
     return (I,), ours.implies(given & waits.implies(it))
 

@@ -7,7 +7,6 @@ from proofs.prove.sequence_arithmetic import UNCOUNTED
 from proofs.prove.theorem import Theorem
 from proofs.prove.transactions.compositions import (
     ACKNOWLEDGED,
-    ALONE,
     CLIENT_V2,
     DECISIONS,
     EPOCHS,
@@ -19,6 +18,7 @@ from proofs.prove.transactions.compositions import (
     NO_WRITE_OUTSIDE,
     PARTITION,
     RECORDS,
+    SOLE_INSTANCE,
     VISIBILITY,
 )
 from proofs.prove.transactions.no_delays import TOLD_V1, VISIBILITY_V1
@@ -149,7 +149,7 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
             "moves_are_known",
         ),
         ("no_false_fencing",),
-        ALONE,
+        SOLE_INSTANCE,
     ),
     theorem(
         "visible_as_decided",

@@ -12,7 +12,6 @@ from impl.broker.outputs import BrokerRequest, Close, Output
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.inspection import TransactionView
 from impl.partition.leader import PartitionLeader
-from impl.partition.rules import TransactionRules
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, decode_response, encode_request
 from impl.protocol.record_batch import Record, client_batch, encode_batch
@@ -50,11 +49,9 @@ class Network:
         self,
         nodes: int = 1,
         *,
-        rules: TransactionRules | None = None,
         transactions: TransactionConfig | None = None,
         **more: Any,
     ) -> None:
-        more |= {"rules": rules} if rules else {}
         more |= {"transactions": transactions} if transactions else {}
         config = NodeConfig(**more)
         self.cluster = Cluster(config.cluster_id, config.log)

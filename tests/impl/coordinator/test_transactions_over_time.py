@@ -323,8 +323,10 @@ EVENTS = ["time", "expire", "write", "fail", "lie", "marker", "marker again", "r
 def test_no_epoch_falls_and_what_is_prepared_completes(steps: list[str], level: int) -> None:
     """Epochs in answers to clients never fall, and none is the last one.
 
-    Once appends and markers succeed nothing stays pending or prepared.
+    Once appends and markers succeed nothing stays pending or prepared. At level 0 clients speak V1:
+    its log cannot represent V2, and such a transition stays pending (see test_transactions).
     """
+    steps = [step for step in steps if level or not step.endswith("v2")]
     world = World(transaction_version=level)
     world.holds_appends = world.holds_markers = True
     known = producer(FIRST_ID, 0)

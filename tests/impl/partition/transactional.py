@@ -3,7 +3,7 @@
 from typing import Any
 
 from impl.partition.leader import PartitionLeader, ProduceOutcome
-from impl.partition.rules import TransactionRules
+from impl.partition.rules import RULES
 from impl.partition.verification import NO_GUARD, VerificationStart
 from impl.protocol.control_records import ControlType
 from impl.protocol.errors import ErrorCode
@@ -21,15 +21,8 @@ FENCED = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
 LAST_EPOCH = 32_767
 
-BEFORE_3_6 = TransactionRules(verifies=False)
-IN_3_9 = TransactionRules(
-    ongoing_needs_epoch=False,
-    checks_epoch_before_guard=False,
-    checks_epoch_at_begin=False,
-    marker_keeps_verification=False,
-    first_sequence_is_zero=False,
-    strict_marker_epoch=False,
-)
+BEFORE_3_6 = RULES["2.8"]
+IN_3_9 = RULES["3.6"]
 
 
 def t1(base_sequence: int, count: int = 1, *, epoch: int = 0, **changes: Any) -> bytes:

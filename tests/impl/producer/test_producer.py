@@ -137,13 +137,13 @@ def test_every_record_is_there_once_when_connections_break(seed):
     async def program(world):
         async with producer(world, retry_backoff_ms=10) as p:
             await p.send_and_wait("t", b"first")
-            world.begin_storm()
+            world.begin_faults()
             outcomes = []
             for number in range(30):
                 outcomes.append(await p.send("t", b"%d" % number))
                 await asyncio.sleep(0.003)
             await asyncio.gather(*outcomes)
-            await world.end_storm()
+            await world.end_faults()
         return await read(world)
 
     faults = Faults(break_rate=0.1, loss_rate=0.3, delay_ms=(1 + seed, 5 + seed))
@@ -386,26 +386,35 @@ def test_the_requests_follow_the_cluster_or_the_option(requests, version):
     assert in_a_world(program) == version
 
 
-class Unwritable(ClientHost):
-    """A network that fails every request for a group's coordinator."""
+class Filter(ClientHost):
+    """A network that sends what `passes(header, body)` lets through; it may also raise."""
+
+    def __init__(self, world, passes):
+        super().__init__(world, "p")
+        self.passes = passes
 
     async def connect(self, host, port):
         transport = await super().connect(host, port)
         send = transport.send
 
-        def written(payload):
-            header, body = decode_request(payload)
-            if header["api_key"] == ApiKey.FIND_COORDINATOR and body["key_type"] == 0:
-                raise OverflowError
-            send(payload)
+        def filtered(payload):
+            if self.passes(*decode_request(payload)):
+                send(payload)
 
-        transport.send = written
+        transport.send = filtered
         return transport
+
+
+def fail_group_coordinators(header, body):
+    """No request for a group's coordinator can be written."""
+    if header["api_key"] == ApiKey.FIND_COORDINATOR and body["key_type"] == 0:
+        raise OverflowError
+    return True
 
 
 def test_a_request_that_cannot_be_written_fails_its_futures():
     async def program(world):
-        network = Unwritable(world, "p")
+        network = Filter(world, fail_group_coordinators)
         p = Producer(world.bootstrap_servers, network=network, linger_ms=0, transactional_id="T")
         await p.start()
         await p.begin_transaction()

@@ -100,7 +100,7 @@ def test_the_judge_sees_what_is_missing_or_there_twice():
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_seed_has_the_same_history(seed):
     faults = Faults(crash_step=30, break_rate=0.03, stop_every_ms=200, is_zombie=bool(seed % 2))
-    first, second = (simulate(seed, faults, TRANSACTION, tells=True) for _ in range(2))
+    first, second = (simulate(seed, faults, TRANSACTION, keeps_log=True) for _ in range(2))
     assert first == second
     assert len(first.story) > 50
-    assert simulate(seed + 100, faults, TRANSACTION, tells=True).story != first.story
+    assert simulate(seed + 100, faults, TRANSACTION, keeps_log=True).story != first.story

@@ -40,7 +40,7 @@ def test_an_answer_to_a_stopped_node_does_not_reach_its_successor():
     world = World(0, faults, nodes=2, transactions=transactions)
 
     async def stormy():
-        world.begin_storm()
+        world.begin_faults()
         await program(world)
 
     world.run(stormy)

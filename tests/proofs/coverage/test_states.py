@@ -8,14 +8,14 @@ from proofs.coverage.report import coverage
 from proofs.coverage.search import shortest
 from proofs.coverage.states import CLIENTS, COORDINATORS, STATES, enum_of, state_points
 from proofs.coverage.stored import name_of, shown, stored
-from proofs.coverage.survey import Look
+from proofs.coverage.survey import SurveyCase
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of
 
 MODEL = composition("transactions")
-LOOK = Look("transactions-tiny", "4.3.1", "ints")
+LOOK = SurveyCase("transactions-tiny", "4.3.1", "ints")
 
 
 def looked(*patches):

@@ -9,7 +9,7 @@ from proofs.coverage.goals import goals
 from proofs.coverage.points import points, sites
 from proofs.coverage.search import UnknownGoal, resolved, shortest
 from proofs.coverage.space import Space
-from proofs.coverage.survey import Look, Survey, every_pair
+from proofs.coverage.survey import Survey, SurveyCase, every_pair
 from proofs.explore.explorer import explore
 from proofs.explore.scope import explore_scope
 from proofs.lift import dag
@@ -29,7 +29,7 @@ SCOPE = "idempotent-restart"
 @pytest.fixture(scope="module")
 def survey():
     looked = Survey(MODEL, EVENTS)
-    looked.look(Look(SCOPE, VARIANT, "ints"))
+    looked.look(SurveyCase(SCOPE, VARIANT, "ints"))
     return looked
 
 
@@ -108,7 +108,7 @@ def test_a_batch_is_lost_in_a_split_in_one_era_alone():
     scope, then = "idempotent-forgotten-split", "responses.on_failure#1:then"
     looked = {era: Survey(MODEL, EVENTS) for era in ("2.4.1", "2.0.0", VARIANT)}
     for era, seen in looked.items():
-        seen.look(Look(scope, era))
+        seen.look(SurveyCase(scope, era))
     counts = {era: sum(seen.states.values()) for era, seen in looked.items()}
     assert counts == {"2.4.1": 7_015, "2.0.0": 9_287, VARIANT: 3_534}
     assert [era for era, seen in looked.items() if then in seen.points] == ["2.4.1"]

@@ -179,7 +179,7 @@ def test_a_planted_bug_is_found(bug: str) -> None:
 
 
 def test_bad_use_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(NoSpec, match="no page"):
+    with pytest.raises(NoSpec, match="no specification"):
         refine("idempotent-tiny", "v2")
     with pytest.raises(UnknownRefinementAssumption, match="choose one of"):
         refine("transactions-tiny", "v2", dropped="luck")

@@ -10,8 +10,12 @@ import pytest
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition
 from proofs.mutants import find
-from proofs.prove.composition import Composition, CompositionInduction, Worlds
-from proofs.prove.composition_in_scope import check_world_scope
+from proofs.prove.composition import (
+    Composition,
+    CompositionInduction,
+    Worlds,
+    check_world_scope,
+)
 from proofs.prove.producer_ids import PRODUCER_IDS, blocks_have_one_owner
 from proofs.prove.run import counterexample, subject
 from proofs.prove.scoped import scoped

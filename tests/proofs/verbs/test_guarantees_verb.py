@@ -19,7 +19,7 @@ from proofs.lift.source import assumed_properties_of, composition
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, model_of, replay
 from proofs.verbs import guarantees
-from proofs.verbs.asked import Idempotent
+from proofs.verbs.deployment import IdempotentDeployment
 from tests.sizes import sized
 
 Ask = Callable[..., tuple[int, dict[str, Any]]]
@@ -133,9 +133,9 @@ def test_a_leader_that_forgets_takes_a_record_twice(ask: Ask) -> None:
 
 
 def test_theorems_are_named_only_where_the_rules_are_theirs() -> None:
-    asked = partial(Idempotent, level=0, acks="all", in_flight=5, expiry=False)
+    asked = partial(IdempotentDeployment, level=0, acks="all", in_flight=5, expiry=False)
     named = {
-        release: set(guarantees.proved("at_most_once", asked(release, failover="clean")))
+        release: set(guarantees.theorems_for("at_most_once", asked(release, failover="clean")))
         for release in RELEASES
     }
     assert {release for release, found in named.items() if found == {"at_most_once"}} == {
@@ -149,7 +149,7 @@ def test_theorems_are_named_only_where_the_rules_are_theirs() -> None:
     }
     assert named["2.0.0"] == {"at_most_once_in_2_0"}
     assert not named["2.4.1"], "it is guaranteed beyond what its theorem assumes"
-    assert not guarantees.proved("acked_is_stored", asked("4.3.1", failover="unclean"))
+    assert not guarantees.theorems_for("acked_is_stored", asked("4.3.1", failover="unclean"))
 
 
 # Transactions

@@ -399,5 +399,69 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         None,
         "time_out/its_turn_is_now",
     ),
+    (
+        "all_or_none",
+        "",
+        Patch("guarantees.is_torn", "Kind.ABORT", "Kind.COMMIT"),
+        "always/all_or_none/in_words",
+    ),
+    (
+        "all_or_none_on_time",
+        "",
+        Patch("guarantees.is_torn", "Kind.ABORT", "Kind.COMMIT"),
+        "always/all_or_none/in_words",
+    ),
+    (
+        "all_or_none",
+        "",
+        Patch(
+            "guarantees.asked_to_commit",
+            "outcome == Outcome.COMMIT_ASKED or outcome == Outcome.COMMITTED",
+            "outcome == Outcome.COMMIT_ASKED",
+        ),
+        "always/no_aborted_read/in_words",
+    ),
+    (
+        "all_or_none_on_time",
+        "",
+        Patch(
+            "guarantees.asked_to_commit",
+            "outcome == Outcome.COMMIT_ASKED or outcome == Outcome.COMMITTED",
+            "outcome == Outcome.COMMIT_ASKED",
+        ),
+        "always/no_aborted_read/in_words",
+    ),
+    (
+        "stored_once",
+        "",
+        Patch("guarantees.all_once", "a.number == b.number", "True"),
+        "always/acked_once/in_words",
+    ),
+    (
+        "no_write_outside",
+        "",
+        Patch("guarantees.no_write_outside", "metadata.state == TransactionState.ONGOING", "False"),
+        "always/no_write_outside/in_words",
+    ),
+    (
+        "markers_are_taken",
+        "",
+        Patch(
+            "guarantees.markers_are_taken",
+            "w.coordinator.is_stopped and is_prepared(w.coordinator.known.metadata)",
+            "is_prepared(w.coordinator.known.metadata)",
+        ),
+        "always/markers_are_taken/in_words",
+    ),
+    (
+        "no_false_fencing",
+        "",
+        Patch(
+            "guarantees.no_false_fencing",
+            "c.state != ClientState.FATAL_ERROR",
+            "c.state == ClientState.READY",
+        ),
+        "always/no_false_fencing/in_words",
+    ),
 )
 """A theorem, its variant unless the usual one, the patch if there is one, the obligation."""

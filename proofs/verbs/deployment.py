@@ -1,7 +1,7 @@
-"""What `guarantees` is asked: configurations of a cluster and its clients, in the words of a model.
+"""The deployment that `guarantees` is asked about: a cluster and its clients, in a model's words.
 
-An idempotent producer and a transactional one are asked about with the same options as far as they
-share them; each has the scopes that fit, what is to be said beforehand, and its theorems.
+Idempotent and transactional producers share their options as far as they can; each has the scopes
+that fit, notes that come before the answers, and its theorems.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ sequences."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskedConfigurations(ABC):
+class Deployment(ABC):
     """The configurations in question; `release` is one that is modelled."""
 
     release: str
@@ -82,7 +82,7 @@ class AskedConfigurations(ABC):
 
     @abstractmethod
     def notes(self) -> Iterator[str]:
-        """What is to be said before the answers."""
+        """Notes that come before the answers."""
 
     @abstractmethod
     def limits(self, k: Any) -> str:
@@ -98,7 +98,7 @@ class AskedConfigurations(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Idempotent(AskedConfigurations):
+class IdempotentDeployment(Deployment):
     """A producer without transactions."""
 
     acks: str
@@ -178,11 +178,11 @@ class Idempotent(AskedConfigurations):
 
 
 NOTHING_LATE = "transactions-moves/delays=0/expirations=0/unheard=0"
-"""A coordinator that moves while nobody knows, with nothing late."""
+"""A coordinator that moves unnoticed, while no message is late."""
 
 
 @dataclass(frozen=True, slots=True)
-class Transactional(AskedConfigurations):
+class TransactionalDeployment(Deployment):
     """A producer with a transactional id."""
 
     requests: str
@@ -221,9 +221,9 @@ class Transactional(AskedConfigurations):
         )
 
     def notes(self) -> Iterator[str]:
-        """Where to read what brokers were seen to do, and what is asked elsewhere."""
-        yield "what released brokers were seen to break is in docs/breaches.md, with its commands"
-        yield "`live` checks what happens in the end; these are guarantees about every moment"
+        """Where observed breaches are listed, and which verb checks liveness."""
+        yield "what released brokers break is in docs/breaches.md, with its commands"
+        yield "`liveness` checks what eventually happens; these are guarantees about every state"
 
     def limits(self, k: Any) -> str:
         """How much of the world a scope has."""
@@ -240,7 +240,7 @@ def spent(k: Any) -> str:
 # From the command line
 
 
-def asked_of(arguments: argparse.Namespace) -> AskedConfigurations:
+def deployment_of(arguments: argparse.Namespace) -> Deployment:
     """The configurations in the words of a model. Raises UnknownVariant."""
     home = "transactions" if arguments.transactions else "idempotent"
     releases = subjects.model_of_home(home).variants.RELEASES
@@ -248,8 +248,8 @@ def asked_of(arguments: argparse.Namespace) -> AskedConfigurations:
     level = level_of(arguments.level, release, releases[release].level)
     given = (release, level, arguments.failover, arguments.expiry == "yes")
     if not arguments.transactions:
-        refuse_words(arguments, ("requests", "late"), "--transactions")
-        return Idempotent(*given, arguments.acks or "all", arguments.in_flight or 5)
+        refuse_options(arguments, ("requests", "late"), "--transactions")
+        return IdempotentDeployment(*given, arguments.acks or "all", arguments.in_flight or 5)
     if arguments.acks not in (None, "all") or (arguments.in_flight or 1) > MAX_BATCHES_TO_REMEMBER:
         raise UnknownVariant(
             "every client refuses a transactional id without acks=all, or with more than"
@@ -261,12 +261,12 @@ def asked_of(arguments: argparse.Namespace) -> AskedConfigurations:
             " or ask of --failover unclean without --transactions"
         )
     speaks = arguments.requests or ("v2" if level == 2 else "v1")
-    asked = Transactional(*given, speaks, arguments.late != "no")
-    subjects.model_of_home(home).variants.parse(asked.variant)
-    return asked
+    deployment = TransactionalDeployment(*given, speaks, arguments.late != "no")
+    subjects.model_of_home(home).variants.parse(deployment.variant)
+    return deployment
 
 
-def refuse_words(arguments: argparse.Namespace, names: tuple[str, ...], of: str) -> None:
+def refuse_options(arguments: argparse.Namespace, names: tuple[str, ...], of: str) -> None:
     """Raises UnknownVariant for options that mean nothing here."""
     for name in names:
         if getattr(arguments, name) is not None:

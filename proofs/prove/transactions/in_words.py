@@ -1,0 +1,79 @@
+"""Guarantees of transactions, proved as the model's text says them, from the clauses of a theorem.
+
+Theory of operation. A clause is about any partition, HERE, and any instance, ME. A guarantee looks
+at all of them: the first partition that it looks at is called HERE, and the first instance ME. Of
+another partition the same clauses hold, with ghosts of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from proofs.lift.containers import FunctionMap
+from proofs.lift.dag import ZERO, Node, reachable
+from proofs.prove.composition import Worlds
+from proofs.prove.induction import Clause
+from proofs.prove.smt import Formula, ProofObligation, obligation
+from proofs.prove.transactions.instances import ME, InstanceState
+from proofs.prove.transactions.state import (
+    HERE,
+    PARTITIONS,
+    TRANSACTIONS,
+    TransactionsState,
+    any_leader,
+    with_ghosts,
+)
+from proofs.prove.transactions.steps import Transactions
+from proofs.prove.unknowns import function, number
+
+OF_A_PARTITION = ("ended", "last_marker", "turn_of", "copy_at", "placed")
+"""The ghosts that each partition has."""
+
+
+def in_words(said: Mapping[str, Sequence[str]]) -> Callable[[Worlds], Iterator[ProofObligation]]:
+    """For each guarantee by name, that it follows from clauses of its composition."""
+
+    def lemmas(worlds: Worlds) -> Iterator[ProofObligation]:
+        assert isinstance(worlds, Transactions)
+        for name, uses in said.items():
+            used = [c for c in worlds.of.clauses if c.name in uses]
+            assert len(used) == len(uses), f"{name} follows from clauses that nobody proves"
+            yield as_said(worlds, name, used)
+
+    return lemmas
+
+
+def as_said(worlds: Transactions, name: str, clauses: Sequence[Clause]) -> ProofObligation:
+    """That a guarantee follows from clauses."""
+    model, unknowns = worlds.model, worlds.unknowns
+    client = model.client.Client
+    world = worlds.world.changed(
+        coordinator=worlds.before.coordinator,
+        leaders=FunctionMap(PARTITIONS, lambda at: any_leader(model, unknowns, at)),
+        clients=FunctionMap(
+            number("instances"), lambda i: unknowns.record(client, "w.clients", (i,))
+        ),
+    )
+    sizes = {("Bounds", "transactions"): TRANSACTIONS}
+    lifter = replace(worlds.lifter, overrides={**worlds.lifter.overrides, **sizes})
+    goal = lifter.goal(getattr(model.guarantees, name), world)
+    places = [at for at, record in goal.records if record.cls is model.leader.Leader]
+    stored = [record for _, record in goal.records if record.cls is model.leader.Stored]
+    instances = [at for at, record in goal.records if record.cls is client]
+    named: list[Formula] = [((), here.eq(HERE)) for here in places[:1]]
+    own = ME if isinstance(worlds.before, InstanceState) else ZERO
+    named += [((), one.eq(own)) for one in [*instances, *(s.instance for s in stored)][:1]]
+    states = [worlds.before, *(elsewhere(worlds, at) for at in places[1:])]
+    known = [c.formula(worlds.lifter, state) for state in states for c in clauses]
+    for _, body in known[len(clauses) :]:
+        assert HERE not in reachable([body]), f"{name} needs what is said of HERE alone"
+    assumed = [*known, *named, *goal.choices]
+    return obligation(f"transactions/always/{name}/in_words", assumed, ((), goal.node))
+
+
+def elsewhere(worlds: Transactions, place: Node) -> TransactionsState:
+    """The state as another partition has it."""
+    leader = any_leader(worlds.model, worlds.unknowns, place)
+    own = {n: function(f"{n} at {place.name}") for n in OF_A_PARTITION if hasattr(worlds.before, n)}
+    return with_ghosts(worlds.before, leader=leader, **own)
