@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from conformance.systems import SYSTEMS
 from conformance.systems.base import (
@@ -92,9 +92,9 @@ class Differs(AssertionError):
 
 Item = tuple[InternedMessage, Payload]
 """A message on its way, as the model has it and as the system made it."""
-Mover = Callable[
-    [InternedState, tuple[Any, ...], tuple[Any, ...]], tuple[InternedState, tuple[Item, ...]]
-]
+A = TypeVar("A")
+Mover = Callable[[A, tuple[Any, ...], tuple[Any, ...]], tuple[A, tuple[Item, ...]]]
+"""What an actor becomes with (rule, the model's inputs) and the system's inputs, and sends."""
 
 
 class JudgeStep(NamedTuple):
@@ -285,7 +285,7 @@ class Judge(Lockstep):
 
         return move
 
-    def _mover(self, kind: str, cell: int, index: int) -> Mover:
+    def _mover(self, kind: str, cell: int, index: int) -> Mover[InternedState]:
         """How the actor in a cell moves, on both sides. A closure: nothing is called so often."""
         actors, after, name = self._under_test, self.tables.after, f"{kind}[{index}]"
 
