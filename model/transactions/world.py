@@ -385,7 +385,8 @@ def produced(
         return taken(k, asked, batch, partition)
     of_group = is_of_group(k, partition)
     refused = leader_rules.refuse(k, verifying, batch, step.sends[0], of_group)
-    return Step(with_leader(asked, partition, refused.actor), (refused.sends[0],))
+    there = asked.leaders.put(partition, refused.actor)
+    return Step(replace(asked, leaders=there), (refused.sends[0],))
 
 
 def taken(
