@@ -269,7 +269,7 @@ class Judge(Lockstep):
 
     # ---- actors
 
-    def _player(self) -> Mover:
+    def _player(self) -> Mover[InternedState]:
         """How a producer moves that the model plays. A closure, as in `_mover`."""
         after, request = self.tables.after, self.system.request
 
