@@ -110,7 +110,7 @@ class Lockstep(ABC):
     def __init__(self, tables: ActorTables) -> None:
         self.tables: Any = tables
         self._seen = 0
-        self._lived = True
+        self._memoised = False
 
     @abstractmethod
     def move(self, instance: Instance) -> JudgeStep:
@@ -134,12 +134,12 @@ class Lockstep(ABC):
         """Execute a trace until its end or the first difference. Raises NotAllowed."""
         return self.follow([self.move(instance) for instance in steps])
 
-    def follow(self, moves: Sequence[JudgeStep], lived: bool = True) -> TraceResult:
-        """As `judge`, for a trace of which all is looked up. `lived`: actors do all anew, even what
-        they did before in the same place, and there is `check_restraint` in the middle and at the
-        end. Raises NotAllowed."""
+    def follow(self, moves: Sequence[JudgeStep], memoised: bool = False) -> TraceResult:
+        """As `judge`, for a trace whose events are looked up. `memoised`: what an actor did after
+        the same inputs may be looked up, too; else it does all anew, and `check_restraint` runs in
+        the middle and at the end. Raises NotAllowed."""
         done, half = 0, len(moves) // 2
-        self._lived = lived
+        self._memoised = memoised
         try:
             self.begin()
             for part in (moves[:half], moves[half:]):
@@ -148,7 +148,7 @@ class Lockstep(ABC):
                     event()
                     if not done % CHECK_ALL_EVERY:
                         self.check_all()
-                if lived:
+                if not memoised:
                     self.check_restraint()
             self.check_all()
         except Differs as differs:
@@ -226,7 +226,7 @@ class Judge(Lockstep):
         """Model and system at the beginning of the scope. Raises Differs."""
         self._cells[:] = self.tables.beginning
         self._seen = 0
-        self._react(self.system.reset, (self._lived,))
+        self._react(self.system.reset, (self._memoised,))
         self._under_test.update(zip(self._leaders, self.system.leaders, strict=True))
         self._under_test.update(zip(self._clients, self.system.clients, strict=False))
         self.check_all()

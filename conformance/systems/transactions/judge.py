@@ -21,8 +21,8 @@ from typing import Any, Final, NamedTuple, get_origin, get_type_hints
 from conformance.judge import Differs, Instance, Item, JudgeStep, Lockstep, Mover, failed
 from conformance.systems.base import Shape, View, differences
 from conformance.systems.transactions.messages import NONE
-from conformance.systems.transactions.moments import ActorSnapshot
 from conformance.systems.transactions.shapes import ANSWER, MARKER, REQUEST, SHAPES
+from conformance.systems.transactions.snapshots import ActorSnapshot
 from conformance.systems.transactions.system import ActorUnderTest, ImplTransactions
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.tables import InternedMessage, InternedState
@@ -178,7 +178,7 @@ class TransactionJudge(Lockstep):
         node, expected, seen = self.tables.after(pair.node, *key)
         self._seen |= seen
         try:
-            snapshot, sent = self._actors[cell].kept.after(pair.snapshot, key[0], *given)
+            snapshot, sent = self._actors[cell].store.after(pair.snapshot, key[0], *given)
         except Exception as error:
             raise failed(error) from error
         requests = pair.open + (key[0] in self._opens) - (key[0] in self._closes)
@@ -225,7 +225,7 @@ class TransactionJudge(Lockstep):
     def _check_restraint(self, name: str, pair: ActorPair, actor: ActorUnderTest) -> None:
         """The client would send what the model lets it send, or nothing. Raises Differs."""
         allowed = {NONE} if pair.open else self._sendable(pair.node) or {NONE}
-        _, api = self._react(actor.kept.after, (pair.snapshot, "would_send"))
+        _, api = self._react(actor.store.after, (pair.snapshot, "would_send"))
         if api not in allowed:
             raise Differs([(f"{name}.would_send", sorted(allowed), api)])
 

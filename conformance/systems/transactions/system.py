@@ -16,7 +16,7 @@ from conformance.systems.transactions.epochs import last_epoch
 from conformance.systems.transactions.group import GroupLeader
 from conformance.systems.transactions.leader import Leader
 from conformance.systems.transactions.messages import CODECS, group_partition, places_of
-from conformance.systems.transactions.moments import ActorSnapshot, Kept
+from conformance.systems.transactions.snapshots import ActorSnapshot, SnapshotStore
 from impl.coordinator.config import CONFIGS
 from impl.partition.rules import RULES
 
@@ -27,7 +27,7 @@ class ActorUnderTest(NamedTuple):
     """An actor of the system: what sort of view it has, and where it begins."""
 
     kind: str
-    kept: Kept
+    store: SnapshotStore
     first: ActorSnapshot
 
 
@@ -48,7 +48,7 @@ class ImplTransactions:
         rules = of_release(RULES, release)
         config = replace(of_release(CONFIGS, release), transaction_version=k.variant.level)
         during = partial(last_epoch, bounds.max_epoch) if bounds.epochs_end else nullcontext
-        coordinator = Kept(
+        coordinator = SnapshotStore(
             Coordinator(codec, config, places, holds_appends=bounds.appends), during=during
         )
         retired, _ = coordinator.after(coordinator.first, "retire")
@@ -65,13 +65,13 @@ class ImplTransactions:
                 places=places,
                 is_told_when_to_find=bounds.loads,
             )
-            kept = Kept(client)
-            self.actors[f"clients[{i}]"] = ActorUnderTest("client", kept, kept.first)
+            store = SnapshotStore(client)
+            self.actors[f"clients[{i}]"] = ActorUnderTest("client", store, store.first)
         for p in range(len(places)):
             kind = "group" if p == group_partition(places) else "leader"
             leader = LEADERS[kind](codec, rules, p, bounds.producer_ids)
-            kept = Kept(leader, holds_guards=bounds.guards, during=during)
-            self.actors[f"leaders[{p}]"] = ActorUnderTest(kind, kept, kept.first)
+            store = SnapshotStore(leader, holds_guards=bounds.guards, during=during)
+            self.actors[f"leaders[{p}]"] = ActorUnderTest(kind, store, store.first)
 
 
 LEADERS: Final[Mapping[str, type[Leader]]] = {"leader": Leader, "group": GroupLeader}

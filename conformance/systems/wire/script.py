@@ -217,7 +217,7 @@ class _Listeners:
         self._observer = observer
         self._first = WireNumbers(k)[k.bounds.first_sequence]
 
-    def reset(self, lived: bool) -> None:
+    def reset(self, memoised: bool) -> None:
         self.heard.clear()
         for leader in self.leaders:
             leader.begin(self._observer.empty)

@@ -15,7 +15,7 @@ from conformance.homes import TRANSACTIONS, home_of_configuration, home_of_scope
 from conformance.mutants import MUTANTS
 from conformance.mutants.plant import hunt, hunt_unpatched
 from conformance.plan import BadPlan, Plan, PreparedPlan, configuration, prepare
-from conformance.systems.transactions.moments import ActorSnapshot, Kept
+from conformance.systems.transactions.snapshots import ActorSnapshot, SnapshotStore
 from impl.partition.leader import PartitionLeader
 from impl.partition.transactions import check_marker
 from impl.protocol.errors import ErrorCode
@@ -73,14 +73,14 @@ def test_nothing_differs(tiny: PreparedPlan, late: PreparedPlan):
         assert all(judge.judge(trace).divergence is None for trace in traces(prepared))
 
 
-class Living(Kept):
+class Living(SnapshotStore):
     """An actor that lives, instead of being made anew for each step."""
 
-    def after(self, moment: ActorSnapshot, name: str, *given: Any) -> tuple[ActorSnapshot, Any]:
-        if moment is self.first:
-            self.living = self.actor(moment)
+    def after(self, snapshot: ActorSnapshot, name: str, *given: Any) -> tuple[ActorSnapshot, Any]:
+        if snapshot is self.first:
+            self.living = self.actor(snapshot)
         if name == "would_send":
-            return super().after(self._moment(self.living), name, *given)
+            return super().after(self._snapshot(self.living), name, *given)
         returned = getattr(self.living, name)(*given)
         self.living.tidy()
         return ActorSnapshot(b"", self.living.view()), returned
@@ -89,7 +89,7 @@ class Living(Kept):
 def test_what_is_kept_does_what_lives(late: PreparedPlan):
     judge = judge_of.__wrapped__(late.plan)
     for actor in judge._actors.values():
-        actor.kept.__class__ = Living
+        actor.store.__class__ = Living
     for trace in traces(late):
         judge.begin()
         for kind in ("Client", "Coordinator", "Leader"):
