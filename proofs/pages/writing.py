@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from proofs.lift.source import COMPOSITIONS, composition
 from proofs.mutants.table import ModelMutant
 from proofs.pages.evidence import Evidence, ExploredScope, LassoRun, ShortestRun
 from proofs.pages.markdown import Lines, counted, longer, page, paragraph, section, shown_run, table
@@ -17,11 +18,9 @@ from proofs.pages.subjects import (
     covers,
     guarantee_of,
     home_of_mutant,
-    homes,
     in_the_end,
     is_guaranteed,
     known_defects,
-    model_of_home,
     page_of,
     proves,
     sentence,
@@ -220,7 +219,7 @@ def loops_of(evidence: Evidence, home: str, name: str) -> Iterator[LassoRun]:
 
 def under_section(evidence: Evidence, home: str, guarantee: Any) -> Lines:
     """The assumptions, each with what happens without it."""
-    table_of = model_of_home(home).liveness.ASSUMPTIONS
+    table_of = composition(home).liveness.ASSUMPTIONS
     lost = {loop.without: loop for loop in loops_of(evidence, home, guarantee.name)}
     rows = [
         (f"`{a}`", table_of[a].says, ends(lost[a]) if a in lost else "nothing is known to break")
@@ -338,7 +337,7 @@ def guarantees_table(evidence: Evidence, home: str) -> Lines:
             f"[`{p.name}`]({page_of(home, p.name)}.md)",
             *(evidence_in_a_word(evidence, home, p.name, column) for column in columns(home)),
         )
-        for p in model_of_home(home).guarantees.GUARANTEES
+        for p in composition(home).guarantees.GUARANTEES
     ]
     return table(("guarantee", *titles(home)), rows)
 
@@ -428,11 +427,11 @@ def index_page(evidence: Evidence) -> str:
     """The first page."""
     of_homes = [
         section(title_of(home), guarantees_table(evidence, home), ends_table(evidence, home))
-        for home in homes()
+        for home in COMPOSITIONS
     ]
     lines = ["# Guarantees", "", GENERATED, "", INTRODUCTION, ""]
     lines += [line for part in of_homes for line in part]
-    believed = (line for home in homes() for line in assumed_properties_table(evidence, home))
+    believed = (line for home in COMPOSITIONS for line in assumed_properties_table(evidence, home))
     lines += section("Not guaranteed", [*believed], defects_table(evidence))
     lines += section("Not guaranteed, and not shown", unseen_table())
     lines += section("Without an assumption", without_table(evidence))
@@ -443,8 +442,8 @@ def index_page(evidence: Evidence) -> str:
 def pages(evidence: Evidence) -> dict[str, str]:
     """All pages, by their paths in the folder."""
     found = {"README.md": index_page(evidence)}
-    for home in homes():
-        for guarantee in model_of_home(home).guarantees.GUARANTEES:
+    for home in COMPOSITIONS:
+        for guarantee in composition(home).guarantees.GUARANTEES:
             path = f"{page_of(home, guarantee.name)}.md"
             found[path] = guarantee_page(evidence, home, guarantee.name)
         for guarantee in in_the_end(home):
