@@ -75,15 +75,15 @@ Place = tuple[str, str, str]
 Keep = Callable[[Evidence], None]
 
 
-def told(trace: Trace) -> tuple[str, ...]:
+def describe_trace(trace: Trace) -> tuple[str, ...]:
     """A trace in sentences, a line each, without its title."""
     model = model_of(trace.header)
     story = tell(model, trace.header, trace.steps, replay(trace, model))
     return tuple(text(story, with_changes=False).splitlines()[1:])
 
 
-def broken(finding: Finding, lines: tuple[str, ...] = ()) -> ShortestRun:
-    """What is kept of a finding."""
+def kept_run(finding: Finding, lines: tuple[str, ...] = ()) -> ShortestRun:
+    """The run of a finding, as evidence keeps it."""
     return ShortestRun(
         property=finding.property,
         scope=finding.trace.header.scope,
@@ -138,7 +138,7 @@ def see(home: str, scope: str, variant: str) -> tuple[ExploredScope, tuple[Findi
         distinct=counts.distinct,
         transitions=counts.transitions,
         depth=counts.depth,
-        broken=tuple(broken(finding) for finding in report.violations),
+        broken=tuple(kept_run(finding) for finding in report.violations),
     )
     return seen, report.violations
 
@@ -250,7 +250,7 @@ def without(name: str) -> ShortestRun:
     found = trace_without(name)
     if found is None:
         raise NotFound(f"without {name} nothing breaks any more")
-    return broken(found, tuple(label(s.rule, s.choice) for s in found.trace.steps))
+    return kept_run(found, tuple(label(s.rule, s.choice) for s in found.trace.steps))
 
 
 def finding_of(mutant: ModelMutant) -> Finding:
@@ -316,7 +316,7 @@ class Gathering:
             before = self.evidence.shown.get(page)
             if before is None or replace(before, told=()) != run:
                 found = self.finding(home, run)
-                before = broken(found, told(found.trace))
+                before = kept_run(found, describe_trace(found.trace))
                 traces[trace_of(page)] = found.trace
             shown[page] = before
         self.know(shown=shown, traces=traces)
@@ -362,7 +362,7 @@ class Gathering:
             if name not in self.evidence.defects:
                 self.say(f"{name}: {mutant.scope}, {mutant.variant}")
                 found = finding_of(mutant)
-                run = broken(found, told(found.trace))
+                run = kept_run(found, describe_trace(found.trace))
                 self.know(
                     defects={**self.evidence.defects, name: run},
                     traces={**self.evidence.traces, name: found.trace},
@@ -383,7 +383,7 @@ class Gathering:
         self.know(traces={name: self.evidence.traces[name] for name in sorted(names)})
 
 
-def gathered(kept: Evidence, say: Say, keep: Keep = lambda evidence: None) -> Evidence:
+def gather_evidence(kept: Evidence, say: Say, keep: Keep = lambda evidence: None) -> Evidence:
     """All of it; `say` is told what is looked at next. Raises NotFound, and as `explore_scope`."""
     gathering = Gathering(kept, say, keep)
     gathering.add_seen()

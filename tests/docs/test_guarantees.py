@@ -14,7 +14,7 @@ from proofs.explore.scope import explore_scope
 from proofs.lift.patch import Patch
 from proofs.lift.source import COMPOSITIONS, composition, composition_of
 from proofs.pages import gather, subjects
-from proofs.pages.evidence import BadEvidence, Evidence, dumps, kept_in, loads
+from proofs.pages.evidence import BadEvidence, Evidence, dumps, loads, read_evidence
 from proofs.pages.writing import pages
 from proofs.trace.replay import configuration_of, model_of, replay
 from tests.docs import reduced
@@ -109,7 +109,7 @@ NOWHERE = {
 
 @pytest.mark.full
 def test_every_assumed_property_breaks_but_where_its_condition_holds() -> None:
-    whole = gather.gathered(Evidence(), lambda line: None)
+    whole = gather.gather_evidence(Evidence(), lambda line: None)
     for home in COMPOSITIONS:
         for name in subjects.assumed_properties_in(home):
             assert not whole.shown[subjects.page_of(home, name)].guaranteed
@@ -166,7 +166,7 @@ def test_a_scope_that_counts_something_else_is_explored_again(evidence: Evidence
 def test_what_is_no_evidence_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "evidence.json").write_text(text, "utf-8")
     with pytest.raises(BadEvidence, match="gather it again"):
-        kept_in(tmp_path)
+        read_evidence(tmp_path)
     assert main(["docs", "--evidence", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
 
 
