@@ -25,9 +25,9 @@ Finding = dict[str, Any]
 
 MAX_FINDINGS = 20
 """Findings that a summary keeps: those of the lowest trace ids. All are counted."""
-LIVED_EVERY = 8
-"""In one trace of so many the actors do all anew, even what is recalled of them in the others, and
-clients are also offered what must wait."""
+NOT_MEMOISED_EVERY = 8
+"""In one trace of so many the actors do all anew, even what is looked up in the others, and clients
+are also offered what must wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ def judge_range(prepared: PreparedPlan, first: int, last: int) -> Summary:
     steps = seen = divergences = 0
     for number in range(first, last):
         walk, edges = prepared.walk(number)
-        lived = number % LIVED_EVERY == 0
-        result = judge.follow([moves[instance] for instance in walk], lived)
+        memoised = number % NOT_MEMOISED_EVERY != 0
+        result = judge.follow([moves[instance] for instance in walk], memoised)
         agreed = result.steps
         if result.divergence is not None:
             agreed = max(agreed - 1, 0)

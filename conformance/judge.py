@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from conformance.systems import SYSTEMS
 from conformance.systems.base import (
@@ -92,9 +92,9 @@ class Differs(AssertionError):
 
 Item = tuple[InternedMessage, Payload]
 """A message on its way, as the model has it and as the system made it."""
-Mover = Callable[
-    [InternedState, tuple[Any, ...], tuple[Any, ...]], tuple[InternedState, tuple[Item, ...]]
-]
+A = TypeVar("A")
+Mover = Callable[[A, tuple[Any, ...], tuple[Any, ...]], tuple[A, tuple[Item, ...]]]
+"""What an actor becomes with (rule, the model's inputs) and the system's inputs, and sends."""
 
 
 class JudgeStep(NamedTuple):
@@ -110,7 +110,7 @@ class Lockstep(ABC):
     def __init__(self, tables: ActorTables) -> None:
         self.tables: Any = tables
         self._seen = 0
-        self._lived = True
+        self._memoised = False
 
     @abstractmethod
     def move(self, instance: Instance) -> JudgeStep:
@@ -134,12 +134,12 @@ class Lockstep(ABC):
         """Execute a trace until its end or the first difference. Raises NotAllowed."""
         return self.follow([self.move(instance) for instance in steps])
 
-    def follow(self, moves: Sequence[JudgeStep], lived: bool = True) -> TraceResult:
-        """As `judge`, for a trace of which all is looked up. `lived`: actors do all anew, even what
-        they did before in the same place, and there is `check_restraint` in the middle and at the
-        end. Raises NotAllowed."""
+    def follow(self, moves: Sequence[JudgeStep], memoised: bool = False) -> TraceResult:
+        """As `judge`, for a trace whose events are looked up. `memoised`: what an actor did after
+        the same inputs may be looked up, too; else it does all anew, and `check_restraint` runs in
+        the middle and at the end. Raises NotAllowed."""
         done, half = 0, len(moves) // 2
-        self._lived = lived
+        self._memoised = memoised
         try:
             self.begin()
             for part in (moves[:half], moves[half:]):
@@ -148,7 +148,7 @@ class Lockstep(ABC):
                     event()
                     if not done % CHECK_ALL_EVERY:
                         self.check_all()
-                if lived:
+                if not memoised:
                     self.check_restraint()
             self.check_all()
         except Differs as differs:
@@ -226,7 +226,7 @@ class Judge(Lockstep):
         """Model and system at the beginning of the scope. Raises Differs."""
         self._cells[:] = self.tables.beginning
         self._seen = 0
-        self._react(self.system.reset, (self._lived,))
+        self._react(self.system.reset, (self._memoised,))
         self._under_test.update(zip(self._leaders, self.system.leaders, strict=True))
         self._under_test.update(zip(self._clients, self.system.clients, strict=False))
         self.check_all()
@@ -269,7 +269,7 @@ class Judge(Lockstep):
 
     # ---- actors
 
-    def _player(self) -> Mover:
+    def _player(self) -> Mover[InternedState]:
         """How a producer moves that the model plays. A closure, as in `_mover`."""
         after, request = self.tables.after, self.system.request
 
@@ -285,7 +285,7 @@ class Judge(Lockstep):
 
         return move
 
-    def _mover(self, kind: str, cell: int, index: int) -> Mover:
+    def _mover(self, kind: str, cell: int, index: int) -> Mover[InternedState]:
         """How the actor in a cell moves, on both sides. A closure: nothing is called so often."""
         actors, after, name = self._under_test, self.tables.after, f"{kind}[{index}]"
 

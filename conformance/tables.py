@@ -31,8 +31,6 @@ from model.language import Disabled, Step
 from proofs.lift.source import Model, composition
 
 MAX_ROWS = 1_000_000
-WATCHED_MODULES = ("messages", "leader", "client", "recovery", "responses")
-"""The modules whose branches count: those that say what actors do."""
 
 
 class InternedMessage:
@@ -89,6 +87,12 @@ class _Noter(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+def watched_modules(model: Model) -> tuple[str, ...]:
+    """The modules whose branches count: those that say what actors do."""
+    of_rules = {rule.__module__.rpartition(".")[2] for rule in model.actor_rules.values()}
+    return ("messages", *(name for name in model.modules if name in of_rules))
+
+
 class WatchedRules:
     """The actors' rules, each call noting the branches that it takes.
 
@@ -97,12 +101,12 @@ class WatchedRules:
     set to 0.
     """
 
-    def __init__(self, model: Model, modules: Sequence[str]) -> None:
+    def __init__(self, model: Model) -> None:
         self.taken = 0
         places: list[str] = []
         watched: dict[Callable[..., Any], Callable[..., Any]] = {}
         spaces: list[dict[str, Any]] = []
-        for name in modules:
+        for name in watched_modules(model):
             spaces.append(self._module(model, name, places, watched))
         for space in spaces:
             for name, value in space.items():
@@ -227,9 +231,9 @@ class ActorTables(ABC):
     error codes.
     """
 
-    def __init__(self, k: Any, model: Model, modules: Sequence[str]) -> None:
+    def __init__(self, k: Any, model: Model) -> None:
         self.k = k
-        self._watched = WatchedRules(model, modules)
+        self._watched = WatchedRules(model)
         self._nodes: dict[Any, InternedState] = {}
         self._messages: dict[Any, InternedMessage] = {}
         self._rows = 0
@@ -329,7 +333,7 @@ class Tables(ActorTables):
 
     def __init__(self, k: Configuration) -> None:
         model = composition("idempotent")
-        super().__init__(k, model, WATCHED_MODULES)
+        super().__init__(k, model)
         self._wire = WireNumbers(k)
         self.world = Events(model, k, initial(k))
         self.beginning = tuple(

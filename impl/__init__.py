@@ -16,92 +16,48 @@ And those with I/O: `Producer`, `Consumer` and `Server`. They import asyncio at 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from impl.broker.cluster import Cluster
-from impl.broker.config import NodeConfig
-from impl.broker.node import Node
-from impl.broker.outputs import CloseConnection
-from impl.client.errors import ProducerError
-from impl.coordinator.config import TransactionConfig
-from impl.coordinator.transactions import TransactionCoordinator
-from impl.log.snapshot_directory import SnapshotDirectory
-from impl.partition.errors import PartitionError
-from impl.partition.leader import PartitionLeader, ProduceOutcome
-from impl.partition.replica_log import ReplicaLog
-from impl.partition.validation import LogConfig
-from impl.producer import (
-    DeliveryHandle,
-    Disconnect,
-    IdempotentProducerCore,
-    ProducerConfig,
-    SendRequest,
-    TransactionalProducerCore,
-)
-from impl.protocol.errors import DecodeError, EncodeError, ErrorCode, ProtocolError
-from impl.protocol.messages import (
-    decode_request,
-    decode_response,
-    encode_request,
-    encode_response,
-)
-from impl.protocol.primitives import frame, take_frames
-from impl.protocol.record_batch import (
-    Header,
-    Record,
-    RecordBatch,
-    client_batch,
-    decode_batch,
-    encode_batch,
-)
-from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
+from impl.broker.cluster import Cluster as Cluster
+from impl.broker.config import NodeConfig as NodeConfig
+from impl.broker.node import Node as Node
+from impl.broker.outputs import CloseConnection as CloseConnection
+from impl.client.errors import ProducerError as ProducerError
+from impl.coordinator.config import TransactionConfig as TransactionConfig
+from impl.coordinator.transactions import TransactionCoordinator as TransactionCoordinator
+from impl.log.snapshot_directory import SnapshotDirectory as SnapshotDirectory
+from impl.partition.errors import PartitionError as PartitionError
+from impl.partition.leader import PartitionLeader as PartitionLeader
+from impl.partition.leader import ProduceOutcome as ProduceOutcome
+from impl.partition.replica_log import ReplicaLog as ReplicaLog
+from impl.partition.validation import LogConfig as LogConfig
+from impl.producer import DeliveryHandle as DeliveryHandle
+from impl.producer import Disconnect as Disconnect
+from impl.producer import IdempotentProducerCore as IdempotentProducerCore
+from impl.producer import ProducerConfig as ProducerConfig
+from impl.producer import SendRequest as SendRequest
+from impl.producer import TransactionalProducerCore as TransactionalProducerCore
+from impl.protocol.errors import DecodeError as DecodeError
+from impl.protocol.errors import EncodeError as EncodeError
+from impl.protocol.errors import ErrorCode as ErrorCode
+from impl.protocol.errors import ProtocolError as ProtocolError
+from impl.protocol.messages import decode_request as decode_request
+from impl.protocol.messages import decode_response as decode_response
+from impl.protocol.messages import encode_request as encode_request
+from impl.protocol.messages import encode_response as encode_response
+from impl.protocol.primitives import frame as frame
+from impl.protocol.primitives import take_frames as take_frames
+from impl.protocol.record_batch import Header as Header
+from impl.protocol.record_batch import Record as Record
+from impl.protocol.record_batch import RecordBatch as RecordBatch
+from impl.protocol.record_batch import client_batch as client_batch
+from impl.protocol.record_batch import decode_batch as decode_batch
+from impl.protocol.record_batch import encode_batch as encode_batch
+from impl.protocol.schemas import SUPPORTED_VERSIONS as SUPPORTED_VERSIONS
+from impl.protocol.schemas import ApiKey as ApiKey
 
 if TYPE_CHECKING:
-    from impl.broker.server import Server
-    from impl.consumer.consumer import Consumer
-    from impl.producer.producer import Producer
-
-__all__ = [
-    "SUPPORTED_VERSIONS",
-    "ApiKey",
-    "CloseConnection",
-    "Cluster",
-    "Consumer",
-    "DecodeError",
-    "DeliveryHandle",
-    "Disconnect",
-    "EncodeError",
-    "ErrorCode",
-    "Header",
-    "IdempotentProducerCore",
-    "LogConfig",
-    "Node",
-    "NodeConfig",
-    "PartitionError",
-    "PartitionLeader",
-    "ProduceOutcome",
-    "Producer",
-    "ProducerConfig",
-    "ProducerError",
-    "ProtocolError",
-    "Record",
-    "RecordBatch",
-    "ReplicaLog",
-    "SendRequest",
-    "Server",
-    "SnapshotDirectory",
-    "TransactionConfig",
-    "TransactionCoordinator",
-    "TransactionalProducerCore",
-    "client_batch",
-    "decode_batch",
-    "decode_request",
-    "decode_response",
-    "encode_batch",
-    "encode_request",
-    "encode_response",
-    "frame",
-    "take_frames",
-]
-
+    from impl.broker.server import Server as Server
+    from impl.consumer.consumer import Consumer as Consumer
+    from impl.producer.producer import Producer as Producer
 
 _WITH_ASYNCIO = {
     "Consumer": "impl.consumer.consumer",

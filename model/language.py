@@ -274,6 +274,11 @@ def declaration_of(value: Callable[..., object]) -> Declaration:
     return found
 
 
+def is_input(value: object) -> bool:
+    """Whether it is what an actor does with an input."""
+    return getattr(value, "kind", None) == "receives"
+
+
 def is_actor_rule(value: object) -> bool:
     """Whether it is a rule of an actor."""
     return getattr(value, "kind", None) in ("receives", "acts")

@@ -112,27 +112,30 @@ class AsyncioClient:
                     await self._producer.send(self._topic, VALUE, partition=0)
 
 
+def common_settings(settings: Settings) -> dict[str, Any]:
+    """What three of the libraries call alike."""
+    return {
+        "bootstrap_servers": settings.servers,
+        "acks": "all",
+        "enable_idempotence": True,
+        "transactional_id": settings.transactional_id,
+        "linger_ms": settings.linger_ms,
+    }
+
+
+LIMITS: Final[Mapping[str, Any]] = {
+    "batch_size": BATCH_BYTES,
+    "max_in_flight_requests_per_connection": IN_FLIGHT,
+}
+
+
 def our_producer(settings: Settings) -> Producer:
-    return Producer(
-        settings.servers,
-        acks="all",
-        enable_idempotence=True,
-        transactional_id=settings.transactional_id,
-        linger_ms=settings.linger_ms,
-        batch_size=BATCH_BYTES,
-        max_in_flight_requests_per_connection=IN_FLIGHT,
-    )
+    return Producer(**common_settings(settings), **LIMITS)
 
 
 def aiokafka_producer(settings: Settings) -> Any:
-    return import_module("aiokafka").AIOKafkaProducer(
-        bootstrap_servers=settings.servers,
-        acks="all",
-        enable_idempotence=True,
-        transactional_id=settings.transactional_id,
-        linger_ms=settings.linger_ms,
-        max_batch_size=BATCH_BYTES,
-    )
+    make = import_module("aiokafka").AIOKafkaProducer
+    return make(**common_settings(settings), max_batch_size=BATCH_BYTES)
 
 
 class BlockingClient:
@@ -186,16 +189,8 @@ class ThreadedClient(BlockingClient):
 
     def __init__(self, settings: Settings) -> None:
         self._sent: list[Any] = []
-        producer = kafka_python("kafka").KafkaProducer(
-            bootstrap_servers=settings.servers,
-            acks="all",
-            enable_idempotence=True,
-            transactional_id=settings.transactional_id,
-            linger_ms=settings.linger_ms,
-            batch_size=BATCH_BYTES,
-            max_in_flight_requests_per_connection=IN_FLIGHT,
-        )
-        super().__init__(producer, settings)
+        make = kafka_python("kafka").KafkaProducer
+        super().__init__(make(**common_settings(settings), **LIMITS), settings)
 
     def _send(self, partition: int) -> None:
         self._sent.append(self._producer.send(self._topic, VALUE, partition=partition))

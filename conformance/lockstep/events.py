@@ -6,13 +6,15 @@ that it meets; what is left is which actors move, with what, and which cells cha
 
 Theory of operation. A call whose result goes nowhere did not happen: the text says what a client
 would make of an answer also where nobody hears it. Cells that nothing reads but guards (which
-traces have behind them) are left out. Code is made when an event is first asked for.
+traces have behind them) are left out; those that no event of the scope changes are constants. Code
+is made when an event is first asked for.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from types import CodeType, GenericAlias
 from typing import Any, Final, NamedTuple, get_args, get_origin
@@ -23,9 +25,10 @@ from conformance.lockstep.symbols import (
     Symbol,
     element_hint,
     hints_of,
+    is_symbolic,
     symbols_in,
 )
-from conformance.lockstep.text import CannotSpecialize, SymbolicSource
+from conformance.lockstep.text import CannotSpecialize, NeverEnabled, SymbolicSource
 from model.language import Map, Step
 from proofs.explore.source import instances
 from proofs.lift.source import Model
@@ -120,9 +123,12 @@ class Events:
     `cells` are the world's parts, in order; `actors` the numbers of those that are actors.
     """
 
-    def __init__(self, model: Model, k: Any, world: Any) -> None:
+    def __init__(
+        self, model: Model, k: Any, world: Any, intern: Callable[[Any], Any] | None = None
+    ) -> None:
         actors, messages = two_sided(model)
         self.k = k
+        self._intern = intern
         self.initial = world
         self._leaves = actors | messages
         self.cells = tuple(cells_of(world, type(world), self._leaves))
@@ -130,10 +136,11 @@ class Events:
         self._context = Context(actors, messages)
         self._calls: list[GeneratedCall] = []
         self._text = SymbolicSource(model, self)
-        self._paths = {
-            (rule, tuple([value for _, value in choice])): self._paths_of(rule, choice)
-            for rule, choice in instances(model, k)
-        }
+        self._instances = tuple(
+            (rule, tuple([value for _, value in choice])) for rule, choice in instances(model, k)
+        )
+        self._constant = self._constant_cells()
+        self._paths = self._all_paths()
         self._live = self._live_cells()
         self._codes: dict[tuple[str, tuple[int, ...]], CodeType] = {}
 
@@ -143,20 +150,52 @@ class Events:
 
     # ---- running the text
 
-    def _paths_of(self, rule: str, choice: Sequence[tuple[str, int]]) -> Path | Fork:
-        return self._explore(rule, [value for _, value in choice], ())
+    def _constant_cells(self) -> frozenset[int]:
+        """The cells that no event changes, by trial: those that one does are taken out."""
+        self._constant = frozenset(range(len(self.cells))).difference(self.actors)
+        while changed := self._constant & {
+            cell for path in self._all_paths().values() for cell in changed_by(path)
+        }:
+            self._constant -= changed
+        return self._constant
 
-    def _explore(self, rule: str, values: list[int], decisions: tuple[bool, ...]) -> Path | Fork:
+    def _all_paths(self) -> dict[tuple[str, tuple[int, ...]], Path | Fork]:
+        return {(rule, values): self._explore(rule, values, ()) for rule, values in self._instances}
+
+    @contextmanager
+    def undecided(self) -> Iterator[None]:
+        """Meanwhile a condition on symbols raises NotSymbolic."""
+
+        def refuse(condition: str) -> bool:
+            raise NotSymbolic(condition)
+
+        before, self._context.decide = self._context.decide, refuse
+        calls = len(self._calls)
+        try:
+            yield
+        except NotSymbolic:
+            del self._calls[calls:]
+            raise
+        finally:
+            self._context.decide = before
+
+    def _explore(
+        self, rule: str, values: tuple[int, ...], decisions: tuple[bool, ...]
+    ) -> Path | Fork:
         """The event behind these decisions."""
         if len(decisions) > MOST_BRANCHES:
             raise CannotSpecialize(f"{rule} has more than {MOST_BRANCHES} conditions in a row")
         pending = list(decisions)
         undecided = ""
+        decided: dict[str, bool] = {}
 
         def decide(condition: str) -> bool:
             nonlocal undecided
+            if condition in decided:
+                return decided[condition]
             if pending:
-                return pending.pop(0)
+                decided[condition] = pending.pop(0)
+                return decided[condition]
             undecided = condition
             raise _Undecided
 
@@ -164,7 +203,9 @@ class Events:
         self._calls = []
         context = self._context
         before = [
-            Symbol(context, f"s[{i}]", c.hint, cell=i if i in self.actors else None)
+            c.first
+            if i in self._constant
+            else Symbol(context, f"s[{i}]", c.hint, cell=i if i in self.actors else None)
             for i, c in enumerate(self.cells)
         ]
         try:
@@ -173,13 +214,14 @@ class Events:
             calls = tuple(self._calls)
             holds, fails = (self._explore(rule, values, (*decisions, d)) for d in (True, False))
             return Fork(calls, undecided, holds, fails)
-        except IndexError:
+        except (IndexError, NeverEnabled):
             return Path(tuple(self._calls), {}, fails=True)
         after = parts_of(self.initial, self._leaves, world)
         writes = {
             i: context.code(part, raw=True)
             for i, (symbol, part) in enumerate(zip(before, after, strict=True))
             if part is not symbol
+            and (i not in self._constant or is_symbolic(part) or part != symbol)
         }
         changed = {i: code for i, code in writes.items() if code != f"s[{i}]"}
         return Path(tuple(self._calls), changed)
@@ -213,10 +255,16 @@ class Events:
         if get_origin(result) is Step:
             kind, message = get_args(result)
             sends: Any = Symbol(context, sent, GenericAlias(tuple, (message, ...)))
+            if message not in context.messages:
+                sends = (self._answer(sent, message),)
             return Step(Symbol(context, after, kind, cell=cell), sends)
         if result in context.actors:
             return Symbol(context, after, result, cell=cell)
-        return Symbol(context, f"{sent}[0][0].value", result, item=f"{sent}[0]")
+        return self._answer(sent, result)
+
+    def _answer(self, sent: str, hint: Any) -> Symbol:
+        """The one value that an actor answers with."""
+        return Symbol(self._context, f"{sent}[0][0].value", hint, item=f"{sent}[0]")
 
     def _at_hand(self, value: Any) -> Any:
         """An input; a message gets a name, as both of its sides are needed."""
@@ -238,6 +286,19 @@ class Events:
         items = {symbol.item for symbol in symbols_in(value)} - {None}
         return f"{items.pop()}[1]" if len(items) == 1 else self._context.code(value)
 
+    def guard(self, condition: Callable[[], Any]) -> None:
+        """`require` and `within_scope`: they do nothing here, but that an event that is never
+        enabled does nothing either. Raises NeverEnabled."""
+        calls = len(self._calls)
+        try:
+            with self.undecided():
+                holds = condition()
+        except (NotSymbolic, IndexError):
+            return
+        del self._calls[calls:]
+        if holds is False:
+            raise NeverEnabled
+
     def later(self, function: Callable[..., Any], given: tuple[Any, ...], hint: Any) -> Symbol:
         """A function of values, called when the code runs."""
         context = self._context
@@ -251,7 +312,11 @@ class Events:
         return self._context.code(value, raw=not is_actor)
 
     def replace(self, value: Any, **changes: Any) -> Any:
-        """A record with other fields; a symbol of one becomes one of symbols."""
+        """A record with other fields; a symbol of one becomes one of symbols. A message on its way
+        stays what the system made of it."""
+        if isinstance(value, tuple) and self._intern is not None:
+            message, payload = value
+            return self._intern(replace(message.value, **changes)), payload
         if not isinstance(value, Symbol):
             return replace(value, **changes)
         kind = value.hint
@@ -316,13 +381,13 @@ class Events:
 
 
 def two_sided(model: Model) -> tuple[frozenset[Any], frozenset[Any]]:
-    """(actors, messages): the model's types of which a system has its own."""
+    """(actors, messages): the model's records of which a system has its own."""
     actors, messages = set(), set()
     for rule in model.actor_rules.values():
         _, actor, *given = hints_of(rule).values()
         actors.add(actor)
         result = given.pop()
-        if get_origin(result) is Step:
+        if get_origin(result) is Step and is_dataclass(get_args(result)[1]):
             messages.add(get_args(result)[1])
     return frozenset(actors), frozenset(messages)
 
@@ -339,6 +404,13 @@ def needed(codes: Sequence[str], calls: Sequence[GeneratedCall]) -> tuple[Genera
         if call.number in wanted:
             wanted |= {int(number) for number in _CALL.findall(call.code)}
     return tuple(call for call in calls if call.number in wanted)
+
+
+def changed_by(path: Path | Fork) -> set[int]:
+    """The cells that a path changes, whichever way it goes."""
+    if isinstance(path, Fork):
+        return changed_by(path.holds) | changed_by(path.fails)
+    return set(path.writes)
 
 
 def written(path: Path, live: frozenset[int] | set[int]) -> dict[int, str]:

@@ -26,10 +26,10 @@ class Symbol:
     """An expression: its `code`, and its type in the model as far as that is known.
 
     `item` is the code of the message on its way that it is a part of, `cell` the number of the cell
-    whose actor it is. `decide` tells whether a condition holds.
+    whose actor it is, `terms` the symbol and the number whose sum it is.
     """
 
-    __slots__ = ("cell", "code", "context", "hint", "item")
+    __slots__ = ("cell", "code", "context", "hint", "item", "terms")
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class Symbol:
         self.hint = hint
         self.item = item
         self.cell = cell
+        self.terms: tuple[Symbol, int] | None = None
 
     @property
     def value(self) -> str:
@@ -87,7 +88,9 @@ class Symbol:
         return self._operation(">=", other)
 
     def __add__(self, other: Any) -> Symbol:
-        return self._operation("+", other)
+        total = self._operation("+", other)
+        total.terms = (self, other) if type(other) is int else None
+        return total
 
     def __sub__(self, other: Any) -> Symbol:
         return self._operation("-", other)
@@ -105,10 +108,13 @@ class Symbol:
         return self.context.decide(self.value)
 
     def __index__(self) -> int:
+        if self.terms is not None:
+            symbol, number = self.terms
+            return symbol.__index__() + number
         for key in range(MOST_KEYS):
             if self == key:
                 return key
-        raise NotSymbolic(self.code)
+        raise IndexError(self.code)
 
     def __iter__(self) -> Iterator[Any]:
         raise NotSymbolic(self.code)

@@ -1,9 +1,11 @@
 """The functions of a composition, so that they can be run on symbols.
 
-1. Guards and fault counters go: traces are the model's, and shrinking asks the model again.
+1. Guards and fault counters go: traces are the model's, and shrinking asks the model again. A guard
+   that is false in every state of the scope says that its event is none of the scope's.
 2. A rule of an actor is what `intercepts` makes of it; the calls are all that events are asked for.
 3. `(*a, b)` and `tuple(f(x) for x in a)` are functions here: Python iterates where they stand.
-4. A function that needs values all the same is called when the code runs, if no actor moves in it.
+4. A function that needs values all the same is called when the code runs, if no actor moves in it;
+   so is one that only answers yes or no, or with a number, where it takes a decision for that.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import ast
 import copy
 import functools
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType, ModuleType
 from typing import Any, Final, Protocol
 
@@ -26,11 +29,22 @@ class CannotSpecialize(TypeError):
     """An event whose text has no symbolic form; the message says which function is in the way."""
 
 
+class NeverEnabled(Exception):
+    """An event that no state of the scope allows."""
+
+
 class Interceptor(Protocol):
     """What takes the place of what events call."""
 
+    def undecided(self) -> AbstractContextManager[None]:
+        """Meanwhile a condition on symbols raises NotSymbolic."""
+
     def rule(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """In place of a rule of an actor."""
+
+    def guard(self, condition: Callable[[], Any]) -> None:
+        """In place of `require` and `within_scope`. Raises NeverEnabled where no state of the scope
+        makes the condition true."""
 
     def later(self, function: Callable[..., Any], given: tuple[Any, ...], hint: Any) -> Symbol:
         """In place of a function that needs values: a call of it when the code runs."""
@@ -49,7 +63,7 @@ class Interceptor(Protocol):
 
 
 class _Rewriter(ast.NodeTransformer):
-    """One function without guards, and without iteration where Python would do it; where actors
+    """One function, its guards put off, without iteration where Python would do it; where actors
     move (`movers`) there is no other way than Python's."""
 
     def __init__(self, movers: frozenset[str]) -> None:
@@ -62,7 +76,8 @@ class _Rewriter(ast.NodeTransformer):
             and isinstance(call.func, ast.Name)
             and call.func.id in GUARDS
         ):
-            return None
+            nothing = ast.arguments([], [], None, [], [], None, [])
+            return ast.Expr(ast.Call(name("_guard"), [ast.Lambda(nothing, call.args[0])], []))
         return self.generic_visit(node)
 
     def visit_Tuple(self, node: ast.Tuple) -> ast.AST:
@@ -81,7 +96,8 @@ class _Rewriter(ast.NodeTransformer):
         if mentioned(node) & self._movers:
             return self.generic_visit(node)
         iterates = copy.deepcopy(node.args[0])
-        bound = names_in(*(generator.target for generator in iterates.generators))
+        inner = (node for node in ast.walk(iterates) if isinstance(node, ast.comprehension))
+        bound = names_in(*(generator.target for generator in inner))
         over, iterates.generators[0].iter = iterates.generators[0].iter, name("_over")
         free = sorted(names_in(iterates) - bound - {"_over"})
         arguments = [ast.arg(one) for one in ("_over", *free)]
@@ -131,6 +147,7 @@ class SymbolicSource:
             "enumerate": interceptor.numbered,
             "_join": interceptor.join,
             "_comprehension": self._comprehension,
+            "_guard": interceptor.guard,
         }
         for space in map(vars, self._modules.values()):
             for key, value in list(space.items()):
@@ -154,23 +171,28 @@ class SymbolicSource:
         module = ast.fix_missing_locations(ast.Module([rewritten], []))
         space = vars(self._modules[owner])
         exec(compile(module, f"<{owner}>", "exec"), space)
-        return self._or_later(space[tree.name], original)
+        space[tree.name] = self._or_later(space[tree.name], original)
+        symbolic: Callable[..., Any] = space[tree.name]
+        return symbolic
 
     def _or_later(
         self, function: Callable[..., Any], original: Callable[..., Any]
     ) -> Callable[..., Any]:
         """The function on symbols where that is possible, else later on values."""
+        hint = hints_of(original)["return"]
+        is_scalar = isinstance(hint, type) and issubclass(hint, int)
 
         @functools.wraps(original)
         def called(*given: Any) -> Any:
             try:
-                return function(*given)
+                with self._interceptor.undecided() if is_scalar else nullcontext():
+                    return function(*given)
             except NotSymbolic as error:
                 if language.is_event(original):
                     raise CannotSpecialize(f"{original.__name__} needs {error}") from None
                 if original.__name__ in self._movers:
                     raise
-                return self._interceptor.later(original, given, hints_of(original)["return"])
+                return self._interceptor.later(original, given, hint)
 
         return called
 

@@ -112,9 +112,9 @@ class SystemUnderTest(Protocol):
     def leaders(self) -> Sequence[LeaderUnderTest]:
         """By partition."""
 
-    def reset(self, lived: bool) -> None:
-        """All actors begin again, where the scope begins. `lived`: they do all that they are told;
-        else a system may recall what one did after the same inputs."""
+    def reset(self, memoised: bool) -> None:
+        """All actors begin again, where the scope begins. `memoised`: what one did after the same
+        inputs may be looked up; else they do it anew."""
 
     def request(self, partition: int, request: View) -> Payload:
         """A Produce request, shaped as REQUEST, as a client that the model plays sends it."""

@@ -3,8 +3,8 @@
 Nothing of `impl` is changed or guessed: its cores are called as a driver would call them
 (`impl_client`, `impl_leader`), and what travels is what they gave (`impl_messages`).
 
-Theory of operation. Every actor is there twice: one lives through all that it is told, of the other
-it is recalled (`recalled`); a trace has the ones or the others. No requests bring a producer near
+Theory of operation. Every actor is there twice, once as it is and once memoised (`memoised`); a
+trace has the ones or the others. No requests bring a producer near
 the wrap in reasonable time (2^31 records): where a scope begins there, the adapter sets the
 sequence that the producer gives next, and the first record of the scope is then sent, stored and
 acknowledged for real.
@@ -33,7 +33,7 @@ from conformance.systems.impl_messages import (
     as_it_is,
     played_request,
 )
-from conformance.systems.recalled import Alike, Recalled
+from conformance.systems.memoised import Interner, MemoisedActor
 from impl import SendRequest
 from model.idempotent.configuration import Configuration
 
@@ -52,17 +52,17 @@ class ImplSystem:
         self._codec = CODECS[on]
         self._played: dict[tuple[int, View], tuple[SendRequest, ProducePayload]] = {}
         views = BatchViews()
-        self._living = cast_of(Shared(k, self._codec, views, as_it_is), actors)
-        told = cast_of(Shared(k, self._codec, views, Alike()), actors)
-        self._recalled = tuple(tuple(map(Recalled, kind)) for kind in told)
-        self.clients, self.leaders = self._living
-        self._is_lived = True
+        self._actors = cast_of(Shared(k, self._codec, views, as_it_is), actors)
+        interned = cast_of(Shared(k, self._codec, views, Interner()), actors)
+        self._memoised = tuple(tuple(map(MemoisedActor, kind)) for kind in interned)
+        self.clients, self.leaders = self._actors
+        self._is_memoised = False
 
-    def reset(self, lived: bool = True) -> None:
+    def reset(self, memoised: bool = False) -> None:
         """All new, and the prefix of the scope executed."""
-        cast: Any = self._living if lived else self._recalled
+        cast: Any = self._memoised if memoised else self._actors
         self.clients, self.leaders = cast
-        self._is_lived = lived
+        self._is_memoised = memoised
         for actor in (*cast[0], *cast[1]):
             actor.reset()
         first = self._k.bounds.first_sequence
@@ -77,8 +77,8 @@ class ImplSystem:
                 self._played.clear()
             sent = played_request(partition, request)
             played = self._played[partition, request] = sent, self._arrived(sent, request)
-        sent, recalled = played
-        return self._arrived(sent, request) if self._is_lived else recalled
+        sent, interned = played
+        return interned if self._is_memoised else self._arrived(sent, request)
 
     def _arrived(self, sent: SendRequest, request: View) -> ProducePayload:
         return ProducePayload(*self._codec.request(sent), request)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from conformance.systems.base import View
-from conformance.systems.recalled import Letter
+from conformance.systems.memoised import M
 from impl import (
     ApiKey,
     Record,
@@ -166,13 +166,13 @@ CODECS: Mapping[str, Codec] = {"bytes": Bytes(), "values": Values()}
 class Posting(Protocol):
     """What is done with each message that an actor sends."""
 
-    def __call__(self, letter: Letter, /) -> Letter:
-        """The same, or one that says the same."""
+    def __call__(self, message: M, /) -> M:
+        """The same, or an equal one."""
 
 
-def as_it_is(letter: Letter) -> Letter:
+def as_it_is(message: M) -> M:
     """The same."""
-    return letter
+    return message
 
 
 class Shared(NamedTuple):

@@ -537,6 +537,25 @@ def on_offsets_committed(
     return in_error(k, settled(client, partition), effect)
 
 
+@receives
+def lose_coordinator(k: Configuration, client: Client) -> Client:
+    """The connection to the transaction coordinator breaks: a request without an answer is sent
+    again. NetworkClient.processDisconnection."""
+    return client
+
+
+@receives
+def lose_leader(k: Configuration, client: Client, partition: Partition) -> Client:
+    """The same, of the connection to a partition's leader, or to the group's coordinator."""
+    return client
+
+
+@acts
+def find_coordinator(k: Configuration, client: Client) -> Client:
+    """FindCoordinator is sent, and answered. TransactionManager.lookupCoordinator."""
+    return client
+
+
 @acts
 def give_up(k: Configuration, client: Client, partition: Partition, waits: bool) -> Client:
     """The delivery time of a batch is up: its outcome is unknown. Sender.failBatch.

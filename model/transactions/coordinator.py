@@ -266,6 +266,12 @@ def append_fails(k: Configuration, c: Coordinator, in_log: bool) -> Step[Coordin
     return Step(after, (failed(Error.COORDINATOR_NOT_AVAILABLE),))
 
 
+@receives
+def lose_requester(k: Configuration, c: Coordinator) -> Coordinator:
+    """The connection of whoever waits for an append breaks: nobody hears the answer."""
+    return replace(c, requester=NOBODY)
+
+
 # InitProducerId
 
 
@@ -501,6 +507,20 @@ def on_marker_written(
     metadata = c.known.metadata
     left = replace(metadata, partitions=metadata.partitions.put(partition, False))
     return completing(k, replace(c, known=replace(c.known, metadata=left)))
+
+
+@receives
+def lose_marker(k: Configuration, c: Coordinator, partition: Partition) -> Coordinator:
+    """A partition's answer does not come: its marker is sent again.
+    TransactionMarkerRequestCompletionHandler, wasDisconnected."""
+    return c
+
+
+@acts
+def skip_marker(k: Configuration, c: Coordinator, partition: Partition) -> Coordinator:
+    """A partition without a leader is taken for one that was deleted: nothing waits for its marker.
+    TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue."""
+    return on_marker_written(k, c, partition, Error.NONE)
 
 
 # What the coordinator does of itself, and what happens to it

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import IntEnum
 
-from model.language import Map, acts, record, require
+from model.language import Map, acts, receives, record, require
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import (
     NO_ANSWER,
@@ -23,6 +23,7 @@ from model.transactions.coordinator import (
     completing,
     nothing_appended,
     nothing_known,
+    stored,
 )
 from model.transactions.messages import Error, Flag, Instance, Partition
 
@@ -83,10 +84,26 @@ def take_over(k: Configuration, c: Coordinator) -> Coordinator:
     return finish_loading(k, begin_loading(k, c))
 
 
-def replaced(k: Configuration, c: Coordinator) -> Coordinator:
-    """The broker that was the coordinator, as it goes on without knowing. Of the log it sees no
-    more, and who counts producer ids is another."""
+@acts
+def take_over_with_append(k: Configuration, c: Coordinator) -> Coordinator:
+    """Another broker is the coordinator, at once; what was on its way is in the log that it
+    reads."""
+    require(c.is_appending)
+    return take_over(k, replace(c, log=stored(k, c.image)))
+
+
+@receives
+def depose(k: Configuration, c: Coordinator) -> Coordinator:
+    """Another broker is elected, and the one before goes on without knowing. Of the log it sees no
+    more, and it does not count the cluster's producer ids."""
     return replace(c, log=nothing_known(k), tenure=Tenure.REPLACED, given_producer_ids=0)
+
+
+@receives
+def count_producer_ids(k: Configuration, c: Coordinator, given: int) -> Coordinator:
+    """How many producer ids the cluster has given: whichever broker is asked gives the next.
+    ProducerIdManager."""
+    return replace(c, given_producer_ids=given)
 
 
 @acts
@@ -94,6 +111,12 @@ def resign(k: Configuration, c: Coordinator) -> Coordinator:
     """It hears that it is no coordinator any more, and forgets.
     TransactionCoordinator.onResignation."""
     require(c.tenure == Tenure.REPLACED)
+    return retire(k, c)
+
+
+@acts
+def retire(k: Configuration, c: Coordinator) -> Coordinator:
+    """A broker that was the coordinator before this one was: it has heard so long ago."""
     return nobody(k)
 
 
@@ -120,7 +143,7 @@ def nobody(k: Configuration) -> Coordinator:
 def one_moved(k: Configuration, placement: Placement, c: Coordinator) -> Placement:
     """Another broker is the coordinator, and `c` was it: nobody has heard of that."""
     return Placement(
-        former=replaced(k, c),
+        former=depose(k, c),
         of_clients=Map(tuple(after_move(place) for place in placement.of_clients.values())),
         of_leaders=Map(tuple(after_move(place) for place in placement.of_leaders.values())),
     )

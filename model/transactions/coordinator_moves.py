@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from model.faults import spend
 from model.language import Incident, Thread, event, require, within_scope
+from model.transactions import client as client_rules
 from model.transactions import coordinator as coordinator_rules
 from model.transactions import coordinator_leadership as tenure_rules
 from model.transactions import leader as leader_rules
@@ -18,7 +19,7 @@ from model.transactions.coordinator import Tenure
 from model.transactions.coordinator_leadership import Place
 from model.transactions.faults import Faults
 from model.transactions.messages import Flag, Instance, Partition
-from model.transactions.world import World, room_in_log, with_leader
+from model.transactions.world import World, room_in_log, with_client, with_leader
 
 # Threads of several events
 
@@ -60,7 +61,9 @@ def coordinator_is_found(k: Configuration, w: World, instance: Instance, stale: 
     require(places[instance] == Place.NOWHERE)
     require(stale == 0 or w.coordinator.coordinator_epoch > 0)
     found = Place.FORMER if stale == 1 else Place.HERE
-    return replace(w, placement=replace(w.placement, of_clients=places.put(instance, found)))
+    client = client_rules.find_coordinator(k, w.clients[instance])
+    knows = replace(w.placement, of_clients=places.put(instance, found))
+    return with_client(replace(w, placement=knows), instance, client)
 
 
 @event(Thread("metadata", ("partition",)))
@@ -80,6 +83,6 @@ def former_writes_marker(k: Configuration, w: World, partition: Partition) -> Wo
     within_scope(room_in_log(k, w, partition))
     asked = coordinator_rules.marker_for(k, w.placement.former, partition)
     step = leader_rules.on_marker(k, w.leaders[partition], asked.sends[0])
-    told = coordinator_rules.on_marker_written(k, w.placement.former, partition, step.sends[0])
+    told = coordinator_rules.on_marker_written(k, asked.actor, partition, step.sends[0])
     there = with_leader(w, partition, step.actor)
     return replace(there, placement=replace(w.placement, former=told))

@@ -45,40 +45,64 @@ LATE_BATCHES = Thread("late batches", ("partition",))
 # Requests
 
 
-def delayed(k: Configuration, w: World, instance: Instance, step: Step[Client, Request]) -> World:
-    """The client gives its connection up; the request may still arrive."""
+def delayed(
+    k: Configuration, w: World, instance: Instance, request: Request, client: Client
+) -> World:
+    """The client has given its connection up; the request may still arrive."""
     within_scope(len(w.late) < k.bounds.late)
     counted = spend(k, w, Faults(delays=1))
-    kept = replace(counted, late=(*w.late, step.sends[0]))
-    return with_client(kept, instance, step.actor)
+    return with_client(replace(counted, late=(*w.late, request)), instance, client)
+
+
+def delayed_to_coordinator(
+    k: Configuration, w: World, instance: Instance, asked: Step[Client, Request]
+) -> World:
+    """The same, of the connection to the coordinator."""
+    lost = client_rules.lose_coordinator(k, asked.actor)
+    return delayed(k, w, instance, asked.sends[0], lost)
+
+
+def delayed_to_leader(
+    k: Configuration,
+    w: World,
+    instance: Instance,
+    asked: Step[Client, Request],
+    partition: Partition,
+) -> World:
+    """The same, of the connection to a leader."""
+    lost = client_rules.lose_leader(k, asked.actor, partition)
+    return delayed(k, w, instance, asked.sends[0], lost)
 
 
 @event(DELAYS, wire=Wire.REQUESTS)
 def init_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
     """InitProducerId is given up on its way."""
     within_scope(not k.bounds.loads)
-    return delayed(k, w, instance, client_rules.ask_producer_id(k, free(w, instance)))
+    asked = client_rules.ask_producer_id(k, free(w, instance))
+    return delayed_to_coordinator(k, w, instance, asked)
 
 
 @event(DELAYS, wire=Wire.REQUESTS)
 def addition_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
     """AddPartitionsToTxn is given up on its way."""
     within_scope(not k.bounds.loads)
-    return delayed(k, w, instance, client_rules.add_partitions(k, free(w, instance)))
+    asked = client_rules.add_partitions(k, free(w, instance))
+    return delayed_to_coordinator(k, w, instance, asked)
 
 
 @event(DELAYS, wire=Wire.REQUESTS)
 def end_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
     """EndTxn is given up on its way."""
     within_scope(not k.bounds.loads)
-    return delayed(k, w, instance, client_rules.end_transaction(k, free(w, instance)))
+    asked = client_rules.end_transaction(k, free(w, instance))
+    return delayed_to_coordinator(k, w, instance, asked)
 
 
 @event(DELAYS, wire=Wire.REQUESTS)
 def batch_is_delayed(k: Configuration, w: World, instance: Instance, partition: Partition) -> World:
     """Produce is given up on its way."""
     asked = client_rules.produce(k, w.clients[instance], instance, partition)
-    return delayed(k, w, instance, asked)
+    return delayed_to_leader(k, w, instance, asked, partition)
 
 
 @event(DELAYS, wire=Wire.REQUESTS)
@@ -87,7 +111,7 @@ def offsets_are_delayed(
 ) -> World:
     """TxnOffsetCommit is given up on its way."""
     asked = client_rules.commit_offsets(k, free(w, instance), instance, partition)
-    return delayed(k, w, instance, asked)
+    return delayed_to_leader(k, w, instance, asked, partition)
 
 
 def arriving(w: World, late: LateIndex, api: Api) -> Request:
@@ -160,14 +184,15 @@ def late_batch_is_verified(
     require(request.guard == NO_OFFSET)
     require(leader_rules.must_ask(k, leader, request.batch))
     step = verified(k, w, request.batch, partition)
-    asked = leader_rules.verify(k, leader, request.batch)
-    there = with_coordinator_at(k, w, w.placement.of_leaders[partition], step.actor)
-    moved = with_leader(there, partition, asked)
-    guard = asked.verifications[request.batch.producer_id].guard
+    verifying = leader_rules.verify(k, leader, request.batch)
+    moved = with_coordinator_at(k, w, w.placement.of_leaders[partition], step.actor)
     if step.sends[0] != Error.NONE:
-        return arrived(moved, late)
+        refused = leader_rules.refuse(k, verifying, request.batch, step.sends[0], False)
+        return arrived(with_leader(moved, partition, refused.actor), late)
+    guard = verifying.verifications[request.batch.producer_id].guard
     known = tuple(replace(r, guard=guard) if i == late else r for i, r in enumerate(w.late))
-    return replace(moved, late=known)
+    held = leader_rules.hold(k, verifying, request.batch)
+    return replace(with_leader(moved, partition, held), late=known)
 
 
 @event(Thread("verified batches", ("partition",)), Incident("delayed_batch"))
@@ -193,7 +218,8 @@ def marker_is_delayed(k: Configuration, w: World, partition: Partition) -> World
     within_scope(len(w.late_markers) < k.bounds.late_markers)
     counted = spend(k, w, Faults(marker_delays=1))
     asked = coordinator_rules.marker_for(k, w.coordinator, partition)
-    return replace(counted, late_markers=(*w.late_markers, asked.sends[0]))
+    lost = coordinator_rules.lose_marker(k, asked.actor, partition)
+    return replace(counted, coordinator=lost, late_markers=(*w.late_markers, asked.sends[0]))
 
 
 @event(Thread("late markers", ("partition",)), Incident("delayed_marker"))

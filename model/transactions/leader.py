@@ -270,6 +270,14 @@ def refused(leader: Leader, error: Error) -> Step[Leader, ProduceAnswer]:
 
 
 @receives
+def refuse(
+    k: Configuration, leader: Leader, batch: Batch, error: Error, of_group: bool
+) -> Step[Leader, ProduceAnswer]:
+    """The coordinator has refused the batch's transaction."""
+    return refused(leader, told(k, error, of_group))
+
+
+@receives
 def on_produce(k: Configuration, leader: Leader, batch: Batch) -> Step[Leader, ProduceAnswer]:
     """One batch whose transaction is verified, or need not be. ReplicaManager.appendRecords."""
     entry = leader.producers[batch.producer_id]
@@ -281,6 +289,13 @@ def on_produce(k: Configuration, leader: Leader, batch: Batch) -> Step[Leader, P
         return refused(leader, error)
     answer = ProduceAnswer(error=Error.NONE, base_offset=len(leader.log))
     return Step(appended(leader, batch), (answer,))
+
+
+@receives
+def hold(k: Configuration, leader: Leader, batch: Batch) -> Leader:
+    """A batch is verified, and does not come to the log yet: another thread has it.
+    KafkaRequestHandler.wrapAsyncCallback."""
+    return leader
 
 
 @receives

@@ -106,9 +106,9 @@ def coordinator_at(k: Configuration, w: World, place: Place) -> Coordinator:
     """The node that is taken for the coordinator; producer ids are the same cluster's."""
     require(place != Place.NOWHERE)
     if place == Place.ELSEWHERE:
-        return tenure_rules.nobody(k)
+        return tenure_rules.retire(k, w.placement.former)
     given = w.coordinator.given_producer_ids
-    former = replace(w.placement.former, given_producer_ids=given)
+    former = tenure_rules.count_producer_ids(k, w.placement.former, given)
     return former if place == Place.FORMER else w.coordinator
 
 
@@ -118,9 +118,9 @@ def with_coordinator_at(k: Configuration, w: World, place: Place, c: Coordinator
         return with_coordinator(k, w, c)
     if place == Place.ELSEWHERE:
         return w
-    former = replace(c, given_producer_ids=0)
-    given = replace(w.coordinator, given_producer_ids=c.given_producer_ids)
-    return with_coordinator(k, replace(w, placement=replace(w.placement, former=former)), given)
+    former = tenure_rules.count_producer_ids(k, c, 0)
+    there = tenure_rules.count_producer_ids(k, w.coordinator, c.given_producer_ids)
+    return with_coordinator(k, replace(w, placement=replace(w.placement, former=former)), there)
 
 
 def free(w: World, instance: Instance) -> Client:
@@ -262,8 +262,10 @@ def told_by(
     """The coordinator has moved, and `client` is what it is if the answer was heard."""
     moved = with_coordinator_at(k, w, w.placement.of_clients[instance], step.actor)
     placement = tenure_rules.found_out(k, moved.placement, instance, step.sends[0].error, heard)
-    after = replace(moved, placement=placement)
-    return with_client(after, instance, client) if heard == 1 else after
+    lost = client_rules.lose_coordinator(k, w.clients[instance])
+    return with_client(
+        replace(moved, placement=placement), instance, client if heard == 1 else lost
+    )
 
 
 @event(
@@ -275,13 +277,14 @@ def told_by(
 def producer_id_is_asked(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """InitProducerId. Its success is where older instances end."""
     asked = client_rules.ask_producer_id(k, free(w, instance))
+    sent = with_client(w, instance, asked.actor)
     step = coordinator_rules.on_init_producer_id(
         k, asked_by(k, w, instance), asked.sends[0], instance
     )
     if len(step.sends) == 0:
-        return with_coordinator(k, fate_known(k, w, 1), step.actor)
+        return with_coordinator(k, fate_known(k, sent, 1), step.actor)
     told = client_rules.on_producer_id(k, asked.actor, step.sends[0])
-    after = told_by(k, fate_known(k, w, heard), instance, told, step, heard)
+    after = told_by(k, fate_known(k, sent, heard), instance, told, step, heard)
     reigns = heard == 1 and step.sends[0].error == Error.NONE
     return replace(after, reign=begun_reign(w, step.sends[0]) if reigns else w.reign)
 
@@ -332,11 +335,12 @@ def offsets_are_added(k: Configuration, w: World, instance: Instance, heard: Fla
 def transaction_is_ended(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """EndTxn."""
     asked = client_rules.end_transaction(k, free(w, instance))
+    sent = with_client(w, instance, asked.actor)
     step = end_rules.on_end_txn(k, asked_by(k, w, instance), asked.sends[0], instance)
     if len(step.sends) == 0:
-        return with_coordinator(k, fate_known(k, w, 1), step.actor)
+        return with_coordinator(k, fate_known(k, sent, 1), step.actor)
     told = client_rules.on_ended(k, asked.actor, step.sends[0])
-    return told_by(k, fate_known(k, w, heard), instance, told, step, heard)
+    return told_by(k, fate_known(k, sent, heard), instance, told, step, heard)
 
 
 # Batches
@@ -375,11 +379,14 @@ def produced(
         return taken(k, w, batch, partition)
     step = verified(k, w, batch, partition)
     moved = with_coordinator_at(k, w, w.placement.of_leaders[partition], step.actor)
-    asked = with_leader(moved, partition, leader_rules.verify(k, leader, batch))
+    verifying = leader_rules.verify(k, leader, batch)
+    asked = with_leader(moved, partition, verifying)
     if step.sends[0] == Error.NONE:
         return taken(k, asked, batch, partition)
-    error = leader_rules.told(k, step.sends[0], is_of_group(k, partition))
-    return Step(asked, (ProduceAnswer(error=error, base_offset=NO_OFFSET),))
+    of_group = is_of_group(k, partition)
+    refused = leader_rules.refuse(k, verifying, batch, step.sends[0], of_group)
+    there = asked.leaders.put(partition, refused.actor)
+    return Step(replace(asked, leaders=there), (refused.sends[0],))
 
 
 def taken(
@@ -403,8 +410,9 @@ def batch_is_produced(
     asked = client_rules.produce(k, w.clients[instance], instance, partition)
     step = produced(k, w, asked.sends[0].batch, partition)
     told = client_rules.on_produced(k, asked.actor, partition, step.sends[0])
+    lost = client_rules.lose_leader(k, asked.actor, partition)
     after = fate_known(k, step.actor, heard)
-    return with_client(after, instance, told if heard == 1 else asked.actor)
+    return with_client(after, instance, told if heard == 1 else lost)
 
 
 @event(BATCHES, Incident("lost_answer", loses_answer), wire=Wire.REQUESTS)
@@ -416,8 +424,9 @@ def offsets_are_committed(
     asked = client_rules.commit_offsets(k, free(w, instance), instance, partition)
     step = produced(k, w, asked.sends[0].batch, partition)
     told = client_rules.on_offsets_committed(k, asked.actor, partition, step.sends[0])
+    lost = client_rules.lose_leader(k, asked.actor, partition)
     after = fate_known(k, step.actor, heard)
-    return with_client(after, instance, told if heard == 1 else asked.actor)
+    return with_client(after, instance, told if heard == 1 else lost)
 
 
 # Markers
@@ -430,9 +439,10 @@ def marker_is_written(k: Configuration, w: World, partition: Partition, heard: F
     counted = spend(k, w, Faults(marker_losses=1 - heard))
     asked = coordinator_rules.marker_for(k, w.coordinator, partition)
     step = leader_rules.on_marker(k, w.leaders[partition], asked.sends[0])
-    told = coordinator_rules.on_marker_written(k, w.coordinator, partition, step.sends[0])
+    told = coordinator_rules.on_marker_written(k, asked.actor, partition, step.sends[0])
+    lost = coordinator_rules.lose_marker(k, asked.actor, partition)
     after = with_leader(counted, partition, step.actor)
-    return replace(after, coordinator=told if heard == 1 else w.coordinator)
+    return replace(after, coordinator=told if heard == 1 else lost)
 
 
 @event(MARKERS)
@@ -441,8 +451,7 @@ def marker_is_skipped(k: Configuration, w: World, partition: Partition) -> World
     require(k.variant.leaderless_marker == LeaderlessMarker.SKIPPED)
     require(w.leaderless[partition])
     asked = coordinator_rules.marker_for(k, w.coordinator, partition)
-    told = coordinator_rules.on_marker_written(k, asked.actor, partition, Error.NONE)
-    return replace(w, coordinator=told)
+    return replace(w, coordinator=coordinator_rules.skip_marker(k, asked.actor, partition))
 
 
 # Leaders
@@ -485,19 +494,24 @@ def transaction_times_out(k: Configuration, w: World) -> World:
 def coordinator_moves(k: Configuration, w: World) -> World:
     """Another broker takes the coordinator's place, and everybody knows it at once."""
     within_scope(not k.bounds.loads)
-    counted = spend(k, w, Faults(moves=1))
+    counted = without_requester(k, spend(k, w, Faults(moves=1)))
     return replace(counted, coordinator=tenure_rules.take_over(k, w.coordinator))
 
 
 @event(MOVES, Incident("move_with_append"))
 def coordinator_moves_with_append(k: Configuration, w: World) -> World:
     """The same, while an append is on its way, and it is in the log that the next one reads."""
-    counted = spend(k, w, Faults(moves=1))
     require(k.bounds.appends)
-    require(w.coordinator.is_appending)
-    image = coordinator_rules.stored(k, w.coordinator.image)
-    written = replace(w.coordinator, log=image)
-    return replace(counted, coordinator=tenure_rules.take_over(k, written))
+    counted = without_requester(k, spend(k, w, Faults(moves=1)))
+    return replace(counted, coordinator=tenure_rules.take_over_with_append(k, w.coordinator))
+
+
+def without_requester(k: Configuration, w: World) -> World:
+    """The connection of whoever waits for an append breaks."""
+    requester = w.coordinator.requester
+    if requester == coordinator_rules.NOBODY:
+        return w
+    return with_client(w, requester, client_rules.lose_coordinator(k, w.clients[requester]))
 
 
 @event(Thread("expiry of the id", ()), Incident("forgotten_id"), wire=Wire.REQUESTS)
@@ -565,9 +579,8 @@ def requester_leaves(k: Configuration, w: World) -> World:
     """The connection of whoever waits for an append breaks."""
     require(k.bounds.appends)
     require(w.coordinator.requester != coordinator_rules.NOBODY)
-    lost = fate_known(k, w, 0)
-    alone = replace(w.coordinator, requester=coordinator_rules.NOBODY)
-    return replace(lost, coordinator=alone)
+    left = without_requester(k, fate_known(k, w, 0))
+    return replace(left, coordinator=coordinator_rules.lose_requester(k, w.coordinator))
 
 
 # Readers, and other transactional ids

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from proofs.coverage.events import events_of
 from proofs.coverage.survey import Survey, SurveyCase
 from proofs.explore.expected import EXPECTED
-from proofs.explore.scope import DEFAULT_VARIANT
+from proofs.explore.scope import DEFAULT_VARIANT, read_pairs
 from proofs.lift.patch import Patch
 from proofs.lift.source import COMPOSITIONS, composition, composition_of, model_for
 from proofs.trace.replay import scope_of
@@ -19,109 +19,64 @@ LARGEST = 200_000
 NOT_WORTH_COMPILING = 2_000
 """States of the largest scope that integers explore sooner than C is compiled."""
 
-ERAS: Sequence[tuple[str, Sequence[str]]] = (
-    ("first_sequence=strict", ("idempotent-tiny",)),
-    ("first_sequence=unknown_producer_id", ("idempotent-tiny", "idempotent-timeout")),
-    ("restart_window=full", ("idempotent-tiny",)),
-    ("head_truncation=evicts", ("idempotent-deletion", "idempotent-loss")),
-    ("validation=epoch_only", ("idempotent-tiny",)),
-    ("validation=none", ("idempotent-tiny",)),
-    ("recovery=reset_2_3", ("idempotent-tiny",)),
-    ("recovery=reset_2_3/retries=one", ("idempotent-tiny",)),
-    ("recovery=reset_2_0", ("idempotent-tiny",)),
-    ("expiry=queued_only", ("idempotent-trouble",)),
-    ("retries=one", ("idempotent-tiny",)),
-    ("acks=leader", ("idempotent-tiny",)),
-    ("acks=none", ("delivery-one-in-flight",)),
-    ("idempotence=disabled", ("idempotent-tiny", "idempotent-too-large")),
-    ("idempotence=disabled/retries=one", ("idempotent-tiny",)),
-    ("idempotence=disabled/retries=none", ("delivery",)),
-    ("sequence_order=wraps", ("idempotent-tiny", "idempotent-wrap")),
-    (
-        "2.4.1",
-        (
-            "idempotent-tiny",
-            "idempotent-expiry",
-            "idempotent-timeout",
-            "idempotent-forgotten-split",
-        ),
-    ),
-    (
-        "2.0.0",
-        (
-            "idempotent-timeout",
-            "idempotent-too-large",
-            "idempotent-forgotten",
-            "idempotent-forgotten-split",
-        ),
-    ),
-    ("2.0.0/retries=one", ("idempotent-forgotten",)),
-    ("3.9.2-zookeeper", ("producer-ids",)),
-    ("2.8.2", ("producer-ids",)),
-    (
-        "v1",
-        (
-            "transactions-tiny",
-            "transactions-default",
-            "transactions-markers",
-            "transactions-guards",
-            "transactions-offsets",
-            "transactions-writes",
-            "transactions-offsets-log",
-            "transactions-offsets-again",
-            "transactions-guards-partitions",
-            "transactions-two-expirations",
-            "transactions-moves",
-        ),
-    ),
-    (
-        "level=0/requests=v1",
-        ("transactions-trouble", "transactions-trouble-log/failures=2/timeouts=1"),
-    ),
-    ("level=1", ("transactions-trouble-log/failures=2/timeouts=1/moves=1",)),
-    ("verification=none", ("transactions-tiny",)),
-    (
-        "4.2.1",
-        (
-            "transactions-exhausted/delays=0/unheard=0",
-            "transactions-exhausted/delays=0/moves=0",
-        ),
-    ),
-    ("4.2.1/level=1", ("transactions-trouble-log/failures=2/timeouts=1/moves=1",)),
-    ("4.1.2", ("transactions-markers",)),
-    ("4.0.2", ("transactions-default", "transactions-writes")),
-    (
-        "3.9.2",
-        (
-            "transactions-default",
-            "transactions-exhausted/moves=0/timeouts=0/expirations=1",
-        ),
-    ),
-    ("3.3.2", ("transactions-default", "transactions-offsets")),
-    ("requests=v1/bump=goes_on", ("transactions-default", "transactions-adopted")),
-    ("requests=v1/late_bump=asked", ("transactions-guards-partitions",)),
-    ("requests=v1/group_memory=remembers", ("transactions-offsets-again",)),
-    (
-        "leaderless_marker=waits",
-        ("transactions-leaderless/leaves=2", "transactions-readers/begun=1/leaves=1"),
-    ),
-    ("requests=v1/verification=none", ("transactions-tiny",)),
-    ("requests=v1/pending=after_producer", ("transactions-tiny",)),
-    ("marker_epoch=not_older", ("transactions-tiny",)),
-    ("marker_epoch=strictly_newer", ("transactions-markers",)),
-    ("first_sequence=any", ("transactions-tiny",)),
-    ("requests=v1/first_sequence=any", ("transactions-moves",)),
-    ("fence=same_epoch", ("transactions-trouble",)),
-    ("rotation=clients", ("transactions-tiny",)),
-    ("previous_id=kept", ("transactions-tiny",)),
-    ("older_epoch=asked", ("transactions-default",)),
-    ("ongoing=of_producer_id", ("transactions-default",)),
-    ("id_memory=in_memory", ("transactions-tiny",)),
-    ("transactional_ids=of_partition", ("processing",)),
-    ("generation_check=absent", ("processing",)),
-    ("offset_reads=unstable", ("processing",)),
-    ("processing=produce_first", ("processing",)),
-    ("processing=commit_first", ("processing",)),
+ERAS = read_pairs(
+    """
+first_sequence=strict: idempotent-tiny
+first_sequence=unknown_producer_id: idempotent-tiny idempotent-timeout
+restart_window=full: idempotent-tiny
+head_truncation=evicts: idempotent-deletion idempotent-loss
+validation=epoch_only: idempotent-tiny
+validation=none: idempotent-tiny
+recovery=reset_2_3: idempotent-tiny
+recovery=reset_2_3/retries=one: idempotent-tiny
+recovery=reset_2_0: idempotent-tiny
+expiry=queued_only: idempotent-trouble
+retries=one: idempotent-tiny
+acks=leader: idempotent-tiny
+acks=none: delivery-one-in-flight
+idempotence=disabled: idempotent-tiny idempotent-too-large
+idempotence=disabled/retries=one: idempotent-tiny
+idempotence=disabled/retries=none: delivery
+sequence_order=wraps: idempotent-tiny idempotent-wrap
+2.4.1: idempotent-tiny idempotent-expiry idempotent-timeout idempotent-forgotten-split
+2.0.0: idempotent-timeout idempotent-too-large idempotent-forgotten idempotent-forgotten-split
+2.0.0/retries=one: idempotent-forgotten
+3.9.2-zookeeper: producer-ids
+2.8.2: producer-ids
+v1: transactions-tiny transactions-default transactions-markers transactions-guards
+    transactions-offsets transactions-writes transactions-offsets-log transactions-offsets-again
+    transactions-guards-partitions transactions-two-expirations transactions-moves
+level=0/requests=v1: transactions-trouble transactions-trouble-log/failures=2/timeouts=1
+level=1: transactions-trouble-log/failures=2/timeouts=1/moves=1
+verification=none: transactions-tiny
+4.2.1: transactions-exhausted/delays=0/unheard=0 transactions-exhausted/delays=0/moves=0
+4.2.1/level=1: transactions-trouble-log/failures=2/timeouts=1/moves=1
+4.1.2: transactions-markers
+4.0.2: transactions-default transactions-writes
+3.9.2: transactions-default transactions-exhausted/moves=0/timeouts=0/expirations=1
+3.3.2: transactions-default transactions-offsets
+requests=v1/bump=goes_on: transactions-default transactions-adopted
+requests=v1/late_bump=asked: transactions-guards-partitions
+requests=v1/group_memory=remembers: transactions-offsets-again
+leaderless_marker=waits: transactions-leaderless/leaves=2 transactions-readers/begun=1/leaves=1
+requests=v1/verification=none: transactions-tiny
+requests=v1/pending=after_producer: transactions-tiny
+marker_epoch=not_older: transactions-tiny
+marker_epoch=strictly_newer: transactions-markers
+first_sequence=any: transactions-tiny
+requests=v1/first_sequence=any: transactions-moves
+fence=same_epoch: transactions-trouble
+rotation=clients: transactions-tiny
+previous_id=kept: transactions-tiny
+older_epoch=asked: transactions-default
+ongoing=of_producer_id: transactions-default
+id_memory=in_memory: transactions-tiny
+transactional_ids=of_partition: processing
+generation_check=absent: processing
+offset_reads=unstable: processing
+processing=produce_first: processing
+processing=commit_first: processing
+"""
 )
 """What the default variant never does, and the scopes that show it, some with budgets by hand."""
 
@@ -195,10 +150,7 @@ def plan(scopes: Sequence[str], engine: str) -> list[SurveyCase]:
             raise ScopeTooLargeForSurvey(f"{states}; name scopes of at most {LARGEST:,}")
     configurations = [(scope, DEFAULT_VARIANT) for scope in scopes]
     configurations += [
-        (scope, variant)
-        for variant, where in ERAS
-        for scope in where
-        if is_asked(scope.partition("/")[0], scopes)
+        (scope, variant) for scope, variant in ERAS if is_asked(scope.partition("/")[0], scopes)
     ]
     configurations += [
         (f"{scope}/{budgets}", variant)

@@ -6,6 +6,7 @@ that a report never shows a trace that the model's own text does not run.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,13 @@ from proofs.trace.replay import (
 )
 
 DEFAULT_VARIANT = "4.3.1"
+
+
+def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """(scope, variant) of a text that has `VARIANT: SCOPE SCOPE ...`, continued where indented."""
+    rows = (" ".join(row.split()) for row in re.split(r"\n(?=\S)", text.strip()))
+    named = (row.split(": ") for row in rows)
+    return tuple((scope, variant) for variant, scopes in named for scope in scopes.split())
 
 
 class EnginesDisagree(Exception):

@@ -166,7 +166,7 @@ def loads(text: str, traces: Mapping[str, Trace]) -> Evidence:
         raise BadEvidence(f"no evidence of ours: {error}; gather it again, with --fresh") from error
 
 
-def kept_in(folder: Path) -> Evidence:
+def read_evidence(folder: Path) -> Evidence:
     """The evidence that a folder of pages has; none where there is no such file. Raises
     BadEvidence, TraceError."""
     path = folder / "evidence.json"

@@ -14,6 +14,7 @@ from typing import Any
 
 from proofs.explore.expected import EXPECTED
 from proofs.explore.scope import Finding, explore_scope
+from proofs.lift.source import COMPOSITIONS, composition
 from proofs.live.check import Live, PropertyOutcome, explore_live
 from proofs.mutants.table import ModelMutant
 from proofs.pages.evidence import Evidence, ExploredScope, LassoRun, LivenessScope, ShortestRun
@@ -21,10 +22,8 @@ from proofs.pages.subjects import (
     assumed_properties_in,
     columns,
     guarantees_in,
-    homes,
     in_the_end,
     known_defects,
-    model_of_home,
     page_of,
     trace_of,
 )
@@ -76,15 +75,15 @@ Place = tuple[str, str, str]
 Keep = Callable[[Evidence], None]
 
 
-def told(trace: Trace) -> tuple[str, ...]:
+def describe_trace(trace: Trace) -> tuple[str, ...]:
     """A trace in sentences, a line each, without its title."""
     model = model_of(trace.header)
     story = tell(model, trace.header, trace.steps, replay(trace, model))
     return tuple(text(story, with_changes=False).splitlines()[1:])
 
 
-def broken(finding: Finding, lines: tuple[str, ...] = ()) -> ShortestRun:
-    """What is kept of a finding."""
+def kept_run(finding: Finding, lines: tuple[str, ...] = ()) -> ShortestRun:
+    """The run of a finding, as evidence keeps it."""
     return ShortestRun(
         property=finding.property,
         scope=finding.trace.header.scope,
@@ -107,7 +106,7 @@ def small_scopes(home: str) -> tuple[str, ...]:
     """The scopes that are explored under every variant."""
     named = (
         name
-        for name in model_of_home(home).scopes.SCOPES
+        for name in composition(home).scopes.SCOPES
         if name in EXPECTED and EXPECTED[name].distinct <= MOST_STATES
     )
     return (*named, *OF_ASSUMED_PROPERTIES.get(home, ()))
@@ -120,7 +119,7 @@ def sentences_in(home: str) -> tuple[str, ...]:
 
 def small_places() -> Iterator[Place]:
     """Each of them under each group of releases that do the same, the newest first."""
-    for home in homes():
+    for home in COMPOSITIONS:
         for column in columns(home):
             yield from ((home, scope, column.variant) for scope in small_scopes(home))
 
@@ -139,7 +138,7 @@ def see(home: str, scope: str, variant: str) -> tuple[ExploredScope, tuple[Findi
         distinct=counts.distinct,
         transitions=counts.transitions,
         depth=counts.depth,
-        broken=tuple(broken(finding) for finding in report.violations),
+        broken=tuple(kept_run(finding) for finding in report.violations),
     )
     return seen, report.violations
 
@@ -155,7 +154,7 @@ def is_expected(row: ExploredScope) -> bool:
 def newest_runs(seen: Evidence) -> Iterator[tuple[str, ShortestRun]]:
     """(home, run): of each guarantee or assumed property that some variant breaks, the shortest
     run of the newest."""
-    for home in homes():
+    for home in COMPOSITIONS:
         for name in sentences_in(home):
             runs = (seen.shortest(home, name, c.variant) for c in columns(home))
             first = next((run for run in runs if run is not None), None)
@@ -168,8 +167,8 @@ def newest_runs(seen: Evidence) -> Iterator[tuple[str, ShortestRun]]:
 
 def unbounded_places() -> Iterator[Place]:
     """Each unbounded scope under each variant that is asked for, by its full name."""
-    for home in homes():
-        model = model_of_home(home)
+    for home in COMPOSITIONS:
+        model = composition(home)
         table = model.modules.get("liveness")
         for scope in table.SCOPES if table is not None else ():
             for variant in IN_THE_END.get(scope, (NEWEST,)):
@@ -178,7 +177,7 @@ def unbounded_places() -> Iterator[Place]:
 
 def questions(home: str, scope: str, variant: str) -> tuple[str, ...]:
     """The guarantees that are asked about in an unbounded scope, with what each assumes."""
-    k = configuration_of(model_of_home(home), scope, variant)
+    k = configuration_of(composition(home), scope, variant)
     return tuple(f"{p.name}: {', '.join(p.under)}" for p in in_the_end(home) if p.asked(k))
 
 
@@ -251,7 +250,7 @@ def without(name: str) -> ShortestRun:
     found = trace_without(name)
     if found is None:
         raise NotFound(f"without {name} nothing breaks any more")
-    return broken(found, tuple(label(s.rule, s.choice) for s in found.trace.steps))
+    return kept_run(found, tuple(label(s.rule, s.choice) for s in found.trace.steps))
 
 
 def finding_of(mutant: ModelMutant) -> Finding:
@@ -286,8 +285,8 @@ class Gathering:
         """The small scopes, each that is not there, or is no longer what it was; all of a
         composition of which something else is asked now."""
         wanted = tuple(small_places())
-        asked = {home: sentences_in(home) for home in homes()}
-        same = {home for home in homes() if self.evidence.asked.get(home) == asked[home]}
+        asked = {home: sentences_in(home) for home in COMPOSITIONS}
+        same = {home for home in COMPOSITIONS if self.evidence.asked.get(home) == asked[home]}
         kept = [row for row in self.evidence.seen if row.home in same]
         self.know(seen=tuple(kept), asked=asked)
         known = {(row.home, row.scope, row.variant): row for row in kept}
@@ -317,7 +316,7 @@ class Gathering:
             before = self.evidence.shown.get(page)
             if before is None or replace(before, told=()) != run:
                 found = self.finding(home, run)
-                before = broken(found, told(found.trace))
+                before = kept_run(found, describe_trace(found.trace))
                 traces[trace_of(page)] = found.trace
             shown[page] = before
         self.know(shown=shown, traces=traces)
@@ -363,7 +362,7 @@ class Gathering:
             if name not in self.evidence.defects:
                 self.say(f"{name}: {mutant.scope}, {mutant.variant}")
                 found = finding_of(mutant)
-                run = broken(found, told(found.trace))
+                run = kept_run(found, describe_trace(found.trace))
                 self.know(
                     defects={**self.evidence.defects, name: run},
                     traces={**self.evidence.traces, name: found.trace},
@@ -384,7 +383,7 @@ class Gathering:
         self.know(traces={name: self.evidence.traces[name] for name in sorted(names)})
 
 
-def gathered(kept: Evidence, say: Say, keep: Keep = lambda evidence: None) -> Evidence:
+def gather_evidence(kept: Evidence, say: Say, keep: Keep = lambda evidence: None) -> Evidence:
     """All of it; `say` is told what is looked at next. Raises NotFound, and as `explore_scope`."""
     gathering = Gathering(kept, say, keep)
     gathering.add_seen()

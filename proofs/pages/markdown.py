@@ -31,18 +31,18 @@ def paragraph(*sentences: str) -> Lines:
     return [" ".join(s for s in sentences if s), ""]
 
 
-def shown_run(command: str, lines: Iterable[str], code: int = 0) -> Lines:
+def console_block(command: str, lines: Iterable[str], code: int = 0) -> Lines:
     """A command that the tests run, with what it prints."""
     remark = f"  # exits with {code}" if code else ""
     return ["```console", f"$ python -m {command}{remark}", *lines, "```", ""]
 
 
-def longer(*commands: str) -> Lines:
-    """Commands that take longer: the tests see that they are understood."""
+def shell_block(*commands: str) -> Lines:
+    """Commands that take longer; the tests only parse them."""
     return ["```", *(f"python -m {command}" for command in commands), "```", ""]
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def amount(number: int, one: str, many: str = "") -> str:
     """A number with its noun."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 

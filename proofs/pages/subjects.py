@@ -9,7 +9,7 @@ from typing import Any
 
 from model.properties import always
 from proofs.explore.expected import EXPECTED
-from proofs.lift.source import COMPOSITIONS, Model, assumed_properties_of, composition
+from proofs.lift.source import COMPOSITIONS, assumed_properties_of, composition
 from proofs.mutants.table import MUTANTS, ModelMutant
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS
@@ -43,22 +43,6 @@ class Column:
     def title(self) -> str:
         """Their names, the newest first."""
         return ", ".join(self.names)
-
-
-@functools.cache
-def model_of_home(home: str) -> Model:
-    """The composition."""
-    return composition(home)
-
-
-def homes() -> tuple[str, ...]:
-    """The compositions."""
-    return COMPOSITIONS
-
-
-def folder_of(home: str) -> str:
-    """Where the pages of a composition are."""
-    return home
 
 
 TITLES = {"idempotent": "Idempotent producers"}
@@ -97,7 +81,7 @@ def rules_of(home: str, variant: Any) -> tuple[Any, ...]:
 
 def asked_variants(home: str) -> Iterator[str]:
     """The releases, and the newest with requests of V1 where there are two conversations."""
-    variants = model_of_home(home).variants
+    variants = composition(home).variants
     yield from variants.RELEASES
     if home == "transactions":
         yield variants.ALIASES["v1"]
@@ -106,7 +90,7 @@ def asked_variants(home: str) -> Iterator[str]:
 @functools.cache
 def columns(home: str) -> tuple[Column, ...]:
     """Releases that do the same are one column; the newest first."""
-    parse = model_of_home(home).variants.parse
+    parse = composition(home).variants.parse
     same: dict[tuple[Any, ...], list[str]] = {}
     for text in asked_variants(home):
         same.setdefault(rules_of(home, parse(text)), []).append(text)
@@ -118,19 +102,19 @@ def columns(home: str) -> tuple[Column, ...]:
 
 def guarantees_in(home: str) -> tuple[str, ...]:
     """What a composition guarantees about every world, by name."""
-    return tuple(guarantee.name for guarantee in model_of_home(home).guarantees.GUARANTEES)
+    return tuple(guarantee.name for guarantee in composition(home).guarantees.GUARANTEES)
 
 
 def assumed_properties_in(home: str) -> tuple[str, ...]:
     """What users of a composition believe about every world, and nobody guarantees, by name."""
     return tuple(
-        assumed_property.name for assumed_property in assumed_properties_of(model_of_home(home))
+        assumed_property.name for assumed_property in assumed_properties_of(composition(home))
     )
 
 
 def guarantee_of(home: str, name: str) -> Any:
     """A guarantee about every world, or an assumed property, by its name."""
-    model = model_of_home(home)
+    model = composition(home)
     return next(
         p for p in (*model.guarantees.GUARANTEES, *assumed_properties_of(model)) if p.name == name
     )
@@ -138,19 +122,19 @@ def guarantee_of(home: str, name: str) -> Any:
 
 def is_guaranteed(home: str, name: str, scope: str, variant: str) -> bool:
     """Whether a scope of a variant meets the condition of a guarantee or an assumed property."""
-    k = configuration_of(model_of_home(home), scope, variant)
+    k = configuration_of(composition(home), scope, variant)
     return bool(guarantee_of(home, name).guaranteed(k))
 
 
 def in_the_end(home: str) -> tuple[Any, ...]:
     """The guarantees about what happens in the end."""
-    table = model_of_home(home).modules.get("liveness")
+    table = composition(home).modules.get("liveness")
     return () if table is None else tuple(table.EVENTUALLY)
 
 
 def page_of(home: str, name: str) -> str:
     """The page of a guarantee or an assumed property, without its suffix."""
-    return f"{'not_guaranteed' if name in assumed_properties_in(home) else folder_of(home)}/{name}"
+    return f"{'not_guaranteed' if name in assumed_properties_in(home) else home}/{name}"
 
 
 def trace_of(page: str) -> str:
@@ -189,7 +173,7 @@ def why_not_proved(home: str, name: str) -> str:
 def covers(theorem: Theorem, variant: str) -> bool:
     """Whether a variant has the rules that a theorem is about; what is unknown to its proof may be
     anything."""
-    parse = model_of_home(theorem.home).variants.parse
+    parse = composition(theorem.home).variants.parse
     unknown = theorem.composition.unknown if theorem.composition else ()
     silent = silent_in(theorem.home) | OF_NO_THEOREM | {name for _, name in unknown}
     one, other = parse(theorem.variant), parse(variant)
@@ -204,7 +188,7 @@ def covers(theorem: Theorem, variant: str) -> bool:
 def home_of_mutant(mutant: ModelMutant) -> str:
     """The composition that a mutant's scope belongs to."""
     scope = mutant.scope.partition("/")[0]
-    return next(home for home in homes() if scope in model_of_home(home).scopes.SCOPES)
+    return next(home for home in COMPOSITIONS if scope in composition(home).scopes.SCOPES)
 
 
 def known_defects() -> tuple[ModelMutant, ...]:

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from proofs.lift.source import COMPOSITIONS, composition
 from proofs.mutants.table import ModelMutant
 from proofs.pages.evidence import Evidence, ExploredScope, LassoRun, ShortestRun
-from proofs.pages.markdown import Lines, counted, longer, page, paragraph, section, shown_run, table
+from proofs.pages.markdown import (
+    Lines,
+    amount,
+    console_block,
+    page,
+    paragraph,
+    section,
+    shell_block,
+    table,
+)
 from proofs.pages.not_modelled import UNSEEN
 from proofs.pages.subjects import (
     Column,
@@ -17,11 +27,9 @@ from proofs.pages.subjects import (
     covers,
     guarantee_of,
     home_of_mutant,
-    homes,
     in_the_end,
     is_guaranteed,
     known_defects,
-    model_of_home,
     page_of,
     proves,
     sentence,
@@ -45,7 +53,7 @@ def title(name: str, says: str) -> Lines:
 
 def length(run: ShortestRun) -> str:
     """How long a run is."""
-    return f"{counted(run.steps, 'step')} ({counted(run.events, 'event')})"
+    return f"{amount(run.steps, 'step')} ({amount(run.events, 'event')})"
 
 
 def after(run: ShortestRun) -> str:
@@ -72,7 +80,7 @@ def theorem_lines(evidence: Evidence, theorem: Theorem, name: str) -> Lines:
     return [
         *head,
         *table(("it assumes", "that", "without it"), rows),
-        *longer(f"proofs prove --only {theorem.name}"),
+        *shell_block(f"proofs prove --only {theorem.name}"),
     ]
 
 
@@ -92,7 +100,7 @@ def named(scopes: list[ExploredScope], name: str) -> str:
     largest = max(scopes, key=lambda seen: seen.distinct)
     states = sum(seen.distinct for seen in scopes)
     return (
-        f"{counted(len(scopes), 'scope')}, {counted(states, 'state')}"
+        f"{amount(len(scopes), 'scope')}, {amount(states, 'state')}"
         f" (most in `{largest.scope}`: {largest.distinct:,})"
     )
 
@@ -119,7 +127,7 @@ def scopes_row(evidence: Evidence, home: str, name: str, column: Column) -> tupl
     return (
         column.title,
         named(guaranteed, name) if guaranteed else "nowhere",
-        f"{counted(len(broken), 'scope')}; `{run.scope}`: {length(run)}" if run else "",
+        f"{amount(len(broken), 'scope')}; `{run.scope}`: {length(run)}" if run else "",
         named(kept, name) if kept else "",
     )
 
@@ -162,7 +170,7 @@ def run_section(evidence: Evidence, home: str, name: str, heading: str) -> Lines
         f" after {length(run)}; no shorter run breaks it there."
     )
     command = f"conformance explain build/guarantees/traces/{trace_of(key)}.jsonl"
-    return section(heading, said, shown_run(command, run.told))
+    return section(heading, said, console_block(command, run.told))
 
 
 def guarantee_page(evidence: Evidence, home: str, name: str) -> str:
@@ -186,7 +194,11 @@ def guarantee_page(evidence: Evidence, home: str, name: str) -> str:
 def again(evidence: Evidence, home: str, name: str) -> Lines:
     """The command that finds the run, and what is true, once more."""
     run = evidence.shown.get(page_of(home, name))
-    return longer(f"proofs explore {run.scope} --variant {run.variant} --ask {name}") if run else []
+    return (
+        shell_block(f"proofs explore {run.scope} --variant {run.variant} --ask {name}")
+        if run
+        else []
+    )
 
 
 def assumed_property_page(evidence: Evidence, home: str, name: str) -> str:
@@ -209,8 +221,8 @@ def assumed_property_page(evidence: Evidence, home: str, name: str) -> str:
 
 def ends(loop: LassoRun) -> str:
     """How a run goes on."""
-    what = f"{counted(loop.loop, 'step')} for ever" if loop.loop else "nothing more happens"
-    return f"after {counted(loop.stem, 'step')} {what}"
+    what = f"{amount(loop.loop, 'step')} for ever" if loop.loop else "nothing more happens"
+    return f"after {amount(loop.stem, 'step')} {what}"
 
 
 def loops_of(evidence: Evidence, home: str, name: str) -> Iterator[LassoRun]:
@@ -220,7 +232,7 @@ def loops_of(evidence: Evidence, home: str, name: str) -> Iterator[LassoRun]:
 
 def under_section(evidence: Evidence, home: str, guarantee: Any) -> Lines:
     """The assumptions, each with what happens without it."""
-    table_of = model_of_home(home).liveness.ASSUMPTIONS
+    table_of = composition(home).liveness.ASSUMPTIONS
     lost = {loop.without: loop for loop in loops_of(evidence, home, guarantee.name)}
     rows = [
         (f"`{a}`", table_of[a].says, ends(lost[a]) if a in lost else "nothing is known to break")
@@ -235,7 +247,7 @@ def unbounded_rows(evidence: Evidence, home: str, name: str) -> Iterator[tuple[s
         if row.home == home and name in (*row.guaranteed, *row.holds):
             guaranteed = "guaranteed" if name in row.guaranteed else "not guaranteed"
             holds = "holds" if name in row.holds else "fails"
-            size = f"{counted(row.distinct, 'state')}, {counted(row.transitions, 'transition')}"
+            size = f"{amount(row.distinct, 'state')}, {amount(row.transitions, 'transition')}"
             yield f"`{row.scope}`", row.variant, size, f"{guaranteed}, {holds}"
 
 
@@ -247,7 +259,7 @@ def lasting_section(loop: LassoRun) -> Lines:
     else:
         heading = "Where it is not guaranteed"
     said = paragraph(f"In `{loop.scope}` of {loop.variant}, {ends(loop)}:")
-    return section(heading, said, ["```text", *loop.told, "```", ""], longer(command))
+    return section(heading, said, ["```text", *loop.told, "```", ""], shell_block(command))
 
 
 def end_page(evidence: Evidence, home: str, guarantee: Any) -> str:
@@ -284,8 +296,8 @@ def defect_page(mutant: ModelMutant, run: ShortestRun) -> str:
             *section(
                 "The shortest run",
                 paragraph(f"{after(run)}."),
-                shown_run(f"conformance explain {trace}", run.told),
-                longer(
+                console_block(f"conformance explain {trace}", run.told),
+                shell_block(
                     f"proofs mutants --only {mutant.name}",
                     f"conformance replay {trace} --system model",
                 ),
@@ -312,7 +324,7 @@ def without_page(evidence: Evidence, name: str) -> str:
         [
             *title(f"Without {name}", f"Assumed: {ASSUMPTIONS[name]}"),
             *paragraph(f"**Theorems that rest on it:** {theorems}."),
-            *section("The shortest run without it", shown_run(command, told, code=1)),
+            *section("The shortest run without it", console_block(command, told, code=1)),
         ]
     )
 
@@ -326,9 +338,9 @@ def evidence_in_a_word(evidence: Evidence, home: str, name: str, column: Column)
     theorems = [t for t in theorems_of(home, name) if proves(t, name) and covers(t, column.variant)]
     words = [f"theorem `{t.name}`" for t in theorems[:1]]
     if not theorems:
-        words = [counted(len(guaranteed), "scope")] if guaranteed else ["not guaranteed"]
+        words = [amount(len(guaranteed), "scope")] if guaranteed else ["not guaranteed"]
     run = evidence.shortest(home, name, column.variant)
-    return "; ".join([*words, f"trace of {counted(run.events, 'event')}"] if run else words)
+    return "; ".join([*words, f"trace of {amount(run.events, 'event')}"] if run else words)
 
 
 def guarantees_table(evidence: Evidence, home: str) -> Lines:
@@ -338,7 +350,7 @@ def guarantees_table(evidence: Evidence, home: str) -> Lines:
             f"[`{p.name}`]({page_of(home, p.name)}.md)",
             *(evidence_in_a_word(evidence, home, p.name, column) for column in columns(home)),
         )
-        for p in model_of_home(home).guarantees.GUARANTEES
+        for p in composition(home).guarantees.GUARANTEES
     ]
     return table(("guarantee", *titles(home)), rows)
 
@@ -347,8 +359,8 @@ def assumed_property_in_a_word(evidence: Evidence, home: str, name: str, column:
     """A cell of the index: the trace that shows that it is not so, and where it is."""
     true, _, _ = by_condition(evidence, home, name, column.variant)
     run = evidence.shortest(home, name, column.variant)
-    broken = f"trace of {counted(run.events, 'event')}" if run else "no trace"
-    return f"{broken}; true in {counted(len(true), 'scope')}" if true else broken
+    broken = f"trace of {amount(run.events, 'event')}" if run else "no trace"
+    return f"{broken}; true in {amount(len(true), 'scope')}" if true else broken
 
 
 def assumed_properties_table(evidence: Evidence, home: str) -> Lines:
@@ -428,23 +440,23 @@ def index_page(evidence: Evidence) -> str:
     """The first page."""
     of_homes = [
         section(title_of(home), guarantees_table(evidence, home), ends_table(evidence, home))
-        for home in homes()
+        for home in COMPOSITIONS
     ]
     lines = ["# Guarantees", "", GENERATED, "", INTRODUCTION, ""]
     lines += [line for part in of_homes for line in part]
-    believed = (line for home in homes() for line in assumed_properties_table(evidence, home))
+    believed = (line for home in COMPOSITIONS for line in assumed_properties_table(evidence, home))
     lines += section("Not guaranteed", [*believed], defects_table(evidence))
     lines += section("Not guaranteed, and not shown", unseen_table())
     lines += section("Without an assumption", without_table(evidence))
-    lines += longer("proofs docs --out build/guarantees")
+    lines += shell_block("proofs docs --out build/guarantees")
     return page(lines)
 
 
 def pages(evidence: Evidence) -> dict[str, str]:
     """All pages, by their paths in the folder."""
     found = {"README.md": index_page(evidence)}
-    for home in homes():
-        for guarantee in model_of_home(home).guarantees.GUARANTEES:
+    for home in COMPOSITIONS:
+        for guarantee in composition(home).guarantees.GUARANTEES:
             path = f"{page_of(home, guarantee.name)}.md"
             found[path] = guarantee_page(evidence, home, guarantee.name)
         for guarantee in in_the_end(home):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import typing
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from types import FunctionType
 from typing import Any
 
@@ -56,9 +57,9 @@ def messages(model: Model) -> Mapping[str, tuple[set[Any], set[Any]]]:
 
 @functools.lru_cache(maxsize=16)
 def requests(model: Model) -> frozenset[Any]:
-    """The messages that are sent and answered."""
+    """The messages that are sent and answered; an error alone is an answer."""
     rules = messages(model).values()
-    all_sent = {message for _, sends in rules for message in sends}
+    all_sent = {message for _, sends in rules for message in sends if is_dataclass(message)}
     return frozenset(all_sent & {message for takes, sends in rules if sends for message in takes})
 
 

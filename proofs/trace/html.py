@@ -17,7 +17,7 @@ from typing import Any
 from proofs.lift.source import Model
 from proofs.trace.format import Trace
 from proofs.trace.messages import MessageMove, flat
-from proofs.trace.pictures import text, told
+from proofs.trace.pictures import describe_event, text
 from proofs.trace.project import project
 from proofs.trace.replay import model_of, replay
 from proofs.trace.story import PartitionLog, Story, StoryEvent, tell
@@ -67,7 +67,7 @@ def event_json(event: StoryEvent) -> dict[str, Any]:
         "number": event.number,
         "rule": event.label,
         "lanes": list(event.lanes),
-        "sentences": list(told(event)),
+        "sentences": list(describe_event(event)),
         "moves": [move_json(move) for move in event.moves],
         "changes": [[c.actor, c.place, c.what] for c in event.changes],
     }

@@ -43,7 +43,7 @@ def moves_between(event: StoryEvent) -> list[MessageMove]:
     return [move for move in event.moves if not move.is_within]
 
 
-def told(event: StoryEvent) -> Iterator[str]:
+def describe_event(event: StoryEvent) -> Iterator[str]:
     """An event's sentences: what its rule says of itself, unless its messages do."""
     if not event.is_told_by_messages:
         yield f"{', '.join(event.lanes)}: {event.doc}" if event.lanes else event.doc
@@ -61,7 +61,7 @@ def text(story: Story, *, with_changes: bool = True) -> str:
     for event in story.events:
         if event.number - 1 == header.loop:
             lines.append("for ever:")
-        first, *others = told(event)
+        first, *others = describe_event(event)
         lines.append(f"{event.number:4}.  {first}")
         lines += [f"{INDENT}{other}" for other in others]
         if with_changes:

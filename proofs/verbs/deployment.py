@@ -16,7 +16,7 @@ from model.idempotent.configuration import Acks
 from model.producer_config import Given, decided, era_of
 from model.releases import MAX_BATCHES_TO_REMEMBER
 from model.variant_syntax import UnknownVariant
-from proofs.pages import subjects
+from proofs.lift.source import composition
 
 ACKS: Mapping[str, Acks] = {"all": Acks.ALL, "1": Acks.LEADER, "0": Acks.NONE}
 
@@ -90,7 +90,7 @@ class Deployment(ABC):
 
     def names(self) -> tuple[str, ...]:
         """The guarantees that say something of such a producer, in the model's order."""
-        return tuple(p.name for p in subjects.model_of_home(self.home).guarantees.GUARANTEES)
+        return tuple(p.name for p in composition(self.home).guarantees.GUARANTEES)
 
     def has_theorems(self) -> bool:
         """Whether theorems are about these configurations at all."""
@@ -167,7 +167,7 @@ class IdempotentDeployment(Deployment):
         left_out = frozenset() if self.is_idempotent else ABOUT_SEQUENCES
         return tuple(
             p.name
-            for p in subjects.model_of_home("idempotent").guarantees.GUARANTEES
+            for p in composition("idempotent").guarantees.GUARANTEES
             if p.name not in left_out
         )
 
@@ -243,7 +243,7 @@ def spent(k: Any) -> str:
 def deployment_of(arguments: argparse.Namespace) -> Deployment:
     """The configurations in the words of a model. Raises UnknownVariant."""
     home = "transactions" if arguments.transactions else "idempotent"
-    releases = subjects.model_of_home(home).variants.RELEASES
+    releases = composition(home).variants.RELEASES
     release = release_of(arguments.release, releases)
     level = level_of(arguments.level, release, releases[release].level)
     given = (release, level, arguments.failover, arguments.expiry == "yes")
@@ -262,7 +262,7 @@ def deployment_of(arguments: argparse.Namespace) -> Deployment:
         )
     speaks = arguments.requests or ("v2" if level == 2 else "v1")
     deployment = TransactionalDeployment(*given, speaks, arguments.late != "no")
-    subjects.model_of_home(home).variants.parse(deployment.variant)
+    composition(home).variants.parse(deployment.variant)
     return deployment
 
 

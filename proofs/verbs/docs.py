@@ -13,8 +13,8 @@ from pathlib import Path
 
 import model
 from proofs.cache import cache_folder
-from proofs.pages.evidence import Evidence, dumps, kept_in
-from proofs.pages.gather import gathered
+from proofs.pages.evidence import Evidence, dumps, read_evidence
+from proofs.pages.gather import gather_evidence
 from proofs.pages.writing import GENERATED, pages
 from proofs.run import HOLDS
 from proofs.run.files import write_json, write_whole
@@ -44,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Gather the evidence that is missing, and write all pages. Raises BadEvidence."""
     kept: Path = arguments.evidence or cache_folder() / "evidence" / model_digest()
-    before = Evidence() if arguments.fresh else kept_in(kept)
-    evidence = gathered(before, say, lambda known: keep(kept, known))
+    before = Evidence() if arguments.fresh else read_evidence(kept)
+    evidence = gather_evidence(before, say, lambda known: keep(kept, known))
     files = write_pages(evidence, arguments.out)
     say(f"{len(files)} pages in {arguments.out}")
     write_json(arguments.json, {"schema_version": 1, "files": sorted(files)})

@@ -18,7 +18,7 @@ from conformance.generate.graph import explored, machine_of
 from conformance.judge import Judge, NotAllowed, Steps
 from conformance.systems.base import Many, Reaction, differences, named
 from conformance.systems.impl import ImplSystem
-from conformance.systems.recalled import Recalled
+from conformance.systems.memoised import MemoisedActor
 from conformance.tables import InternedMessage, InternedState, Tables
 from model.idempotent.configuration import Bounds, Budgets, Configuration
 from model.idempotent.network import BrokenConnection
@@ -131,16 +131,16 @@ def test_impl_agrees_with_the_model(k: Configuration, actors: frozenset[str], on
     ],
     ids=["failovers", "epochs", "wrap", "variant"],
 )
-def test_what_is_recalled_is_judged_as_what_is_lived(
+def test_memoised_actors_are_judged_as_the_actors(
     k: Configuration, actors: frozenset[str], differs: bool, on: str
 ) -> None:
     judge = Judge(Tables(k), ImplSystem(k, actors, on))
     moves = [[judge.move(instance) for instance in trace] for trace in traces(k)]
-    lived = [judge.follow(trace) for trace in moves]
-    assert any(result.divergence for result in lived) == differs
+    plain = [judge.follow(trace) for trace in moves]
+    assert any(result.divergence for result in plain) == differs
     for _ in range(2):
-        assert [judge.follow(trace, lived=False) for trace in moves] == lived
-    assert isinstance(judge.system.leaders[0], Recalled)
+        assert [judge.follow(trace, memoised=True) for trace in moves] == plain
+    assert isinstance(judge.system.leaders[0], MemoisedActor)
 
 
 def test_the_client_departs_from_kafka_across_the_wrap_in_the_order_of_sequences_only() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proofs.explore.expected import EXPECTED
+from proofs.lift.source import COMPOSITIONS, composition
 from proofs.pages import gather, subjects, writing
 from proofs.pages.evidence import Evidence
 
@@ -16,13 +17,13 @@ WITHOUT = ("no_wrap", "message_lifetime")
 
 def smallest_scope(home: str) -> tuple[str, ...]:
     """The scope of a composition with the fewest states."""
-    names = [name for name in subjects.model_of_home(home).scopes.SCOPES if name in EXPECTED]
+    names = [name for name in composition(home).scopes.SCOPES if name in EXPECTED]
     return (min(names, key=lambda name: EXPECTED[name].distinct),)
 
 
 def reduce(patch: pytest.MonkeyPatch) -> None:
     """Let a gathering look at one scope of each composition, under the newest release."""
-    newest = {home: subjects.columns(home)[:1] for home in subjects.homes()}
+    newest = {home: subjects.columns(home)[:1] for home in COMPOSITIONS}
     places = tuple(place for place in gather.unbounded_places() if place[1] == UNBOUNDED)
     defects = [mutant for mutant in subjects.known_defects() if mutant.name in DEFECTS]
     patch.setattr(gather, "small_scopes", smallest_scope)
@@ -38,4 +39,4 @@ def gathered() -> Evidence:
     """The reduced evidence."""
     with pytest.MonkeyPatch.context() as patch:
         reduce(patch)
-        return gather.gathered(Evidence(), lambda line: None)
+        return gather.gather_evidence(Evidence(), lambda line: None)

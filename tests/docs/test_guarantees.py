@@ -12,9 +12,9 @@ import pytest
 from proofs.__main__ import main
 from proofs.explore.scope import explore_scope
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition_of
+from proofs.lift.source import COMPOSITIONS, composition, composition_of
 from proofs.pages import gather, subjects
-from proofs.pages.evidence import BadEvidence, Evidence, dumps, kept_in, loads
+from proofs.pages.evidence import BadEvidence, Evidence, dumps, loads, read_evidence
 from proofs.pages.writing import pages
 from proofs.trace.replay import configuration_of, model_of, replay
 from tests.docs import reduced
@@ -53,8 +53,8 @@ def pages_in(folder: Path) -> dict[str, Page]:
 def test_every_guarantee_and_assumed_property_that_was_asked_has_a_page(
     evidence: Evidence, made: dict[str, str]
 ) -> None:
-    for home in subjects.homes():
-        guarantees = subjects.model_of_home(home).guarantees.GUARANTEES
+    for home in COMPOSITIONS:
+        guarantees = composition(home).guarantees.GUARANTEES
         for guarantee in (*guarantees, *subjects.in_the_end(home)):
             assert f"{subjects.page_of(home, guarantee.name)}.md" in made
     assert {f"without/{name}.md" for name in reduced.WITHOUT} <= made.keys()
@@ -109,8 +109,8 @@ NOWHERE = {
 
 @pytest.mark.full
 def test_every_assumed_property_breaks_but_where_its_condition_holds() -> None:
-    whole = gather.gathered(Evidence(), lambda line: None)
-    for home in subjects.homes():
+    whole = gather.gather_evidence(Evidence(), lambda line: None)
+    for home in COMPOSITIONS:
         for name in subjects.assumed_properties_in(home):
             assert not whole.shown[subjects.page_of(home, name)].guaranteed
             met = [
@@ -166,7 +166,7 @@ def test_a_scope_that_counts_something_else_is_explored_again(evidence: Evidence
 def test_what_is_no_evidence_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "evidence.json").write_text(text, "utf-8")
     with pytest.raises(BadEvidence, match="gather it again"):
-        kept_in(tmp_path)
+        read_evidence(tmp_path)
     assert main(["docs", "--evidence", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
 
 

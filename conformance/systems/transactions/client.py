@@ -4,7 +4,8 @@
    the delivery time of a batch is up.
 2. A producer knows a leader only while the model lets it send there, so that one poll sends one
    batch, or one request to the coordinator.
-3. FindCoordinator is answered here, at once; that it was asked is remembered (`has_looked_up`).
+3. FindCoordinator is answered here, at once. Where the model says when a producer asks for its
+   coordinator (`find_coordinator`), it must have done so before its next request, and not else.
 4. Of requests with one priority any may go first, for Kafka's queue keeps no order among them: the
    one that the model takes does.
    What a new partition waits for is one of them.
@@ -15,9 +16,10 @@
 7. Whether a batch waits for its next attempt or for its first answer when its time is up is the
    model's choice: a connection that breaks and time that is up may come in either order.
 
-Theory of operation: the model's calls are `impl`'s calls; what the model's manager sends is what
-`poll` gives (`ask`, `produce`), what it hears goes to `receive` (`hear`), an answer that is lost is
-`disconnected` (`hang_up`). What a state does not matter for is not shown: see `view`.
+Theory of operation: a method for each rule of `model.transactions.client`, under its name. The
+model's calls are `impl`'s calls; what the model's manager sends is what `poll` gives, answers go to
+`receive`, a connection that breaks is `disconnected`. What a state does not matter for is not
+shown: see `view`.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from conformance.systems.transactions.messages import (
     TRANSACTIONAL_ID,
     Payload,
     Places,
+    Sent,
     TransactionCodec,
     added,
     group_partition,
@@ -85,6 +88,7 @@ class Client:
         remembers: bool,
         instance: int,
         places: Places,
+        is_told_when_to_find: bool,
     ) -> None:
         self._codec = codec
         self._instance = instance
@@ -102,7 +106,9 @@ class Client:
         self._held: dict[int, bytes] = {}
         self._holds_commit = False
         self._outcomes: list[str] = []
-        self._looked_up = False
+        self._written: dict[int, int] = {}
+        self._is_told_when_to_find = is_told_when_to_find
+        self._may_find = self._has_found = False
 
     def view(self) -> View:
         """Shaped as CLIENT. After the end nothing but identity and outcomes counts; what is not
@@ -155,8 +161,11 @@ class Client:
         return seen_offsets(state, membership, write, self._is_v2)
 
     def tidy(self) -> None:
-        """No leader is known until the model lets one be known; records that ended are told."""
+        """No leader is known until the model lets one be known; records that ended are told, and
+        counted only where more may follow."""
         self._core.update_metadata({})
+        if self._core.state is not State.IN_TRANSACTION:
+            self._written.clear()
         self._handles = [None if h is None or h.done else h for h in self._handles]
 
     # ---- the application
@@ -170,9 +179,11 @@ class Client:
         self._core.begin()
         self._outcomes.append("OPEN")
 
-    def send(self, partition: int, transaction: int, number: int) -> None:
+    def send(self, partition: int) -> None:
         """`send`; `send_offsets_to_transaction` to the group's partition."""
-        value = value_of(self._instance, transaction, number)
+        number = self._written.get(partition, 0)
+        self._written[partition] = number + 1
+        value = value_of(self._instance, len(self._outcomes) - 1, number)
         if partition == self._of_group:
             committed = OffsetAndMetadata(number, value.decode())
             self._offsets = self._core.send_offsets({SOURCE: committed}, GroupMetadata(GROUP))
@@ -186,23 +197,26 @@ class Client:
             TOPIC, partition, value=value, timestamp_ms=TIMESTAMP_MS, now_ms=self._now_ms
         )
 
-    def commit_transaction(self, at_once: bool) -> None:
-        """`commitTransaction`; `at_once`: there is nothing to be sent for it."""
+    def commit_transaction(self) -> None:
+        """`commitTransaction`."""
         self._outcomes[-1] = "COMMIT_ASKED"
         self._holds_commit = bool(self._held)
         if not self._holds_commit:
             self._call = self._core.begin_commit()
-            self._end(at_once)
+            self._end()
 
-    def abort_transaction(self, at_once: bool) -> None:
+    def abort_transaction(self) -> None:
         """`abortTransaction`."""
         self._outcomes[-1] = "ABORT_ASKED"
         self._held.clear()
         self._call = self._core.begin_abort()
-        self._end(at_once)
+        self._end()
 
-    def _end(self, at_once: bool) -> None:
-        if at_once:
+    def _end(self) -> None:
+        """What the coordinator knows nothing of, and will not, is over with the next poll."""
+        manager = self._core._manager
+        waiting = {request.api_key for *_, request in manager._queue._waiting}
+        if not (manager._is_started or manager._new_partitions or waiting - {ApiKey.END_TXN}):
             self._polls(())
             self._settle()
 
@@ -217,9 +231,46 @@ class Client:
         self._core._manager.maybe_resolve_sequences()
         self._settle()
 
-    # ---- the network
+    # ---- what it sends
 
-    def ask(self, api_key: int) -> tuple[View, Payload]:
+    def ask_producer_id(self) -> Sent:
+        """InitProducerId."""
+        return self._ask(ApiKey.INIT_PRODUCER_ID)
+
+    def add_partitions(self) -> Sent:
+        """AddPartitionsToTxn."""
+        return self._ask(ApiKey.ADD_PARTITIONS_TO_TXN)
+
+    def add_offsets(self) -> Sent:
+        """AddOffsetsToTxn."""
+        return self._ask(ApiKey.ADD_OFFSETS_TO_TXN)
+
+    def end_transaction(self) -> Sent:
+        """EndTxn."""
+        return self._ask(ApiKey.END_TXN)
+
+    def commit_offsets(self, instance: int, partition: int) -> Sent:
+        """TxnOffsetCommit."""
+        return (self._to_coordinator(ApiKey.TXN_OFFSET_COMMIT),)
+
+    def produce(self, instance: int, partition: int) -> Sent:
+        """Produce."""
+        waiting = self._taken()
+        self._requeue(r for r in waiting if r.api_key != ApiKey.TXN_OFFSET_COMMIT)
+        sent = self._sends({(TOPIC, partition): partition})
+        self._requeue(r for r in waiting if r.api_key == ApiKey.TXN_OFFSET_COMMIT)
+        return (sent,)
+
+    def _ask(self, api_key: int) -> Sent:
+        """A request to the transaction coordinator. Raises UnexpectedEffects."""
+        sent = self._to_coordinator(api_key)
+        if self._is_told_when_to_find:
+            if self._has_found != self._may_find:
+                raise UnexpectedEffects(f"it looked for its coordinator: {self._has_found}")
+            self._has_found = self._may_find = False
+        return (sent,)
+
+    def _to_coordinator(self, api_key: int) -> tuple[View, Payload]:
         """What goes to a coordinator now; one of `api_key` before its like. Raises
         UnexpectedEffects."""
         manager = self._core._manager
@@ -229,14 +280,6 @@ class Client:
         new, manager._new_partitions = manager._new_partitions, {}
         sent = self._sends({}, api_key)
         manager._new_partitions = new
-        return sent
-
-    def produce(self, partition: int) -> tuple[View, Payload]:
-        """What goes to the partition's leader now. Raises UnexpectedEffects."""
-        waiting = self._taken()
-        self._requeue(r for r in waiting if r.api_key != ApiKey.TXN_OFFSET_COMMIT)
-        sent = self._sends({(TOPIC, partition): partition})
-        self._requeue(r for r in waiting if r.api_key == ApiKey.TXN_OFFSET_COMMIT)
         return sent
 
     def _taken(self) -> list[TxnRequest]:
@@ -253,22 +296,6 @@ class Client:
             return NONE
         found = self._polled({(TOPIC, p): p for p in range(self._count) if p != self._of_group})
         return int(found[0].api_key) if found else NONE
-
-    def has_looked_up(self) -> bool:
-        """Whether it has asked who its coordinator is since this was asked last."""
-        looked_up, self._looked_up = self._looked_up, False
-        return looked_up
-
-    def hear(self, answer: Payload) -> None:
-        """An answer arrives."""
-        correlation_id, body = self._codec.unpack_answer(answer)
-        self._core.receive(correlation_id, body, self._now_ms)
-        self._settle()
-
-    def hang_up(self, node_id: int) -> None:
-        """The connection to a node breaks."""
-        self._core.disconnected(node_id, self._now_ms)
-        self._settle()
 
     def _sends(
         self, leaders: dict[tuple[str, int], int], first: int = NONE
@@ -299,7 +326,7 @@ class Client:
 
     def _found(self, request: SendRequest) -> None:
         node_id = NODES[CoordinatorType(request.body["key_type"])]
-        self._looked_up |= node_id == COORDINATOR
+        self._has_found |= node_id == COORDINATOR
         row = {"error_code": ErrorCode.NONE, "node_id": node_id, "host": "h", "port": 1}
         rows = [row | {"key": key} for key in request.body["coordinator_keys"]]
         payload = self._codec.pack_answer(self._codec.pack(request), {"coordinators": rows})
@@ -311,6 +338,49 @@ class Client:
         found = self._polled(dict(leaders))
         if found:
             raise UnexpectedEffects(f"poll gives {found}")
+
+    # ---- what it receives
+
+    def on_producer_id(self, answer: Payload) -> None:
+        """InitProducerId is answered."""
+        self._receive(answer)
+
+    def on_partitions_added(self, partitions: object, answer: Payload) -> None:
+        """AddPartitionsToTxn or AddOffsetsToTxn is answered."""
+        self._receive(answer)
+
+    def on_ended(self, answer: Payload) -> None:
+        """EndTxn is answered."""
+        self._receive(answer)
+
+    def on_produced(self, partition: int, answer: Payload) -> None:
+        """Produce is answered."""
+        self._receive(answer)
+
+    def on_offsets_committed(self, partition: int, answer: Payload) -> None:
+        """TxnOffsetCommit is answered."""
+        self._receive(answer)
+
+    def _receive(self, answer: Payload) -> None:
+        correlation_id, body = self._codec.unpack_answer(answer)
+        self._core.receive(correlation_id, body, self._now_ms)
+        self._settle()
+
+    def find_coordinator(self) -> None:
+        """It may ask who its coordinator is, and must before its next request."""
+        self._may_find = True
+
+    def lose_coordinator(self) -> None:
+        """The connection to its coordinator breaks."""
+        self._disconnect(COORDINATOR)
+
+    def lose_leader(self, partition: int) -> None:
+        """The connection to a partition's leader breaks, or to the group's coordinator."""
+        self._disconnect(GROUP_COORDINATOR if partition == self._of_group else partition)
+
+    def _disconnect(self, node_id: int) -> None:
+        self._core.disconnected(node_id, self._now_ms)
+        self._settle()
 
     # ---- what the application is told
 

@@ -5,10 +5,11 @@
 2. Markers are held until the model writes them.
 3. Time moves only where the model lets a transaction, or an id, last too long.
 
-Theory of operation: a request is decoded and handed to the coordinator; `_perform` carries out what
-comes back until there is an answer, and builds it as the broker does. A coordinator that moves is a
-new one, of the next epoch, that loads the log; to the one before it, that knows nothing of this,
-the log says that somebody else leads it.
+Theory of operation: a method for each rule of the model's coordinator, under its name. A request is
+decoded and handed to the coordinator; `_perform` carries out what comes back until there is an
+answer, and builds it as the broker does. A coordinator that moves is a new one, of the next epoch,
+that loads the log; to the one before it, that knows nothing of this, the log says that somebody
+else leads it.
 """
 
 from __future__ import annotations
@@ -22,13 +23,17 @@ from conformance.systems.transactions.messages import (
     NONE,
     TOPIC,
     TRANSACTIONAL_ID,
+    WRITES,
     Body,
     Payload,
     Places,
+    Sent,
     TransactionCodec,
     added,
     answer_view,
     models_id,
+    written_by,
+    written_to,
 )
 from impl import ApiKey, ErrorCode
 from impl.broker.coordinators import IMPLICIT_ADD
@@ -80,7 +85,7 @@ class Coordinator:
         self._key: bytes = b""
         self._append: AppendRecords | None = None
         self._markers: dict[TopicPartition, SendMarkers] = {}
-        self._answer: SendAnswer | None = None
+        self._to_send: SendAnswer | None = None
         self._waiting: Payload | None = None
         self.take_over()
 
@@ -128,8 +133,8 @@ class Coordinator:
 
     # ---- requests
 
-    def on_init_producer_id(self, request: Payload) -> tuple[View, Payload] | None:
-        """InitProducerId arrives; its answer, None while an append is held."""
+    def on_init_producer_id(self, request: Payload, requester: int) -> Sent:
+        """InitProducerId arrives; its answer, none while an append is held."""
         _, body = self._codec.unpack(request)
         expected = producer_of(body)
         effects = self._core.init_producer_id(
@@ -139,27 +144,21 @@ class Coordinator:
             None if expected == NO_PRODUCER else expected,
             self._now_ms,
         )
-        return self._answered(request, effects)
+        return self._answer(request, requester, effects)
 
-    def on_add_partitions(self, request: Payload) -> tuple[View, Payload] | None:
-        """AddPartitionsToTxn of V1 arrives."""
+    def on_add_partitions(self, request: Payload, requester: int) -> Sent:
+        """AddPartitionsToTxn or AddOffsetsToTxn of V1 arrives; or a leader asks for a batch of V2,
+        which adds its partition."""
+        if request.api_key in WRITES:
+            return self._add_implicitly(request)
         _, body = self._codec.unpack(request)
-        producer = ProducerIdAndEpoch(
-            body["v3_and_below_producer_id"], body["v3_and_below_producer_epoch"]
-        )
-        name = body["v3_and_below_transactional_id"]
+        producer, name = producer_of(body), body.get("transactional_id")
+        if name is None:
+            name = body["v3_and_below_transactional_id"]
         effects = self._core.add_partitions(REQUEST, name, producer, added(body), 0, self._now_ms)
-        return self._answered(request, effects)
+        return self._answer(request, requester, effects)
 
-    def on_add_offsets(self, request: Payload) -> tuple[View, Payload] | None:
-        """AddOffsetsToTxn arrives."""
-        _, body = self._codec.unpack(request)
-        effects = self._core.add_partitions(
-            REQUEST, body["transactional_id"], producer_of(body), added(body), 0, self._now_ms
-        )
-        return self._answered(request, effects)
-
-    def on_end_txn(self, request: Payload) -> tuple[View, Payload] | None:
+    def on_end_txn(self, request: Payload, requester: int) -> Sent:
         """EndTxn arrives."""
         _, body = self._codec.unpack(request)
         version = IMPLICIT_ADD if request.api_version >= END_TXN_V2_FROM else 0
@@ -171,31 +170,42 @@ class Coordinator:
             version,
             self._now_ms,
         )
-        return self._answered(request, effects)
+        return self._answer(request, requester, effects)
 
-    def verify(self, producer: ProducerIdAndEpoch, partition: int, adds: bool) -> int:
-        """A leader asks for a batch's partition: V2 adds it. The error; CONCURRENT_TRANSACTIONS
-        while an append is held."""
-        place = self._places[partition]
-        if not adds:
-            return int(self._core.verify_partitions(TRANSACTIONAL_ID, producer, [place])[place])
+    def on_verify(self, request: Payload, partition: int) -> Sent:
+        """A leader asks whether a batch's partition was added."""
+        producer, place = self._written_by(request)
+        error = int(self._core.verify_partitions(TRANSACTIONAL_ID, producer, [place])[place])
+        return ((error, error),)
+
+    def _add_implicitly(self, request: Payload) -> Sent:
+        producer, place = self._written_by(request)
         self._perform(
             self._core.add_partitions(
                 REQUEST, TRANSACTIONAL_ID, producer, [place], IMPLICIT_ADD, self._now_ms
             )
         )
-        answer, self._answer = self._answer, None
-        return int(ErrorCode.CONCURRENT_TRANSACTIONS if answer is None else answer.error)
-
-    def _answered(self, request: Payload, effects: Sequence[Effect]) -> tuple[View, Payload] | None:
-        self._perform(effects)
-        answer, self._answer = self._answer, None
+        answer, self._to_send = self._to_send, None
         if answer is None:
-            self._waiting = request
-            return None
-        return self._told(request, answer)
+            return ()
+        error = int(answer.error)
+        return (((error, NONE, NONE, NONE), error),)
 
-    def _told(self, request: Payload, answer: SendAnswer) -> tuple[View, Payload]:
+    def _written_by(self, request: Payload) -> tuple[ProducerIdAndEpoch, TopicPartition]:
+        """Who writes a batch, and where."""
+        _, body = self._codec.unpack(request)
+        partition = written_to(request.api_key, body, self._places)
+        return written_by(request.api_key, body), self._places[partition]
+
+    def _answer(self, request: Payload, requester: int, effects: Sequence[Effect]) -> Sent:
+        self._perform(effects)
+        answer, self._to_send = self._to_send, None
+        if answer is None:
+            self._waiting = None if requester == NONE else request
+            return ()
+        return (self._built(request, answer),)
+
+    def _built(self, request: Payload, answer: SendAnswer) -> tuple[View, Payload]:
         """The answer as it leaves."""
         _, asked = self._codec.unpack(request)
         payload = self._codec.pack_answer(request, body_of(request, asked, answer))
@@ -207,8 +217,8 @@ class Coordinator:
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, SendAnswer):
-                assert self._answer is None, "one request has one answer"
-                self._answer = effect
+                assert self._to_send is None, "one request has one answer"
+                self._to_send = effect
             elif isinstance(effect, SendMarkers):
                 self._markers |= dict.fromkeys(effect.partitions, effect)
             elif not self._leads_log:
@@ -227,13 +237,13 @@ class Coordinator:
 
     # ---- appends that take their time
 
-    def append_is_done(self) -> tuple[View, Payload] | None:
+    def append_succeeds(self) -> Sent:
         """What is held is in the log; the answer to whoever waits."""
         append = self._taken_append()
         self._write(append)
         return self._settled(self._core.on_appended(append.token, ErrorCode.NONE, self._now_ms))
 
-    def append_is_refused(self, in_log: bool) -> tuple[View, Payload] | None:
+    def append_fails(self, in_log: bool) -> Sent:
         """The append is reported as failed; a completion is tried again at once."""
         append = self._taken_append()
         if in_log:
@@ -247,24 +257,26 @@ class Coordinator:
         assert append is not None, "an append is on its way"
         return append
 
-    def _settled(self, effects: Sequence[Effect]) -> tuple[View, Payload] | None:
+    def _settled(self, effects: Sequence[Effect]) -> Sent:
         self._perform(effects)
-        answer, self._answer = self._answer, None
+        answer, self._to_send = self._to_send, None
         request, self._waiting = self._waiting, None
-        return None if request is None or answer is None else self._told(request, answer)
+        if request is None:
+            return ((None, None),)
+        return () if answer is None else (self._built(request, answer),)
 
-    def requester_leaves(self) -> None:
+    def lose_requester(self) -> None:
         """Nobody waits for the answer any more."""
         self._waiting = None
 
     # ---- markers
 
-    def marker_for(self, partition: int) -> tuple[View, SendMarkers]:
+    def marker_for(self, partition: int) -> Sent:
         """The marker that a partition waits for."""
         sent = self._markers[self._places[partition]]
         producer = sent.producer
         who = models_id(producer.producer_id), producer.producer_epoch
-        return (*who, sent.commit, sent.coordinator_epoch, partition), sent
+        return (((*who, sent.commit, sent.coordinator_epoch, partition), sent),)
 
     def on_marker_written(self, partition: int, error: int) -> None:
         """A leader has answered."""
@@ -275,9 +287,12 @@ class Coordinator:
         if not self._core.view().transactions[0].markers_sent:
             self._markers.clear()
 
-    def marker_is_lost(self, partition: int) -> None:
+    def lose_marker(self, partition: int) -> None:
         """Nobody has answered: it is sent again."""
         self.on_marker_written(partition, ErrorCode.NETWORK_EXCEPTION)
+
+    def skip_marker(self, partition: int) -> None:
+        """A partition has no leader: `impl` waits for one."""
 
     # ---- what happens to it
 
@@ -319,27 +334,27 @@ class Coordinator:
     def _partition(self) -> int:
         return self._core._states.partition_of(TRANSACTIONAL_ID)
 
-    def is_replaced(self) -> None:
+    def depose(self) -> None:
         """Another broker leads the log, and this one does not know."""
         self._leads_log = False
         self._key, self._log = b"", None
-        self.count_ids(0)
+        self.count_producer_ids(0)
 
-    def count_ids(self, given: int) -> None:
+    def count_producer_ids(self, given: int) -> None:
         """How many producer ids the cluster has given."""
         self._ids.given = given
 
     def resign(self) -> None:
         """It hears that it is no coordinator any more."""
-        self.is_replaced()
+        self.depose()
         self._core.resign(self._partition, None)
         self._markers.clear()
         self._epoch = 0
 
-    def begins_as_nobody(self) -> None:
-        """A broker that has never been the coordinator."""
+    def retire(self) -> None:
+        """A broker that was the coordinator long ago, or never."""
         self._core = TransactionCoordinator(self._ids.generate, self._config)
-        self.is_replaced()
+        self.depose()
         self._epoch = 0
 
 
@@ -350,7 +365,8 @@ def is_tombstone(append: AppendRecords) -> bool:
 
 def producer_of(body: Body) -> ProducerIdAndEpoch:
     """Who asks."""
-    return ProducerIdAndEpoch(body["producer_id"], body["producer_epoch"])
+    prefix = "" if "producer_id" in body else "v3_and_below_"
+    return ProducerIdAndEpoch(body[f"{prefix}producer_id"], body[f"{prefix}producer_epoch"])
 
 
 def body_of(request: Payload, asked: Body, answer: SendAnswer) -> Body:

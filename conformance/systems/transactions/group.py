@@ -18,6 +18,7 @@ from conformance.systems.transactions.messages import (
     UNSTABLE,
     Body,
     Payload,
+    Sent,
     TransactionCodec,
     answer_view,
     models_id,
@@ -36,6 +37,8 @@ from impl.protocol.record_batch import NO_SEQUENCE, ProducerIdAndEpoch, Record
 
 LOG: Final = 0
 """The one partition of the topic."""
+TAKEN: Final = ((0, 0),)
+"""The answer to a marker that was written."""
 
 
 class GroupLeader(Leader):
@@ -81,7 +84,11 @@ class GroupLeader(Leader):
 
     # ---- commits
 
-    def begin(self, request: Payload) -> Begun:
+    def on_offset_commit(self, request: Payload) -> Sent:
+        """The commit arrives."""
+        return self.on_produce(request)
+
+    def _begin(self, request: Payload) -> Begun:
         """What the group coordinator asks first."""
         _, body = self._codec.unpack(request)
         is_v2 = request.api_version >= IMPLICIT_ADD_FROM
@@ -93,11 +100,11 @@ class GroupLeader(Leader):
         )
         return Begun(int(begun.error), begun.guard, producer)
 
-    def refuse(self, request: Payload, error: int) -> tuple[View, Payload]:
+    def _refuse(self, request: Payload, error: int) -> Sent:
         """The transaction coordinator, or the leader itself, has refused the commit."""
         return self._failed(request, error_for_version(ErrorCode(error), request.api_version))
 
-    def produce(self, request: Payload, guard: int) -> tuple[View, Payload]:
+    def _append(self, request: Payload, guard: int) -> Sent:
         """The commit's batch is appended, or refused."""
         _, body = self._codec.unpack(request)
         decision = self._offsets.commit_in_transaction(
@@ -117,25 +124,25 @@ class GroupLeader(Leader):
         self._take_in()
         return self._told(request, decision.rows)
 
-    def on_marker(self, sent: SendMarkers) -> int:
+    def on_marker(self, sent: SendMarkers) -> Sent:
         """WriteTxnMarkers."""
-        error = super().on_marker(sent)
-        if not error:
+        answers = super().on_marker(sent)
+        if answers == TAKEN:
             self._take_in()
-        return error
+        return answers
 
     def _take_in(self) -> None:
         """What was appended last is replicated, and counts."""
         self._leader.advance_high_watermark(self._leader.log_end_offset)
         self._offsets.replay(LOG, self._leader.batches[-1].data)
 
-    def _failed(self, request: Payload, error: ErrorCode) -> tuple[View, Payload]:
+    def _failed(self, request: Payload, error: ErrorCode) -> Sent:
         _, body = self._codec.unpack(request)
         rows = [RowError(row.topic, row.partition, error) for row in rows_of(body)]
         version = request.api_version
         return self._told(request, self._offsets.on_append_error(rows, error, txn_version=version))
 
-    def _told(self, request: Payload, rows: tuple[RowError, ...]) -> tuple[View, Payload]:
+    def _told(self, request: Payload, rows: tuple[RowError, ...]) -> Sent:
         topics = [
             {
                 "name": row.topic,
@@ -144,7 +151,7 @@ class GroupLeader(Leader):
             for row in rows
         ]
         payload = self._codec.pack_answer(request, {"topics": topics})
-        return answer_view(request.api_key, self._codec.unpack_answer(payload)[1]), payload
+        return ((answer_view(request.api_key, self._codec.unpack_answer(payload)[1]), payload),)
 
 
 def rows_of(body: Body) -> list[OffsetToCommit]:

@@ -1,8 +1,9 @@
 """`impl`'s partition leader in transactions, and what a broker does around it.
 
-Theory of operation: `begin` is what a broker asks of a leader before it appends a batch; where it
-gives a guard, the coordinator is asked, and the batch is appended with the guard (`produce`) or
-refused (`refuse`). The one replica has all at once, so the high watermark follows.
+Theory of operation: a method for each rule of the model's leader, under its name. A broker begins
+with the question whether a batch must be verified (`_begin`). Where the answer is a guard, the
+coordinator is asked, and the batch is appended with the guard, or refused, or held with it. The one
+replica has all at once, so the high watermark follows.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from conformance.systems.base import View
+from conformance.systems.impl_client import UnexpectedEffects
 from conformance.systems.transactions.messages import (
     FIRST_PRODUCER_ID,
     NONE,
     TRANSACTIONAL,
     Body,
     Payload,
+    Sent,
     TransactionCodec,
     answer_view,
     models_id,
@@ -71,6 +74,8 @@ class Leader:
         self._partition = partition
         self._producers = range(FIRST_PRODUCER_ID, FIRST_PRODUCER_ID + producer_ids)
         self._leader = PartitionLeader(config=LogConfig(rules=rules))
+        self._guard = NO_GUARD
+        self._held: dict[Payload, list[int]] = {}
 
     def view(self) -> View:
         """Shaped as READ."""
@@ -141,7 +146,48 @@ class Leader:
 
     # ---- batches
 
-    def begin(self, request: Payload) -> Begun:
+    def verify(self, request: Payload) -> None:
+        """The coordinator is asked for the batch's transaction. Raises UnexpectedEffects where this
+        leader would not ask."""
+        begun = self._begin(request)
+        if begun.error or begun.guard == NO_GUARD:
+            raise UnexpectedEffects(f"the coordinator is not asked: {begun}")
+        self._guard = begun.guard
+
+    def on_produce(self, request: Payload) -> Sent:
+        """The batch arrives, and is verified if it had to be. Raises UnexpectedEffects where this
+        leader would ask first."""
+        guard = self._taken_guard()
+        if guard != NO_GUARD:
+            return self._append(request, guard)
+        begun = self._begin(request)
+        if begun.error:
+            return self._refuse(request, begun.error)
+        if begun.guard != NO_GUARD:
+            raise UnexpectedEffects(f"the coordinator is asked: {begun}")
+        return self._append(request, NO_GUARD)
+
+    def hold(self, request: Payload) -> None:
+        """The batch is verified, and waits."""
+        self._held.setdefault(request, []).append(self._taken_guard())
+
+    def on_verified(self, request: Payload, guard: object) -> Sent:
+        """A batch that was verified some time ago."""
+        guards = self._held.pop(request)
+        if guards[1:]:
+            self._held[request] = guards[1:]
+        return self._append(request, guards[0])
+
+    def _taken_guard(self) -> int:
+        guard, self._guard = self._guard, NO_GUARD
+        return guard
+
+    def refuse(self, request: Payload, error: int, of_group: bool) -> Sent:
+        """The coordinator has refused the batch."""
+        self._guard = NO_GUARD
+        return self._refuse(request, error)
+
+    def _begin(self, request: Payload) -> Begun:
         """What the broker asks first."""
         _, body = self._codec.unpack(request)
         header = read_header(produced(body)[1])
@@ -154,12 +200,12 @@ class Leader:
         )
         return Begun(int(begun.error), begun.guard, producer)
 
-    def refuse(self, request: Payload, error: int) -> tuple[View, Payload]:
+    def _refuse(self, request: Payload, error: int) -> Sent:
         """The coordinator, or the leader itself, has refused the batch."""
         told = error_for_version(ErrorCode(error), request.api_version)
         return self._answered(request, ProduceOutcome(told, NONE, NONE, NONE, NONE))
 
-    def produce(self, request: Payload, guard: int) -> tuple[View, Payload]:
+    def _append(self, request: Payload, guard: int) -> Sent:
         """The batch is appended, or refused."""
         _, body = self._codec.unpack(request)
         outcome = self._leader.produce(
@@ -168,7 +214,7 @@ class Leader:
         self._leader.advance_high_watermark(self._leader.log_end_offset)
         return self._answered(request, outcome)
 
-    def _answered(self, request: Payload, outcome: ProduceOutcome) -> tuple[View, Payload]:
+    def _answered(self, request: Payload, outcome: ProduceOutcome) -> Sent:
         row = {
             "index": self._partition,
             "error_code": outcome.error,
@@ -179,7 +225,7 @@ class Leader:
         topic = self._codec.unpack(request)[1]["topics"][0]["name"]
         body: Body = {"topics": [{"name": topic, "partitions": [row]}]}
         payload = self._codec.pack_answer(request, body)
-        return answer_view(request.api_key, self._codec.unpack_answer(payload)[1]), payload
+        return ((answer_view(request.api_key, self._codec.unpack_answer(payload)[1]), payload),)
 
     def on_other(self) -> None:
         """Another transactional id begins to write here, or ends what it wrote."""
@@ -215,7 +261,7 @@ class Leader:
 
     # ---- markers
 
-    def on_marker(self, sent: SendMarkers) -> int:
+    def on_marker(self, sent: SendMarkers) -> Sent:
         """WriteTxnMarkers."""
         outcome = self._leader.write_marker(
             producer_id=sent.producer.producer_id,
@@ -226,4 +272,4 @@ class Leader:
             transaction_version=sent.transaction_version,
         )
         self._leader.advance_high_watermark(self._leader.log_end_offset)
-        return int(outcome.error)
+        return ((int(outcome.error), int(outcome.error)),)

@@ -25,6 +25,7 @@ from impl import (
 )
 from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.placement import OFFSETS_TOPIC
+from impl.protocol.record_batch import ProducerIdAndEpoch, read_header
 
 TOPIC: Final = "t"
 GROUP: Final = "g"
@@ -56,6 +57,11 @@ class Payload(NamedTuple):
     api_key: int
     api_version: int
     data: bytes
+
+
+Sent = tuple[tuple[View, Any], ...]
+"""What an actor sends: each message as its view, and as the actor made it. A view that is None is
+not compared: it is an answer that nobody waits for."""
 
 
 class TransactionCodec(Protocol):
@@ -148,6 +154,23 @@ def produced(body: Body) -> tuple[int, bytes]:
     """The one partition of a Produce request, and its batch."""
     row = body["topics"][0]["partitions"][0]
     return row["index"], row["records"]
+
+
+WRITES: Final = (ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT)
+"""The requests whose batch a leader writes."""
+
+
+def written_by(api_key: int, body: Body) -> ProducerIdAndEpoch:
+    """The producer of a request in WRITES."""
+    header = read_header(produced(body)[1]) if api_key == ApiKey.PRODUCE else None
+    if header is None:
+        return ProducerIdAndEpoch(body["producer_id"], body["producer_epoch"])
+    return ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+
+
+def written_to(api_key: int, body: Body, places: Places) -> int:
+    """The model's partition of a request in WRITES."""
+    return produced(body)[0] if api_key == ApiKey.PRODUCE else group_partition(places)
 
 
 def places_of(partitions: int, *, has_group: bool) -> Places:

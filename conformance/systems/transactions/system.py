@@ -1,4 +1,4 @@
-"""`impl` as a system with transactions: its actors, kept as moments."""
+"""`impl` as a system with transactions: its actors, kept as snapshots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from conformance.homes import home_of_configuration
 from conformance.systems.base import NotApplicable
@@ -15,17 +15,29 @@ from conformance.systems.transactions.coordinator import Coordinator
 from conformance.systems.transactions.epochs import last_epoch
 from conformance.systems.transactions.group import GroupLeader
 from conformance.systems.transactions.leader import Leader
-from conformance.systems.transactions.messages import CODECS, Places, group_partition, places_of
-from conformance.systems.transactions.moments import Kept
+from conformance.systems.transactions.messages import CODECS, group_partition, places_of
+from conformance.systems.transactions.snapshots import ActorSnapshot, SnapshotStore
 from impl.coordinator.config import CONFIGS
 from impl.partition.rules import RULES
 
 T = TypeVar("T")
 
 
+class ActorUnderTest(NamedTuple):
+    """An actor of the system: what sort of view it has, and where it begins."""
+
+    kind: str
+    store: SnapshotStore
+    first: ActorSnapshot
+
+
 class ImplTransactions:
-    """Instances, the coordinator and leaders of `impl` in one configuration. `on` is "bytes" or
-    "values". Raises NotApplicable."""
+    """Instances, coordinators and leaders of `impl` in one configuration. `on` is "bytes" or
+    "values". Raises NotApplicable.
+
+    `actors` has them by their places in the model's world; what was the coordinator before is the
+    same broker as the coordinator, at another time.
+    """
 
     def __init__(self, k: Any, *, is_v2: bool, on: str) -> None:
         refuse(k)
@@ -36,26 +48,34 @@ class ImplTransactions:
         rules = of_release(RULES, release)
         config = replace(of_release(CONFIGS, release), transaction_version=k.variant.level)
         during = partial(last_epoch, bounds.max_epoch) if bounds.epochs_end else nullcontext
-        self.clients = tuple(
-            Kept(Client(codec, is_v2=is_v2, remembers=remembers, instance=i, places=places))
-            for i in range(bounds.instances)
+        coordinator = SnapshotStore(
+            Coordinator(codec, config, places, holds_appends=bounds.appends), during=during
         )
-        coordinator = Coordinator(codec, config, places, holds_appends=bounds.appends)
-        self.coordinator = Kept(coordinator, during=during)
-        self.leaders = tuple(
-            Kept(
-                kind(codec, rules, p, bounds.producer_ids),
-                holds_guards=bounds.guards,
-                during=during,
+        retired, _ = coordinator.after(coordinator.first, "retire")
+        self.actors = {
+            "coordinator": ActorUnderTest("coordinator", coordinator, coordinator.first),
+            "placement.former": ActorUnderTest("coordinator", coordinator, retired),
+        }
+        for i in range(bounds.instances):
+            client = Client(
+                codec,
+                is_v2=is_v2,
+                remembers=remembers,
+                instance=i,
+                places=places,
+                is_told_when_to_find=bounds.loads,
             )
-            for p, kind in enumerate(kinds_of(places))
-        )
+            store = SnapshotStore(client)
+            self.actors[f"clients[{i}]"] = ActorUnderTest("client", store, store.first)
+        for p in range(len(places)):
+            kind = "group" if p == group_partition(places) else "leader"
+            leader = LEADERS[kind](codec, rules, p, bounds.producer_ids)
+            store = SnapshotStore(leader, holds_guards=bounds.guards, during=during)
+            self.actors[f"leaders[{p}]"] = ActorUnderTest(kind, store, store.first)
 
 
-def kinds_of(places: Places) -> list[type[Leader]]:
-    """What leads each partition."""
-    of_group = group_partition(places)
-    return [GroupLeader if p == of_group else Leader for p in range(len(places))]
+LEADERS: Final[Mapping[str, type[Leader]]] = {"leader": Leader, "group": GroupLeader}
+"""What leads a partition."""
 
 
 def of_release(table: Mapping[str, T], release: str) -> T:

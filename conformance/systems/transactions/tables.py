@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from functools import cached_property
+from typing import Any
 
 from conformance.homes import home_of_configuration
+from conformance.lockstep.events import Events
 from conformance.systems.base import View
 from conformance.systems.transactions.client import seen_offsets, seen_partition
 from conformance.systems.transactions.coordinator import NOTHING
@@ -13,22 +15,12 @@ from conformance.systems.transactions.messages import NONE, UNSTABLE, requests_o
 from conformance.tables import MAX_ROWS, ActorTables, InternedState
 from proofs.lift.source import Model
 
-WATCHED_MODULES: Final = (
-    "messages",
-    "leader",
-    "coordinator",
-    "add_partitions",
-    "coordinator_leadership",
-    "end_txn",
-    "client",
-)
-
 
 class TransactionTables(ActorTables):
     """Instances, their coordinator, leaders: where the scope begins, and all that follows."""
 
     def __init__(self, k: Any, model: Model) -> None:
-        super().__init__(k, model, WATCHED_MODULES)
+        super().__init__(k, model)
         self.model = model
         self.is_v2 = bool(model.messages.speaks_v2(k))
         self._state_views: dict[type[Any], Callable[[Any], View]] = {
@@ -47,10 +39,13 @@ class TransactionTables(ActorTables):
         world = model.scopes.initial(k)
         self.clients = tuple(self.node(client) for client in world.clients.values())
         self.coordinator = self.node(world.coordinator)
-        self.former = self.node(world.placement.former)
-        self.placement = world.placement
         self.leaders = tuple(self.node(leader) for leader in world.leaders.values())
         self._shown: dict[tuple[str, InternedState], View] = {}
+
+    @cached_property
+    def world(self) -> Events:
+        """The events of the configuration."""
+        return Events(self.model, self.k, self.model.scopes.initial(self.k), self.message)
 
     def view_of(self, kind: str, node: InternedState) -> View:
         """A state in the shape of its kind."""

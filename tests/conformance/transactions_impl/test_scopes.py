@@ -210,7 +210,7 @@ FOUND: dict[str, tuple[str, str, Planted, str]] = {
         "moves/begun=1",
         "v2",
         planted("impl.producer.transactional_requests.TxnRequestQueue.look_up", looks_once),
-        "client.looks_up",
+        "raised",
     ),
     "what has expired was never sent": (
         "late-batch/begun=1/delays=1",

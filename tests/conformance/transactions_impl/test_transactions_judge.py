@@ -15,7 +15,7 @@ from conformance.homes import TRANSACTIONS, home_of_configuration, home_of_scope
 from conformance.mutants import MUTANTS
 from conformance.mutants.plant import hunt, hunt_unpatched
 from conformance.plan import BadPlan, Plan, PreparedPlan, configuration, prepare
-from conformance.systems.transactions.moments import ActorSnapshot, Kept
+from conformance.systems.transactions.snapshots import ActorSnapshot, SnapshotStore
 from impl.partition.leader import PartitionLeader
 from impl.partition.transactions import check_marker
 from impl.protocol.errors import ErrorCode
@@ -60,10 +60,11 @@ def test_the_judge_is_where_the_model_is(tiny: PreparedPlan, late: PreparedPlan)
             for rule, choice in trace:
                 judge.step((rule, choice))
                 world = stepper.apply(rule, choice, world)
-                assert [p.node.state for p in judge.clients] == list(world.clients.values())
-                assert judge.coordinator.node.state == world.coordinator
-                assert [p.node.state for p in judge.leaders] == list(world.leaders.values())
-                assert [late.message.value for late in judge._late] == list(world.late)
+                there = judge.world()
+                assert there.clients == world.clients
+                assert there.coordinator == world.coordinator
+                assert there.leaders == world.leaders
+                assert there.late == world.late
 
 
 def test_nothing_differs(tiny: PreparedPlan, late: PreparedPlan):
@@ -72,14 +73,14 @@ def test_nothing_differs(tiny: PreparedPlan, late: PreparedPlan):
         assert all(judge.judge(trace).divergence is None for trace in traces(prepared))
 
 
-class Living(Kept):
+class Living(SnapshotStore):
     """An actor that lives, instead of being made anew for each step."""
 
-    def after(self, moment: ActorSnapshot, name: str, *given: Any) -> tuple[ActorSnapshot, Any]:
-        if moment is self.first:
-            self.living = self.actor(moment)
+    def after(self, snapshot: ActorSnapshot, name: str, *given: Any) -> tuple[ActorSnapshot, Any]:
+        if snapshot is self.first:
+            self.living = self.actor(snapshot)
         if name == "would_send":
-            return super().after(self._moment(self.living), name, *given)
+            return super().after(self._snapshot(self.living), name, *given)
         returned = getattr(self.living, name)(*given)
         self.living.tidy()
         return ActorSnapshot(b"", self.living.view()), returned
@@ -87,9 +88,14 @@ class Living(Kept):
 
 def test_what_is_kept_does_what_lives(late: PreparedPlan):
     judge = judge_of.__wrapped__(late.plan)
-    for pair in judge._pairs:
-        pair.kept.__class__ = Living
-    assert all(judge.judge(trace).divergence is None for trace in traces(late))
+    for actor in judge._actors.values():
+        actor.store.__class__ = Living
+    for trace in traces(late):
+        judge.begin()
+        for kind in ("Client", "Coordinator", "Leader"):
+            for pair in judge.pairs(kind):
+                pair.steps.clear()
+        assert judge.judge(trace).divergence is None
 
 
 def test_values_pass_without_the_codec():

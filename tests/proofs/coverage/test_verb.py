@@ -73,7 +73,7 @@ def test_bad_scopes(scope, why, capsys):
 
 
 def looked_at():
-    return {part for variant, _ in ERAS for part in variant.split("/")} | {"4.3.1"}
+    return {part for _, variant in ERAS for part in variant.split("/")} | {"4.3.1"}
 
 
 def values_of(variants):

@@ -20,7 +20,7 @@ from conformance.judge import NotAllowed, Steps
 from conformance.systems.base import View
 from conformance.systems.brokers.idempotent.observer import ObservedAnswer, Observer
 from conformance.systems.brokers.recorded_events import ActorCall, RecordedEvents
-from conformance.tables import WATCHED_MODULES, ActorTables
+from conformance.tables import ActorTables
 from model.idempotent.configuration import Configuration, FirstSequence
 from model.idempotent.leader import Leader, on_produce, on_produce_without_replicas
 from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse
@@ -91,7 +91,7 @@ class WireTables(ActorTables):
     """Producers and leaders in the wire's numbers. Nobody compares their views."""
 
     def __init__(self, k: Configuration) -> None:
-        super().__init__(k, composition("idempotent"), WATCHED_MODULES)
+        super().__init__(k, composition("idempotent"))
 
     def state_view(self, state: Any) -> View:
         """None."""

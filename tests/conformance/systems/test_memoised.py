@@ -1,4 +1,4 @@
-"""What is recalled of an actor is what it does."""
+"""A memoised actor does what the actor does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.systems.base import Reaction, View
-from conformance.systems.recalled import Alike, NotTheSame, Recalled
+from conformance.systems.memoised import Interner, MemoisedActor, NotTheSame
 
 pytestmark = pytest.mark.fast
 
@@ -62,35 +62,35 @@ DEEDS: st.SearchStrategy[Deed] = st.one_of(
 
 
 @given(st.lists(st.lists(DEEDS, max_size=6), max_size=8), st.sampled_from([1, 3, 100_000]))
-def test_what_is_recalled_is_what_an_actor_does(lives: list[list[Deed]], most: int) -> None:
+def test_a_memoised_actor_does_what_the_actor_does(lives: list[list[Deed]], most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("conformance.systems.recalled.MAX_MOMENTS", most)
-        recalled, living = Recalled(Sum()), Sum()
+        patch.setattr("conformance.systems.memoised.MAX_STEPS", most)
+        memoised, living = MemoisedActor(Sum()), Sum()
         for deeds in lives * 2:
-            assert done(recalled, deeds) == done(living, deeds)
+            assert done(memoised, deeds) == done(living, deeds)
 
 
-def test_an_actor_is_asked_once_and_lives_again_only_where_its_past_is_new() -> None:
+def test_an_actor_is_called_once_and_begins_again_only_where_its_inputs_are_new() -> None:
     actor = Sum()
-    recalled = Recalled(actor)
+    memoised = MemoisedActor(actor)
     one: list[Deed] = [("add", (1,)), ("add", (2,))]
     two: list[Deed] = [("add", (1,)), ("add", (3,))]
     for deeds in (one, one, one):
-        done(recalled, deeds)
+        done(memoised, deeds)
     assert (actor.moves, actor.lives) == (2, 2)
-    done(recalled, two)
+    done(memoised, two)
     assert (actor.moves, actor.lives) == (4, 3)
-    done(recalled, two)
+    done(memoised, two)
     assert (actor.moves, actor.lives) == (4, 3)
 
 
-def test_a_failure_is_not_remembered() -> None:
+def test_a_failure_is_not_memoised() -> None:
     actor = Sum()
-    recalled = Recalled(actor)
+    memoised = MemoisedActor(actor)
     deeds: list[Deed] = [("add", (1,)), ("add", (-1,))]
-    assert done(recalled, deeds)[-1] == done(recalled, deeds)[-1] == "ValueError(-1)"
+    assert done(memoised, deeds)[-1] == done(memoised, deeds)[-1] == "ValueError(-1)"
     assert actor.moves == 4
-    assert done(recalled, [("add", (1,)), ("add", (2,))])[-1] == (1, 2)
+    assert done(memoised, [("add", (1,)), ("add", (2,))])[-1] == (1, 2)
 
 
 def test_an_actor_that_does_not_do_the_same_again_is_found() -> None:
@@ -98,17 +98,17 @@ def test_an_actor_that_does_not_do_the_same_again_is_found() -> None:
         def add(self, number: int) -> Reaction:
             return super().add(number + (self.lives > 2))
 
-    recalled = Recalled(Forgetful())
-    done(recalled, [("add", (1,)), ("add", (2,))])
+    memoised = MemoisedActor(Forgetful())
+    done(memoised, [("add", (1,)), ("add", (2,))])
     with pytest.raises(NotTheSame, match=r"\('add', 1\) gave"):
-        done(recalled, [("add", (1,)), ("add", (3,))])
+        done(memoised, [("add", (1,)), ("add", (3,))])
 
 
-def test_messages_that_say_the_same_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    alike = Alike()
-    first = alike([1])
-    assert alike([1]) is first
-    assert alike([2]) is not first
-    monkeypatch.setattr(Alike, "LIMIT", 2)
-    assert alike([3]) == [3]
-    assert alike([1]) == first
+def test_equal_messages_are_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    intern = Interner()
+    first = intern([1])
+    assert intern([1]) is first
+    assert intern([2]) is not first
+    monkeypatch.setattr(Interner, "LIMIT", 2)
+    assert intern([3]) == [3]
+    assert intern([1]) == first

@@ -1,15 +1,15 @@
-"""Actors of `impl`, kept as moments: what one does in a state is asked once.
+"""Actors of `impl`, kept as snapshots: what one does in a state is computed once.
 
-1. A moment is all that an actor is, as bytes. What it does with an input is a function of these
+1. A snapshot is all that an actor is, as bytes. What it does with an input is a function of these
    bytes and the input: it is made again from them, does its step, and is kept as bytes again.
 2. Nothing of an actor is left out but how far counters have come that nobody can see any more:
    correlation ids while no request is open, tokens while no append is, guards while none is held;
    a connection without a request is as good as none.
 3. An actor that fails is not kept.
 
-Theory of operation: `Kept.after` looks up what is known of a moment and an input, and asks the
-actor only where nothing is. So a judge pays for each pair of state and input once, however many
-traces meet it.
+Theory of operation: `SnapshotStore.after` looks up what is known of a snapshot and an input, and
+calls the actor only where nothing is. So a judge pays for each pair of state and input once,
+however many traces meet it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from impl.producer.in_flight_requests import InFlightRequests
 from impl.producer.transactional_requests import RequestVersions, TxnRequestQueue
 
 Reduced = tuple[Any, ...]
-MAX_MOMENTS: Final = 500_000
+MAX_SNAPSHOTS: Final = 500_000
 
 
-class KeptActor(Protocol):
-    """An actor that can be kept: it and all that it has can be pickled."""
+class PicklableActor(Protocol):
+    """An actor that has snapshots: it and all that it has can be pickled."""
 
     def tidy(self) -> None:
         """After each step: forget what is over, so that equal states are equal bytes."""
@@ -49,18 +49,17 @@ class KeptActor(Protocol):
 
 
 class ActorSnapshot:
-    """An actor at one time. `peer` is the last state of the model that was found to be equal."""
+    """An actor at one time; `known` has what it does next, by call."""
 
-    __slots__ = ("known", "peer", "state", "view")
+    __slots__ = ("known", "state", "view")
 
     def __init__(self, state: bytes, view: View) -> None:
         self.state = state
         self.view = view
         self.known: dict[tuple[Any, ...], tuple[ActorSnapshot, Any]] = {}
-        self.peer: object = None
 
 
-# What is the same for all moments, or can be counted anew
+# What is the same for all snapshots, or can be counted anew
 
 _SHARED: list[Any] = []
 
@@ -152,13 +151,13 @@ _REDUCERS: Final[dict[type, Callable[[Any], Reduced]]] = {
 }
 
 
-class Kept:
-    """One actor, all of whose moments are kept. `holds_guards`: a guard may be used much later, so
+class SnapshotStore:
+    """All snapshots of one actor. `holds_guards`: a guard may be used much later, so
     that no number of one is used twice. `during` is entered while the actor moves."""
 
     def __init__(
         self,
-        actor: KeptActor,
+        actor: PicklableActor,
         *,
         holds_guards: bool = False,
         during: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -166,44 +165,44 @@ class Kept:
         self._during = during
         own = {} if holds_guards else {ProducerStates: _producers}
         self._table = copyreg.dispatch_table | _REDUCERS | own
-        self._moments: dict[bytes, ActorSnapshot] = {}
-        self.first = self._moment(actor)
+        self._snapshots: dict[bytes, ActorSnapshot] = {}
+        self.first = self._snapshot(actor)
 
-    def after(self, moment: ActorSnapshot, name: str, *given: Any) -> tuple[ActorSnapshot, Any]:
-        """The moment after a call of the actor's method, and what that returned.
+    def after(self, snapshot: ActorSnapshot, name: str, *given: Any) -> tuple[ActorSnapshot, Any]:
+        """The snapshot after a call of the actor's method, and what that returned.
 
         Raises what the method raises.
         """
         key = (name, *given)
-        known = moment.known.get(key)
+        known = snapshot.known.get(key)
         if known is None:
-            actor = self.actor(moment)
+            actor = self.actor(snapshot)
             with self._during():
                 returned = getattr(actor, name)(*given)
                 actor.tidy()
-            known = moment.known[key] = (self._moment(actor), returned)
+            known = snapshot.known[key] = (self._snapshot(actor), returned)
         return known
 
-    def actor(self, moment: ActorSnapshot) -> Any:
+    def actor(self, snapshot: ActorSnapshot) -> Any:
         """The actor as it was: it may be changed."""
-        return pickle.loads(moment.state)
+        return pickle.loads(snapshot.state)
 
-    def _moment(self, actor: KeptActor) -> ActorSnapshot:
+    def _snapshot(self, actor: PicklableActor) -> ActorSnapshot:
         view = actor.view()
         file = io.BytesIO()
         pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL)
         pickler.dispatch_table = self._table
         pickler.dump(actor)
         state = file.getvalue()
-        found = self._moments.get(state)
+        found = self._snapshots.get(state)
         if found is None:
-            if len(self._moments) >= MAX_MOMENTS:
+            if len(self._snapshots) >= MAX_SNAPSHOTS:
                 self._forget()
-            found = self._moments[state] = ActorSnapshot(state, view)
+            found = self._snapshots[state] = ActorSnapshot(state, view)
         return found
 
     def _forget(self) -> None:
-        """Begin to learn again; moments in use stay valid."""
-        for moment in self._moments.values():
-            moment.known.clear()
-        self._moments.clear()
+        """Begin to learn again; snapshots in use stay valid."""
+        for snapshot in self._snapshots.values():
+            snapshot.known.clear()
+        self._snapshots.clear()
