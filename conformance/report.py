@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from conformance.explained import Explained
 from conformance.findings import Summary
 from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED
+from conformance.known_differences import KnownDifference
 from conformance.plan import PreparedPlan
 from conformance.runner import Wave
 
@@ -37,7 +37,7 @@ class ReportedDivergence:
 
     finding: Mapping[str, Any]
     trace: str
-    explained: Explained | None
+    explained: KnownDifference | None
     occurrences: int
 
     def to_json(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Result:
     not_guaranteed: Sequence[str]
     undecided: int = 0
     not_applicable: Sequence[str] = ()
-    stale: Sequence[Explained] = field(default=())
+    stale: Sequence[KnownDifference] = field(default=())
     checks: Mapping[str, SideCheck] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
 

@@ -46,7 +46,7 @@ SHARED_MODULES = {
 }
 """Names of modules that three or more share on purpose, by the reason."""
 
-MODULES_TO_RENAME = {"backend", "harness", "plan", "script", "trial"}
+MODULES_TO_RENAME = {"plan"}
 """The same of modules."""
 
 CIRCLES_TO_CUT: set[frozenset[str]] = set()

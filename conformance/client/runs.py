@@ -26,10 +26,9 @@ from conformance.client.recorder import record_runs
 from conformance.client.run_plan import RunPlan, draw_plan, without_faults
 from conformance.client.trace import format_trace, parse_trace
 from conformance.client.trace_text import format_run
-from conformance.explained import EXPLAINED as KNOWN
-from conformance.explained import explanation, fields_of, stale
 from conformance.findings import Finding
 from conformance.guaranteed import not_guaranteed
+from conformance.known_differences import KNOWN_DIFFERENCES, explanation, fields_of, stale
 from conformance.plan import Plan, PreparedPlan
 from conformance.report import ReportedDivergence, Result
 from conformance.rows import Found
@@ -207,7 +206,7 @@ def result_of(
         (finding for outcome in outcomes for finding in outcome.found.summary.findings),
         key=lambda finding: int(finding["id"]),
     )
-    rows = (*KNOWN, *baseline)
+    rows = (*KNOWN_DIFFERENCES, *baseline)
     k = configuration_of_guarantees(task.variant, 1, 1)
     return Result(
         prepared=prepared_of(task, out),

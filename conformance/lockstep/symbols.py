@@ -154,7 +154,7 @@ class Context:
             return value.code if raw else value.value
         if value is None or type(value) in (int, bool):
             return repr(value)
-        if not is_symbolic(value):
+        if id(value) in self._names or not is_symbolic(value):
             return self.constant(value)
         if isinstance(value, tuple):
             return f"({''.join(f'{self.code(part, raw=raw)}, ' for part in value)})"

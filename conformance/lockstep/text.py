@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 from conformance.lockstep.symbols import NotSymbolic, Symbol, hints_of
 from model import faults, language
-from proofs.lift.source import Model
+from proofs.lift.source import Model, modules_that_act
 
 GUARDS: Final = frozenset({"require", "within_scope"})
 
@@ -138,9 +138,10 @@ class SymbolicSource:
         replaced[faults.spend] = uncounted
         for owner, module in model.modules.items():
             vars(self._modules[owner]).update(vars(module))
+        acting = modules_that_act(model)
         for (owner, function), tree in model.functions.items():
             original = vars(model.modules[owner]).get(function)
-            if isinstance(original, FunctionType) and model.is_lifted(owner):
+            if isinstance(original, FunctionType) and owner in acting and model.is_lifted(owner):
                 replaced[original] = self._function(owner, original, tree)
         own: Mapping[str, Any] = {
             "len": interceptor.length,

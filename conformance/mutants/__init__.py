@@ -2,17 +2,17 @@
 
 Two rules:
 
-1. A bug is a row of a table: what an author could have thought, and what stands in impl instead,
-   under the ground on which it shows. Impl as it is shows nothing there.
+1. A bug is a row of a table: the mistake, and the text that replaces impl's own, under the scope
+   in which it shows. The unchanged impl shows nothing there.
 2. It is planted in a copy, which a fresh process finds first on its path. The working tree is
    never touched, and no switch in `impl` exists for it.
 
-The tables are `idempotent.toml` and `transactions.toml`. A table of theirs is a ground, a row is
+The tables are `idempotent.toml` and `transactions.toml`. Each of their tables is a scope, a row is
 
     name = ["what is wrong", ["Class.method", "text before", "text after"], ...]
 
 with one or more replacements (`proofs.lift.patch`). `plant` copies and patches, `hunt` is what the
-fresh process does: judge the ground's traces until some diverge, shrink these, keep the shortest.
+fresh process does: judge the scope's traces until some diverge, shrink these, keep the shortest.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class HuntScope:
 
     @classmethod
     def parse(cls, text: str) -> HuntScope:
-        """The ground of `SCOPE` or `SCOPE of VARIANT`."""
+        """The scope of `SCOPE` or `SCOPE of VARIANT`."""
         scope, _, variant = text.partition(" of ")
         return cls(scope, variant or None)
 
@@ -48,19 +48,19 @@ class HuntScope:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One planted bug, and the ground on which it shows."""
+    """One planted bug, and the scope in which it shows."""
 
     name: str
     what: str
-    ground: HuntScope
+    hunted_in: HuntScope
     patches: tuple[Patch, ...]
 
 
 def _read(group: str) -> Iterator[Mutant]:
     table = tomllib.loads((FOLDER / f"{group}.toml").read_text(encoding="utf-8"))
-    for ground, rows in table.items():
+    for scope, rows in table.items():
         for name, (what, *patches) in rows.items():
-            yield Mutant(name, what, HuntScope.parse(ground), tuple(Patch(*p) for p in patches))
+            yield Mutant(name, what, HuntScope.parse(scope), tuple(Patch(*p) for p in patches))
 
 
 GROUPS: Final[dict[str, tuple[Mutant, ...]]] = {

@@ -75,16 +75,16 @@ def hunt_all(mutants: Sequence[Mutant], directory: RunDirectory) -> list[dict[st
     assert directory.path is not None
     out, journal = directory.path, directory.journal
     left = [mutant for mutant in mutants if mutant.name not in journal]
-    prepared = {ground: prepared_of(ground, out) for ground in {m.ground: None for m in left}}
+    prepared = {scope: prepared_of(scope, out) for scope in {m.hunted_in: None for m in left}}
     with ThreadPoolExecutor(usable_cores()) as pool:
-        twins = {ground: pool.submit(hunt_unpatched, p.directory) for ground, p in prepared.items()}
-        hunts = {m.name: pool.submit(hunt, m, prepared[m.ground].directory) for m in left}
+        twins = {scope: pool.submit(hunt_unpatched, p.directory) for scope, p in prepared.items()}
+        hunts = {m.name: pool.submit(hunt, m, prepared[m.hunted_in].directory) for m in left}
         try:
             for mutant in mutants:
                 if mutant.name in hunts:
-                    finding, twin = hunts[mutant.name].result(), twins[mutant.ground].result()
+                    finding, twin = hunts[mutant.name].result(), twins[mutant.hunted_in].result()
                     if finding is not None:
-                        pages.write(prepared[mutant.ground], finding, out / mutant.name)
+                        pages.write(prepared[mutant.hunted_in], finding, out / mutant.name)
                     journal.add(mutant.name, row_of(mutant, finding, twin))
                 say(format_row(journal[mutant.name]))
         finally:
@@ -92,14 +92,14 @@ def hunt_all(mutants: Sequence[Mutant], directory: RunDirectory) -> list[dict[st
     return [journal[mutant.name] for mutant in mutants]
 
 
-def prepared_of(ground: HuntScope, out: Path) -> PreparedPlan:
+def prepared_of(scope: HuntScope, out: Path) -> PreparedPlan:
     """The scope's traces, cut once for all bugs that are hunted there."""
-    note(f"preparing {ground}")
-    home = home_of_scope(ground.scope)
-    text = with_own_rules(ground.variant or DEFAULT_VARIANT, "impl", ground.scope)
+    note(f"preparing {scope}")
+    home = home_of_scope(scope.scope)
+    text = with_own_rules(scope.variant or DEFAULT_VARIANT, "impl", scope.scope)
     variant = home.model.variants.parse(text).name
-    plan = Plan(scope=ground.scope, variant=variant, actors=home.actors[0])
-    return prepare(plan, (out / "prepared" / str(ground).replace("/", "-")).resolve())
+    plan = Plan(scope=scope.scope, variant=variant, actors=home.actors[0])
+    return prepare(plan, (out / "prepared" / str(scope).replace("/", "-")).resolve())
 
 
 def row_of(mutant: Mutant, finding: Finding | None, twin: Finding | None) -> dict[str, Any]:
@@ -109,8 +109,8 @@ def row_of(mutant: Mutant, finding: Finding | None, twin: Finding | None) -> dic
     return {
         "name": mutant.name,
         "what": mutant.what,
-        "scope": mutant.ground.scope,
-        "variant": mutant.ground.variant,
+        "scope": mutant.hunted_in.scope,
+        "variant": mutant.hunted_in.variant,
         "found": finding is not None and twin is None,
         "steps": shown.get("steps"),
         "one_minimal": shown.get("one_minimal"),
@@ -128,6 +128,6 @@ def format_row(row: Mapping[str, Any]) -> str:
     if row["steps"] is None:
         return f"{name} not found: {row['what']}"
     if not row["twin_clean"]:
-        ground = HuntScope(row["scope"], row["variant"])
-        return f"{name} {ground} shows a difference without the bug, too"
+        scope = HuntScope(row["scope"], row["variant"])
+        return f"{name} {scope} shows a difference without the bug, too"
     return f"{name} {row['steps']:>3} steps  {sentence(row)}"

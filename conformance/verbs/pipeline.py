@@ -16,9 +16,15 @@ from typing import Any, Final, Protocol
 
 from conformance import pages
 from conformance.backends import Backend
-from conformance.explained import EXPLAINED, Explained, explanation, read_baseline, stale
 from conformance.findings import Finding
 from conformance.guaranteed import ObservedProperties, not_guaranteed, statuses
+from conformance.known_differences import (
+    KNOWN_DIFFERENCES,
+    KnownDifference,
+    explanation,
+    read_baseline,
+    stale,
+)
 from conformance.plan import (
     Plan,
     PreparedPlan,
@@ -50,7 +56,7 @@ MADE: Final = ("prepared", "divergences", "runs")
 MOST_TRANSITIONS_TO_BOUND: Final = 2_000_000
 """The linear program behind `cover.bound` takes 22 seconds there; beyond, the bound stays null."""
 
-Baseline = Sequence[Explained]
+Baseline = Sequence[KnownDifference]
 Judged = tuple[Result, Sequence[Wave]]
 
 
@@ -215,7 +221,7 @@ def examine_findings(
             shrunk.append(system.shrunk(finding))
             seen = seen.merge(system.shown_by(shrunk[-1]))
     k = configuration(prepared.plan)
-    rows = (*EXPLAINED, *baseline)
+    rows = (*KNOWN_DIFFERENCES, *baseline)
     return Result(
         prepared=prepared,
         total=summary,
@@ -234,7 +240,7 @@ def examine_findings(
 def draw_divergences(
     prepared: PreparedPlan,
     findings: Sequence[Finding],
-    rows: Sequence[Explained],
+    rows: Sequence[KnownDifference],
     release: str,
     out: Path,
 ) -> list[ReportedDivergence]:

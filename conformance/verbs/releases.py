@@ -40,7 +40,7 @@ COLUMNS: Final = (
 )
 
 
-class ReleaseResult(NamedTuple):
+class ReleaseRun(NamedTuple):
     """What is judged in one run."""
 
     release: str
@@ -97,7 +97,7 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_CODES[verdict_of(rows)]
 
 
-def plan_runs(scopes: Sequence[str], kafka: str | None) -> list[ReleaseResult]:
+def plan_runs(scopes: Sequence[str], kafka: str | None) -> list[ReleaseRun]:
     """Each level of each release, by all requests that it has transactions of.
 
     All that is asked for is looked at before the first run. Raises BadUse, BadPlan.
@@ -107,7 +107,7 @@ def plan_runs(scopes: Sequence[str], kafka: str | None) -> list[ReleaseResult]:
     asked = KAFKAS if kafka is None else kafka.split(",")
     kafkas = [one_of("--kafka", release, KAFKAS) for release in asked]
     return [
-        ReleaseResult(release, level, requests, scope)
+        ReleaseRun(release, level, requests, scope)
         for scope in scopes
         for release in kafkas
         for level in sorted({0, *find_release(release).levels}, reverse=True)
@@ -115,7 +115,7 @@ def plan_runs(scopes: Sequence[str], kafka: str | None) -> list[ReleaseResult]:
     ]
 
 
-def row_of(judged: ReleaseResult, out: Path) -> dict[str, Any]:
+def row_of(judged: ReleaseRun, out: Path) -> dict[str, Any]:
     """What a run wrote, in short."""
     report = json.loads((out / REPORT).read_text(encoding="utf-8"))
     run = json.loads((out / RUN_TIMES).read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from model.idempotent.client import Client, PartitionEntry
 from model.idempotent.leader import BatchMetadata, ProducerStateEntry
@@ -166,7 +166,3 @@ def memory(entry: ProducerStateEntry, length: int) -> Memory:
 def after_replay(s: ProofState, length: int) -> Memory:
     """What a leader that replays a prefix of the log knows."""
     return memory(s.history(length), length)
-
-
-Lifted = Any
-"""A state of unknowns, where a `ProofState` is asked for."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.explained import fields_of
+from conformance.known_differences import fields_of
 from conformance.mutants import MUTANTS
 from conformance.plan import Plan
 from conformance.verbs.run import plan_of

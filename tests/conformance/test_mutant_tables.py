@@ -94,6 +94,6 @@ def test_a_bug_is_planted_in_a_copy_of_all(tmp_path):
     assert changed == {Path("protocol/record_batch.py")}
 
 
-@pytest.mark.parametrize("ground", sorted({m.ground for m in MUTANTS.values()}, key=str), ids=str)
-def test_each_ground_is_a_configuration(ground):
-    assert configuration(Plan(scope=ground.scope, variant=parse(ground.variant or "v2").name))
+@pytest.mark.parametrize("scope", sorted({m.hunted_in for m in MUTANTS.values()}, key=str), ids=str)
+def test_each_scope_is_a_configuration(scope):
+    assert configuration(Plan(scope=scope.scope, variant=parse(scope.variant or "v2").name))

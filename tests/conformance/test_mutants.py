@@ -89,7 +89,7 @@ def test_an_unknown_bug_is_bad_use(tmp_path, capsys):
 
 @pytest.mark.xdist_group("mutants")
 def test_what_shows_without_the_bug_shows_no_bug(tmp_path, monkeypatch, capsys):
-    """Another difference on the same ground: no row of it counts as found."""
+    """Another difference in the same scope: no row of it counts as found."""
     from conformance.verbs import mutants as verb
 
     finding = hunt(MUTANTS["sequences_count_batches"], prepared_tiny(tmp_path))

@@ -188,7 +188,7 @@ def test_pct_is_a_function_of_seed_depth_and_id(
 @pytest.mark.parametrize("name", ["overlap_is_duplicate", "late_produce_hangs"])
 def test_a_bug_that_is_planted_in_impl_is_found_by_pct(tmp_path: Path, name: str) -> None:
     mutant = MUTANTS[name]
-    scope, variant = mutant.ground.scope, mutant.ground.variant or DEFAULT_VARIANT
+    scope, variant = mutant.hunted_in.scope, mutant.hunted_in.variant or DEFAULT_VARIANT
     home = home_of_scope(scope)
     named = home.model.variants.parse(with_own_rules(variant, "impl", scope)).name
     plan = Plan(scope=scope, variant=named, actors=home.actors[0], traces_from=("pct",), traces=200)

@@ -11,18 +11,18 @@ from xml.etree import ElementTree
 import pytest
 
 from conformance import report as reports
-from conformance.explained import (
-    EXPLAINED,
+from conformance.findings import Summary, finding_of
+from conformance.guaranteed import GuaranteeWalker, ObservedProperties, not_guaranteed, statuses
+from conformance.homes import IDEMPOTENT, TRANSACTIONS
+from conformance.known_differences import (
+    KNOWN_DIFFERENCES,
     BadBaseline,
-    Explained,
+    KnownDifference,
     explanation,
     fields_of,
     read_baseline,
     stale,
 )
-from conformance.findings import Summary, finding_of
-from conformance.guaranteed import GuaranteeWalker, ObservedProperties, not_guaranteed, statuses
-from conformance.homes import IDEMPOTENT, TRANSACTIONS
 from conformance.plan import Plan, PreparedPlan, configuration
 from conformance.report import ReportedDivergence, Result, junit, report_json, run_json, sentence
 from conformance.runner import Wave
@@ -43,7 +43,7 @@ FINDING = {
     "observed": {"client[0].sends[0].base_sequence": 7},
     "one_minimal": True,
 }
-KNOWN = Explained(
+KNOWN = KnownDifference(
     "4.3.1", "client_sends", ("client.sends.base_sequence",), "KAFKA-0", "traces/x.jsonl"
 )
 
@@ -109,7 +109,7 @@ def result(whole_run) -> Result:
     return Result(prepared, Summary(traces=9), "model", (), 0, {"at_most_once": "holds"}, ())
 
 
-def diverged(result: Result, explained: Explained | None = None, **others: Any) -> Result:
+def diverged(result: Result, explained: KnownDifference | None = None, **others: Any) -> Result:
     return replace(
         result, divergences=[ReportedDivergence(FINDING, "a.jsonl", explained, 1)], **others
     )
@@ -277,7 +277,7 @@ def test_a_difference_reads_as_a_sentence():
     )
 
 
-# Explained differences
+# Known differences
 
 
 def test_a_row_explains_its_release_rule_and_fields_only():
@@ -297,7 +297,7 @@ def test_a_row_that_nothing_shows_is_stale():
 def test_our_own_table_has_no_stale_row(whole_run):
     """Each row's stored trace must exist; a run that shows it no longer is reported."""
     folder = Path(reports.__file__).parent
-    assert all((folder / row.trace).is_file() for row in EXPLAINED)
+    assert all((folder / row.trace).is_file() for row in KNOWN_DIFFERENCES)
     assert whole_run.report["stale_explanations"] == []
 
 

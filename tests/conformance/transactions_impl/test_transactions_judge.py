@@ -162,8 +162,8 @@ SHOWN = ("end_txn_retry_is_fenced", "end_overtakes_batches", "lso_ahead_of_appli
 
 @pytest.mark.xdist_group("mutants")
 def test_bugs_planted_in_transactions_are_found(tmp_path: Path):
-    grounds = {MUTANTS[name].ground for name in SHOWN}
-    assert {ground.scope for ground in grounds} == {"transactions-tiny"}
+    scopes = {MUTANTS[name].hunted_in for name in SHOWN}
+    assert {hunted.scope for hunted in scopes} == {"transactions-tiny"}
     prepared = prepare(plan_of("transactions-tiny", "v2"), tmp_path / "prepared")
     assert hunt_unpatched(prepared.directory) is None
     for name in SHOWN:

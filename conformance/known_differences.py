@@ -7,8 +7,8 @@ Three rules:
 2. A row names one release, one rule, and the fields that differ. It explains nothing else.
 3. A row that a run no longer reproduces is stale: `stale` names it, and the tests fail on it.
 
-`EXPLAINED` is ours; `--baseline FILE` is a vendor's own, a JSON list of objects with the keys of
-`Explained`.
+`KNOWN_DIFFERENCES` is ours; `--baseline FILE` is a vendor's own, a JSON list of objects with the
+keys of `KnownDifference`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BadBaseline(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class KnownDifference:
     """One known difference: in `release`, `rule` shows it in exactly these `fields`.
 
     Fields are paths without indices, as in `leader.log.base_offset`, sorted. `reference` is a
@@ -50,7 +50,7 @@ class Explained:
         return here == (self.release, self.rule, self.fields)
 
 
-EXPLAINED: tuple[Explained, ...] = ()
+KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = ()
 """`impl` and the releases that the model knows agree with it: there is nothing to explain."""
 
 
@@ -61,15 +61,15 @@ def fields_of(finding: dict[str, Any]) -> tuple[str, ...]:
 
 
 def explanation(
-    rows: Iterable[Explained], release: str, finding: dict[str, Any]
-) -> Explained | None:
+    rows: Iterable[KnownDifference], release: str, finding: dict[str, Any]
+) -> KnownDifference | None:
     """The first row that explains the finding, if any."""
     return next((row for row in rows if row.explains(release, finding)), None)
 
 
 def stale(
-    rows: Iterable[Explained], release: str, findings: Sequence[dict[str, Any]]
-) -> list[Explained]:
+    rows: Iterable[KnownDifference], release: str, findings: Sequence[dict[str, Any]]
+) -> list[KnownDifference]:
     """The rows of this release that none of the findings shows."""
     return [
         row
@@ -81,7 +81,7 @@ def stale(
 # A vendor's own
 
 
-def read_baseline(path: Path) -> tuple[Explained, ...]:
+def read_baseline(path: Path) -> tuple[KnownDifference, ...]:
     """The rows of a baseline file. Raises BadBaseline."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
@@ -92,7 +92,7 @@ def read_baseline(path: Path) -> tuple[Explained, ...]:
     return tuple(row_of(path, number, row) for number, row in enumerate(rows, start=1))
 
 
-def row_of(path: Path, number: int, row: Any) -> Explained:
+def row_of(path: Path, number: int, row: Any) -> KnownDifference:
     """One row, checked. Raises BadBaseline."""
     where = f"{path}: row {number}"
     if not isinstance(row, dict) or set(row) != set(KEYS):
@@ -103,4 +103,4 @@ def row_of(path: Path, number: int, row: Any) -> Explained:
     fields = row["fields"]
     if not isinstance(fields, list) or not all(isinstance(field, str) for field in fields):
         raise BadBaseline(f'{where}: fields is not a list of texts, as in ["leader.log"]')
-    return Explained(**(row | {"fields": tuple(sorted(fields))}))
+    return KnownDifference(**(row | {"fields": tuple(sorted(fields))}))
