@@ -1,1 +1,1 @@
-"""A broker over its wire, held to the model of its leader."""
+"""Brokers that run, held to a model over their wire."""

@@ -95,12 +95,12 @@ class Shape:
 
     @property
     def faults(self) -> Faults:
-        """The course of this shape."""
+        """The schedule of this shape."""
         move = (HOLD, MOVE, RELEASE) if self.is_held else (MOVE,)
         return PAIR * self.before + (move if self.moves else ()) + PAIR * self.after
 
     def places(self, own: Shape) -> tuple[int, ...]:
-        """Where in this course the faults of a trace are."""
+        """Where in this schedule the faults of a trace are."""
         move = 2 * self.before + self.is_held
         behind = move + self.moves + self.is_held
         moved = (move - 1, move, move + 1) if own.is_held else (move,)
@@ -114,7 +114,7 @@ class Shape:
 # Transactions that time out
 
 STEP_S: Final = 4.0
-"""How long a trace may take between two faults, and a deed."""
+"""How long a trace may take between two faults, and a fault itself."""
 
 
 def transaction_times(scripts: Sequence[Any], turns: Sequence[Sequence[Turn]]) -> list[float]:

@@ -1,1 +1,1 @@
-"""Three brokers that are frozen, killed and started again, held to the model of transactions."""
+"""Leaders, held to the model of the idempotent protocol."""

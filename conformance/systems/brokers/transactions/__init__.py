@@ -1,1 +1,1 @@
-"""A running server of transactions, held to the model of its coordinator and leaders together."""
+"""Coordinators and leaders together, held to the model of transactions."""

@@ -1,7 +1,7 @@
 """The broker at which traces with transactions are played: one that was started here, or another.
 
-Topics, names, connections and coordinators come from here: the harness asks no further. Another's
-broker is asked for nothing but what its clients may ask: so its internal topics may have many
+It gives topics, names, connections and coordinators. Another's broker is asked for nothing but what
+its clients may ask: so its internal topics may have many
 partitions, and nothing is done to it.
 """
 

@@ -1,16 +1,13 @@
-"""What a trace makes of a coordinator and leaders that are one server: requests, and what follows.
+"""What a trace asks of a coordinator and leaders that are one server, and what must follow.
 
-1. The harness is all clients and their network. The server sends its markers by itself, at once:
-   so a script takes each marker that the model can write as soon as it can, in partition order.
-2. A script is all of the model's answers ahead: no more is looked at in the model while it is
-   played.
-3. What is late is kept here and asked when it arrives; nobody of the model hears its answer.
+1. The model's own events are run (`recorded_events`). What clients send in them reaches the server;
+   what the model answers, and the actors that it moved, is what the server must show.
+2. The server sends its markers by itself, at once: so a script takes each marker that the model can
+   write as soon as it can, in partition order.
+3. A script holds all of the model's answers: the model is not asked while it is played.
 4. A server does some things of itself when nothing is asked for long: the trace waits for them.
 5. Behind the trace come its endings: what is open is aborted, and then probes, which tell states
-   apart that the trace's own answers do not (`probes`).
-
-Theory of operation: the model's actors are rows of tables, moved as `model.transactions.world`
-moves them. `_moves` maps each rule of the world that can be played to a method here.
+   apart that the trace's own answers do not (`transaction_probes`).
 """
 
 from __future__ import annotations
