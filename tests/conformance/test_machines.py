@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 from conformance.judge import Differs, Judge
-from conformance.machines import JudgedMachine
 from conformance.systems.impl import ImplSystem
 from conformance.tables import Tables
+from model.idempotent.world import World
 from proofs.explore.source import source_graph
 from proofs.lift.source import composition
-from proofs.machines import execute_all, machine
 from proofs.trace.replay import configuration_of
+from tests.machines import execute_all, machine
 
 ACTORS = frozenset({"client", "leader"})
 TINY = configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1")
 DEFAULT = configuration_of(composition("idempotent"), "idempotent-default", "4.3.1")
+
+
+class JudgedMachine:
+    """Wraps a judge. `step` raises `Differs` where system and model differ, or judge and world."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def reset(self) -> None:
+        """Back to the beginning of the scope."""
+        self._judge.begin()
+
+    def step(self, rule: str, choice: Mapping[str, int], before: World, after: World) -> None:
+        """One event; `choice` is in the order of the rule's parameters."""
+        self._judge.step((rule, tuple(choice.items())))
+        self._judge.check_all()
+        clients = tuple(node.state for node in self._judge.clients)
+        leaders = tuple(node.state for node in self._judge.leaders)
+        assert clients == after.clients.values(), f"{rule}: the judge's clients are not the world's"
+        assert leaders == after.leaders.values(), f"{rule}: the judge's leaders are not the world's"
 
 
 def judged(k: object) -> JudgedMachine:

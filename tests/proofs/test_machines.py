@@ -9,8 +9,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from proofs.explore.source import source_graph
 from proofs.lift.source import composition
-from proofs.machines import Play, execute_all, machine
 from proofs.trace.replay import Stepper, configuration_of
+from tests.machines import Play, execute_all, machine
 
 SCOPE, VARIANT = "idempotent-tiny", "4.3.1"
 
