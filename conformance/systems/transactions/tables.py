@@ -36,10 +36,6 @@ class TransactionTables(ActorTables):
             model.messages.Error: int,
             bool: bool,
         }
-        world = model.scopes.initial(k)
-        self.clients = tuple(self.node(client) for client in world.clients.values())
-        self.coordinator = self.node(world.coordinator)
-        self.leaders = tuple(self.node(leader) for leader in world.leaders.values())
         self._shown: dict[tuple[str, InternedState], View] = {}
 
     @cached_property
