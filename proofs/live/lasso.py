@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from model.language import Disabled
 from proofs.explore.scope import EnginesDisagree
 from proofs.explore.source import instances
 from proofs.live.graph import Place, is_event
-from proofs.trace.format import Header, Instance, Trace, TraceStep, label
+from proofs.trace.format import Choice, Header, Instance, Trace, TraceStep, label
 from proofs.trace.replay import ReplayError, Stepper, World, record
 from proofs.trace.story import Story, tell
 
@@ -116,13 +115,12 @@ def checked(
 # The story
 
 
-def raw(stepper: Stepper, instance: Instance, world: World) -> World | None:
-    """The world after a step, not in canonical form; None if the step is not enabled."""
-    rule, choice = instance
-    try:
-        return stepper.model.rules[rule](stepper.k, world, *(value for _, value in choice))
-    except Disabled:
-        return None
+class RunStepper(Stepper):
+    """Steps of a run, whose worlds are not brought into canonical form."""
+
+    def apply(self, rule: str, choice: Choice, world: World) -> World:
+        """The world after one rule instance. Raises the model's Disabled."""
+        return self.model.rules[rule](self.k, world, *(value for _, value in choice))
 
 
 def with_room(k: Any, room: int = ROOM) -> Any:
@@ -135,7 +133,7 @@ def with_room(k: Any, room: int = ROOM) -> Any:
 
 
 def unfolded(
-    stepper: Stepper, steps: Sequence[Instance], worlds: Sequence[World]
+    stepper: RunStepper, steps: Sequence[Instance], worlds: Sequence[World]
 ) -> tuple[tuple[TraceStep, ...], tuple[World, ...]]:
     """The steps with the numbers that a run really has, and their worlds.
 
@@ -143,14 +141,13 @@ def unfolded(
     rule does: then the canonical form forgets too much.
     """
     normal = stepper.model.canonical_form.normal
-    roomy = Stepper(stepper.model, with_room(stepper.k))
-    every = instances(roomy.model, roomy.k)
-    true_worlds, true_steps = [roomy.initial()], []
+    every = instances(stepper.model, stepper.k)
+    true_worlds, true_steps = [stepper.initial()], []
     for step, after in zip(steps, worlds[1:], strict=True):
         candidates = (step, *(other for other in every if other[0] == step[0]))
-        moved = ((c, raw(roomy, c, true_worlds[-1])) for c in candidates)
+        moved = ((c, stepper.after(*c, true_worlds[-1])) for c in candidates)
         like = next(
-            ((c, w) for c, w in moved if w is not None and normal(roomy.k, w) == after), None
+            ((c, w) for c, w in moved if w is not None and normal(stepper.k, w) == after), None
         )
         if like is None:
             raise EnginesDisagree(f"{label(*step)}: no such step in the run of the story")
@@ -177,5 +174,6 @@ def lasso(
     except ReplayError as error:
         raise EnginesDisagree(f"{guarantee.name}: {error}") from error
     checked(stepper, places, place, worlds[len(stem) :], loop, guarantee, assumptions)
-    true_steps, true_worlds = unfolded(stepper, steps, worlds)
-    return Lasso(trace, tell(stepper.model, marked, true_steps, true_worlds), place)
+    run = RunStepper(stepper.model, with_room(stepper.k))
+    true_steps, true_worlds = unfolded(run, steps, worlds)
+    return Lasso(trace, tell(run.model, marked, true_steps, true_worlds, run), place)

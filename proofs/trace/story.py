@@ -206,10 +206,16 @@ def touched(step: TraceStep, lanes: Sequence[str], changed_now: Sequence[Change]
 
 
 def tell(
-    model: Model, header: Header, steps: Sequence[TraceStep], worlds: Sequence[World]
+    model: Model,
+    header: Header,
+    steps: Sequence[TraceStep],
+    worlds: Sequence[World],
+    stepper: Stepper | None = None,
 ) -> Story:
-    """The story of a trace that was replayed to `worlds` (the first one included)."""
-    stepper = Stepper(model, configuration_of(model, header.scope, header.variant))
+    """The story of a trace that was replayed to `worlds` (the first one included); `stepper` made
+    them where that is not the one of the trace's header."""
+    if stepper is None:
+        stepper = Stepper(model, configuration_of(model, header.scope, header.variant))
     names = lane_names(model, worlds[0])
     types = actor_types(model)
     acting = {place for place, value in actors(worlds[0]).items() if type(value) in types}

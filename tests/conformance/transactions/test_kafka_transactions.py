@@ -60,7 +60,7 @@ def test_a_held_transaction_stays_in_prepare_until_a_restart_lets_it_go(testbed:
     s = session(testbed, "v1")
     producer = setup.in_state(s, "PrepareCommit")
     assert looks.state(s, producer).startswith("PrepareCommit")
-    with pytest.raises(RequestRefused, match="stays in PREPARE"):
+    with pytest.raises(RequestRefused, match="stays in PrepareCommit"):
         setup.settle(s, producer)
     testbed.restart()
     assert looks.settled(s, producer).startswith("CompleteCommit")

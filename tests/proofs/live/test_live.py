@@ -131,9 +131,9 @@ def test_a_lasso_is_told_with_the_numbers_that_a_run_has():
     assert "producer_epoch=1" not in before
     assert "The producer takes the next epoch by itself." in after
     assert "producer_epoch=1 base_sequence=0" in after
-    assert lasso.story.worlds[-1]["clients"]["0"]["producer_epoch"] == 1
-    first, last = lasso.story.worlds[lasso.stem], lasso.story.worlds[-1]
-    assert last["leaders"]["0"]["high_watermark"] > first["leaders"]["0"]["high_watermark"]
+    assert "producer 0  producer_epoch: 0 -> 1" in text(lasso.story).partition("for ever:\n")[2]
+    before_loop, after_loop = (lasso.story.logs[i][0].marks for i in (lasso.stem, -1))
+    assert dict(after_loop)["high watermark"] > dict(before_loop)["high watermark"]
 
 
 def test_where_nothing_more_happens_the_story_says_so():
