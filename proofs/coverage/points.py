@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from model.language import declaration_of
 from proofs.lift.source import Model, modules_that_act
 from proofs.lift.subset import calls
 
@@ -115,7 +116,8 @@ def prefix_of(model: Model) -> str:
 def acting(model: Model) -> Iterator[tuple[str, ast.FunctionDef]]:
     """The functions that say what happens, by their names, in the order of the text.
 
-    What only guarantees call is left out; what nobody calls is not: its points will be missing.
+    What only guarantees call is left out, and when an event is an incident; what nobody calls is
+    not: its points will be missing.
     """
     trees: dict[str, list[ast.FunctionDef]] = {}
     for (module, name), tree in model.functions.items():
@@ -123,7 +125,8 @@ def acting(model: Model) -> Iterator[tuple[str, ast.FunctionDef]]:
             trees.setdefault(name, []).append(tree)
     happening = reached(trees, model.rules)
     acts = modules_that_act(model)
-    looked_at = reached(trees, (name for module, name in model.functions if module not in acts))
+    others = {name for module, name in model.functions if module not in acts}
+    looked_at = reached(trees, others | incident_conditions(model))
     for (module, name), tree in model.functions.items():
         if (
             module in acts
@@ -131,6 +134,12 @@ def acting(model: Model) -> Iterator[tuple[str, ast.FunctionDef]]:
             and (name in happening or name not in looked_at)
         ):
             yield f"{prefix_of(model)}{module}.{name}", tree
+
+
+def incident_conditions(model: Model) -> set[str]:
+    """The names of the functions that say when an event is an incident."""
+    incidents = (i for rule in model.rules.values() for i in declaration_of(rule).incidents)
+    return {i.condition.__name__ for i in incidents if i.condition is not None}
 
 
 @functools.lru_cache(maxsize=4)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from proofs.coverage.points import acting, conditions, points, sites
+from proofs.coverage.points import acting, conditions, incident_conditions, points, sites
 from proofs.lift.source import composition
 
 pytestmark = pytest.mark.fast
@@ -66,3 +66,13 @@ def test_what_only_guarantees_call_is_no_point_and_what_nobody_calls_is_one(aski
     text = "def f(a: bool) -> int:\n  return 1 if a else 2"
     functions = {"leader__f": text} | ({"guarantees__g": asking} if asking else {})
     assert any(".f#" in name for name in points(with_functions(**functions))) == is_there
+
+
+@pytest.mark.parametrize("name", ["idempotent", "transactions"])
+def test_when_an_event_is_an_incident_is_no_point(name):
+    """Coverage asks these conditions itself: no event evaluates them."""
+    model = composition(name)
+    asked = incident_conditions(model)
+    assert "is_at_last_epoch" in asked
+    functions = {function.rpartition(".")[2] for function, _ in acting(model)}
+    assert not functions & asked
