@@ -244,8 +244,9 @@ class Checker:
 
 
 def calls(tree: ast.FunctionDef) -> Iterator[str]:
-    """The names that a function calls, or hands on to be called."""
-    for node in ast.walk(tree):
+    """The names that a function calls, or hands on to be called; what its decorators name is
+    declared, not called."""
+    for node in (inner for statement in tree.body for inner in ast.walk(statement)):
         if isinstance(node, ast.Call):
             for callee in (node.func, *node.args):
                 if isinstance(callee, ast.Name):
