@@ -7,7 +7,7 @@ name only.
 from __future__ import annotations
 
 from model.properties import Guarantee
-from model.transactions.client import Client, ClientState, Outcome
+from model.transactions.client_state import Client, ClientState, Outcome
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import Tenure, TransactionState
 from model.transactions.guarantees import (

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from model.language import Map
-from model.transactions.client import Client
+from model.transactions.client_state import Client
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import Coordinator, Known
 from model.transactions.leader import (

@@ -10,10 +10,17 @@ then the transaction can only be aborted. `TransactionManager`, `Sender`.
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import IntEnum
 
-from model.language import Map, Step, acts, receives, record, require
+from model.language import Map, Step, acts, receives, require
 from model.releases import Requests
+from model.transactions.client_state import (
+    Client,
+    ClientPartition,
+    ClientState,
+    Membership,
+    Outcome,
+    Write,
+)
 from model.transactions.configuration import Bump, Configuration, GroupMemory, LateBump
 from model.transactions.effects import Effect, effect_of, produce_effect_of
 from model.transactions.messages import (
@@ -22,96 +29,14 @@ from model.transactions.messages import (
     Answer,
     Api,
     Batch,
-    EpochOrNone,
     Error,
     Instance,
     Partition,
     ProduceAnswer,
-    ProducerIdOrNone,
     Request,
-    Sequence,
-    Transaction,
-    TransactionCount,
-    WriteCount,
     is_of_group,
     speaks_v2,
 )
-
-
-class ClientState(IntEnum):
-    """TransactionManager.ClientState."""
-
-    UNINITIALIZED = 0
-    INITIALIZING = 1
-    READY = 2
-    IN_TRANSACTION = 3
-    COMMITTING = 4
-    ABORTING = 5
-    ABORTABLE_ERROR = 6
-    FATAL_ERROR = 7
-
-
-class Membership(IntEnum):
-    """Whether a partition is in the client's transaction."""
-
-    OUT = 0
-    NEW = 1
-    """To be added before anything is written there."""
-    ASKED = 2
-    """A request to add it was sent, and will be again until it is answered."""
-    IN = 3
-
-
-class Write(IntEnum):
-    """The batch that the client has for a partition."""
-
-    NONE = 0
-    QUEUED = 1
-    SENT = 2
-    """It has its sequence, and no answer that settles it."""
-
-
-class Outcome(IntEnum):
-    """What the application asked for a transaction, and whether it was told that it is done."""
-
-    OPEN = 0
-    COMMIT_ASKED = 1
-    COMMITTED = 2
-    ABORT_ASKED = 3
-    ABORTED = 4
-
-
-@record
-class ClientPartition:
-    """One partition as the client sees it. It `has_gap` when the batch before the next one was
-    given up and the epoch stays. `sent` counts, for each transaction, the records that the
-    application has sent: what its commit must hold."""
-
-    membership: Membership
-    write: Write
-    next_sequence: Sequence
-    has_gap: bool
-    written: WriteCount
-    sent: Map[Transaction, WriteCount]
-
-
-@record
-class Client:
-    """One instance. `begun` transactions have begun; the last of them is the present one. It
-    `is_started` when the coordinator may know of it; then only EndTxn ends it. What it found in an
-    abort's way it `must_bump` for `too_late`: the state says INITIALIZING after that, and nobody
-    asks for an epoch."""
-
-    state: ClientState
-    producer_id: ProducerIdOrNone
-    producer_epoch: EpochOrNone
-    begun: TransactionCount
-    is_started: bool
-    must_bump: bool
-    too_late: bool
-    partitions: Map[Partition, ClientPartition]
-    outcomes: Map[Transaction, Outcome]
-
 
 # What the application calls
 

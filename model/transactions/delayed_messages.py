@@ -15,7 +15,7 @@ from model.transactions import client as client_rules
 from model.transactions import coordinator as coordinator_rules
 from model.transactions import end_txn as end_rules
 from model.transactions import leader as leader_rules
-from model.transactions.client import Client
+from model.transactions.client_state import Client
 from model.transactions.configuration import Configuration
 from model.transactions.faults import Faults
 from model.transactions.messages import NO_OFFSET, Api, Error, Instance, Partition, Request

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from model.properties import Guarantee, Witness, always
-from model.transactions.client import Client, ClientState, Outcome
+from model.transactions.client_state import Client, ClientState, Outcome
 from model.transactions.configuration import (
     Configuration,
     Fence,

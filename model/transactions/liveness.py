@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from model.properties import Assumption, Ceases, EventPattern, Eventually, Happens, Repeats
 from model.scope import read_scopes
-from model.transactions.client import ClientState
+from model.transactions.client_state import ClientState
 from model.transactions.configuration import Bounds, Budgets, Configuration, Scope
 from model.transactions.coordinator import is_prepared
 from model.transactions.faults import Faults

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from model.language import Map
 from model.scope import read_scopes
-from model.transactions.client import (
+from model.transactions.client_state import (
     Client,
     ClientPartition,
     ClientState,

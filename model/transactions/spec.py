@@ -19,7 +19,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from model.language import AtMost, Map, record
-from model.transactions.client import Outcome
+from model.transactions.client_state import Outcome
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import TransactionState, decided
 from model.transactions.guarantees import Log, asked_to_commit, is_aborted, is_committed

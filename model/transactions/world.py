@@ -30,11 +30,18 @@ from model.transactions import coordinator as coordinator_rules
 from model.transactions import coordinator_leadership as tenure_rules
 from model.transactions import end_txn as end_rules
 from model.transactions import leader as leader_rules
-from model.transactions.client import Client, ClientState
+from model.transactions.client_state import Client, ClientState
 from model.transactions.configuration import Configuration, LeaderlessMarker
 from model.transactions.coordinator import Coordinator, TransactionState
 from model.transactions.coordinator_leadership import Place, Placement
 from model.transactions.faults import Faults
+from model.transactions.incidents import (
+    is_in_log,
+    is_not_first,
+    is_not_in_log,
+    loses_answer,
+    loses_answer_at_once,
+)
 from model.transactions.leader import Leader
 from model.transactions.messages import (
     NO_OFFSET,
@@ -152,34 +159,9 @@ MOVES = Thread("moves", ())
 # When an event is an incident
 
 
-def is_not_first(instance: Instance) -> bool:
-    """Another was there before."""
-    return instance > 0
-
-
-def loses_answer_at_once(k: Configuration, heard: Flag) -> bool:
-    """The answer is lost. Where it waits for an append, it is the requester who leaves."""
-    return heard == 0 and not k.bounds.appends
-
-
 def is_at_last_epoch(k: Configuration, w: World) -> bool:
     """There is no next epoch."""
     return coordinator_rules.is_exhausted(k, w.coordinator.known.metadata.producer_epoch)
-
-
-def loses_answer(heard: Flag) -> bool:
-    """The answer is lost."""
-    return heard == 0
-
-
-def is_not_in_log(in_log: Flag) -> bool:
-    """The append failed."""
-    return in_log == 0
-
-
-def is_in_log(in_log: Flag) -> bool:
-    """The append only seems to have failed."""
-    return in_log == 1
 
 
 # The application

@@ -3,8 +3,8 @@ the instance is answered and what readers see."""
 
 from __future__ import annotations
 
-from model.transactions.client import ClientState as Client
-from model.transactions.client import Outcome, Write
+from model.transactions.client_state import ClientState as Client
+from model.transactions.client_state import Outcome, Write
 from model.transactions.coordinator import TransactionState as Txn
 from model.transactions.leader import Kind
 from model.transactions.messages import Error

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from model.transactions.client import ClientState as Client
-from model.transactions.client import Membership, Outcome, Write
+from model.transactions.client_state import ClientState as Client
+from model.transactions.client_state import Membership, Outcome, Write
 from model.transactions.coordinator import TransactionState as Txn
 from proofs.lift.dag import ZERO, Node, Operand, both, conjunction, const, disjunction, ite
 from proofs.lift.values import Rec, Scalars

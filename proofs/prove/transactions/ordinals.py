@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from model.transactions.client import ClientState as Client
-from model.transactions.client import Membership, Outcome, Write
+from model.transactions.client_state import ClientState as Client
+from model.transactions.client_state import Membership, Outcome, Write
 from model.transactions.coordinator import TransactionState as Txn
 from model.transactions.leader import Kind
 from model.transactions.messages import Error

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from model.transactions.client import ClientState as Client
-from model.transactions.client import Membership, Write
+from model.transactions.client_state import ClientState as Client
+from model.transactions.client_state import Membership, Write
 from proofs.lift.dag import FALSE, TRUE, Node, conjunction, const, eq, ite
 from proofs.lift.source import Model
 from proofs.lift.values import Rec

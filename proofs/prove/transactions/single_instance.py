@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from inspect import signature
 
-from model.transactions.client import ClientState as Client
-from model.transactions.client import Membership, Write
+from model.transactions.client_state import ClientState as Client
+from model.transactions.client_state import Membership, Write
 from model.transactions.coordinator import TransactionState as Txn
 from proofs.lift.containers import FocusMap
 from proofs.lift.dag import ZERO, Node, Operand, conjunction, const, disjunction, ite, leaf

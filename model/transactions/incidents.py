@@ -1,0 +1,31 @@
+"""When an event of transactions is an incident, as coverage counts it."""
+
+from __future__ import annotations
+
+from model.transactions.configuration import Configuration
+from model.transactions.messages import Flag, Instance
+
+
+def is_not_first(instance: Instance) -> bool:
+    """Another was there before."""
+    return instance > 0
+
+
+def loses_answer_at_once(k: Configuration, heard: Flag) -> bool:
+    """The answer is lost. Where it waits for an append, it is the requester who leaves."""
+    return heard == 0 and not k.bounds.appends
+
+
+def loses_answer(heard: Flag) -> bool:
+    """The answer is lost."""
+    return heard == 0
+
+
+def is_not_in_log(in_log: Flag) -> bool:
+    """The append failed."""
+    return in_log == 0
+
+
+def is_in_log(in_log: Flag) -> bool:
+    """The append only seems to have failed."""
+    return in_log == 1
