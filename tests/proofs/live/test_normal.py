@@ -13,7 +13,7 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import Model, composition, model_for
 from proofs.live.check import fair_rules, sentences
 from proofs.live.graph import GraphQuestion, explored, places
-from proofs.live.lasso import raw, with_room
+from proofs.live.lasso import RunStepper, with_room
 from proofs.trace.replay import Stepper, configuration_of
 
 pytestmark = pytest.mark.xdist_group("live normal forms")  # what is explored is cached
@@ -43,7 +43,7 @@ class Grown:
     """A scope in which numbers grow, up to ROOM, with the normal forms of its worlds."""
 
     def __init__(self, stepper: Stepper) -> None:
-        self.stepper = Stepper(stepper.model, with_room(stepper.k, ROOM))
+        self.stepper = RunStepper(stepper.model, with_room(stepper.k, ROOM))
         self.instances = instances(self.stepper.model, self.stepper.k)
         self.normal = functools.cache(
             lambda world: self.stepper.model.canonical_form.normal(self.stepper.k, world)
@@ -53,7 +53,7 @@ class Grown:
 
     def _nexts(self, world) -> list:
         """(rule, world as it comes) for each enabled instance."""
-        found = ((i[0], raw(self.stepper, i, world)) for i in self.instances)
+        found = ((i[0], self.stepper.after(*i, world)) for i in self.instances)
         return [(rule, after) for rule, after in found if after is not None]
 
     def _seen(self, world) -> tuple:
