@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -138,7 +139,7 @@ def aiokafka_producer(settings: Settings) -> Any:
     return make(**common_settings(settings), max_batch_size=BATCH_BYTES)
 
 
-class BlockingClient:
+class BlockingClient(ABC):
     """A library whose calls block, and whose own threads send."""
 
     def __init__(self, producer: Any, settings: Settings, *timeout_s: float) -> None:
@@ -148,15 +149,16 @@ class BlockingClient:
         if settings.transactional_id is not None:
             producer.init_transactions(*timeout_s)
 
+    @abstractmethod
     def _send(self, partition: int) -> None:
-        raise NotImplementedError
+        """Hand one record to the producer."""
 
     def _flush(self) -> None:
         """Send what lingers."""
 
+    @abstractmethod
     def _wait(self) -> None:
         """Wait until all that was sent is acknowledged."""
-        raise NotImplementedError
 
     def close(self) -> None:
         self._producer.close()
