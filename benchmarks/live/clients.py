@@ -153,6 +153,7 @@ class BlockingClient(ABC):
     def _send(self, partition: int) -> None:
         """Hand one record to the producer."""
 
+    @abstractmethod
     def _flush(self) -> None:
         """Send what lingers."""
 
@@ -242,6 +243,9 @@ class LibrdkafkaClient(BlockingClient):
             self._topic, VALUE, partition=partition, on_delivery=self._on_delivery
         )
         self._producer.poll(0)
+
+    def _flush(self) -> None:
+        """Its threads send without being asked."""
 
     def _wait(self) -> None:
         self._producer.flush(TIMEOUT_S)
