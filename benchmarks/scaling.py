@@ -34,7 +34,7 @@ from proofs.explore.native import Library, NativeSearch
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import UnknownScope, configuration_of
 
 
@@ -44,7 +44,7 @@ class Disagreement(RuntimeError):
 
 def machine_of(scope: str) -> Machine:
     """A scope of the default variant, lifted. Raises UnknownScope."""
-    model = composition("idempotent")
+    model = load_model("idempotent")
     return lift(model, configuration_of(model, scope, DEFAULT_VARIANT), scope).machine
 
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from model.faults import Injected, injected_faults
-from proofs.lift.source import Model, composition, composition_of
+from proofs.lift.source import Model, composition_of, load_model
 
 FAULT_CHOICES: Final[Mapping[str, frozenset[Injected]]] = {
     "nodes": frozenset(Injected),
@@ -66,7 +66,7 @@ class Home:
 
 @functools.cache
 def _model(name: str) -> Model:
-    return composition(name)
+    return load_model(name)
 
 
 SERVED: Final = "coordinator,leader"

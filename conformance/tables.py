@@ -28,7 +28,7 @@ from model.idempotent.leader import Leader, ProducerStateEntry
 from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse
 from model.idempotent.scopes import initial
 from model.language import Disabled, Step
-from proofs.lift.source import Model, composition
+from proofs.lift.source import Model, load_model
 
 MAX_ROWS = 1_000_000
 
@@ -332,7 +332,7 @@ class Tables(ActorTables):
     """Producers and leaders. `world` has the events; `beginning` is what its cells are at first."""
 
     def __init__(self, k: Configuration) -> None:
-        model = composition("idempotent")
+        model = load_model("idempotent")
         super().__init__(k, model)
         self._wire = WireNumbers(k)
         self.world = Events(model, k, initial(k))

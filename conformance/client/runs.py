@@ -38,7 +38,7 @@ from model.idempotent.configuration import Variant
 from model.idempotent.messages import Error
 from model.idempotent.variants import DEFAULT_VARIANT, RELEASES, parse
 from proofs.java import JavaError
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.run import BadUse, one_of
 from proofs.run.directory import RunDirectory
 from proofs.run.files import pretty, write_whole
@@ -239,7 +239,7 @@ def prepared_of(task: ClientTask, out: Path) -> PreparedPlan:
 
 def rules_of_client() -> frozenset[str]:
     """The names of the rules that a client has."""
-    rules = composition("idempotent").actor_rules
+    rules = load_model("idempotent").actor_rules
     return frozenset(n for n, rule in rules.items() if rule.__module__ in CLIENT_MODULES)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from conformance.generate.graph import Numbers, TransitionGraph
 from model.language import Wire, declaration_of
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 
 MARKER: Final = "marker_is_written"
 SKIP: Final = "marker_is_skipped"
@@ -31,7 +31,7 @@ FORGOTTEN: Final = "transactional_id_is_forgotten"
 
 def rules_by(wire: Wire) -> frozenset[str]:
     """The rules of the world that are brought about in this way."""
-    rules = composition("transactions").rules
+    rules = load_model("transactions").rules
     return frozenset(name for name, rule in rules.items() if declaration_of(rule).wire is wire)
 
 

@@ -10,7 +10,7 @@ from proofs.coverage.survey import Survey, SurveyCase
 from proofs.explore.expected import EXPECTED
 from proofs.explore.scope import DEFAULT_VARIANT, read_pairs
 from proofs.lift.patch import Patch
-from proofs.lift.source import COMPOSITIONS, composition, composition_of, model_for
+from proofs.lift.source import COMPOSITIONS, composition_of, load_model, model_for
 from proofs.trace.replay import scope_of
 
 LARGEST = 200_000
@@ -128,7 +128,7 @@ def size(scope: str) -> int:
 
 def small_scopes() -> list[str]:
     """The scopes that are looked at if none is named, the smallest first."""
-    models = tuple(map(composition, COMPOSITIONS))
+    models = tuple(map(load_model, COMPOSITIONS))
     every = [scope for model in models for scope in model.scopes.SCOPES]
     return sorted((scope for scope in every if size(scope) <= LARGEST), key=size)
 
@@ -175,5 +175,5 @@ def surveys(looks: Sequence[SurveyCase], patches: Sequence[Patch] = ()) -> dict[
     Raises PatchError.
     """
     homes = dict.fromkeys(composition_of(look.scope) for look in looks)
-    models = {h: composition(h, patches) for h in homes}
+    models = {h: load_model(h, patches) for h in homes}
     return {home: Survey(model, events_of(model)) for home, model in models.items()}

@@ -204,7 +204,7 @@ COMPOSITIONS = tuple(
 """The packages of the model, each with actors and a world of its own."""
 
 
-def composition(name: str, patches: Sequence[Patch] = ()) -> Model:
+def load_model(name: str, patches: Sequence[Patch] = ()) -> Model:
     """One of COMPOSITIONS. Raises PatchError."""
     return load(f"model.{name}", patches)
 
@@ -214,7 +214,7 @@ def composition_of(scope: str) -> str:
     """The name of the composition that has a scope, also where some of its budgets are replaced.
     An unknown scope is taken for one of the first composition, which refuses it with a list."""
     name = scope.partition("/")[0]
-    return next((c for c in COMPOSITIONS if name in scopes_of(composition(c))), COMPOSITIONS[0])
+    return next((c for c in COMPOSITIONS if name in scopes_of(load_model(c))), COMPOSITIONS[0])
 
 
 def scopes_of(model: Model) -> frozenset[str]:
@@ -225,7 +225,7 @@ def scopes_of(model: Model) -> frozenset[str]:
 
 def model_for(scope: str, patches: Sequence[Patch] = ()) -> Model:
     """The model whose scope it is. Raises PatchError."""
-    return composition(composition_of(scope), patches)
+    return load_model(composition_of(scope), patches)
 
 
 def assumed_properties_of(model: Model) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from typing import cast
 
 from proofs.lift.call_graph import name_of, parts, reached
 from proofs.lift.patch import Patch
-from proofs.lift.source import Model, composition
+from proofs.lift.source import Model, load_model
 from proofs.mutants.table import EQUIVALENT
 
 LIMITS = ("within_scope",)
@@ -116,7 +116,7 @@ def explanation(point: SystematicMutant) -> str | None:
 @functools.cache
 def model_of(group: str) -> Model:
     """The model of a group, as it stands."""
-    return composition(group)
+    return load_model(group)
 
 
 def functions_that_act(model: Model) -> list[str]:

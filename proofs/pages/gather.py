@@ -14,7 +14,7 @@ from typing import Any
 
 from proofs.explore.expected import EXPECTED
 from proofs.explore.scope import Finding, explore_scope
-from proofs.lift.source import COMPOSITIONS, composition
+from proofs.lift.source import COMPOSITIONS, load_model
 from proofs.live.check import Live, PropertyOutcome, explore_live
 from proofs.mutants.table import ModelMutant
 from proofs.pages.evidence import Evidence, ExploredScope, LassoRun, LivenessScope, ShortestRun
@@ -106,7 +106,7 @@ def small_scopes(home: str) -> tuple[str, ...]:
     """The scopes that are explored under every variant."""
     named = (
         name
-        for name in composition(home).scopes.SCOPES
+        for name in load_model(home).scopes.SCOPES
         if name in EXPECTED and EXPECTED[name].distinct <= MOST_STATES
     )
     return (*named, *OF_ASSUMED_PROPERTIES.get(home, ()))
@@ -168,7 +168,7 @@ def newest_runs(seen: Evidence) -> Iterator[tuple[str, ShortestRun]]:
 def unbounded_places() -> Iterator[Place]:
     """Each unbounded scope under each variant that is asked for, by its full name."""
     for home in COMPOSITIONS:
-        model = composition(home)
+        model = load_model(home)
         table = model.modules.get("liveness")
         for scope in table.SCOPES if table is not None else ():
             for variant in IN_THE_END.get(scope, (NEWEST,)):
@@ -177,7 +177,7 @@ def unbounded_places() -> Iterator[Place]:
 
 def questions(home: str, scope: str, variant: str) -> tuple[str, ...]:
     """The guarantees that are asked about in an unbounded scope, with what each assumes."""
-    k = configuration_of(composition(home), scope, variant)
+    k = configuration_of(load_model(home), scope, variant)
     return tuple(f"{p.name}: {', '.join(p.under)}" for p in in_the_end(home) if p.asked(k))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from model.properties import always
 from proofs.explore.expected import EXPECTED
-from proofs.lift.source import COMPOSITIONS, assumed_properties_of, composition
+from proofs.lift.source import COMPOSITIONS, assumed_properties_of, load_model
 from proofs.mutants.table import MUTANTS, ModelMutant
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS
@@ -81,7 +81,7 @@ def rules_of(home: str, variant: Any) -> tuple[Any, ...]:
 
 def asked_variants(home: str) -> Iterator[str]:
     """The releases, and the newest with requests of V1 where there are two conversations."""
-    variants = composition(home).variants
+    variants = load_model(home).variants
     yield from variants.RELEASES
     if home == "transactions":
         yield variants.ALIASES["v1"]
@@ -90,7 +90,7 @@ def asked_variants(home: str) -> Iterator[str]:
 @functools.cache
 def columns(home: str) -> tuple[Column, ...]:
     """Releases that do the same are one column; the newest first."""
-    parse = composition(home).variants.parse
+    parse = load_model(home).variants.parse
     same: dict[tuple[Any, ...], list[str]] = {}
     for text in asked_variants(home):
         same.setdefault(rules_of(home, parse(text)), []).append(text)
@@ -102,19 +102,19 @@ def columns(home: str) -> tuple[Column, ...]:
 
 def guarantees_in(home: str) -> tuple[str, ...]:
     """What a composition guarantees about every world, by name."""
-    return tuple(guarantee.name for guarantee in composition(home).guarantees.GUARANTEES)
+    return tuple(guarantee.name for guarantee in load_model(home).guarantees.GUARANTEES)
 
 
 def assumed_properties_in(home: str) -> tuple[str, ...]:
     """What users of a composition believe about every world, and nobody guarantees, by name."""
     return tuple(
-        assumed_property.name for assumed_property in assumed_properties_of(composition(home))
+        assumed_property.name for assumed_property in assumed_properties_of(load_model(home))
     )
 
 
 def guarantee_of(home: str, name: str) -> Any:
     """A guarantee about every world, or an assumed property, by its name."""
-    model = composition(home)
+    model = load_model(home)
     return next(
         p for p in (*model.guarantees.GUARANTEES, *assumed_properties_of(model)) if p.name == name
     )
@@ -122,13 +122,13 @@ def guarantee_of(home: str, name: str) -> Any:
 
 def is_guaranteed(home: str, name: str, scope: str, variant: str) -> bool:
     """Whether a scope of a variant meets the condition of a guarantee or an assumed property."""
-    k = configuration_of(composition(home), scope, variant)
+    k = configuration_of(load_model(home), scope, variant)
     return bool(guarantee_of(home, name).guaranteed(k))
 
 
 def in_the_end(home: str) -> tuple[Any, ...]:
     """The guarantees about what happens in the end."""
-    table = composition(home).modules.get("liveness")
+    table = load_model(home).modules.get("liveness")
     return () if table is None else tuple(table.EVENTUALLY)
 
 
@@ -173,7 +173,7 @@ def why_not_proved(home: str, name: str) -> str:
 def covers(theorem: Theorem, variant: str) -> bool:
     """Whether a variant has the rules that a theorem is about; what is unknown to its proof may be
     anything."""
-    parse = composition(theorem.home).variants.parse
+    parse = load_model(theorem.home).variants.parse
     unknown = theorem.composition.unknown if theorem.composition else ()
     silent = silent_in(theorem.home) | OF_NO_THEOREM | {name for _, name in unknown}
     one, other = parse(theorem.variant), parse(variant)
@@ -188,7 +188,7 @@ def covers(theorem: Theorem, variant: str) -> bool:
 def home_of_mutant(mutant: ModelMutant) -> str:
     """The composition that a mutant's scope belongs to."""
     scope = mutant.scope.partition("/")[0]
-    return next(home for home in COMPOSITIONS if scope in composition(home).scopes.SCOPES)
+    return next(home for home in COMPOSITIONS if scope in load_model(home).scopes.SCOPES)
 
 
 def known_defects() -> tuple[ModelMutant, ...]:

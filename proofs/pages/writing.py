@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from proofs.lift.source import COMPOSITIONS, composition
+from proofs.lift.source import COMPOSITIONS, load_model
 from proofs.mutants.table import ModelMutant
 from proofs.pages.evidence import Evidence, ExploredScope, LassoRun, ShortestRun
 from proofs.pages.markdown import (
@@ -232,7 +232,7 @@ def loops_of(evidence: Evidence, home: str, name: str) -> Iterator[LassoRun]:
 
 def under_section(evidence: Evidence, home: str, guarantee: Any) -> Lines:
     """The assumptions, each with what happens without it."""
-    table_of = composition(home).liveness.ASSUMPTIONS
+    table_of = load_model(home).liveness.ASSUMPTIONS
     lost = {loop.without: loop for loop in loops_of(evidence, home, guarantee.name)}
     rows = [
         (f"`{a}`", table_of[a].says, ends(lost[a]) if a in lost else "nothing is known to break")
@@ -350,7 +350,7 @@ def guarantees_table(evidence: Evidence, home: str) -> Lines:
             f"[`{p.name}`]({page_of(home, p.name)}.md)",
             *(evidence_in_a_word(evidence, home, p.name, column) for column in columns(home)),
         )
-        for p in composition(home).guarantees.GUARANTEES
+        for p in load_model(home).guarantees.GUARANTEES
     ]
     return table(("guarantee", *titles(home)), rows)
 
@@ -456,7 +456,7 @@ def pages(evidence: Evidence) -> dict[str, str]:
     """All pages, by their paths in the folder."""
     found = {"README.md": index_page(evidence)}
     for home in COMPOSITIONS:
-        for guarantee in composition(home).guarantees.GUARANTEES:
+        for guarantee in load_model(home).guarantees.GUARANTEES:
             path = f"{page_of(home, guarantee.name)}.md"
             found[path] = guarantee_page(evidence, home, guarantee.name)
         for guarantee in in_the_end(home):

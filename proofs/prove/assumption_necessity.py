@@ -13,7 +13,7 @@ from model.faults import fit
 from proofs.explore.scope import Finding, finding, header_of
 from proofs.explore.source import explore_source, instances
 from proofs.lift.patch import Patch
-from proofs.lift.source import Model, composition
+from proofs.lift.source import Model, load_model
 from proofs.trace.replay import Stepper
 
 
@@ -271,7 +271,7 @@ def trace_without(name: str) -> Finding | None:
     if dropped is None:
         return None
     home = dropped.home
-    model: Model = composition(home, dropped.patches)
+    model: Model = load_model(home, dropped.patches)
     configuration = model.configuration
     budgets = configuration.Budgets(**dropped.budgets)
     k = configuration.Configuration(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proofs.lift.source import Model, composition
+from proofs.lift.source import Model, load_model
 from proofs.prove import clauses
 from proofs.prove.composition import CompositionInduction
 from proofs.prove.induction import ARITHMETIC, Clause, Induction, Named
@@ -134,7 +134,7 @@ class Planner:
     """
 
     def __init__(self, model: Model) -> None:
-        self.model = model if model.name == "idempotent" else composition("idempotent")
+        self.model = model if model.name == "idempotent" else load_model("idempotent")
         self.composed = {model.name: model}
         self.inductions: dict[tuple[Any, ...], IdempotentInduction] = {}
 
@@ -149,7 +149,7 @@ class Planner:
         extra = tuple(c.name for c in theorem.extra)
         key = (same, theorem.regime.name, theorem.patches, extra)
         if key not in self.inductions:
-            model = composition("idempotent", (*self.model.patches, *theorem.patches))
+            model = load_model("idempotent", (*self.model.patches, *theorem.patches))
             k = configuration(model, variant)
             self.inductions[key] = IdempotentInduction(
                 model, k, theorem.regime, theorem.extra, rules
@@ -159,7 +159,7 @@ class Planner:
     def needs(self, theorem: Theorem, variant: str) -> Iterator[tuple[str, ProofObligation | None]]:
         """(name, obligation or None where nothing changes) of a theorem."""
         if theorem.composition is not None:
-            model = self.composed.get(theorem.home) or composition(theorem.home)
+            model = self.composed.get(theorem.home) or load_model(theorem.home)
             ruled = theorem.composition.ruled_by(model, variant, theorem.variant)
             yield from CompositionInduction(ruled, model, variant).obligations()
         if theorem.lemmas is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
 from proofs.lift.patch import Patch
-from proofs.lift.source import Model, composition, composition_of
+from proofs.lift.source import Model, composition_of, load_model
 from proofs.mutants import find
 from proofs.mutants.table import ModelMutant
 from proofs.prove.plan import Duty, ProofPlan
@@ -157,7 +157,7 @@ class ProofTarget:
     @property
     def model(self) -> Model:
         """The model that the patches are of."""
-        return composition(self.home or "idempotent", self.patches)
+        return load_model(self.home or "idempotent", self.patches)
 
     def under(self, theorem: Theorem) -> str:
         """The variant that a theorem is proved under."""
@@ -183,7 +183,7 @@ class ProofTarget:
 
 def model_of(theorem: Theorem) -> Model:
     """The model that a theorem is about, as its text stands."""
-    return composition(theorem.home)
+    return load_model(theorem.home)
 
 
 def knows(theorem: Theorem, variant: str) -> bool:
@@ -211,7 +211,7 @@ def subject(mutant: str | None, variant: str | None) -> ProofTarget:
     home = composition_of(found.scope)
     whose = "" if home == "idempotent" else home
     if found.kind == "variant" and not variants:
-        variants = taken_back(found, composition(home))
+        variants = taken_back(found, load_model(home))
     return ProofTarget(
         found.patches, variants, (found.scope,), found.variant, found.property, whose
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from proofs.explore.scope import Finding
 from proofs.lift.patch import Patch
-from proofs.lift.source import Model, composition
+from proofs.lift.source import Model, load_model
 from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.composition import check_world_scope
 from proofs.prove.in_scope import ScopeCheck, check_scope
@@ -64,20 +64,20 @@ JobResult = ScopeCheck | RangeCheck | Finding | None
 
 def clauses_of(job: ScopeJob) -> ScopeCheck:
     """The clauses about one producer, on every state of a scope."""
-    model = composition("idempotent", job.patches)
+    model = load_model("idempotent", job.patches)
     return check_scope(model, configuration_of(model, job.scope, job.variant), job.scope)
 
 
 def ranges_of(job: ScopeJob) -> RangeCheck:
     """The ranges of a scope."""
-    model = composition("idempotent", job.patches)
+    model = load_model("idempotent", job.patches)
     return check_ranges(model, configuration_of(model, job.scope, job.variant), job.scope)
 
 
 def composed_of(job: ScopeJob) -> ScopeCheck:
     """The clauses of a composition, on every world of one of its scopes."""
     of = COMPOSITIONS[job.theorem]
-    model = composition(of.home)
+    model = load_model(of.home)
     k = configuration_of(model, job.scope, job.variant)
     return (of.check or check_world_scope)(of, model, k, job.scope)
 
@@ -122,7 +122,7 @@ def jobs_for(
         of = theorem.composition
         for scope, variant in product(of.scopes, of.variants) if of else ():
             yield ScopeJob("composed", theorem=theorem.name, scope=scope, variant=variant)
-    model = composition("idempotent", patches)
+    model = load_model("idempotent", patches)
     keeping = [text for text in plain if not resets(model.variants.parse(text))]
     for kind, scopes, variants in (
         ("clauses", CHECKED_SCOPES, keeping),
@@ -192,7 +192,7 @@ def of_composition(
     mine = [c for job, c in found if job.kind == "composed" and job.theorem == theorem.name]
     if of is None or not mine:
         return ()
-    model: Model = composition(of.home)
+    model: Model = load_model(of.home)
     taken = {rule for check in mine for rule in check.firings}
     vacuous = tuple(rule for rule in of.rules or model.rules if rule not in taken)
     return (*mine[:-1], replace(mine[-1], failed=(*mine[-1].failed, *vacuous)))

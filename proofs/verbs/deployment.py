@@ -16,7 +16,7 @@ from model.idempotent.configuration import Acks
 from model.producer_config import Given, decided, era_of
 from model.releases import MAX_BATCHES_TO_REMEMBER
 from model.variant_syntax import UnknownVariant
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 
 ACKS: Mapping[str, Acks] = {"all": Acks.ALL, "1": Acks.LEADER, "0": Acks.NONE}
 
@@ -90,7 +90,7 @@ class Deployment(ABC):
 
     def names(self) -> tuple[str, ...]:
         """The guarantees that say something of such a producer, in the model's order."""
-        return tuple(p.name for p in composition(self.home).guarantees.GUARANTEES)
+        return tuple(p.name for p in load_model(self.home).guarantees.GUARANTEES)
 
     def has_theorems(self) -> bool:
         """Whether theorems are about these configurations at all."""
@@ -166,9 +166,7 @@ class IdempotentDeployment(Deployment):
         """Without idempotence, those that do not speak of sequences."""
         left_out = frozenset() if self.is_idempotent else ABOUT_SEQUENCES
         return tuple(
-            p.name
-            for p in composition("idempotent").guarantees.GUARANTEES
-            if p.name not in left_out
+            p.name for p in load_model("idempotent").guarantees.GUARANTEES if p.name not in left_out
         )
 
     def has_theorems(self) -> bool:
@@ -243,7 +241,7 @@ def spent(k: Any) -> str:
 def deployment_of(arguments: argparse.Namespace) -> Deployment:
     """The configurations in the words of a model. Raises UnknownVariant."""
     home = "transactions" if arguments.transactions else "idempotent"
-    releases = composition(home).variants.RELEASES
+    releases = load_model(home).variants.RELEASES
     release = release_of(arguments.release, releases)
     level = level_of(arguments.level, release, releases[release].level)
     given = (release, level, arguments.failover, arguments.expiry == "yes")
@@ -262,7 +260,7 @@ def deployment_of(arguments: argparse.Namespace) -> Deployment:
         )
     speaks = arguments.requests or ("v2" if level == 2 else "v1")
     deployment = TransactionalDeployment(*given, speaks, arguments.late != "no")
-    composition(home).variants.parse(deployment.variant)
+    load_model(home).variants.parse(deployment.variant)
     return deployment
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from model.releases import RELEASES
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.pages import subjects
 from proofs.say import say
 from proofs.trace.format import label
@@ -125,7 +125,7 @@ class GuaranteeAnswer:
 def answer(name: str, deployment: Deployment, reports: Sequence[ScopeReport]) -> GuaranteeAnswer:
     """A guarantee, over all scopes: a trace of any breaks it."""
     guarantee = subjects.guarantee_of(deployment.home, name)
-    model = composition(deployment.home)
+    model = load_model(deployment.home)
     configurations = [
         configuration_of(model, report.scope, deployment.variant) for report in reports
     ]
@@ -197,7 +197,7 @@ def say_answer(
     if in_full:
         for step in found.broken.trace.steps:
             say(f"      {label(step.rule, step.choice)}")
-    output.pictures(composition(deployment.home), found.name, found.broken.trace)
+    output.pictures(load_model(deployment.home), found.name, found.broken.trace)
 
 
 def say_not_guaranteed(believed: Sequence[Finding], deployment: Deployment, output: Output) -> None:
@@ -208,7 +208,7 @@ def say_not_guaranteed(believed: Sequence[Finding], deployment: Deployment, outp
         says = subjects.sentence(subjects.guarantee_of(deployment.home, found.property).check)
         say(f"  {found.property}: {format_trace_place(found)}")
         say(f"      {says}")
-        output.pictures(composition(deployment.home), found.property, found.trace)
+        output.pictures(load_model(deployment.home), found.property, found.trace)
 
 
 def format_trace_place(found: Finding) -> str:

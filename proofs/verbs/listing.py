@@ -13,7 +13,7 @@ from proofs.coverage.events import events_of
 from proofs.coverage.points import errors_of, points
 from proofs.explore.engines import ENGINES
 from proofs.explore.expected import EXPECTED, Expected
-from proofs.lift.source import COMPOSITIONS, Model, assumed_properties_of, composition
+from proofs.lift.source import COMPOSITIONS, Model, assumed_properties_of, load_model
 from proofs.mutants.table import MUTANTS
 from proofs.run import HOLDS
 from proofs.run.files import write_json
@@ -42,7 +42,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def listing(*, with_branches: bool) -> dict[str, list[dict[str, Any]]]:
     """All names, by kind."""
-    models = tuple(map(composition, COMPOSITIONS))
+    models = tuple(map(load_model, COMPOSITIONS))
     found: dict[str, list[dict[str, Any]]] = {
         "scopes": [row for each in models for row in scopes(each)],
         "variants": [row for each in models for row in variants(each)],

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from proofs.lift.source import COMPOSITIONS, composition, model_for
+from proofs.lift.source import COMPOSITIONS, load_model, model_for
 from proofs.live.check import LiveReport, PropertyOutcome, explore_live
 from proofs.live.graph import ENGINES
 from proofs.live.lasso import Lasso
@@ -75,7 +75,7 @@ def listing() -> Iterator[str]:
 def tables() -> Iterator[tuple[str, Any]]:
     """The liveness module of each composition, with the name of the composition."""
     for name in COMPOSITIONS:
-        table = composition(name).modules.get("liveness")
+        table = load_model(name).modules.get("liveness")
         if table is not None:
             yield ("" if name == "idempotent" else f" of {name}"), table
 

@@ -16,7 +16,7 @@ from proofs.coverage.stored import file_name, stored
 from proofs.coverage.survey import SurveyCase
 from proofs.coverage.survey_cache import surveyed
 from proofs.explore.scope import DEFAULT_VARIANT
-from proofs.lift.source import COMPOSITIONS, Model, composition, composition_of
+from proofs.lift.source import COMPOSITIONS, Model, composition_of, load_model
 from proofs.say import say
 from proofs.trace.events import events
 from proofs.trace.format import Header, label, write
@@ -69,7 +69,7 @@ def execute(arguments: argparse.Namespace) -> int:
     searched: list[str] = []
     with Output(arguments, "scope", "variant", name=name) as output:
         for home, meant in known:
-            model = composition(home)
+            model = load_model(home)
             for look in looks(home, arguments):
                 searched.append(look.scope)
                 way = search(model, look, meant)
@@ -86,7 +86,7 @@ def resolve_name(name: str, scope: str | None) -> list[tuple[str, str]]:
     known: list[tuple[str, str]] = []
     refusals: list[UnknownGoal] = []
     for home in homes:
-        model = composition(home)
+        model = load_model(home)
         try:
             known.append((home, resolved(model, events_of(model), name)))
         except UnknownGoal as refusal:
@@ -161,7 +161,7 @@ def format_ending(way: Way) -> str:
 def store(arguments: argparse.Namespace) -> int:
     """Write a trace for each error code, state and edge: the shortest of the first
     configuration that has one."""
-    homes = [home for home in COMPOSITIONS if any(of_model(composition(home)))]
+    homes = [home for home in COMPOSITIONS if any(of_model(load_model(home)))]
     small = [scope for scope in small_scopes() if composition_of(scope) in homes]
     with Output(arguments, store=str(arguments.store)) as output:
         every, _ = surveyed(plan(small, arguments.engine), (), ExplorationDisplay)

@@ -14,7 +14,7 @@ from proofs.explore.explorer import explore
 from proofs.export.tla import export_tla
 from proofs.lift.build import lift
 from proofs.lift.patch import Patch, PatchError
-from proofs.lift.source import composition, load
+from proofs.lift.source import load, load_model
 
 PACKAGE = "benchmarks.two_phase_commit"
 HEARS_ALL = "all(resource in w.prepared for resource in range(k.bounds.managers))"
@@ -23,10 +23,10 @@ needs_spin = pytest.mark.skipif(shutil.which("spin") is None, reason="SPIN is no
 
 
 def test_two_phase_commit_is_a_model_of_its_own() -> None:
-    before = dict(composition("idempotent").rules)
+    before = dict(load_model("idempotent").rules)
     two_phase_commit = load(PACKAGE)
     assert len(two_phase_commit.rules) == 7
-    assert dict(composition("idempotent").rules) == before
+    assert dict(load_model("idempotent").rules) == before
     assert not set(two_phase_commit.rules) & set(before)
     assert two_phase_commit.files["world"] == "benchmarks/two_phase_commit/world.py"
 

@@ -26,14 +26,14 @@ def parsed(*arguments: str) -> argparse.Namespace:
 
 def a_trace(path: Path, scope: str = "idempotent-tiny") -> Path:
     """The producer sends, the leader handles: recorded with answers and digests."""
-    from proofs.lift.source import composition
+    from proofs.lift.source import load_model
 
     instances = [
         ("client_sends", (("producer", 0), ("partition", 0))),
         ("request_arrives", (("producer", 0), ("partition", 0))),
     ]
     stepper = Stepper(
-        composition("idempotent"), configuration_of(composition("idempotent"), scope, "4.3.1")
+        load_model("idempotent"), configuration_of(load_model("idempotent"), scope, "4.3.1")
     )
     header = Header(scope, "4.3.1")
     path.write_text(dumps(record(stepper, header, instances)[0]))

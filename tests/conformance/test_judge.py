@@ -24,7 +24,7 @@ from model.idempotent.configuration import Bounds, Budgets, Configuration
 from model.idempotent.network import BrokenConnection
 from model.idempotent.variants import parse
 from model.idempotent.world import World
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import Stepper, configuration_of
 
 pytestmark = pytest.mark.xdist_group("judge")  # what is explored is cached
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.xdist_group("judge")  # what is explored is cached
 ALL = frozenset({"client", "leader"})
 LEADER = frozenset({"leader"})
 TINY: Configuration = configuration_of(
-    composition("idempotent"), "idempotent-tiny/breaks=1", "4.3.1"
+    load_model("idempotent"), "idempotent-tiny/breaks=1", "4.3.1"
 )
 
 
@@ -94,7 +94,7 @@ def assert_same(judge: Judge, world: World) -> None:
 
 @pytest.mark.parametrize("k", [TINY, FAILOVERS, TWO_OF_BOTH], ids=["tiny", "failovers", "two"])
 def test_tables_and_network_are_the_models_world_in_every_transition(k: Configuration) -> None:
-    stepper = Stepper(composition("idempotent"), k)
+    stepper = Stepper(load_model("idempotent"), k)
     judge = Judge(Tables(k), ImplSystem(k, LEADER, "values"))
     for trace in traces(k):
         world = stepper.initial()

@@ -12,13 +12,13 @@ from conformance.systems.impl import ImplSystem
 from conformance.tables import Tables
 from model.idempotent.world import World
 from proofs.explore.source import source_graph
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import configuration_of
 from tests.machines import execute_all, machine
 
 ACTORS = frozenset({"client", "leader"})
-TINY = configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1")
-DEFAULT = configuration_of(composition("idempotent"), "idempotent-default", "4.3.1")
+TINY = configuration_of(load_model("idempotent"), "idempotent-tiny", "4.3.1")
+DEFAULT = configuration_of(load_model("idempotent"), "idempotent-default", "4.3.1")
 
 
 class JudgedMachine:
@@ -46,8 +46,8 @@ def judged(k: object) -> JudgedMachine:
 
 
 def test_every_labelled_transition_of_the_tiny_scope_is_executed_on_impl() -> None:
-    graph = source_graph(composition("idempotent"), TINY, "idempotent-tiny")
-    executed, steps = execute_all(composition("idempotent"), TINY, graph, judged(TINY))
+    graph = source_graph(load_model("idempotent"), TINY, "idempotent-tiny")
+    executed, steps = execute_all(load_model("idempotent"), TINY, graph, judged(TINY))
     assert executed == frozenset(graph.edges)
     assert len(executed) == graph.exploration.transitions
     assert steps >= len(executed)
@@ -55,16 +55,16 @@ def test_every_labelled_transition_of_the_tiny_scope_is_executed_on_impl() -> No
 
 def test_a_machine_stops_where_impl_differs() -> None:
     k = configuration_of(
-        composition("idempotent"), "idempotent-tiny/breaks=0", "restart_window=full"
+        load_model("idempotent"), "idempotent-tiny/breaks=0", "restart_window=full"
     )
-    graph = source_graph(composition("idempotent"), k, "restart_window=full")
+    graph = source_graph(load_model("idempotent"), k, "restart_window=full")
     with pytest.raises(Differs, match=r"leader\[0\]\.producers\[0\]\.batches"):
-        execute_all(composition("idempotent"), k, graph, judged(k))
+        execute_all(load_model("idempotent"), k, graph, judged(k))
 
 
 TABLES = Tables(DEFAULT)
 TestImpl = machine(
-    composition("idempotent"),
+    load_model("idempotent"),
     DEFAULT,
     lambda: JudgedMachine(Judge(TABLES, ImplSystem(DEFAULT, ACTORS, "bytes"))),
 ).TestCase

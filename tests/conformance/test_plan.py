@@ -21,7 +21,7 @@ from conformance.mutants.plant import hunt, hunt_unpatched
 from conformance.plan import BadPlan, Plan, PreparedPlan, compute_cover_bound, prepare
 from conformance.verbs.run import with_own_rules
 from model.idempotent.variants import DEFAULT_VARIANT
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import Stepper, configuration_of
 
 TINY = Plan(scope="idempotent-tiny/breaks=1/refusals=0", traces=200)
@@ -77,8 +77,8 @@ def test_traces_are_runs_of_the_model(prepared_as: Preparer) -> None:
     assert prepared.count == 200
     assert 0 < prepared.cover_traces < prepared.count
     stepper = Stepper(
-        composition("idempotent"),
-        configuration_of(composition("idempotent"), TINY.scope, TINY.variant),
+        load_model("idempotent"),
+        configuration_of(load_model("idempotent"), TINY.scope, TINY.variant),
     )
     for number in range(0, prepared.count, 7):
         world = stepper.initial()

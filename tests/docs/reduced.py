@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proofs.explore.expected import EXPECTED
-from proofs.lift.source import COMPOSITIONS, composition
+from proofs.lift.source import COMPOSITIONS, load_model
 from proofs.pages import gather, subjects, writing
 from proofs.pages.evidence import Evidence
 
@@ -17,7 +17,7 @@ WITHOUT = ("no_wrap", "message_lifetime")
 
 def smallest_scope(home: str) -> tuple[str, ...]:
     """The scope of a composition with the fewest states."""
-    names = [name for name in composition(home).scopes.SCOPES if name in EXPECTED]
+    names = [name for name in load_model(home).scopes.SCOPES if name in EXPECTED]
     return (min(names, key=lambda name: EXPECTED[name].distinct),)
 
 

@@ -12,7 +12,7 @@ import pytest
 from proofs.__main__ import main
 from proofs.explore.scope import explore_scope
 from proofs.lift.patch import Patch
-from proofs.lift.source import COMPOSITIONS, composition, composition_of
+from proofs.lift.source import COMPOSITIONS, composition_of, load_model
 from proofs.pages import gather, subjects
 from proofs.pages.evidence import BadEvidence, Evidence, dumps, loads, read_evidence
 from proofs.pages.writing import pages
@@ -54,7 +54,7 @@ def test_every_guarantee_and_assumed_property_that_was_asked_has_a_page(
     evidence: Evidence, made: dict[str, str]
 ) -> None:
     for home in COMPOSITIONS:
-        guarantees = composition(home).guarantees.GUARANTEES
+        guarantees = load_model(home).guarantees.GUARANTEES
         for guarantee in (*guarantees, *subjects.in_the_end(home)):
             assert f"{subjects.page_of(home, guarantee.name)}.md" in made
     assert {f"without/{name}.md" for name in reduced.WITHOUT} <= made.keys()

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import in_flight
 from benchmarks.in_flight import Case, Simulation
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.format import Trace, read
 from proofs.trace.replay import configuration_of, replay
 from tests.docs.pages import REPOSITORY, STORIES, called, is_understood, missing, page
@@ -49,7 +49,7 @@ def test_there_are_commands() -> None:
 
 def kept(trace: Trace) -> tuple[set[str], set[str]]:
     """Guarantees that hold after every step, and those that do not."""
-    model = composition("idempotent")
+    model = load_model("idempotent")
     k = configuration_of(model, trace.header.scope, trace.header.variant)
     worlds = replay(trace, model)
     holds = {p.name for p in model.guarantees.GUARANTEES if all(p.check(k, w) for w in worlds)}

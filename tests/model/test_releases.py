@@ -11,7 +11,7 @@ import pytest
 from model.producer_config import Authorization, Era, authorization_of, era_of
 from model.releases import CHANGES, RELEASES, RuleChange, rules_of
 from model.variant_syntax import LEVELS
-from proofs.lift.source import COMPOSITIONS, composition
+from proofs.lift.source import COMPOSITIONS, load_model
 
 ROOT = Path(__file__).parents[2]
 EVIDENCE = {
@@ -34,7 +34,7 @@ def rows() -> Iterator[tuple[str, RuleChange]]:
 
 @pytest.mark.parametrize(("name", "change"), list(rows()))
 def test_each_change_is_of_a_rule_and_can_be_looked_up(name: str, change: RuleChange) -> None:
-    rules = OTHERS.get(name) or composition(name).variants.GRAMMAR.values
+    rules = OTHERS.get(name) or load_model(name).variants.GRAMMAR.values
     values = LEVELS if change.rule == "level" else rules[change.rule]
     assert change.value in [str(getattr(v, "name", v)).lower() for v in values]
     assert re.fullmatch(r"(KIP|KAFKA)-\d+|[A-Z]\w+", change.reference)
@@ -44,7 +44,7 @@ def test_each_change_is_of_a_rule_and_can_be_looked_up(name: str, change: RuleCh
 def test_each_composition_has_its_releases() -> None:
     assert set(RELEASES) == set(COMPOSITIONS)
     for name, releases in RELEASES.items():
-        assert tuple(composition(name).variants.RELEASES) == releases
+        assert tuple(load_model(name).variants.RELEASES) == releases
 
 
 def test_a_release_takes_its_rules_from_the_table() -> None:

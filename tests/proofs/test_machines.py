@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from proofs.explore.source import source_graph
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import Stepper, configuration_of
 from tests.machines import Play, execute_all, machine
 
@@ -37,7 +37,7 @@ class Recorder:
 
 @pytest.fixture(scope="module")
 def model():
-    return composition("idempotent")
+    return load_model("idempotent")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_exhaustive_executes_exactly_the_explored_transitions(model, k):
     ],
 )
 def test_exhaustive_executes_the_transitions_of_compositions(home, scope, variant, transitions):
-    made = composition(home)
+    made = load_model(home)
     configuration = configuration_of(made, scope, variant)
     graph = source_graph(made, configuration, scope)
     executed, _ = execute_all(made, configuration, graph, Recorder())
@@ -72,7 +72,7 @@ def test_exhaustive_executes_the_transitions_of_compositions(home, scope, varian
 
 
 def test_hypothesis_plays_transactions():
-    made = composition("transactions")
+    made = load_model("transactions")
     seen = Recorder()
     run_state_machine_as_test(
         machine(made, configuration_of(made, "transactions-default", "v1"), lambda: seen),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conformance.generate.cover import Cover, bound, cover
 from conformance.generate.graph import ScopeTooLargeForCover, TransitionGraph, explored, machine_of
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import configuration_of
 
 pytestmark = [pytest.mark.fast, pytest.mark.xdist_group("cover")]  # what is explored is cached
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.fast, pytest.mark.xdist_group("cover")]  # what is exp
 @cache
 def graph_of(scope: str) -> TransitionGraph:
     return explored(
-        machine_of(configuration_of(composition("idempotent"), scope, "4.3.1"), scope),
+        machine_of(configuration_of(load_model("idempotent"), scope, "4.3.1"), scope),
         lambda _: None,
     )
 
@@ -106,8 +106,6 @@ def test_a_scope_with_too_many_states_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("conformance.generate.graph.MAX_STATES", 100)
     with pytest.raises(ScopeTooLargeForCover, match="more than 100"):
         explored(
-            machine_of(
-                configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1"), "x"
-            ),
+            machine_of(configuration_of(load_model("idempotent"), "idempotent-tiny", "4.3.1"), "x"),
             lambda _: None,
         )

@@ -16,12 +16,12 @@ from conformance.generate.hunt import (
     drawn,
     hunt,
 )
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import Stepper, configuration_of
 
 pytestmark = pytest.mark.fast
 
-K = configuration_of(composition("idempotent"), "idempotent-restart", "4.3.1")
+K = configuration_of(load_model("idempotent"), "idempotent-restart", "4.3.1")
 MACHINE = machine_of(K, "idempotent-restart")
 GRAPH = explored(MACHINE, lambda _progress: None)
 RULES = sorted({rule.rule for rule in MACHINE.rules})
@@ -40,7 +40,7 @@ def test_the_same_seed_and_id_give_the_same_hunt() -> None:
 def test_each_hunt_is_a_walk_that_the_model_allows() -> None:
     walker = GraphWalker(GRAPH, [1.0] * len(MACHINE.rules))
     sources = GRAPH.sources
-    stepper = Stepper(composition("idempotent"), K)
+    stepper = Stepper(load_model("idempotent"), K)
     for number in range(50):
         state, world = 0, stepper.initial()
         steps = hunt(walker, RULE_OF, 0, number)

@@ -14,15 +14,15 @@ from conformance.generate.graph import explored, machine_of
 from conformance.generate.hunt import MAX_STEPS, GraphWalker, MachineWalker, hunt
 from conformance.generate.pct import PROBES, Schedule, drawn, followed, longest, pct
 from conformance.generate.threads import threads_of
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import Stepper, configuration_of
 
 IN_VAIN = "delivery"
 """Here some traces come to where all that is enabled leads back."""
 MODELS = {
-    "idempotent-restart": composition("idempotent"),
-    IN_VAIN: composition("idempotent"),
-    "transactions-tiny": composition("transactions"),
+    "idempotent-restart": load_model("idempotent"),
+    IN_VAIN: load_model("idempotent"),
+    "transactions-tiny": load_model("transactions"),
 }
 SCOPES = tuple(MODELS)
 

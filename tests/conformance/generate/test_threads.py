@@ -8,17 +8,17 @@ import pytest
 
 from conformance.generate.threads import LOST_ANSWERS, thread_of, threads_of
 from model.language import declaration_of
-from proofs.lift.source import COMPOSITIONS, composition
+from proofs.lift.source import COMPOSITIONS, load_model
 
 pytestmark = pytest.mark.fast
 
-IDEMPOTENT, TRANSACTIONS = composition("idempotent"), composition("transactions")
+IDEMPOTENT, TRANSACTIONS = load_model("idempotent"), load_model("transactions")
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
 def test_threads_are_numbered_by_choices_that_their_events_have(name: str) -> None:
     threads = {}
-    for rule, function in composition(name).rules.items():
+    for rule, function in load_model(name).rules.items():
         thread = declaration_of(function).thread
         assert set(thread.by) <= set(signature(function).parameters), rule
         assert threads.setdefault(thread.name, thread) == thread, rule

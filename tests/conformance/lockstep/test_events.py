@@ -11,7 +11,7 @@ import pytest
 
 from conformance.lockstep.events import Events
 from conformance.lockstep.text import CannotSpecialize
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import configuration_of
 
 RESTARTS_TWICE = """
@@ -34,7 +34,7 @@ def leader_restarts_by_answer(k: Configuration, w: World) -> World:
 
 def with_event(text: str) -> Events:
     """The events of a small scope, and one more."""
-    model = composition("idempotent")
+    model = load_model("idempotent")
     tree = ast.parse(text).body[0]
     assert isinstance(tree, ast.FunctionDef)
     world = ModuleType("model.idempotent.world")
@@ -51,7 +51,7 @@ def with_event(text: str) -> Events:
 
 @cache
 def idempotent() -> Events:
-    model = composition("idempotent")
+    model = load_model("idempotent")
     k = configuration_of(model, "idempotent-tiny", "4.3.1")
     return Events(model, k, model.scopes.initial(k))
 

@@ -37,7 +37,7 @@ from conformance.verbs.over_wire import left_out
 from impl import PartitionLeader
 from impl.partition.leader import DeleteOutcome
 from model.idempotent.configuration import Configuration
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import configuration_of
 
 RESTARTS = ("restart", "recover", "delete_records", "expire_producer")
@@ -149,7 +149,7 @@ def test_deleted_records_that_stay_are_found(serve, tmp_path, monkeypatch):
 
 
 def writer_of(scope: str, *plays: str) -> LeaderScriptWriter:
-    k: Configuration = configuration_of(composition("idempotent"), scope, "4.3.1")
+    k: Configuration = configuration_of(load_model("idempotent"), scope, "4.3.1")
     return LeaderScriptWriter(k, Observer(k), plays)
 
 
@@ -206,7 +206,7 @@ def test_what_nobody_can_do_is_refused():
 
 
 def test_a_scope_that_begins_in_the_middle_is_not_for_leaders_that_take_0_alone():
-    k: Configuration = configuration_of(composition("idempotent"), "idempotent-wrap", "2.4.1")
+    k: Configuration = configuration_of(load_model("idempotent"), "idempotent-wrap", "2.4.1")
     with pytest.raises(CannotPlay, match=r"a leader of 2\.4\.1 takes 0 alone"):
         LeaderScriptWriter(k, Observer(k))
 
@@ -236,7 +236,7 @@ def test_what_is_left_out_is_named():
 
 
 def test_a_topic_takes_no_larger_batch_than_the_scope_says():
-    split: Configuration = configuration_of(composition("idempotent"), "idempotent-split", "4.3.1")
+    split: Configuration = configuration_of(load_model("idempotent"), "idempotent-split", "4.3.1")
     plan = traces_plan(Plan(scope="idempotent-default"))
     assert list(topic_configs(split)) == ["max.message.bytes"]
     assert topic_configs(configuration(plan)) == {}

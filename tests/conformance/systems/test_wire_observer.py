@@ -32,14 +32,14 @@ from model.idempotent.configuration import Configuration
 from model.idempotent.leader import expire_producer, restart
 from model.idempotent.messages import Batch, Error
 from model.idempotent.scopes import begun_leader
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import Stepper, configuration_of
 
 LAST = 2**31 - 1
 
 
 def a_configuration(scope: str = "idempotent-default") -> Configuration:
-    k: Configuration = configuration_of(composition("idempotent"), scope, "4.3.1")
+    k: Configuration = configuration_of(load_model("idempotent"), scope, "4.3.1")
     return k
 
 
@@ -120,7 +120,7 @@ def test_a_script_has_what_the_leaders_of_the_model_receive(tmp_path, scope):
     """Played into fresh leaders, it gives the logs that the trace gives."""
     prepared = prepared_for(tmp_path, scope)
     k = configuration(prepared.plan)
-    observer, writer, stepper = Observer(k), writer_of(k), Stepper(composition("idempotent"), k)
+    observer, writer, stepper = Observer(k), writer_of(k), Stepper(load_model("idempotent"), k)
     for number in range(prepared.count):
         steps = prepared.trace(number)
         world = stepper.initial()

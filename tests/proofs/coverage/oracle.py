@@ -14,10 +14,10 @@ from proofs.coverage.events import events_of
 from proofs.coverage.points import sites
 from proofs.coverage.survey import every_pair
 from proofs.explore.source import instances, source_graph
-from proofs.lift.source import composition, execute, functions_of, read_source
+from proofs.lift.source import execute, functions_of, load_model, read_source
 from proofs.trace.replay import Stepper, configuration_of
 
-EVENTS = events_of(composition("idempotent"))
+EVENTS = events_of(load_model("idempotent"))
 
 
 class Noter(ast.NodeTransformer):
@@ -41,7 +41,7 @@ def called(name, *arguments):
 def noting_model():
     """The model, each of its conditions telling what it decides."""
     source = read_source("model.idempotent")
-    unnoted = composition("idempotent")
+    unnoted = load_model("idempotent")
     named = sites(replace(unnoted, functions=functions_of(source.trees)))
     for tree in source.trees.values():
         ast.fix_missing_locations(Noter(named).visit(tree))
@@ -79,7 +79,7 @@ def is_met(event, k, world, choice):
 
 def shortest_pairs(scope, variant):
     """By pair: how many steps the shortest run with both events has, found in the product."""
-    model = composition("idempotent")
+    model = load_model("idempotent")
     k = configuration_of(model, scope, variant)
     graph = source_graph(model, k, scope)
     leaving = {}

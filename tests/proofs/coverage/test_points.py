@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from proofs.coverage.points import acting, conditions, incident_conditions, points, sites
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 
 pytestmark = pytest.mark.fast
 
-MODEL = composition("idempotent")
+MODEL = load_model("idempotent")
 
 
 def with_functions(**texts):
@@ -71,7 +71,7 @@ def test_what_only_guarantees_call_is_no_point_and_what_nobody_calls_is_one(aski
 @pytest.mark.parametrize("name", ["idempotent", "transactions"])
 def test_when_an_event_is_an_incident_is_no_point(name):
     """Coverage asks these conditions itself: no event evaluates them."""
-    model = composition(name)
+    model = load_model(name)
     asked = incident_conditions(model)
     assert "is_at_last_epoch" in asked
     functions = {function.rpartition(".")[2] for function, _ in acting(model)}

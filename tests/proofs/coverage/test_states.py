@@ -10,11 +10,11 @@ from proofs.coverage.states import CLIENTS, COORDINATORS, STATES, enum_of, state
 from proofs.coverage.stored import name_of, shown, stored
 from proofs.coverage.survey import SurveyCase
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of
 
-MODEL = composition("transactions")
+MODEL = load_model("transactions")
 LOOK = SurveyCase("transactions-tiny", "4.3.1", "ints")
 
 
@@ -48,7 +48,7 @@ def test_what_is_passed_within_a_step_is_legal_in_two(states):
 
 
 def test_a_model_without_such_actors_has_no_such_points():
-    assert state_points(composition("idempotent")) == []
+    assert state_points(load_model("idempotent")) == []
     assert len(state_points(MODEL)) == sum(
         len(states.legal) + len(states.edges()) for states in (COORDINATORS, CLIENTS)
     )

@@ -14,13 +14,13 @@ from proofs.explore.explorer import explore
 from proofs.explore.scope import explore_scope
 from proofs.lift import dag
 from proofs.lift.build import lift
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.lift.step import evaluate
 from proofs.trace.format import Header
 from proofs.trace.replay import Stepper, configuration_of, record
 from tests.proofs.coverage.oracle import EVENTS, met_by_source, shortest_pairs
 
-MODEL = composition("idempotent")
+MODEL = load_model("idempotent")
 VARIANT = "4.3.1"
 SCOPE = "idempotent-restart"
 """A hundred worlds or two, with branches, refusals by limits, and four kinds of trouble."""

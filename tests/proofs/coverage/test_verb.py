@@ -7,7 +7,7 @@ import pytest
 from proofs.__main__ import main
 from proofs.coverage.plan import ERAS, LARGEST, plan, small_scopes
 from proofs.explore.expected import EXPECTED
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.format import read
 from proofs.trace.replay import replay
 
@@ -88,15 +88,15 @@ def values_of(variants):
 
 
 def test_every_rule_of_every_era_is_looked_at():
-    assert values_of(composition("idempotent").variants) <= looked_at()
-    forms = {v.form for v in composition("producer_ids").variants.RELEASES.values()}
-    named = [composition("producer_ids").variants.parse(v) for v in ("4.3.1", "3.9.2-zookeeper")]
+    assert values_of(load_model("idempotent").variants) <= looked_at()
+    forms = {v.form for v in load_model("producer_ids").variants.RELEASES.values()}
+    named = [load_model("producer_ids").variants.parse(v) for v in ("4.3.1", "3.9.2-zookeeper")]
     assert len(forms) > len({variant.form for variant in named}) == 2
     assert "2.8.2" in looked_at()
 
 
 def test_every_rule_of_transactions_is_looked_at():
-    variants = composition("transactions").variants
+    variants = load_model("transactions").variants
     assert values_of(variants) <= looked_at()
     assert variants.RELEASES.keys() - {"4.2.1"} <= looked_at()
 

@@ -12,13 +12,13 @@ from proofs.coverage.stored import STORED, name_of, shown
 from proofs.coverage.survey import Survey
 from proofs.coverage.unreachable import EXPLAINED
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.format import read
 from proofs.trace.replay import ReplayError
 
 pytestmark = pytest.mark.fast
 
-MODEL = composition("transactions")
+MODEL = load_model("transactions")
 FILES = sorted((Path(__file__).parent / "witnesses").glob("*.jsonl"))
 ASKED = Survey(MODEL, events_of(MODEL))
 REASONS = EXPLAINED["transactions"]
@@ -63,7 +63,7 @@ def test_a_trace_shows_nothing_in_a_model_that_does_otherwise():
     (path,) = (path for path in FILES if name_of(path) == "ONGOING->PREPARE_COMMIT")
     idle = Patch("end_txn.on_end_txn", "end == End.PREPARE", "False")
     try:
-        seen = shown(composition("transactions", [idle]), read(path))
+        seen = shown(load_model("transactions", [idle]), read(path))
     except ReplayError:
         seen = set()
     assert "ONGOING->PREPARE_COMMIT" not in seen

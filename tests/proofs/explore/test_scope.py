@@ -13,7 +13,7 @@ from proofs.explore.source import explore_source, instances, source_graph
 from proofs.lift.build import lift
 from proofs.lift.compiler import NoCompiler
 from proofs.lift.patch import Patch, PatchError
-from proofs.lift.source import COMPOSITIONS, composition
+from proofs.lift.source import COMPOSITIONS, load_model
 from proofs.trace.replay import UnknownScope, configuration_of, replay
 from tests.sizes import sized
 
@@ -44,7 +44,7 @@ def counted(report):
 
 
 def test_every_scope_has_expected_counts():
-    models = [composition("idempotent"), *map(composition, COMPOSITIONS)]
+    models = [load_model("idempotent"), *map(load_model, COMPOSITIONS)]
     known = {scope for model in models for scope in model.scopes.SCOPES}
     assert EXPECTED.keys() == known
 
@@ -82,7 +82,7 @@ def comparable(report):
 def test_what_is_guaranteed_holds(scope, variant):
     report = explore_scope(scope, variant, engine="c", workers=2)
     assert report.verdict == "holds"
-    met = {w.name for w in composition("idempotent").guarantees.WITNESSES} - {"something_failed"}
+    met = {w.name for w in load_model("idempotent").guarantees.WITNESSES} - {"something_failed"}
     assert set(report.witnesses) == met
     assert not any(found.guaranteed for found in report.violations)
     if variant == BEST:
@@ -143,8 +143,8 @@ def test_one_request_in_flight_keeps_the_order_where_answers_are_awaited(variant
     assert report.counts.complete
     assert counted(report) == counts
     assert {f.property: f.steps for f in report.violations} == broken
-    [order] = [p for p in composition("idempotent").guarantees.GUARANTEES if p.name == "order_kept"]
-    k = configuration_of(composition("idempotent"), report.scope, report.variant)
+    [order] = [p for p in load_model("idempotent").guarantees.GUARANTEES if p.name == "order_kept"]
+    k = configuration_of(load_model("idempotent"), report.scope, report.variant)
     assert order.guaranteed(k) is (variant == "at-least-once")
 
 
@@ -160,10 +160,10 @@ def test_what_is_not_guaranteed_is_shown_and_is_no_fault():
     for finding in report.violations:
         world = replay(finding.trace)[-1]
         guarantee = next(
-            p for p in composition("idempotent").guarantees.GUARANTEES if p.name == finding.property
+            p for p in load_model("idempotent").guarantees.GUARANTEES if p.name == finding.property
         )
         assert not guarantee.check(
-            configuration_of(composition("idempotent"), report.scope, report.variant), world
+            configuration_of(load_model("idempotent"), report.scope, report.variant), world
         )
     assert report.found("at_most_once") is None
 
@@ -251,26 +251,26 @@ def test_an_interruption_gives_what_was_found(monkeypatch):
     assert report.counts.interrupted
     with pytest.raises(Interrupted):
         explore_source(
-            composition("idempotent"),
-            configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1"),
+            load_model("idempotent"),
+            configuration_of(load_model("idempotent"), "idempotent-tiny", "4.3.1"),
             "x",
             progress=interrupt,
         )
 
 
 def test_instances_are_in_the_order_of_the_lifted_machine():
-    k = configuration_of(composition("idempotent"), "idempotent-partitions", "4.3.1")
+    k = configuration_of(load_model("idempotent"), "idempotent-partitions", "4.3.1")
     lifted = [
-        (rule.rule, rule.choice) for rule in lift(composition("idempotent"), k, "x").machine.rules
+        (rule.rule, rule.choice) for rule in lift(load_model("idempotent"), k, "x").machine.rules
     ]
     of_source = [
-        instance for instance in instances(composition("idempotent"), k) if instance in lifted
+        instance for instance in instances(load_model("idempotent"), k) if instance in lifted
     ]
     assert of_source == lifted
 
 
 def test_a_graph_has_every_world_and_transition():
-    k = configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1")
-    graph = source_graph(composition("idempotent"), k, "tiny")
+    k = configuration_of(load_model("idempotent"), "idempotent-tiny", "4.3.1")
+    graph = source_graph(load_model("idempotent"), k, "tiny")
     assert (len(graph.worlds), len(graph.edges)) == (1352, 3331)
     assert len(set(graph.worlds)) == 1352

@@ -7,7 +7,7 @@ from proofs.export.tla import export_tla
 from proofs.export.tla_expressions import ExportError
 from proofs.export.tla_text import Level, Names, Term, changed, junction, negated
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from tests.proofs.export.toy import Configuration as ToyConfiguration
 from tests.proofs.export.toy import toy_model
 
@@ -16,12 +16,12 @@ STRICT = scopes.SCOPES["idempotent-tiny"].configuration(variants.parse("first_se
 
 
 def text_of(*patches, k=TINY):
-    return export_tla(composition("idempotent", patches), k, "text").text
+    return export_tla(load_model("idempotent", patches), k, "text").text
 
 
 def test_functions_keep_their_names_and_what_they_say_of_themselves():
     text = text_of()
-    for rule in composition("idempotent").rules.values():
+    for rule in load_model("idempotent").rules.values():
         assert re.search(rf"^{rule.__name__}\(.*\) ==$", text, re.MULTILINE)
         assert f"\\* {rule.__doc__.splitlines()[0]}" in text
 
@@ -48,7 +48,7 @@ def test_a_patch_changes_the_text_where_it_changes_the_model():
 
 
 def test_what_a_configuration_guarantees_is_checked_and_the_rest_is_listed():
-    module, strict = (export_tla(composition("idempotent"), k, "m") for k in (TINY, STRICT))
+    module, strict = (export_tla(load_model("idempotent"), k, "m") for k in (TINY, STRICT))
     assert module.checked == (
         *("at_most_once", "acked_is_stored", "bumps_have_causes", "acked_is_replicated"),
         *("nothing_fails", "high_watermark_sound", "remembers_the_newest", "ids_come_first"),
@@ -61,16 +61,16 @@ def test_what_a_configuration_guarantees_is_checked_and_the_rest_is_listed():
 
 
 def test_guarantees_can_be_asked_for_by_name():
-    module = export_tla(composition("idempotent"), TINY, "m", check=["no_gap"])
+    module = export_tla(load_model("idempotent"), TINY, "m", check=["no_gap"])
     assert module.checked == ("no_gap",)
     assert "INVARIANTS\n    no_gap\n" in module.cfg
-    assert "INVARIANTS" not in export_tla(composition("idempotent"), TINY, "m", check=[]).cfg
+    assert "INVARIANTS" not in export_tla(load_model("idempotent"), TINY, "m", check=[]).cfg
     with pytest.raises(ValueError, match="'no_such_guarantee'; there are at_most_once,"):
-        export_tla(composition("idempotent"), TINY, "m", check=["no_such_guarantee"])
+        export_tla(load_model("idempotent"), TINY, "m", check=["no_such_guarantee"])
 
 
 def test_files_are_named_as_tla_wants_it(tmp_path):
-    path = export_tla(composition("idempotent"), TINY, "idempotent-tiny").write(tmp_path / "new")
+    path = export_tla(load_model("idempotent"), TINY, "idempotent-tiny").write(tmp_path / "new")
     assert path.name == "idempotent_tiny.tla"
     assert " MODULE idempotent_tiny " in path.read_text().splitlines()[0]
     assert path.with_suffix(".cfg").read_text().startswith("INIT Init\nNEXT Next\n")

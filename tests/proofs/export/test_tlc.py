@@ -12,7 +12,7 @@ from proofs.export.tlc import TlcFailed, TlcProgress, run_tlc
 from proofs.export.tlc_jar import ARTIFACT, tlc_jar
 from proofs.java import FetchFailed, MissingTool
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from tests.proofs.export.search import levels, replay
 from tests.proofs.export.toy import Configuration as ToyConfiguration
 from tests.proofs.export.toy import toy_model
@@ -61,7 +61,7 @@ def agrees(model, k):
 @pytest.mark.usefixtures("with_tlc")
 @pytest.mark.parametrize("k", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
 def test_tlc_counts_what_the_source_counts(k):
-    agrees(composition("idempotent"), k)
+    agrees(load_model("idempotent"), k)
 
 
 @pytest.mark.usefixtures("with_tlc")
@@ -79,7 +79,7 @@ FORGETFUL = (
 @pytest.mark.usefixtures("with_tlc")
 def test_a_planted_bug_is_found_with_a_shortest_trace_that_the_model_can_go():
     k = CONFIGURATIONS["tiny"]
-    model = composition("idempotent", FORGETFUL)
+    model = load_model("idempotent", FORGETFUL)
     found = run_tlc(export_tla(model, k, "forgetful"))
     assert found.violation == "at_most_once"
     assert found.depth == len(found.trace) == 5
@@ -92,17 +92,17 @@ def test_a_planted_bug_is_found_with_a_shortest_trace_that_the_model_can_go():
 @pytest.mark.usefixtures("with_tlc")
 def test_what_is_not_guaranteed_can_be_asked_for_and_is_broken():
     k = CONFIGURATIONS["tiny"]
-    found = run_tlc(export_tla(composition("idempotent"), k, "asked", check=["no_false_error"]))
+    found = run_tlc(export_tla(load_model("idempotent"), k, "asked", check=["no_false_error"]))
     assert found.violation == "no_false_error"
-    assert not composition("idempotent").guarantees.no_false_error(
-        k, replay(composition("idempotent"), k, found.trace)
+    assert not load_model("idempotent").guarantees.no_false_error(
+        k, replay(load_model("idempotent"), k, found.trace)
     )
 
 
 @pytest.mark.usefixtures("with_tlc")
 def test_a_guarantee_can_be_broken_from_the_beginning():
     bumped = "client.bump_for.is_empty()"
-    model = composition("idempotent", [Patch("guarantees.no_false_error", bumped, f"not {bumped}")])
+    model = load_model("idempotent", [Patch("guarantees.no_false_error", bumped, f"not {bumped}")])
     module = export_tla(model, CONFIGURATIONS["tiny"], "first", check=["no_false_error"])
     found = run_tlc(module)
     assert (found.violation, found.trace, found.depth) == ("no_false_error", (), 0)
@@ -111,8 +111,8 @@ def test_a_guarantee_can_be_broken_from_the_beginning():
 @pytest.mark.usefixtures("with_tlc")
 def test_two_workers_find_the_same_worlds():
     k = CONFIGURATIONS["tiny"]
-    found = run_tlc(export_tla(composition("idempotent"), k, "tiny", levels=True), workers=2)
-    assert found.distinct == sum(levels(composition("idempotent"), k))
+    found = run_tlc(export_tla(load_model("idempotent"), k, "tiny", levels=True), workers=2)
+    assert found.distinct == sum(levels(load_model("idempotent"), k))
     assert found.levels == ()
 
 
@@ -130,7 +130,7 @@ def test_an_interruption_ends_tlc_and_leaves_nothing_behind(tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tlc.subprocess, "Popen", Watched)
-    module = export_tla(composition("idempotent"), CONFIGURATIONS["tiny"], "tiny", levels=True)
+    module = export_tla(load_model("idempotent"), CONFIGURATIONS["tiny"], "tiny", levels=True)
     with pytest.raises(KeyboardInterrupt):
         run_tlc(module, progress=interrupt)
     assert [process.poll() for process in started] == [-9]
@@ -147,7 +147,7 @@ def test_an_interruption_ends_tlc_and_leaves_nothing_behind(tmp_path, monkeypatc
     ],
 )
 def test_what_tlc_complains_of_is_quoted_with_the_line(before, after, complaint, quoted):
-    module = export_tla(composition("idempotent"), CONFIGURATIONS["tiny"], "tiny")
+    module = export_tla(load_model("idempotent"), CONFIGURATIONS["tiny"], "tiny")
     assert before in module.text
     with pytest.raises(TlcFailed) as failed:
         run_tlc(replace(module, text=module.text.replace(before, after)))
@@ -179,7 +179,7 @@ def tools(tmp_path, monkeypatch):
 
 def test_without_java_the_message_says_how_to_install_it(tools):
     with pytest.raises(MissingTool, match=r"Java is missing.*apt-get install openjdk-17"):
-        run_tlc(export_tla(composition("idempotent"), CONFIGURATIONS["tiny"], "tiny"))
+        run_tlc(export_tla(load_model("idempotent"), CONFIGURATIONS["tiny"], "tiny"))
 
 
 def test_without_maven_the_message_says_how_to_install_it(tools):

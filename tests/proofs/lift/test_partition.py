@@ -12,7 +12,7 @@ from proofs.lift.dag import TRUE, both, const, eq, ite, leaf
 from proofs.lift.layout import MAX_PARTS, NARROW_BITS, Layout, Part, lay_out
 from proofs.lift.machine import Leaf, Machine, RuleInstance
 from proofs.lift.partition import split_rule
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import configuration_of
 from tests.proofs.lift.toys import counters, window
 
@@ -38,18 +38,18 @@ def nodes_of(rule: RuleInstance) -> int:
 
 def breadth(scope: str) -> int:
     """How large a scope's rules may be: by what is repeated in its layout."""
-    layout = composition("idempotent").scopes.SCOPES[scope].bounds
+    layout = load_model("idempotent").scopes.SCOPES[scope].bounds
     return int(layout.producers * layout.partitions * layout.log * layout.in_flight)
 
 
-WIDEST = sorted(composition("idempotent").scopes.SCOPES, key=breadth)[-4:]
+WIDEST = sorted(load_model("idempotent").scopes.SCOPES, key=breadth)[-4:]
 
 
 @pytest.mark.parametrize("scope", WIDEST)
 def test_no_rule_instance_is_too_large(scope: str) -> None:
     machine = lift(
-        composition("idempotent"),
-        configuration_of(composition("idempotent"), scope, "4.3.1"),
+        load_model("idempotent"),
+        configuration_of(load_model("idempotent"), scope, "4.3.1"),
         scope,
         guarantees=False,
     ).machine

@@ -9,7 +9,7 @@ import pytest
 from proofs.lift.containers import FunctionSeq
 from proofs.lift.dag import leaf
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.lift.step import evaluate
 from proofs.lift.values import Seq
 
@@ -20,7 +20,7 @@ ITEMS = tuple(leaf(f"x[{i}]", 0, 9) for i in range(SIZE))
 
 def sliced(text: str, owner: Seq | FunctionSeq) -> Seq | FunctionSeq:
     """A slice of `xs`, lifted."""
-    model = composition("idempotent")
+    model = load_model("idempotent")
     k = model.scopes.SCOPES["idempotent-tiny"].configuration(model.variants.parse("4.3.1"))
     found = Evaluator(model, k).value(ast.parse(text, mode="eval").body, {"xs": owner, "": {}})
     assert isinstance(found, (Seq, FunctionSeq))

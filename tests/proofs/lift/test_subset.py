@@ -11,7 +11,7 @@ from proofs.lift import subset
 from proofs.lift.annotations import LiftError
 from proofs.lift.build import lift
 from proofs.lift.patch import Patch, PatchError
-from proofs.lift.source import COMPOSITIONS, NOT_LIFTED, Model, composition
+from proofs.lift.source import COMPOSITIONS, NOT_LIFTED, Model, load_model
 from proofs.trace.replay import configuration_of
 
 pytestmark = pytest.mark.fast
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.fast
 
 def with_function(text: str) -> Model:
     """The model with one more function in leader.py."""
-    model = composition("idempotent")
+    model = load_model("idempotent")
     tree = ast.parse(text).body[0]
     assert isinstance(tree, ast.FunctionDef)
     functions = {**model.functions, ("leader", tree.name): tree}
@@ -35,7 +35,7 @@ def refused(body: str) -> str:
 
 
 def test_the_model_is_within_the_subset() -> None:
-    assert subset.refusals(composition("idempotent")) == ()
+    assert subset.refusals(load_model("idempotent")) == ()
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_refusal_names_the_place_and_the_cure(body: str, problem: str, cure: s
 
 
 def test_an_unknown_field_is_refused_by_the_evaluator() -> None:
-    model = composition(
+    model = load_model(
         "idempotent", [Patch("leader.check_producer_epoch", "batch.producer_epoch", "batch.epoch")]
     )
     k = model.scopes.SCOPES["idempotent-tiny"].configuration(model.variants.parse("4.3.1"))
@@ -84,19 +84,19 @@ def test_an_unknown_field_is_refused_by_the_evaluator() -> None:
 )
 def test_a_patch_must_fit_exactly_once(patch: Patch, message: str) -> None:
     with pytest.raises(PatchError, match=message):
-        composition("idempotent", [patch])
+        load_model("idempotent", [patch])
 
 
 def test_a_patched_model_leaves_the_plain_one_alone() -> None:
-    changed = composition("idempotent", [Patch("leader.in_sequence", "last + 1", "last + 2")])
-    k = configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1")
+    changed = load_model("idempotent", [Patch("leader.in_sequence", "last + 1", "last + 2")])
+    k = configuration_of(load_model("idempotent"), "idempotent-tiny", "4.3.1")
     assert not changed.leader.in_sequence(k, 3, 4)
-    assert composition("idempotent").leader.in_sequence(k, 3, 4)
-    assert changed.world is not composition("idempotent").world
+    assert load_model("idempotent").leader.in_sequence(k, 3, 4)
+    assert changed.world is not load_model("idempotent").world
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
 def test_each_module_of_a_composition_is_checked_or_has_no_rules(name: str) -> None:
-    model = composition(name)
+    model = load_model(name)
     ruled = (*model.rules.values(), *model.actor_rules.values())
     assert not NOT_LIFTED & {rule.__module__.rpartition(".")[2] for rule in ruled}

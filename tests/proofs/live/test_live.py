@@ -6,7 +6,7 @@ import pytest
 
 from proofs.explore.scope import explore_scope
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.live.check import Live, UnknownAssumption, explore_live
 from proofs.live.lasso import Lasso
 from proofs.trace.format import dumps, loads
@@ -84,15 +84,15 @@ def test_what_is_guaranteed_in_the_end_holds(where):
 
 
 def test_each_scope_is_looked_at():
-    assert {scope.partition("/")[0] for scope, _ in SIZES} == composition(
+    assert {scope.partition("/")[0] for scope, _ in SIZES} == load_model(
         "idempotent"
     ).liveness.SCOPES.keys()
 
 
 def test_each_property_is_asked_with_each_of_its_assumptions_dropped():
-    rows = {(p.name, a) for p in composition("idempotent").liveness.EVENTUALLY for a in p.under}
+    rows = {(p.name, a) for p in load_model("idempotent").liveness.EVENTUALLY for a in p.under}
     assert rows == NEEDED.keys()
-    assert {a for _, a in rows} == composition("idempotent").liveness.ASSUMPTIONS.keys()
+    assert {a for _, a in rows} == load_model("idempotent").liveness.ASSUMPTIONS.keys()
 
 
 @pytest.mark.parametrize(("name", "dropped"), NEEDED)

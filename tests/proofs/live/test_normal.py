@@ -10,7 +10,7 @@ import pytest
 
 from proofs.explore.source import instances
 from proofs.lift.patch import Patch
-from proofs.lift.source import Model, composition, model_for
+from proofs.lift.source import Model, load_model, model_for
 from proofs.live.check import fair_rules, sentences
 from proofs.live.graph import GraphQuestion, explored, places
 from proofs.live.lasso import RunStepper, with_room
@@ -150,9 +150,9 @@ def test_the_worlds_are_not_their_own_normal_forms():
 
 def test_unbounded_graphs_are_the_same_from_the_source_and_from_integers():
     """The lifter brings worlds to their normal form as the source does."""
-    k = configuration_of(composition("idempotent"), "live-restarts/records=3", "4.3.1")
+    k = configuration_of(load_model("idempotent"), "live-restarts/records=3", "4.3.1")
     small = replace(k.bounds, records=3, log=3, max_epoch=2, max_sequence=7)
-    stepper = Stepper(composition("idempotent"), replace(k, bounds=small))
+    stepper = Stepper(load_model("idempotent"), replace(k, bounds=small))
     asked = GraphQuestion(stepper, "small", sentences(stepper.model), fair_rules(stepper.model))
     source, ints = explored(asked, "source"), explored(asked, "ints")
     assert source.edges.states == 111

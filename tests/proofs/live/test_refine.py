@@ -7,13 +7,13 @@ import pytest
 from proofs.__main__ import main
 from proofs.explore.expected import EXPECTED
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.live.refine import NoSpec, Refinement, UnknownRefinementAssumption, refine
 from tests.sizes import sized
 
 pytestmark = pytest.mark.xdist_group("refine")  # what is walked is cached
 
-TRANSACTIONS = composition("transactions")
+TRANSACTIONS = load_model("transactions")
 ASSUMPTIONS = TRANSACTIONS.spec.ASSUMPTIONS
 
 SIZES = {

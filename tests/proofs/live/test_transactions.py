@@ -6,7 +6,7 @@ import functools
 import pytest
 
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.live.check import Live, explore_live
 
 pytestmark = pytest.mark.xdist_group("live transactions")  # what is explored is cached
@@ -22,7 +22,7 @@ SIZES = {
     (LOG[0], "v1"): (896, 3_900),
     (LOG[0], "3.9.2"): (1_821, 7_474),
 }
-TABLE = composition("transactions").liveness
+TABLE = load_model("transactions").liveness
 RESTS = [(guarantee.name, dropped) for guarantee in TABLE.EVENTUALLY for dropped in guarantee.under]
 
 

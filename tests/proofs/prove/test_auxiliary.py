@@ -13,7 +13,7 @@ import pytest
 from proofs.explore.source import source_graph
 from proofs.lift.dag import FALSE, reachable
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.mutants import find
 from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
 from proofs.prove.in_scope import states_of
@@ -49,7 +49,7 @@ LEMMAS = ("ids_come_first", "high_watermark_sound")
 @cache
 def planner(patches: tuple[Patch, ...]) -> Planner:
     """Theorems share their inductions."""
-    return Planner(composition("idempotent", patches))
+    return Planner(load_model("idempotent", patches))
 
 
 def failed(theorem: Theorem, subject: ProofTarget, only: str, solver: str = "z3") -> set[str]:
@@ -183,7 +183,7 @@ def test_a_formula_says_what_the_guarantee_says(
     name: str, scope: str, variant: str, patches: tuple[Patch, ...]
 ) -> None:
     """In every state of a scope, also where both are false."""
-    model = composition("idempotent", patches)
+    model = load_model("idempotent", patches)
     k = configuration_of(model, scope, variant)
     guarantee: Any = getattr(model.guarantees, name)
     found = source_graph(model, k, scope)
@@ -236,7 +236,7 @@ def test_no_name_that_a_formula_binds_is_free_in_another() -> None:
 
 def test_requests_come_as_they_were_sent() -> None:
     """What nothing_fails assumes is so of the connections of the model."""
-    model = composition("idempotent")
+    model = load_model("idempotent")
     k = configuration_of(model, "idempotent-tiny", "4.3.1")
     epochs_seen = set()
     for world in source_graph(model, k, "idempotent-tiny").worlds:
@@ -277,7 +277,7 @@ def test_every_rule_that_moves_a_leader_is_taken_but_a_crash() -> None:
 
 def test_the_hypotheses_can_hold_together() -> None:
     """A solver finds a leader for each rule: what is assumed is no contradiction."""
-    model = composition("idempotent")
+    model = load_model("idempotent")
     of = OneLog(model, configuration(model, "4.3.1"))
     sound = of.clauses(of.before)["high_watermark_sound"]
     impossible: Formula = ((), FALSE)

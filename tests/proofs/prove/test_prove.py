@@ -14,7 +14,7 @@ from proofs.__main__ import main
 from proofs.explore.source import source_graph
 from proofs.lift import dag
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.mutants import find
 from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.assumptions import ASSUMPTIONS, EVERYWHERE
@@ -54,13 +54,13 @@ def results(
 @cache
 def planner(patches: tuple[Patch, ...]) -> Planner:
     """Theorems share their inductions."""
-    return Planner(composition("idempotent", patches))
+    return Planner(load_model("idempotent", patches))
 
 
 @cache
 def whole_plan() -> ProofPlan:
     """All obligations of all theorems: some 15 s of work."""
-    return plan(composition("idempotent"), THEOREMS, lambda t: t.variant)
+    return plan(load_model("idempotent"), THEOREMS, lambda t: t.variant)
 
 
 @pytest.mark.xdist_group("whole_plan")
@@ -80,7 +80,7 @@ def test_z3_proves_every_sixteenth_obligation() -> None:
 
 
 def test_every_rule_of_the_world_is_a_step_or_left_out_by_an_assumption() -> None:
-    model = composition("idempotent")
+    model = load_model("idempotent")
     assert set(COVERED) | set(LEFT_OUT) == set(model.rules)
     assert not set(COVERED) & set(LEFT_OUT)
     steps = IdempotentSteps(model, configuration(model, "4.3.1")).all()
@@ -91,7 +91,7 @@ def test_every_rule_of_the_world_is_a_step_or_left_out_by_an_assumption() -> Non
 
 def test_every_guarantee_has_a_theorem_or_is_said_to_be_explored_only() -> None:
     proved = {name for t in THEOREMS for name in (t.clause.name if t.clause else t.name,)}
-    models = (composition("idempotent"), composition("producer_ids"))
+    models = (load_model("idempotent"), load_model("producer_ids"))
     guarantees = {p.name for model in models for p in model.guarantees.GUARANTEES}
     assert guarantees - proved - set(ONLY_EXPLORED) == {"blocks_have_one_owner"}
     assert "blocks_have_one_owner" in BY_NAME["producer_ids_unique"].uses
@@ -241,7 +241,7 @@ def test_without_an_assumption_its_own_obligation_fails(assumption: str, obligat
     theorem = BY_NAME["no_false_error"]
     extra = tuple(replace(c, uses=c.uses - {assumption}) for c in theorem.extra)
     for asked, expected in ((theorem, True), (replace(theorem, extra=extra), False)):
-        duties = plan(composition("idempotent"), (asked,), lambda t: t.variant).duties
+        duties = plan(load_model("idempotent"), (asked,), lambda t: t.variant).duties
         texts = [d.obligation.text for d in duties if obligation in d.obligation.name]
         said = {ask("z3", text, timeout_s=5).result for text in texts}
         assert (said <= {"proved"}) == expected
@@ -250,7 +250,7 @@ def test_without_an_assumption_its_own_obligation_fails(assumption: str, obligat
 def test_the_hypotheses_of_a_request_in_its_turn_can_hold_together() -> None:
     """Where nothing more is asked, a solver finds a state: what is assumed is no contradiction."""
     theorem = BY_NAME["no_false_error"]
-    induction = Planner(composition("idempotent")).induction(theorem.variant, theorem)
+    induction = Planner(load_model("idempotent")).induction(theorem.variant, theorem)
     step = next(s for s in induction.steps if s.rule == "on_produce")
     uses = induction.proved | {lemma.name for lemma in induction.lemmas_of(step)}
     everything = induction.assumed({*uses, "answers_in_order", "nothing_times_out"}, step)
@@ -261,7 +261,7 @@ def test_the_hypotheses_of_a_request_in_its_turn_can_hold_together() -> None:
 
 def test_a_connection_is_what_the_proofs_say_of_it() -> None:
     """Answers, then requests, are the batches in flight that await an answer, in their order."""
-    model = composition("idempotent")
+    model = load_model("idempotent")
     k = configuration_of(model, "idempotent-failover/refusals=0", "first_sequence=strict")
     worlds = source_graph(model, k, "idempotent-failover").worlds
     for world in worlds:
@@ -276,7 +276,7 @@ def test_a_connection_is_what_the_proofs_say_of_it() -> None:
 @pytest.mark.parametrize("scope", ["idempotent-tiny", "idempotent-failover"])
 def test_what_arrives_finds_all_before_it_stored(scope: str) -> None:
     """connections_keep_order is so of the connections of the model."""
-    model = composition("idempotent")
+    model = load_model("idempotent")
     k = configuration_of(model, f"{scope}/refusals=0/restarts=0", "4.3.1")
     for world in source_graph(model, k, scope).worlds:
         link = world.links[0][0]
@@ -290,7 +290,7 @@ def test_a_clause_stands_on_nothing_that_is_not_proved_beside_it() -> None:
     """A guarantee that is used has its own obligations; a theorem that lacks it is refused."""
     theorem = BY_NAME["at_most_once_in_2_4"]
     with pytest.raises(AssertionError, match="uses what nothing proves"):
-        Planner(composition("idempotent")).induction(theorem.variant, replace(theorem, extra=()))
+        Planner(load_model("idempotent")).induction(theorem.variant, replace(theorem, extra=()))
 
 
 def test_a_theorem_is_asked_only_of_producers_that_recover_as_in_its_proof() -> None:
@@ -302,7 +302,7 @@ def test_a_theorem_is_asked_only_of_producers_that_recover_as_in_its_proof() -> 
 
 
 def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
-    asked = plan(composition("idempotent"), (BY_NAME["sequences_wrap"],), lambda t: t.variant)
+    asked = plan(load_model("idempotent"), (BY_NAME["sequences_wrap"],), lambda t: t.variant)
     file = tmp_path / "journal.jsonl"
 
     def run(seed: int) -> tuple[ObligationVerdict, ...]:
@@ -333,7 +333,7 @@ def test_a_query_that_depends_on_the_seed_is_named() -> None:
 
 def test_five_are_too_few_for_six() -> None:
     """Without F <= W the proof of why_five must fail."""
-    asked = plan(composition("idempotent"), (BY_NAME["why_five"],), lambda t: t.variant)
+    asked = plan(load_model("idempotent"), (BY_NAME["why_five"],), lambda t: t.variant)
     (text,) = (d.obligation.text for d in asked.duties if "no_false_error" in d.obligation.name)
     without = text.replace("(assert (<= |in_flight| |window|))\n", "")
     assert without != text
@@ -350,7 +350,7 @@ def test_a_dropped_assumption_is_answered_by_a_trace(name: str) -> None:
 
 
 def test_the_clauses_hold_in_every_state_of_a_scope_and_each_rule_fires_there() -> None:
-    model = composition("idempotent")
+    model = load_model("idempotent")
     variant = model.variants.parse("first_sequence=strict/restart_window=full")
     k = model.scopes.SCOPES["idempotent-tiny"].configuration(variant)
     found = check_scope(model, k, "idempotent-tiny")
@@ -361,7 +361,7 @@ def test_the_clauses_hold_in_every_state_of_a_scope_and_each_rule_fires_there() 
 
 
 def test_small_scopes_take_the_steps_that_trouble_needs() -> None:
-    model = composition("idempotent")
+    model = load_model("idempotent")
     names = [name for name in CHECKED_SCOPES if name not in RANGED_SCOPES]
     checks = [
         check_scope(model, configuration_of(model, name, CHECKED_SCOPES[name] or ""), name)
@@ -373,20 +373,20 @@ def test_small_scopes_take_the_steps_that_trouble_needs() -> None:
 
 def test_a_wrong_clause_fails_in_scope() -> None:
     """no_gap is not true under 4.3.1's own rule; the check in scope must see it."""
-    model = composition("idempotent")
+    model = load_model("idempotent")
     k = model.scopes.SCOPES["idempotent-tiny"].configuration(model.variants.parse("4.3.1"))
     worlds = source_graph(model, k, "idempotent-tiny").worlds
     assert not all(GUARANTEED["no_gap"].is_so(k, ScopeState(model, k, world)) for world in worlds)
 
 
 def test_ranges_are_decided_and_a_wrong_one_is_found() -> None:
-    model = composition("idempotent")
+    model = load_model("idempotent")
     k = model.scopes.SCOPES["idempotent-tiny"].configuration(model.variants.parse("4.3.1"))
     found = check_ranges(model, k, "idempotent-tiny")
     assert found.failed == ()
     assert found.claims == found.by_interval + found.by_z3 + found.by_search
     assert min(found.by_interval, found.by_z3, found.by_search) > 0
-    wrong = composition(
+    wrong = load_model(
         "idempotent", [Patch("leader.append", "stored.base_offset + batch.record_count", "99")]
     )
     (broken,) = check_ranges(wrong, k, "idempotent-tiny").failed

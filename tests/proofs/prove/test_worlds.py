@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.mutants import find
 from proofs.prove.composition import (
     Composition,
@@ -28,13 +28,13 @@ THEOREM = next(t for t in THEOREMS if t.name == "producer_ids_unique")
 
 @cache
 def as_it_stands() -> CompositionInduction:
-    return CompositionInduction(PRODUCER_IDS, composition("producer_ids"), "4.3.1")
+    return CompositionInduction(PRODUCER_IDS, load_model("producer_ids"), "4.3.1")
 
 
 def proved(name: str, *patches: Patch, of: Composition = PRODUCER_IDS) -> bool:
     """Whether Z3 proves an obligation of the composition with patches."""
     changed = patches or of is not PRODUCER_IDS
-    model = composition(of.home, patches)
+    model = load_model(of.home, patches)
     induction = CompositionInduction(of, model, "4.3.1") if changed else as_it_stands()
     found = dict(induction.obligations())[f"{of.home}/{name}"]
     assert found is not None
@@ -43,14 +43,14 @@ def proved(name: str, *patches: Patch, of: Composition = PRODUCER_IDS) -> bool:
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_producer_ids_are_unique_with_any_number_of_brokers_and_blocks(solver: str) -> None:
-    asked = CompositionInduction(PRODUCER_IDS, composition("producer_ids"), "4.3.1").obligations()
+    asked = CompositionInduction(PRODUCER_IDS, load_model("producer_ids"), "4.3.1").obligations()
     said = {name: ask(solver, o.text).result for name, o in asked if o is not None}
     assert len(said) == 79
     assert set(said.values()) == {"proved"}
 
 
 def test_every_rule_of_the_composition_is_a_step() -> None:
-    model = composition("producer_ids")
+    model = load_model("producer_ids")
     steps = list(Worlds(PRODUCER_IDS, model, "4.3.1").steps())
     assert [step.rule for step in steps] == list(model.rules)
     assert all(step.assumed for step in steps if step.rule != "broker_restarts")
@@ -101,7 +101,7 @@ def test_the_clauses_hold_in_every_world_of_their_scopes_and_each_rule_is_taken(
 
 
 def test_a_wrong_clause_fails_in_scope() -> None:
-    model = composition("producer_ids", find("same_producer_id_twice").patches)
+    model = load_model("producer_ids", find("same_producer_id_twice").patches)
     k = configuration_of(model, "producer-ids", "3.9.2-zookeeper")
     assert (
         blocks_have_one_owner.__name__

@@ -3,7 +3,7 @@
 import pytest
 
 from proofs.lift.patch import Patch
-from proofs.lift.source import COMPOSITIONS, composition, model_for
+from proofs.lift.source import COMPOSITIONS, load_model, model_for
 from proofs.trace.events import events, only_delivers, requests
 from proofs.trace.format import Header
 from proofs.trace.replay import Stepper, configuration_of, domains, record
@@ -32,7 +32,7 @@ DELIVERIES = {
 
 
 def model_of(home):
-    return composition(home)
+    return load_model(home)
 
 
 def count(scope, variant, script):
@@ -204,5 +204,5 @@ def test_a_trace_has_so_many_events(scope, variant, script, counts):
 
 def test_a_patched_model_is_counted_by_its_own_text():
     epoch = Patch("leader.check_producer_epoch", "Error.INVALID_PRODUCER_EPOCH", "Error.NONE")
-    model = composition("idempotent", [epoch])
+    model = load_model("idempotent", [epoch])
     assert {rule for rule in model.rules if only_delivers(model, rule)} == DELIVERIES["idempotent"]

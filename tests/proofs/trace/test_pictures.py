@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.format import Header, read
 from proofs.trace.html import log_json, move_json, page, page_of
 from proofs.trace.messages import SETS_OUT, MessageFate
@@ -58,16 +58,16 @@ required_offset=1 log_start_offset=0)
 
 @pytest.fixture(scope="module")
 def recorded():
-    k = configuration_of(composition("idempotent"), "idempotent-tiny", "4.3.1")
+    k = configuration_of(load_model("idempotent"), "idempotent-tiny", "4.3.1")
     return record(
-        Stepper(composition("idempotent"), k), Header("idempotent-tiny", k.variant.name), TRACE
+        Stepper(load_model("idempotent"), k), Header("idempotent-tiny", k.variant.name), TRACE
     )
 
 
 @pytest.fixture(scope="module")
 def story(recorded):
     trace, worlds = recorded
-    return tell(composition("idempotent"), trace.header, trace.steps, worlds)
+    return tell(load_model("idempotent"), trace.header, trace.steps, worlds)
 
 
 def test_the_story_is_golden(story):
@@ -125,15 +125,15 @@ def test_the_page_holds_the_story(story):
 
 
 def test_a_failover_loses_what_travelled():
-    k = configuration_of(composition("idempotent"), "idempotent-failover", "4.3.1")
+    k = configuration_of(load_model("idempotent"), "idempotent-failover", "4.3.1")
     steps = (
         ("client_sends", LINK),
         ("request_arrives", LINK),
         ("leader_fails_over", (("partition", 0), ("kept", 0))),
     )
     header = Header("idempotent-failover", k.variant.name)
-    trace, worlds = record(Stepper(composition("idempotent"), k), header, steps)
-    told = text(tell(composition("idempotent"), trace.header, trace.steps, worlds))
+    trace, worlds = record(Stepper(load_model("idempotent"), k), header, steps)
+    told = text(tell(load_model("idempotent"), trace.header, trace.steps, worlds))
     assert "#2 is lost" in told
     assert "partition 0  log: - {batch=" in told
 
@@ -154,7 +154,7 @@ LATE_END = (
 
 @pytest.fixture(scope="module")
 def transactional():
-    model = composition("transactions")
+    model = load_model("transactions")
     stepper = Stepper(model, configuration_of(model, "transactions-default", "v2"))
     trace, worlds = record(stepper, Header("transactions-default", "v2"), LATE_END)
     return trace, tell(model, trace.header, trace.steps, worlds)

@@ -8,7 +8,7 @@ from model.idempotent.messages import Batch, Error
 from model.language import Map, Set, span
 from proofs.explore.scope import explore_scope
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.format import Header, Trace, TraceStep
 from proofs.trace.project import digest, project
 from proofs.trace.replay import (
@@ -30,7 +30,7 @@ HEADER = Header("idempotent-tiny", "4.3.1")
 
 def stepper(scope="idempotent-tiny"):
     return Stepper(
-        composition("idempotent"), configuration_of(composition("idempotent"), scope, "4.3.1")
+        load_model("idempotent"), configuration_of(load_model("idempotent"), scope, "4.3.1")
     )
 
 
@@ -93,7 +93,7 @@ def test_a_limit_of_the_scope_is_told_from_the_protocol():
 
 def test_patches_are_part_of_a_trace():
     patch = ("leader.check_producer_epoch", "Error.INVALID_PRODUCER_EPOCH", "Error.NONE")
-    model = composition("idempotent", [Patch(*patch)])
+    model = load_model("idempotent", [Patch(*patch)])
     header = replace(HEADER, patches=(patch,))
     k = configuration_of(model, header.scope, header.variant)
     trace, worlds = record(Stepper(model, k), header, [("client_sends", LINK)])
@@ -111,11 +111,11 @@ def test_patches_are_part_of_a_trace():
 )
 def test_a_scope_that_there_is_not(text, says):
     with pytest.raises(UnknownScope, match=says):
-        configuration_of(composition("idempotent"), text, "4.3.1")
+        configuration_of(load_model("idempotent"), text, "4.3.1")
 
 
 def test_budgets_may_be_replaced_by_hand():
-    k = configuration_of(composition("idempotent"), "idempotent-tiny/breaks=1/restarts=0", "4.3.1")
+    k = configuration_of(load_model("idempotent"), "idempotent-tiny/breaks=1/restarts=0", "4.3.1")
     assert (k.budgets.breaks, k.budgets.restarts, k.budgets.records) == (1, 0, 3)
 
 

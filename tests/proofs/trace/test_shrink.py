@@ -6,7 +6,7 @@ import random
 import pytest
 
 from proofs.explore.source import instances, successors
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.replay import Stepper, configuration_of
 from proofs.trace.shrink import NothingToShrink, enabled_only, shrink, without_each
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.fast
 @pytest.fixture(scope="module")
 def stepper():
     return Stepper(
-        composition("idempotent"),
-        configuration_of(composition("idempotent"), "idempotent-default", "4.3.1"),
+        load_model("idempotent"),
+        configuration_of(load_model("idempotent"), "idempotent-default", "4.3.1"),
     )
 
 

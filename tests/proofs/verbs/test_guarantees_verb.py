@@ -15,7 +15,7 @@ from model.idempotent.variants import RELEASES
 from proofs.__main__ import main
 from proofs.explore.scope import explore_scope
 from proofs.lift.patch import Patch
-from proofs.lift.source import assumed_properties_of, composition
+from proofs.lift.source import assumed_properties_of, load_model
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, model_of, replay
 from proofs.verbs import guarantees
@@ -42,7 +42,7 @@ def test_one_in_flight_keeps_all_where_no_leader_fails(ask: Ask) -> None:
     code, report = ask("--in-flight", "1", "--failover", "none")
     assert (code, report["verdict"]) == (0, "holds")
     rows = report["by_name"]
-    assert set(rows) == {p.name for p in composition("idempotent").guarantees.GUARANTEES}
+    assert set(rows) == {p.name for p in load_model("idempotent").guarantees.GUARANTEES}
     assert rows["at_most_once"]["proof"] == {"kind": "theorem", "theorems": ["at_most_once"]}
     assert any("nothing_forgotten" in said for said in rows["at_most_once"]["conditions"])
     scope = "idempotent-tiny/in_flight=1"
@@ -74,9 +74,9 @@ def test_what_is_broken_has_a_trace_that_breaks_it(ask: Ask, tmp_path: Path) -> 
     for name in broken:
         assert "proof" not in report["by_name"][name]
         trace = read(tmp_path / "out" / "traces" / f"{name}.jsonl")
-        k = configuration_of(composition("idempotent"), trace.header.scope, trace.header.variant)
+        k = configuration_of(load_model("idempotent"), trace.header.scope, trace.header.variant)
         guarantee = next(
-            p for p in composition("idempotent").guarantees.GUARANTEES if p.name == name
+            p for p in load_model("idempotent").guarantees.GUARANTEES if p.name == name
         )
         worlds = replay(trace)
         assert not guarantee.check(k, worlds[-1])
@@ -186,7 +186,7 @@ def test_transactions_are_asked_about_too(ask: Ask, case: str) -> None:
     words, broken = TOLD[case]
     _, report = ask("--transactions", "--engine", "c", *words)
     rows = report["by_name"]
-    assert set(rows) == {p.name for p in composition("transactions").guarantees.GUARANTEES}
+    assert set(rows) == {p.name for p in load_model("transactions").guarantees.GUARANTEES}
     steps = {
         name: row["trace"]["steps"]
         for name, row in rows.items()
@@ -210,7 +210,7 @@ def test_theorems_count_where_a_release_has_their_rules_and_assumed_properties_a
     assert "not guaranteed, whatever one believes" in capsys.readouterr().out
     known = {
         assumed_property.name: assumed_property
-        for assumed_property in assumed_properties_of(composition("transactions"))
+        for assumed_property in assumed_properties_of(load_model("transactions"))
     }
     assert believed.keys() < known.keys()
     for name in believed:

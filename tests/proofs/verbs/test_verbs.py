@@ -14,7 +14,7 @@ from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.explorer import explore as explore_machine
 from proofs.explore.result import LimitReached, RangeBroken, SearchProgress
 from proofs.lift.build import lift
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.mutants.table import MUTANTS
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, replay
@@ -139,8 +139,8 @@ def test_a_killed_exploration_goes_on_where_it_was(tmp_path, capsys):
 
 def test_a_checkpoint_of_other_work_or_damaged_is_bad_input(tmp_path, capsys):
     folder = tmp_path / "checkpoints" / "idempotent-tiny-ints"
-    k = configuration_of(composition("idempotent"), "idempotent-restart", "4.3.1")
-    explore_machine(lift(composition("idempotent"), k, "other").machine, "ints", checkpoint=folder)
+    k = configuration_of(load_model("idempotent"), "idempotent-restart", "4.3.1")
+    explore_machine(lift(load_model("idempotent"), k, "other").machine, "ints", checkpoint=folder)
     argv = ["explore", "idempotent-tiny", "--engine", "ints", "--out", str(tmp_path)]
     assert main(argv) == 2
     assert "holds a search with other arguments or of another model" in capsys.readouterr().err
@@ -333,7 +333,7 @@ def test_explore_asks_of_a_assumed_property_by_its_name(report, capsys):
     assert broken["refused_is_not_stored"]["steps"] == 2
     assert not broken["refused_is_not_stored"]["guaranteed"]
     _, unasked = report(*words)
-    known = {guarantee.name for guarantee in composition("idempotent").guarantees.GUARANTEES}
+    known = {guarantee.name for guarantee in load_model("idempotent").guarantees.GUARANTEES}
     assert {row["property"] for row in unasked["violations"]} == broken.keys() & known
     assert main([*words, "--ask", "all_is_well"]) == 2
     assert "there are failed_is_not_stored" in capsys.readouterr().err

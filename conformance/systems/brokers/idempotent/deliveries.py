@@ -26,7 +26,7 @@ from model.idempotent.leader import Leader, on_produce, on_produce_without_repli
 from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse
 from model.idempotent.world import World
 from model.language import Disabled
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 from proofs.trace.format import Instance
 
 FAILOVERS: Final = ("leader_fails_over", "leader_fails_over_uncleanly")
@@ -91,7 +91,7 @@ class WireTables(ActorTables):
     """Producers and leaders in the wire's numbers. Nobody compares their views."""
 
     def __init__(self, k: Configuration) -> None:
-        super().__init__(k, composition("idempotent"))
+        super().__init__(k, load_model("idempotent"))
 
     def state_view(self, state: Any) -> View:
         """None."""
@@ -127,7 +127,7 @@ class LeaderScriptWriter:
             )
         self.tables = WireTables(observer.k)
         self._observer = observer
-        self._events = RecordedEvents(composition("idempotent"), self.tables)
+        self._events = RecordedEvents(load_model("idempotent"), self.tables)
         self._partitions = k.bounds.partitions
         self._producer_ids = k.bounds.producer_ids
 

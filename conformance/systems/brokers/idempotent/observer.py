@@ -24,7 +24,7 @@ from model.idempotent.configuration import Configuration
 from model.idempotent.leader import Leader, ProducerStateEntry, awaited, nobody, on_produce, recover
 from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse
 from model.language import Disabled
-from proofs.lift.source import composition
+from proofs.lift.source import load_model
 
 MAX_STATES: Final = 1_000
 """States in one set; beyond, a trace is undecided."""
@@ -101,7 +101,7 @@ class Observer:
     def __init__(self, k: Configuration, *, tells_log_start: bool = True) -> None:
         self.k = in_wire_numbers(k)
         self._tells_log_start = tells_log_start
-        self._actor_rules = composition("idempotent").actor_rules
+        self._actor_rules = load_model("idempotent").actor_rules
         self._sets: dict[frozenset[Leader], LeaderSet] = {}
         self.empty = self.of([Leader((), 0, 0, nobody(k))])
 

@@ -24,7 +24,7 @@ from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.errors import KafkaError
 from conformance.report import SideCheck
 from model.language import Disabled
-from proofs.lift.source import Model, composition
+from proofs.lift.source import Model, load_model
 
 NODE: Final = "/latest_producer_id_block"
 NODE_TIMEOUT_S: Final = 10.0
@@ -95,7 +95,7 @@ class Blocks:
     """The model in Kafka's own numbers, with one broker, from what was found in ZooKeeper."""
 
     def __init__(self, release: str, found: ZooKeeperNode) -> None:
-        self._model: Model = composition("producer_ids")
+        self._model: Model = load_model("producer_ids")
         configuration = self._model.configuration
         bounds = configuration.Bounds(
             brokers=1,

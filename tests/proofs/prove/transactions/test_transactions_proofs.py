@@ -10,7 +10,7 @@ import pytest
 
 from proofs.lift import dag
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition, composition_of
+from proofs.lift.source import composition_of, load_model
 from proofs.mutants.table import TRANSACTIONAL
 from proofs.prove.assumption_necessity import trace_without
 from proofs.prove.assumptions import ASSUMPTIONS
@@ -38,7 +38,7 @@ def induction(theorem: str, variant: str = "", *patches: Patch) -> CompositionIn
     """The induction of a theorem, under its own variant or another, with patches."""
     found = MINE[theorem]
     assert found.composition is not None
-    model = composition("transactions", patches)
+    model = load_model("transactions", patches)
     return CompositionInduction(found.composition, model, variant or found.variant)
 
 
@@ -57,7 +57,7 @@ def proved(of: CompositionInduction, name: str) -> bool:
 
 
 def test_every_rule_of_the_world_is_covered_or_said_to_be_left_out() -> None:
-    model = composition("transactions")
+    model = load_model("transactions")
     named = (set(COVERED), set(OF_CLIENTS), set(LEFT_OUT))
     assert set.union(*named) == set(model.rules)
     assert sum(len(names) for names in named) == len(model.rules)
@@ -66,7 +66,7 @@ def test_every_rule_of_the_world_is_covered_or_said_to_be_left_out() -> None:
 
 
 def test_every_guarantee_has_a_theorem_or_is_said_to_be_explored_only() -> None:
-    guarantees = {p.name for p in composition("transactions").guarantees.GUARANTEES}
+    guarantees = {p.name for p in load_model("transactions").guarantees.GUARANTEES}
     assert set(PROVED_AS) | set(ONLY_EXPLORED) == guarantees
     assert all(
         ONLY_EXPLORED[name].startswith("with V1") for name in {*PROVED_AS} & {*ONLY_EXPLORED}
@@ -126,9 +126,9 @@ def test_without_the_assumptions_of_v1_its_own_obligation_fails(
     steps = tuple(step for step in of.steps if step != early)
     dropped = replace(of, steps=(*steps, late))
     assert proved(
-        CompositionInduction(of, composition("transactions"), "v1"), f"{early}/{obligation}"
+        CompositionInduction(of, load_model("transactions"), "v1"), f"{early}/{obligation}"
     )
-    late_ones = CompositionInduction(dropped, composition("transactions"), "v1")
+    late_ones = CompositionInduction(dropped, load_model("transactions"), "v1")
     assert not proved(late_ones, f"{late}/{obligation}")
 
 
@@ -144,7 +144,7 @@ def test_what_is_told_with_v1_rests_on_what_may_arrive(late: str, obligation: st
     """Of a transaction that has V1's pair, what is late may meet the next one."""
     of = MINE["all_or_none_on_time"].composition
     assert of is not None
-    model = composition("transactions")
+    model = load_model("transactions")
     late_too = replace(of, steps=(*of.steps, late))
     assert proved(CompositionInduction(of, model, "v1"), f"i_end/{obligation}")
     assert not proved(CompositionInduction(late_too, model, "v1"), f"{late}/{obligation}")
@@ -208,7 +208,7 @@ def test_what_is_acked_with_v1_rests_on_what_may_arrive(late: str, obligation: s
     """With batches that are late, or refusals of what is stored, a sequence names two records."""
     of = MINE["acked_is_stored_once"].composition
     assert of is not None
-    model = composition("transactions")
+    model = load_model("transactions")
     dropped = replace(of, steps=(*of.steps, "my_late_batch"))
     assert proved(CompositionInduction(of, model, "v1"), f"my_batch/{obligation}")
     assert not proved(CompositionInduction(dropped, model, "v1"), f"{late}/{obligation}")
@@ -231,7 +231,7 @@ def test_without_a_rule_its_own_obligation_fails(
     """What is assumed of releases is not assumed under a variant that has another rule."""
     found = MINE[theorem]
     assert found.composition is not None
-    model = composition("transactions")
+    model = load_model("transactions")
     ruled = found.composition.ruled_by(model, variant, found.variant)
     assert proved(induction(theorem), obligation)
     assert not proved(CompositionInduction(ruled, model, variant), obligation)
@@ -241,7 +241,7 @@ def test_without_a_rule_its_own_obligation_fails(
 def test_the_clauses_hold_in_every_world_of_a_scope(theorem: str) -> None:
     of = MINE[theorem].composition
     assert of is not None
-    model = composition("transactions")
+    model = load_model("transactions")
     for variant in of.variants:
         k = configuration_of(model, "transactions-tiny", variant)
         assert of.check is not None
@@ -253,6 +253,6 @@ def test_a_wrong_clause_fails_in_scope() -> None:
     of = MINE["transaction_decisions"].composition
     assert of is not None
     patch = Patch("coordinator.completed", "0 if rotates else metadata.producer_epoch", "0")
-    model = composition("transactions", [patch])
+    model = load_model("transactions", [patch])
     k = configuration_of(model, "transactions-tiny", "v2")
     assert check_transactions_scope(of, model, k, "transactions-tiny").failed != ()
