@@ -4,12 +4,16 @@ A patch names a function, a class or a module by the end of its dotted name, and
 there: one expression, statements in a row, or entries of a table, written as a dictionary that has
 these only. They are compared as syntax trees, so that neither formatting nor comments matter, and
 must be found exactly once.
+
+A patch that names a file instead, `model/idempotent/leader.py`, replaces lines in a row of its
+text. So each hunk of a unified diff is a patch, and a diff may add what a tree has no place for:
+fields, rules, guarantees.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from textwrap import dedent
@@ -28,11 +32,63 @@ class PatchError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One replacement inside one function, named `module.function` or `Class.method`."""
+    """One replacement inside one function, named `module.function` or `Class.method`; or inside
+    the text of one file."""
 
     function: str
     before: str
     after: str
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it names a file, whose lines it replaces."""
+        return self.function.endswith(".py")
+
+
+def parse_diff(diff: str) -> tuple[Patch, ...]:
+    """The hunks of a unified diff as patches of files. Raises PatchError."""
+    found: list[Patch] = []
+    name = ""
+    hunk: list[str] = []
+    for line in (*diff.splitlines(), "@@"):
+        if line.startswith(("@@", "--- ", "diff ", "index ")):
+            found += hunk_patches(name, hunk)
+            hunk = []
+        elif line.startswith("+++ "):
+            name = line[4:].partition("\t")[0].strip().removeprefix("b/")
+        elif line[:1] in ("+", "-", " ", ""):
+            hunk.append(line or " ")
+    if not found:
+        raise PatchError("a diff without a change")
+    return tuple(found)
+
+
+def hunk_patches(name: str, hunk: Sequence[str]) -> Iterator[Patch]:
+    """The patch that a hunk of a file is; none where it changes nothing. Raises PatchError."""
+    before, after = (side_of(hunk, mark) for mark in "-+")
+    if before == after:
+        return
+    if not name.endswith(".py"):
+        raise PatchError(f"{name or 'a hunk'}: a diff changes Python files of the model")
+    yield Patch(name, before, after)
+
+
+def side_of(hunk: Iterable[str], mark: str) -> str:
+    """The lines of a hunk before it is applied ("-"), or after ("+")."""
+    return "\n".join(line[1:] for line in hunk if line[0] in (" ", mark))
+
+
+def apply_to_text(patch: Patch, text: str) -> str:
+    """The text of the file with the patch's lines replaced. Raises PatchError."""
+    lines, before = text.splitlines(), patch.before.splitlines()
+    starts = [i for i in range(len(lines)) if lines[i : i + len(before)] == before]
+    if not before or len(starts) != 1:
+        raise PatchError(
+            f"in {patch.function}: these lines are found {len(starts) if before else 0} times;"
+            f" a hunk's old lines must be found exactly once:\n{patch.before}"
+        )
+    lines[starts[0] : starts[0] + len(before)] = patch.after.splitlines()
+    return "\n".join(lines) + "\n"
 
 
 def apply(patch: Patch, trees: Mapping[str, ast.Module]) -> str:

@@ -12,6 +12,7 @@ import ast
 import functools
 import graphlib
 import importlib
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from typing import Any
 
 import model
 from model.language import is_actor_rule, is_event
-from proofs.lift.patch import Patch, PatchError, apply
+from proofs.lift.patch import Patch, PatchError, apply, apply_to_text, parse_diff
 
 NOT_LIFTED = frozenset({"configuration", "scopes", "spec", "variants"})
 """Modules that make configurations and initial worlds; the functions of all others are lifted."""
@@ -113,19 +114,38 @@ class PackageSource:
 
     def file(self, name: str) -> str:
         """The name that errors give a module's file."""
-        return f"{self.package.replace('.', '/')}/{name}.py"
+        return file_of(self.package, name)
 
 
-def read_source(package: str) -> PackageSource:
-    """Fresh syntax trees of all modules that a package has."""
+def file_of(package: str, module: str) -> str:
+    """A module's file, below the folder of the repository."""
+    return f"{package.replace('.', '/')}/{module}.py"
+
+
+def read_source(package: str, hunks: Sequence[Patch] = ()) -> PackageSource:
+    """Fresh syntax trees of all modules that a package has, with patches of their text applied.
+
+    Raises PatchError.
+    """
     root = importlib.import_module(package).__file__
     assert root is not None
     texts = {path.stem: path.read_text(encoding="utf-8") for path in Path(root).parent.glob("*.py")}
     del texts["__init__"]
-    trees = {n: ast.parse(texts[n], f"{package.replace('.', '/')}/{n}.py") for n in sorted(texts)}
+    for patch in hunks:
+        name = Path(patch.function).stem
+        texts[name] = apply_to_text(patch, texts[name])
+    trees = {name: parse(texts[name], file_of(package, name)) for name in sorted(texts)}
     imports = {name: imports_of(tree, package) & set(trees) for name, tree in trees.items()}
     order = graphlib.TopologicalSorter(imports).static_order()
     return PackageSource(package, {name: trees[name] for name in order})
+
+
+def parse(text: str, file: str) -> ast.Module:
+    """A module's text as a tree. Raises PatchError: only a patched text is no Python."""
+    try:
+        return ast.parse(text, file)
+    except SyntaxError as error:
+        raise PatchError(f"{file}, line {error.lineno}: not Python: {error.msg}") from error
 
 
 @contextmanager
@@ -182,11 +202,25 @@ def load(package: str, patches: Sequence[Patch] = ()) -> Model:
     unpatched = load_package(package)
     if not patches:
         return unpatched
-    source = read_source(package)
+    source = read_source(package, hunks_of(unpatched, patches))
     for patch in patches:
-        apply(patch, source.trees)
+        if not patch.is_text:
+            apply(patch, source.trees)
     modules = execute(source)
     return Model(package, modules, functions_of(source.trees), unpatched.files, tuple(patches))
+
+
+def hunks_of(model: Model, patches: Sequence[Patch]) -> list[Patch]:
+    """The patches of a model's own files; a diff may change other compositions too. Raises
+    PatchError where nothing is left."""
+    files = set(model.files.values())
+    for patch in patches:
+        if patch.is_text and patch.function not in files:
+            check_file(patch.function)
+    own = [patch for patch in patches if patch.is_text and patch.function in files]
+    if not own and all(patch.is_text for patch in patches):
+        raise PatchError(f"the patches change no file of {model.package.replace('.', '/')}")
+    return own
 
 
 def model_folder() -> Path:
@@ -207,6 +241,49 @@ COMPOSITIONS = tuple(
 def load_model(name: str, patches: Sequence[Patch] = ()) -> Model:
     """One of COMPOSITIONS. Raises PatchError."""
     return load(f"model.{name}", patches)
+
+
+def check_file(name: str) -> None:
+    """Raises PatchError for a file that is no composition's."""
+    if not any(name in load_model(home).files.values() for home in COMPOSITIONS):
+        folders = ", ".join(f"model/{home}" for home in COMPOSITIONS)
+        raise PatchError(f"{name} cannot be patched; a diff changes files of {folders}")
+
+
+def patches_by_composition(
+    patches: Sequence[Patch], names: Collection[str] = COMPOSITIONS
+) -> dict[str, tuple[Patch, ...]]:
+    """The patches of each composition, of those that are named: hunks where their files are, the
+    others all together in the one text that they fit. Raises PatchError where nothing is changed.
+    """
+    hunks = [patch for patch in patches if patch.is_text]
+    named = tuple(patch for patch in patches if not patch.is_text)
+    changed = {name: named for name in (fitting(named, names),) if name}
+    for patch in hunks:
+        check_file(patch.function)
+        home = patch.function.split("/")[1]
+        if home in names:
+            changed[home] = (*changed.get(home, ()), patch)
+    if patches and not changed:
+        raise PatchError(f"the patches change no file of {', '.join(sorted(names))}")
+    return {name: load_model(name, own).patches for name, own in changed.items()}
+
+
+def fitting(patches: Sequence[Patch], names: Collection[str]) -> str:
+    """The one composition whose text has what the patches replace; "" without patches. Raises
+    PatchError."""
+    found, errors = [], []
+    for name in names if patches else ():
+        try:
+            load_model(name, patches)
+            found.append(name)
+        except PatchError as error:
+            errors.append(str(error))
+    if len(found) > 1:
+        raise PatchError(f"the patches fit {' and '.join(found)}; name one of them with --only")
+    if errors and not found:
+        raise PatchError("; ".join(errors))
+    return found[0] if found else ""
 
 
 @functools.cache
@@ -252,14 +329,18 @@ def with_assumed_properties(model: Model, names: Collection[str]) -> Model:
 
 
 def read_patches(path: Path) -> tuple[Patch, ...]:
-    """Patches from a file: a Python list of (function, before, after).
+    """Patches from a file: a unified diff of files of the model, or a Python list of (function,
+    before, after).
 
-    Raises PatchError with the place if the file is not of that form.
+    Raises PatchError with the place if the file is of neither form.
     """
     try:
-        rows = ast.literal_eval(path.read_text(encoding="utf-8"))
-        return tuple(Patch(*row) for row in rows)
+        text = path.read_text(encoding="utf-8")
+        if re.search(r"^\+\+\+ ", text, re.MULTILINE):
+            return parse_diff(text)
+        return tuple(Patch(*row) for row in ast.literal_eval(text))
     except (OSError, SyntaxError, ValueError, TypeError) as error:
         raise PatchError(
-            f"{path}: {error}; write a list of (function, expression before, expression after)"
+            f"{path}: {error}; write a unified diff, or a list of (function, expression before,"
+            " expression after)"
         ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -130,12 +130,12 @@ def rules_of(model: Model, variant: str) -> tuple[Formula, ...]:
 class Planner:
     """Makes the obligations of theorems; those of the helpers once.
 
-    The theorems of other compositions than the model's are about their source without patches.
+    Theorems of other compositions than those of the models are about their source without patches.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = model if model.name == "idempotent" else load_model("idempotent")
-        self.composed = {model.name: model}
+    def __init__(self, *models: Model) -> None:
+        self.composed = {model.name: model for model in models}
+        self.model = self.composed.get("idempotent") or load_model("idempotent")
         self.inductions: dict[tuple[Any, ...], IdempotentInduction] = {}
 
     def induction(self, variant: str, theorem: Theorem) -> IdempotentInduction:
@@ -170,9 +170,11 @@ class Planner:
             yield from self.induction(variant, theorem).guaranteed(theorem.clause, rules)
 
 
-def plan(model: Model, theorems: tuple[Theorem, ...], under: Callable[[Theorem], str]) -> ProofPlan:
+def plan(
+    theorems: Iterable[Theorem], under: Callable[[Theorem], str], models: Iterable[Model] = ()
+) -> ProofPlan:
     """The obligations of the theorems, each under the variant that `under` says; see Planner."""
-    planner = Planner(model)
+    planner = Planner(*models)
     duties: dict[str, Duty] = {}
     unchanged: dict[str, None] = {}
     for theorem in theorems:

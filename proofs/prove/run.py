@@ -13,9 +13,16 @@ from typing import Any
 
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
 from proofs.lift.patch import Patch
-from proofs.lift.source import Model, composition_of, load_model
+from proofs.lift.source import (
+    COMPOSITIONS,
+    Model,
+    composition_of,
+    load_model,
+    patches_by_composition,
+)
 from proofs.mutants import find
 from proofs.mutants.table import ModelMutant
+from proofs.prove.answers import AnswerCache
 from proofs.prove.plan import Duty, ProofPlan
 from proofs.prove.seeds import keep_answer, kept_answer
 from proofs.prove.solvers import SOLVERS, SolverAnswer, ask
@@ -72,14 +79,16 @@ def solve(
     processes: int,
     seen: Callable[[int, int], None],
     journal: Journal | None = None,
+    cache: AnswerCache | None = None,
     solvers: Sequence[str] = tuple(SOLVERS),
 ) -> tuple[ObligationVerdict, ...]:
     """Every obligation put to each of the solvers; `seen(done, total)` after each answer.
 
-    What the journal has is not asked again. The slow solver's questions go first, so that the
-    processes end together.
+    What the journal or the cache has is not asked again. The slow solver's questions go first, so
+    that the processes end together.
     """
     kept = Journal() if journal is None else journal
+    cache = AnswerCache(None) if cache is None else cache
     questions: list[Question] = [
         (number, solver, duty.obligation.text, seed)
         for solver in reversed(solvers)
@@ -88,13 +97,15 @@ def solve(
     verdicts: list[ObligationVerdict] = []
     asked: list[Question] = []
     for number, solver, text, _ in questions:
-        answer = kept_answer(kept, seed, solver, text)
+        answer = kept_answer(kept, seed, solver, text) or cache.get(solver, text)
         if answer is None:
             asked.append((number, solver, text, seed))
         else:
             verdicts.append(ObligationVerdict(plan.duties[number], answer))
     for number, answer in _answers(asked, processes):
-        keep_answer(kept, seed, plan.duties[number].obligation.text, answer)
+        text = plan.duties[number].obligation.text
+        keep_answer(kept, seed, text, answer)
+        cache.add(text, answer)
         verdicts.append(ObligationVerdict(plan.duties[number], answer))
         seen(len(verdicts), len(questions))
     order = {duty.obligation.text: i for i, duty in enumerate(plan.duties)}
@@ -142,12 +153,13 @@ def failed(verdicts: Sequence[ObligationVerdict]) -> tuple[str, ...]:
 class ProofTarget:
     """What is proved, and where traces are looked for that answer a failure.
 
-    `variants` replaces the variants of theorems: of all ("*"), by name, or of those that need just
-    the rule that a mutant takes back. `shown_in` and `shown_as` are the variant and the
-    guarantee of a mutant's entry; `home` is the composition that it is of, if any.
+    `patches` change the models, by composition. `variants` replaces the variants of theorems: of
+    all ("*"), by name, or of those that need just the rule that a mutant takes back. `shown_in` and
+    `shown_as` are the variant and the guarantee of a mutant's entry; `home` is the composition that
+    it is of, if any.
     """
 
-    patches: tuple[Patch, ...] = ()
+    patches: Mapping[str, tuple[Patch, ...]] = field(default_factory=dict)
     variants: Mapping[str, str] = field(default_factory=dict)
     scopes: tuple[str, ...] = SEARCHED_SCOPES
     shown_in: str | None = None
@@ -155,9 +167,9 @@ class ProofTarget:
     home: str = ""
 
     @property
-    def model(self) -> Model:
-        """The model that the patches are of."""
-        return load_model(self.home or "idempotent", self.patches)
+    def models(self) -> dict[str, Model]:
+        """The models that the patches change, by composition."""
+        return {name: load_model(name, own) for name, own in self.patches.items()}
 
     def under(self, theorem: Theorem) -> str:
         """The variant that a theorem is proved under."""
@@ -165,12 +177,14 @@ class ProofTarget:
         return next((self.variants[n] for n in names if n in self.variants), theorem.variant)
 
     def asks(self, theorems: Sequence[Theorem]) -> tuple[Theorem, ...]:
-        """Those of the theorems that can say something: of a mutant of a composition, those whose
-        failure its guarantee would answer; of a variant, those whose model knows it.
+        """Those of the theorems that can say something: of patches, those about what they change;
+        of a mutant of a composition, those whose failure its guarantee would answer; of a variant,
+        those whose model knows it.
 
         Raises UnknownVariant if none does.
         """
-        mine = tuple(t for t in theorems if self.home in ("", t.home))
+        changed = self.patches if not self.home else (self.home,)
+        mine = tuple(t for t in theorems if not changed or t.home in changed)
         if self.home:
             return tuple(t for t in mine if self.shown_as in t.answered_by) or mine
         if "*" not in self.variants:
@@ -199,22 +213,24 @@ def knows(theorem: Theorem, variant: str) -> bool:
     return resets(parsed) == resets(model.variants.parse(theorem.variant))
 
 
-def subject(mutant: str | None, variant: str | None) -> ProofTarget:
-    """The subject of a mutant's name, of a variant's text, or the plain one.
+def subject(
+    mutant: str | None, variant: str | None, patches: Sequence[Patch] = (), only: str | None = None
+) -> ProofTarget:
+    """The subject of a mutant's name, of a variant's text, of patches, or the plain one.
 
-    Raises UnknownMutant.
+    Raises UnknownMutant, UnknownName, PatchError.
     """
     variants = {"*": variant} if variant else {}
     if mutant is None:
-        return ProofTarget(variants=variants)
+        homes = {t.home for t in chosen(only)} if only else COMPOSITIONS
+        return ProofTarget(patches_by_composition(patches, homes), variants)
     found = find(mutant)
     home = composition_of(found.scope)
     whose = "" if home == "idempotent" else home
     if found.kind == "variant" and not variants:
         variants = taken_back(found, load_model(home))
-    return ProofTarget(
-        found.patches, variants, (found.scope,), found.variant, found.property, whose
-    )
+    patched = {home: found.patches} if found.patches else {}
+    return ProofTarget(patched, variants, (found.scope,), found.variant, found.property, whose)
 
 
 def taken_back(mutant: ModelMutant, model: Model) -> dict[str, str]:
@@ -241,7 +257,7 @@ def holds_for(theorem: Theorem, twin: Any, model: Model) -> bool:
 def counterexample(theorem: Theorem, of: ProofTarget) -> Counterexample | None:
     """A shortest trace in the first of the scopes that has one; None if none has."""
     names = (of.shown_as,) if of.shown_as else theorem.answered_by
-    patches = of.patches if (of.home or "idempotent") == theorem.home else ()
+    patches = of.patches.get(theorem.home, ())
     for scope, variant in places(theorem, of):
         report = explored(
             scope, variant, patches, "source" if theorem.home == "idempotent" else "ints"

@@ -10,6 +10,7 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 from proofs.explore.scope import Finding
@@ -49,7 +50,7 @@ COMPOSITIONS = {t.name: t.composition for t in THEOREMS if t.composition is not 
 
 @dataclass(frozen=True, slots=True)
 class ScopeJob:
-    """One look: of what kind, and at what; `patches` are those of the plain model."""
+    """One look: of what kind, and at what; `patches` are those of the model in question."""
 
     kind: str
     theorem: str = ""
@@ -59,6 +60,8 @@ class ScopeJob:
     patches: tuple[Patch, ...] = ()
 
 
+Patched = Mapping[str, tuple[Patch, ...]]
+"""The patches of the models, by composition."""
 JobResult = ScopeCheck | RangeCheck | Finding | None
 
 
@@ -77,7 +80,7 @@ def ranges_of(job: ScopeJob) -> RangeCheck:
 def composed_of(job: ScopeJob) -> ScopeCheck:
     """The clauses of a composition, on every world of one of its scopes."""
     of = COMPOSITIONS[job.theorem]
-    model = load_model(of.home)
+    model = load_model(of.home, job.patches)
     k = configuration_of(model, job.scope, job.variant)
     return (of.check or check_world_scope)(of, model, k, job.scope)
 
@@ -114,14 +117,16 @@ class Scoped:
 
 
 def jobs_for(
-    theorems: Sequence[Theorem], plain: Sequence[str], patches: tuple[Patch, ...]
+    theorems: Sequence[Theorem], plain: Sequence[str], patched: Patched
 ) -> Iterator[ScopeJob]:
     """All looks that the theorems need, the long ones first; `plain` are the variants of those that
     are about one producer."""
     for theorem in theorems:
         of = theorem.composition
+        own = patched.get(theorem.home, ())
         for scope, variant in product(of.scopes, of.variants) if of else ():
-            yield ScopeJob("composed", theorem=theorem.name, scope=scope, variant=variant)
+            yield ScopeJob("composed", theorem.name, scope, variant, patches=own)
+    patches = patched.get("idempotent", ())
     model = load_model("idempotent", patches)
     keeping = [text for text in plain if not resets(model.variants.parse(text))]
     for kind, scopes, variants in (
@@ -161,16 +166,16 @@ def _counted(
 def scoped(
     theorems: Sequence[Theorem],
     plain: Sequence[str],
-    patches: tuple[Patch, ...] = (),
+    patched: Patched = MappingProxyType({}),
     *,
     processes: int = 1,
     seen: Callable[[int, int], None] = lambda done, total: None,
 ) -> Scoped:
     """All that the theorems stand on; `plain` as in `jobs_for`."""
-    found = look_at(tuple(jobs_for(theorems, plain, patches)), processes, seen)
+    found = look_at(tuple(jobs_for(theorems, plain, patched)), processes, seen)
     of_one = tuple(check for job, check in found if job.kind == "clauses")
     return Scoped(
-        clauses=(*of_one, *(c for t in theorems for c in of_composition(t, found))),
+        clauses=(*of_one, *(c for t in theorems for c in of_composition(t, patched, found))),
         ranges=tuple(check for job, check in found if job.kind == "ranges"),
         excluded={job.assumption: trace for job, trace in found if job.kind == "excluded"},
         vacuous=never_taken(of_one) if of_one else (),
@@ -184,7 +189,7 @@ def never_taken(checks: Sequence[ScopeCheck]) -> tuple[str, ...]:
 
 
 def of_composition(
-    theorem: Theorem, found: Iterable[tuple[ScopeJob, Any]]
+    theorem: Theorem, patched: Patched, found: Iterable[tuple[ScopeJob, Any]]
 ) -> tuple[ScopeCheck, ...]:
     """The checks of one composition. Rules that no scope of it takes, which would leave their
     steps vacuous, are named among the failures."""
@@ -192,7 +197,7 @@ def of_composition(
     mine = [c for job, c in found if job.kind == "composed" and job.theorem == theorem.name]
     if of is None or not mine:
         return ()
-    model: Model = load_model(of.home)
+    model: Model = load_model(of.home, patched.get(of.home, ()))
     taken = {rule for check in mine for rule in check.firings}
     vacuous = tuple(rule for rule in of.rules or model.rules if rule not in taken)
     return (*mine[:-1], replace(mine[-1], failed=(*mine[-1].failed, *vacuous)))

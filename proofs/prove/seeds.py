@@ -21,7 +21,9 @@ NOTICED_S = 1.0
 def kept_answer(journal: Journal, seed: int, solver: str, text: str) -> SolverAnswer | None:
     """The answer that a solver gave to an obligation's text before, with this seed."""
     row = journal.get(key(seed, solver, text))
-    return None if row is None else SolverAnswer(row["solver"], row["result"], row["seconds"])
+    if row is None:
+        return None
+    return SolverAnswer(row["solver"], row["result"], row["seconds"], tuple(row["core"]))
 
 
 def keep_answer(journal: Journal, seed: int, text: str, answer: SolverAnswer) -> None:
@@ -30,6 +32,7 @@ def keep_answer(journal: Journal, seed: int, text: str, answer: SolverAnswer) ->
         "solver": answer.solver,
         "result": answer.result,
         "seconds": round(answer.seconds, 4),
+        "core": list(answer.core),
     }
     journal.add(key(seed, answer.solver, text), row)
 

@@ -7,30 +7,41 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 TIMEOUT_S = 30
+NAMED = ":named"
+"""In a text whose hypotheses have names: which of them are needed is asked too."""
 
 
 @dataclass(frozen=True, slots=True)
 class SolverAnswer:
     """What a solver said: proved (unsat), failed (sat) or unknown; and how much of a processor's
-    time it took."""
+    time it took. The `core` has those of the named hypotheses that it needed."""
 
     solver: str
     result: str
     seconds: float
+    core: tuple[str, ...] = ()
 
 
-def with_z3(text: str, seed: int, timeout_s: int) -> str:
+Said = tuple[str, tuple[str, ...]]
+"""What a solver printed, and the names of the hypotheses in its core."""
+
+
+def with_z3(text: str, seed: int, timeout_s: int) -> Said:
     """Z3's answer. Z3 reads the text, so both solvers see the same question."""
     import z3
 
     solver = z3.SolverFor("UFLIA")
     solver.set("timeout", timeout_s * 1000)
     solver.set("random_seed", seed)
+    if NAMED in text:
+        solver.set("unsat_core", True)
     solver.from_string(text.replace("(check-sat)", ""))
-    return str(solver.check())
+    said = str(solver.check())
+    core = solver.unsat_core() if NAMED in text and said == "unsat" else ()
+    return said, tuple(sorted(str(name).strip("|") for name in core))
 
 
-def with_cvc5(text: str, seed: int, timeout_s: int) -> str:
+def with_cvc5(text: str, seed: int, timeout_s: int) -> Said:
     """cvc5's answer."""
     import cvc5
 
@@ -43,10 +54,21 @@ def with_cvc5(text: str, seed: int, timeout_s: int) -> str:
     said = ""
     while not (command := parser.nextCommand()).isNull():
         said += command.invoke(solver, symbols)
-    return said.strip()
+    return said.strip(), ()
 
 
-SOLVERS: dict[str, Callable[[str, int, int], str]] = {"z3": with_z3, "cvc5": with_cvc5}
+def version_of(solver: str) -> str:
+    """The version of a solver: another one may answer otherwise."""
+    if solver == "z3":
+        import z3
+
+        return str(z3.get_version_string())
+    import cvc5
+
+    return str(cvc5.__version__)
+
+
+SOLVERS: dict[str, Callable[[str, int, int], Said]] = {"z3": with_z3, "cvc5": with_cvc5}
 
 RESULTS = {"unsat": "proved", "sat": "failed"}
 
@@ -60,8 +82,8 @@ def ask(solver: str, text: str, seed: int = 0, timeout_s: int = TIMEOUT_S) -> So
     patience = timeout_s
     while True:
         began, clock = time.process_time(), time.monotonic()
-        said = SOLVERS[solver](text, seed, patience)
+        said, core = SOLVERS[solver](text, seed, patience)
         used, waited = time.process_time() - began, time.monotonic() - clock
         if said in RESULTS or waited < patience or used >= timeout_s / 2:
-            return SolverAnswer(solver, RESULTS.get(said, "unknown"), used)
+            return SolverAnswer(solver, RESULTS.get(said, "unknown"), used, core)
         patience *= 4

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from proofs.explore.scope import Finding
+from proofs.prove.answers import AnswerCache, answers_folder
 from proofs.prove.assumption_necessity import trace_without
 from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.in_scope import ScopeCheck
@@ -44,6 +45,7 @@ from proofs.run.journal import Journal
 from proofs.run.progress import count_display
 from proofs.say import say
 from proofs.trace.format import dumps, label
+from proofs.verbs.options import add_patch, patches_of, rows_of
 
 SCHEMA_VERSION = 2
 
@@ -52,10 +54,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the verb."""
     parser.add_argument("--only", metavar="NAME", help="this theorem, or composition, only")
     parser.add_argument("--variant", help="prove under this variant, not under each theorem's own")
-    parser.add_argument("--mutant", metavar="NAME", help="prove the model with this mutant in it")
+    changed = parser.add_mutually_exclusive_group()
+    changed.add_argument("--mutant", metavar="NAME", help="prove the model with this mutant in it")
+    add_patch(changed)
     parser.add_argument("--drop", metavar="ASSUMPTION", help="show what happens without it")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds to prove with")
     parser.add_argument("--solver", choices=tuple(SOLVERS), help="ask this one only, not both")
+    cached = parser.add_mutually_exclusive_group()
+    cached.add_argument(
+        "--cache", type=Path, metavar="DIR", help="keep answers there (default: the cache folder)"
+    )
+    cached.add_argument("--no-cache", action="store_true", help="ask everything anew")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--json", type=Path, metavar="FILE", help="report and times, merged")
     parser.add_argument("--out", type=Path, metavar="DIR", help="report.json, run.json, texts")
@@ -225,9 +234,17 @@ class Seeds:
     unstable: Mapping[str, tuple[float, float]]
 
 
+def cache_of(arguments: argparse.Namespace) -> AnswerCache:
+    """Where answers are kept. Runs with several seeds measure solvers, and ask everything."""
+    if arguments.no_cache or arguments.seeds > 1:
+        return AnswerCache(None)
+    return AnswerCache(arguments.cache or answers_folder())
+
+
 def seeds_run(asked: ProofPlan, arguments: argparse.Namespace, journal: Journal) -> Seeds:
     """All obligations once for each seed, as far as the journal does not have their answers."""
     solvers = (arguments.solver,) if arguments.solver else tuple(SOLVERS)
+    cache = cache_of(arguments)
     kept: tuple[ObligationVerdict, ...] = ()
     totals: list[float] = []
     times: dict[str, list[float]] = {}
@@ -239,6 +256,7 @@ def seeds_run(asked: ProofPlan, arguments: argparse.Namespace, journal: Journal)
                 processes=arguments.processes,
                 seen=progress,
                 journal=journal,
+                cache=cache,
                 solvers=solvers,
             )
         totals.append(round(sum(v.answer.seconds for v in verdicts), 3))
@@ -277,6 +295,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return drop(arguments.drop)
     names = ("verb", "only", "variant", "mutant", "seeds", "solver")
     question = {name: getattr(arguments, name) for name in names}
+    question["patches"] = rows_of(patches_of(arguments))
     # The journal names answers by the text of their obligations: other code asks others.
     with RunDirectory(arguments.out, question) as directory:
         return prove(arguments, directory)
@@ -285,9 +304,10 @@ def execute(arguments: argparse.Namespace) -> int:
 def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     """Prove what is asked; the exit code."""
     began = time.perf_counter()
-    of = subject(arguments.mutant, arguments.variant)
+    patches = patches_of(arguments)
+    of = subject(arguments.mutant, arguments.variant, patches, arguments.only)
     theorems = of.asks(chosen(arguments.only))
-    asked = plan(of.model, theorems, of.under)
+    asked = plan(theorems, of.under, of.models.values())
     say(
         f"{len(asked.duties)} obligations, {len(asked.unchanged)} more leave their clause unchanged"
     )
@@ -305,6 +325,7 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     report = {
         "schema_version": SCHEMA_VERSION,
         "mutant": arguments.mutant,
+        "patches": rows_of(patches),
         "theorems": [theorem_json(t, of) for t in theorems],
         "obligations": [obligation_json(v) for v in verdicts],
         "unchanged": list(asked.unchanged),
@@ -326,9 +347,8 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
 def look_in_scopes(theorems: Sequence[Theorem], of: ProofTarget, processes: int) -> Scoped:
     """What the theorems stand on, under the variants that they are proved under."""
     plain = sorted({of.under(t) for t in theorems if t.clause})
-    patches = () if of.home else of.patches
     with count_display("looks at scopes") as progress:
-        return scoped(theorems, plain, patches, processes=processes, seen=progress)
+        return scoped(theorems, plain, of.patches, processes=processes, seen=progress)
 
 
 def times_of(seeds: Seeds, began: float) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from proofs.explore.result import StateGraph
 from proofs.explore.scope import explore_scope
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
-from proofs.lift.source import load_model, model_for
+from proofs.lift.source import model_for
 from proofs.prove.plan import plan
 from proofs.prove.run import write_texts
 from proofs.prove.theorems import THEOREMS
@@ -96,7 +96,7 @@ def write_forms(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Pa
         module = export_tla(model, k, arguments.scope, levels=True).write(arguments.tla)
         files += [module, module.with_suffix(".cfg")]
     if arguments.smtlib:
-        asked = plan(load_model("idempotent"), THEOREMS, lambda theorem: theorem.variant)
+        asked = plan(THEOREMS, lambda theorem: theorem.variant)
         files += write_texts(asked, arguments.smtlib)
     if arguments.graph:
         if distinct > MAX_GRAPH_STATES:

@@ -75,13 +75,13 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_patch(parser: argparse.ArgumentParser) -> None:
+def add_patch(parser: argparse._ActionsContainer) -> None:
     """--patch."""
     parser.add_argument(
         "--patch",
         type=Path,
         metavar="FILE",
-        help="a list of (module.function, expression before, expression after)",
+        help="a unified diff of the model, or a list of (module.function, before, after)",
     )
 
 

@@ -5,7 +5,9 @@ from textwrap import dedent
 
 import pytest
 
-from proofs.lift.patch import Patch, PatchError, apply
+from proofs.explore.scope import explore_scope
+from proofs.lift.patch import Patch, PatchError, apply, apply_to_text, parse_diff
+from proofs.lift.source import load_model, patches_by_composition
 
 pytestmark = pytest.mark.fast
 
@@ -123,3 +125,104 @@ def test_nothing_else_changes() -> None:
 def test_what_does_not_fit_is_an_error(function: str, before: str, message: str) -> None:
     with pytest.raises(PatchError, match=message):
         patched(function, before, "0")
+
+
+DIFF = """
+diff --git a/model/idempotent/leader.py b/model/idempotent/leader.py
+--- a/model/idempotent/leader.py
++++ b/model/idempotent/leader.py
+@@ -1,3 +1,4 @@
+ one
+-two
++2
+
+ three
+@@ -9,1 +10,2 @@
+ nine
++ten
+\\ No newline at end of file
+"""
+
+
+def test_each_hunk_of_a_diff_is_a_patch_of_a_file() -> None:
+    first, second = parse_diff(DIFF)
+    name = "model/idempotent/leader.py"
+    assert first == Patch(name, "one\ntwo\n\nthree", "one\n2\n\nthree")
+    assert second == Patch(name, "nine", "nine\nten")
+    text = "zero\none\ntwo\n\nthree\nnine\n"
+    assert apply_to_text(first, text) == "zero\none\n2\n\nthree\nnine\n"
+    assert apply_to_text(second, text).endswith("\nnine\nten\n")
+
+
+@pytest.mark.parametrize(
+    ("diff", "message"),
+    [
+        ("+++ b/model/idempotent/leader.py\n one\n", "without a change"),
+        ("+++ b/model/idempotent/leader.txt\n-one\n", "Python files"),
+        ("+++ b/model/idempotent/leader.py\n-no such line\n", "found 0 times"),
+        ("+++ b/model/idempotent/leader.py\n+one\n", "found 0 times"),
+        ("+++ b/model/idempotent/leader.py\n     )\n+one\n", "found . times|found .. times"),
+        ("+++ b/model/language.py\n-from\n", "cannot be patched"),
+        ("+++ b/model/idempotent/leeder.py\n-from\n", "cannot be patched"),
+        (
+            "+++ b/model/idempotent/leader.py\n-from __future__ import annotations\n+from\n",
+            "not Python",
+        ),
+    ],
+)
+def test_a_diff_that_does_not_fit_is_refused(diff: str, message: str) -> None:
+    with pytest.raises(PatchError, match=message):
+        patches_by_composition(parse_diff(diff))
+
+
+A_FIELD_AND_A_RULE = """
+--- a/model/producer_ids/world.py
++++ b/model/producer_ids/world.py
+@@ -28,3 +28,4 @@
+     repeated: bool
+     asked: Annotated[int, Range(0, "asked")]
+     faults: Faults
++    paused: bool
+@@ -100,1 +101,9 @@
++@event(Thread("pauses", ()))
++def store_pauses(k: Configuration, w: World) -> World:
++    \"\"\"The store stops for ever.\"\"\"
++    require(not w.paused)
++    return replace(w, paused=True)
++
++
+ @event(BROKER, Incident("exhausted_blocks", has_last_block))
+ def block_is_read(k: Configuration, w: World, broker: Broker) -> World:
+--- a/model/producer_ids/scopes.py
++++ b/model/producer_ids/scopes.py
+@@ -1,1 +1,2 @@
+         repeated=False,
++        paused=False,
+"""
+
+
+def test_a_diff_adds_a_field_and_a_rule() -> None:
+    """Each state comes twice: before the new rule, and after it."""
+    (patches,) = patches_by_composition(parse_diff(A_FIELD_AND_A_RULE)).values()
+    assert "store_pauses" in load_model("producer_ids", patches).rules
+    plain, changed = (
+        explore_scope("producer-ids", patches=p, engine="source").counts.distinct
+        for p in ((), patches)
+    )
+    assert changed == 2 * plain
+
+
+def test_a_patch_belongs_to_the_composition_whose_text_it_fits() -> None:
+    same = "batch.producer_epoch == entry.producer_epoch"
+    named = Patch("client.may_send", "client.producer_id != NO_PRODUCER_ID", "True")
+    hunk = Patch("model/transactions/end_txn.py", "import x", "import y")
+    assert patches_by_composition([named]) == {"idempotent": (named,)}
+    with pytest.raises(PatchError, match="found 0 times"):
+        patches_by_composition([named, hunk])
+    with pytest.raises(PatchError, match="change no file of transactions"):
+        patches_by_composition(parse_diff(A_FIELD_AND_A_RULE), ("transactions",))
+    with pytest.raises(PatchError, match="no function"):
+        patches_by_composition([named], ("transactions",))
+    with pytest.raises(PatchError, match="fit idempotent and transactions; name one"):
+        patches_by_composition([Patch("leader.is_duplicate", same, "False")])
+    assert patches_by_composition([]) == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -16,6 +17,8 @@ from proofs.lift import dag
 from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.mutants import find
+from proofs.prove import run
+from proofs.prove.answers import AnswerCache
 from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.assumptions import ASSUMPTIONS, EVERYWHERE
 from proofs.prove.in_scope import ScopeState, check_scope
@@ -26,7 +29,7 @@ from proofs.prove.run import ObligationVerdict, counterexample, solve, subject
 from proofs.prove.scoped import CHECKED_SCOPES, RANGED_SCOPES, never_taken
 from proofs.prove.seeds import ratio, unstable
 from proofs.prove.smt import Formula, obligation
-from proofs.prove.solvers import SOLVERS, ask
+from proofs.prove.solvers import SOLVERS, SolverAnswer, ask
 from proofs.prove.steps import IdempotentSteps
 from proofs.prove.theorems import COVERED, LEFT_OUT, ONLY_EXPLORED, THEOREMS
 from proofs.run.journal import Journal
@@ -60,7 +63,7 @@ def planner(patches: tuple[Patch, ...]) -> Planner:
 @cache
 def whole_plan() -> ProofPlan:
     """All obligations of all theorems: some 15 s of work."""
-    return plan(load_model("idempotent"), THEOREMS, lambda t: t.variant)
+    return plan(THEOREMS, lambda t: t.variant)
 
 
 @pytest.mark.xdist_group("whole_plan")
@@ -241,7 +244,7 @@ def test_without_an_assumption_its_own_obligation_fails(assumption: str, obligat
     theorem = BY_NAME["no_false_error"]
     extra = tuple(replace(c, uses=c.uses - {assumption}) for c in theorem.extra)
     for asked, expected in ((theorem, True), (replace(theorem, extra=extra), False)):
-        duties = plan(load_model("idempotent"), (asked,), lambda t: t.variant).duties
+        duties = plan((asked,), lambda t: t.variant).duties
         texts = [d.obligation.text for d in duties if obligation in d.obligation.name]
         said = {ask("z3", text, timeout_s=5).result for text in texts}
         assert (said <= {"proved"}) == expected
@@ -302,7 +305,7 @@ def test_a_theorem_is_asked_only_of_producers_that_recover_as_in_its_proof() -> 
 
 
 def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
-    asked = plan(load_model("idempotent"), (BY_NAME["sequences_wrap"],), lambda t: t.variant)
+    asked = plan((BY_NAME["sequences_wrap"],), lambda t: t.variant)
     file = tmp_path / "journal.jsonl"
 
     def run(seed: int) -> tuple[ObligationVerdict, ...]:
@@ -333,7 +336,7 @@ def test_a_query_that_depends_on_the_seed_is_named() -> None:
 
 def test_five_are_too_few_for_six() -> None:
     """Without F <= W the proof of why_five must fail."""
-    asked = plan(load_model("idempotent"), (BY_NAME["why_five"],), lambda t: t.variant)
+    asked = plan((BY_NAME["why_five"],), lambda t: t.variant)
     (text,) = (d.obligation.text for d in asked.duties if "no_false_error" in d.obligation.name)
     without = text.replace("(assert (<= |in_flight| |window|))\n", "")
     assert without != text
@@ -426,3 +429,73 @@ def test_the_verb_answers_a_failure_with_a_trace(tmp_path: Path) -> None:
 def test_an_unknown_theorem_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prove", "--only", "everything"]) == 2
     assert "choose one of at_most_once" in capsys.readouterr().err
+
+
+WIDER = """
+--- a/model/idempotent/leader.py
++++ b/model/idempotent/leader.py
+@@ -1,1 +1,1 @@
+-    return following == last + 1 or (following == 0 and last == k.bounds.max_sequence)
++    return following > last + 1 or (following == 0 and last == k.bounds.max_sequence)
+"""
+
+
+def test_a_patch_is_proved_and_only_what_it_changes_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The theorem fails with it, and is answered by a trace; the rest comes from the cache."""
+    asked: list[str] = []
+
+    def counted(solver: str, text: str, *more: int) -> SolverAnswer:
+        asked.append(text)
+        return ask(solver, text, *more)
+
+    monkeypatch.setattr(run, "ask", counted)
+    file, report = tmp_path / "idea.diff", tmp_path / "report.json"
+    file.write_text(WIDER, encoding="utf-8")
+    words = ["prove", "--only", "sequences_wrap", "--processes", "1", "--cache", str(tmp_path)]
+    assert main(words) == 0
+    assert len(asked) == 6
+    assert main(words) == 0
+    assert len(asked) == 6
+    assert main([*words, "--patch", str(file), "--json", str(report)]) == 1
+    assert len(asked) == 8
+    found = json.loads(report.read_text(encoding="utf-8"))
+    assert found["patches"][0][0] == "model/idempotent/leader.py"
+    assert {o["name"] for o in found["obligations"] if o["result"] != "proved"} == {
+        "in_sequence/accepts_the_successor"
+    }
+    assert found["counterexamples"][0]["property"] == "no_false_error"
+    assert main([*words[:-2], "--no-cache"]) == 0
+    assert len(asked) == 14
+    assert main(["prove", "--only", "fenced", "--patch", str(file)]) == 2
+
+
+def test_the_cache_keeps_what_is_definite_and_trusts_no_row_that_has_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = AnswerCache(tmp_path)
+    proved, unknown = (SolverAnswer("z3", result, 0.5) for result in ("proved", "unknown"))
+    cache.add("a", proved)
+    cache.add("b", unknown)
+    assert (cache.get("z3", "a"), cache.get("z3", "b")) == (proved, None)
+    assert cache.get("cvc5", "a") is None
+    (file,) = tmp_path.glob("*.sqlite")
+    with sqlite3.connect(file) as database:
+        database.execute("""UPDATE answers SET answer = '["z3", "failed", 0.5, []]'""")
+    assert AnswerCache(tmp_path).get("z3", "a") is None
+    del cache
+    for path in tmp_path.iterdir():
+        path.write_bytes(b"no database" * 1000 if path == file else b"")
+    again = AnswerCache(tmp_path)
+    assert again.get("z3", "a") is None
+    assert "damaged" in capsys.readouterr().err
+    again.add("a", proved)
+    assert AnswerCache(tmp_path).get("z3", "a") == proved
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+    (tmp_path / "answers.sqlite").mkdir()
+    cache = AnswerCache(tmp_path)
+    cache.add("a", SolverAnswer("z3", "proved", 0.5))
+    assert cache.get("z3", "a") is None
