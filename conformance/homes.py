@@ -13,15 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
-from model.faults import Injected, injected_faults
 from proofs.lift.source import Model, composition_of, load_model
-
-FAULT_CHOICES: Final[Mapping[str, frozenset[Injected]]] = {
-    "nodes": frozenset(Injected),
-    "connections": frozenset({Injected.CONNECTIONS}),
-    "none": frozenset(),
-}
-"""What each choice of faults lets a run interfere with."""
 
 
 class NoHome(ValueError):
@@ -51,11 +43,6 @@ class Home:
     def model(self) -> Model:
         """Its text, one copy a process: configurations and states are of its classes."""
         return _model(self.name)
-
-    def faults_without(self, choice: str) -> tuple[str, ...]:
-        """The faults whose budgets one of FAULT_CHOICES sets to 0."""
-        faults = injected_faults(self.model.faults.Faults)
-        return tuple(name for name, of in faults.items() if of not in FAULT_CHOICES[choice])
 
     def called(self, place: str) -> Callable[..., Any]:
         """The function that `module:function` names."""

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from conformance.faults import FAULT_CHOICES, faults_not_had
 from conformance.generate import hunt
+from conformance.generate.broker_graph import AT_NODES, AT_ONE, SELDOM, graph_at_brokers
 from conformance.generate.cover import Cover, bound, cover
 from conformance.generate.graph import (
     Numbers,
@@ -29,10 +31,8 @@ from conformance.generate.graph import (
     machine_of,
 )
 from conformance.generate.pct import DEPTH, longest, pct
-from conformance.generate.served import SELDOM, served
 from conformance.generate.threads import threads_of
 from conformance.homes import (
-    FAULT_CHOICES,
     HOMES,
     SERVED,
     NoHome,
@@ -141,9 +141,15 @@ def check_plan(plan: Plan) -> Plan:
 
 
 def scope_text(plan: Plan) -> str:
-    """The scope with the budgets that `faults` leaves."""
-    spent = home_of_scope(plan.scope).faults_without(plan.faults)
-    return "/".join((plan.scope, *(f"{budget}=0" for budget in spent)))
+    """The scope with the budgets that `faults` leaves. Raises ValueError."""
+    model = home_of_scope(plan.scope).model
+    k = configuration_of(model, plan.scope, plan.variant)
+    return scope_without(plan.scope, faults_not_had(k, model, FAULT_CHOICES[plan.faults]))
+
+
+def scope_without(scope: str, faults: Iterable[str]) -> str:
+    """The scope without the budgets of some faults."""
+    return "/".join((scope, *(f"{fault}=0" for fault in faults)))
 
 
 @functools.lru_cache(maxsize=64)
@@ -360,7 +366,7 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> TransitionGraph:
     if not is_served:
         return graph
     rules = [(i.rule, dict(i.choice)) for i in machine.rules]
-    return served(graph, rules, nodes=is_of_nodes(plan))
+    return graph_at_brokers(graph, rules, AT_NODES if is_of_nodes(plan) else AT_ONE)
 
 
 def _counted(plan: Plan, directory: Path, graph: TransitionGraph, walks: Cover) -> PreparedPlan:

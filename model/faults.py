@@ -7,10 +7,7 @@ one, a scope's bounds and budgets are others, and an event that is a fault says 
 
 from __future__ import annotations
 
-import typing
-from collections.abc import Mapping
 from dataclasses import fields, replace
-from enum import Enum
 from typing import Annotated, Any, TypeVar, dataclass_transform
 from weakref import WeakSet
 
@@ -19,20 +16,6 @@ from model.language import Range, record, within_scope
 B = TypeVar("B")
 T = TypeVar("T")
 W = TypeVar("W")
-
-
-class Injected(Enum):
-    """What has to be interfered with so that a fault happens to a system under test."""
-
-    CONNECTIONS = "connections"
-    NODES = "nodes"
-
-
-OfConnections = Annotated[int, Injected.CONNECTIONS]
-"""A fault that a test injects by cutting connections, or by delaying what is on them."""
-OfNodes = Annotated[int, Injected.NODES]
-"""A fault that a test injects by stopping, starting and replacing brokers."""
-
 
 TABLES: WeakSet[type] = WeakSet()
 """The fault tables that there are."""
@@ -46,19 +29,11 @@ def counts_faults(value: object) -> bool:
 @dataclass_transform(frozen_default=True)
 def fault_table(cls: type[T]) -> type[T]:
     """A record with a counter for each fault, up to what the bounds say of the same fault."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    for name, hint in hints.items():
-        injected = getattr(hint, "__metadata__", ())
-        cls.__annotations__[name] = Annotated[(int, Range(0, f"faults.{name}"), *injected)]
+    for name in cls.__annotations__:
+        cls.__annotations__[name] = Annotated[int, Range(0, f"faults.{name}")]
     table = record(cls)
     TABLES.add(table)
     return table
-
-
-def injected_faults(faults: type) -> Mapping[str, Injected]:
-    """What has to be interfered with for each fault that tests inject."""
-    hints = typing.get_type_hints(faults, include_extras=True)
-    return {n: h.__metadata__[1] for n, h in hints.items() if len(h.__metadata__) > 1}
 
 
 def is_allowed(most: int, budget: int, happened: int) -> bool:

@@ -213,28 +213,38 @@ class Thread:
     by: tuple[str, ...]
 
 
+class Wire(Enum):
+    """What a test needs to bring an event about at running brokers."""
+
+    BROKERS = "brokers that do it unasked"
+    """Nothing: it happens by itself, and nobody can make it fail."""
+    REQUESTS = "requests of clients"
+    """Clients send requests, leave them out, or wait."""
+    CONNECTIONS = "connections to clients that break"
+    """Requests or answers are lost or late, or the network answers in a broker's place."""
+    BROKER_CONNECTIONS = "connections between brokers that break"
+    RESTARTS = "a broker that is stopped and started again"
+    CLUSTER = "a broker of several that is stopped"
+    DELETE_RECORDS = "records that are deleted"
+    STATIC_CONFIGS = "an expiration time that a broker is started with"
+    DYNAMIC_CONFIGS = "an expiration time that is changed while a broker runs"
+
+
 @dataclass(frozen=True, slots=True)
 class Incident:
     """What the environment does, as coverage counts it: an event, where the condition holds before
-    it. The condition's parameters are some of the event's."""
+    it. The condition's parameters are some of the event's. Where the incident needs more than the
+    event alone, `wire` says what."""
 
     name: str
     condition: Callable[..., bool] | None = None
-
-
-class Wire(Enum):
-    """How an event is brought about at running brokers."""
-
-    REQUESTS = "requests"
-    """By what clients send, or by waiting."""
-    NODES = "nodes"
-    """By stopping and starting nodes."""
+    wire: Wire | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What is known of an event beside what it does. Without `wire` no running broker can be made
-    to do it."""
+    """What is known of an event beside what it does. Without `wire` no test brings it about at
+    running brokers."""
 
     thread: Thread
     incidents: tuple[Incident, ...]

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.faults import CLIENTS, faults_not_had
 from conformance.findings import Finding
+from conformance.generate.broker_graph import AT_NODES, AT_ONE
 from conformance.guaranteed import ObservedProperties
-from conformance.homes import SERVED
+from conformance.homes import SERVED, TRANSACTIONS
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import find_release
-from conformance.plan import Plan, PreparedPlan, configuration
+from conformance.plan import Plan, PreparedPlan, configuration, scope_without
 from conformance.report import SideCheck
 from conformance.systems.brokers.backend import BrokersBackend
 from conformance.systems.brokers.idempotent.connecting import NoBroker, running
@@ -38,20 +40,6 @@ from proofs.java import JavaError
 from proofs.run import BadUse
 from proofs.run.files import pretty, write_whole
 
-NOT_BROUGHT_ABOUT: Final = {
-    "timeouts": "transaction_times_out",
-    "moves": "coordinator_moves",
-    "marker_losses": "marker_is_written, unheard",
-    "marker_delays": "marker_is_delayed",
-    "forgotten": "transactional_id_is_forgotten",
-}
-"""What is not brought about everywhere, by budget."""
-OF_NODES: Final = frozenset({"timeouts", "moves"})
-"""What of that is brought about where there are three brokers to stop."""
-OF_ONE: Final = frozenset({"timeouts", "forgotten"})
-"""What at one broker that was started here, by waiting."""
-OF_OTHERS: Final = frozenset({"timeouts"})
-"""What at a broker that listens somewhere."""
 ID_EXPIRES_S: Final = 8.0
 """How long an id is remembered that is not used, where ids expire."""
 FORGETFUL: Final = {
@@ -73,15 +61,12 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Target:
         raise BadUse("coordinators are moved by a controller of KRaft: leave out -zookeeper")
     plan = replace(plan, on=ON, actors=SERVED, faults=options.faults or FAULTS)
     refuse(configuration(plan), nodes=has_nodes)
-    left_out = [
-        f"{name}: nobody brings {rule} about at these brokers"
-        for name, rule in budgets_left_out(plan)
-    ]
+    missing = left_out(plan)
 
     @contextmanager
     def opens(prepared: PreparedPlan, log: Path) -> Iterator[OpenTarget]:
         with opened(plan, options, prepared) as backend:
-            unseen = [*backend.not_applicable, *left_out]
+            unseen = [*backend.not_applicable, *missing.values()]
             yield Served(backend, unseen, SHARE_A_FAULT if has_nodes else 1)
             testbed = backend.testbed
             if isinstance(testbed, NodesTestbed) and testbed.met:
@@ -90,28 +75,15 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Target:
         # Guarantees that are not given: what broke them, though the broker is as its model says.
         write_breaches(prepared, backend.agreed, log.parent / "guarantees", plan.system)
 
-    traces = replace(plan, system="impl", scope=scope_played(plan))
+    traces = replace(plan, system="impl", scope=scope_without(plan.scope, missing))
     more = {"address": options.system, "kafka": options.kafka, "nodes": options.nodes}
     return Target(plan, traces, opens, more)
 
 
-def scope_played(plan: Plan) -> str:
-    """The scope without the budgets of what is not brought about: far fewer states."""
-    return "/".join((plan.scope, *(f"{name}=0" for name, _ in budgets_left_out(plan))))
-
-
-def budgets_left_out(plan: Plan) -> list[tuple[str, str]]:
-    """What the scope has of what is not brought about: budgets and their rules."""
-    budgets = configuration(plan).budgets
-    if plan.faults == "nodes":
-        brought_about = OF_NODES
-    else:
-        brought_about = OF_OTHERS if plan.system == "wire" else OF_ONE
-    return [
-        (name, rule)
-        for name, rule in NOT_BROUGHT_ABOUT.items()
-        if getattr(budgets, name) > 0 and name not in brought_about
-    ]
+def left_out(plan: Plan) -> dict[str, str]:
+    """The faults of the scope that these brokers cannot have, and why."""
+    means = AT_NODES if plan.faults == "nodes" else CLIENTS if plan.system == "wire" else AT_ONE
+    return faults_not_had(configuration(plan), TRANSACTIONS.model, means)
 
 
 def write_leaderless(seen: Leaderless, directory: Path) -> None:

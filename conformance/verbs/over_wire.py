@@ -10,21 +10,17 @@ from pathlib import Path
 from typing import Final
 
 from conformance.backends import Backend
+from conformance.faults import CLIENTS, Means, faults_not_had
 from conformance.findings import Finding
 from conformance.guaranteed import ObservedProperties
-from conformance.homes import home_of_scope
+from conformance.homes import IDEMPOTENT, home_of_scope
 from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
-from conformance.plan import Plan, PreparedPlan, configuration
+from conformance.plan import Plan, PreparedPlan, configuration, scope_without
 from conformance.report import SideCheck
 from conformance.systems.brokers.backend import BrokersBackend, traces_plan
 from conformance.systems.brokers.idempotent.connecting import address_of, running, started
-from conformance.systems.brokers.idempotent.judged_brokers import (
-    BUDGETS,
-    TwoReplicas,
-    one_plays,
-    played,
-)
+from conformance.systems.brokers.idempotent.judged_brokers import TwoReplicas, means_at_one
 from conformance.systems.brokers.idempotent.producer_id_blocks import check_blocks
 from conformance.systems.brokers.idempotent.testbed_of_leaders import SHARE_A_FAULT, Broker
 from conformance.systems.brokers.testbeds import leaders_backend
@@ -51,13 +47,14 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
 def subject_of(plan: Plan, options: argparse.Namespace) -> Target:
     """Leaders alone: what is idempotent asks for no more. Raises BadUse, NoBroker."""
     plan = over_wire(plan, options)
+    missing = left_out(plan, options)
 
     @contextmanager
     def opens(prepared: PreparedPlan, log: Path) -> Iterator[OpenTarget]:
         with broker_of(plan, options) as broker:
             wire = leaders_backend(prepared, broker)
             try:
-                yield OverWire(wire, broker, plan.faults == "nodes", left_out(plan, options))
+                yield OverWire(wire, broker, plan.faults == "nodes", (*missing.values(),))
             finally:
                 wire.close()
 
@@ -66,29 +63,23 @@ def subject_of(plan: Plan, options: argparse.Namespace) -> Target:
 
 
 def traces_of(plan: Plan, options: argparse.Namespace) -> Plan:
-    """The traces that these brokers are judged by: with what can be done to them alone."""
-    traces = traces_plan(plan)
-    return replace(traces, scope=played(traces.scope, playable_rules(traces, options)))
+    """The traces that these brokers are judged by: with the faults alone that they can have."""
+    return replace(traces_plan(plan), scope=scope_without(plan.scope, left_out(plan, options)))
 
 
-def playable_rules(traces: Plan, options: argparse.Namespace) -> frozenset[str]:
-    """The rules of a leader that can be brought about beside requests."""
-    if traces.faults != "nodes":
-        return frozenset()
-    if (options.nodes or 1) > 1:
-        return TwoReplicas.plays
-    return one_plays(find_release(options.kafka or configuration(traces).variant.release))
+def left_out(plan: Plan, options: argparse.Namespace) -> dict[str, str]:
+    """The faults of the scope that these brokers cannot have, and why."""
+    k = configuration(plan)
+    return faults_not_had(k, IDEMPOTENT.model, means_of(plan, options, k.variant.release))
 
 
-def left_out(plan: Plan, options: argparse.Namespace) -> tuple[str, ...]:
-    """The fault budgets of the scope that cannot be spent at these brokers."""
-    traces = traces_plan(plan)
-    rules, budgets = playable_rules(traces, options), configuration(traces).budgets
-    return tuple(
-        f"{name}: nobody can bring that about at these brokers"
-        for name, rule in BUDGETS.items()
-        if plan.faults == "nodes" and rule not in rules and getattr(budgets, name) > 0
-    )
+def means_of(plan: Plan, options: argparse.Namespace, release: str) -> Means:
+    """By what a test brings events about at these brokers."""
+    if plan.system == "wire":
+        return CLIENTS
+    if options.nodes == 3:
+        return TwoReplicas.means
+    return means_at_one(find_release(options.kafka or release))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from model.faults import OfConnections, OfNodes, fault_table
+from model.faults import fault_table
 
 
 @fault_table
 class Faults:
     """How often each fault has happened, or may."""
 
-    breaks: OfConnections = 0
+    breaks: int = 0
     """A connection breaks."""
-    refusals: OfConnections = 0
+    refusals: int = 0
     """Too few replicas are in sync when a request arrives."""
-    restarts: OfNodes = 0
+    restarts: int = 0
     """A broker stops and comes back."""
-    failovers: OfNodes = 0
+    failovers: int = 0
     """Another replica leads; it has all that was acknowledged by all."""
     losses: int = 0
     """A replica leads that lacks some of that."""

@@ -30,7 +30,18 @@ from model.idempotent.messages import (
     StoredCount,
 )
 from model.idempotent.network import SILENT_LINK, Link
-from model.language import Incident, Map, Range, Step, Thread, event, record, require, within_scope
+from model.language import (
+    Incident,
+    Map,
+    Range,
+    Step,
+    Thread,
+    Wire,
+    event,
+    record,
+    require,
+    within_scope,
+)
 
 Survivors = Annotated[int, Range(0, "in_flight")]
 BrokenIndex = Annotated[int, Range(0, "last_broken")]
@@ -119,7 +130,7 @@ def may_write(k: Configuration, link: Link) -> bool:
     return k.variant.acks != Acks.NONE or len(link.requests) < k.bounds.in_flight
 
 
-@event(CLIENT)
+@event(CLIENT, wire=Wire.REQUESTS)
 def client_sends(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The application's next batch goes out."""
     client = w.clients[producer]
@@ -131,21 +142,21 @@ def client_sends(k: Configuration, w: World, producer: Producer, partition: Part
     return sent(w, producer, partition, step)
 
 
-@event(CLIENT)
+@event(CLIENT, wire=Wire.REQUESTS)
 def client_retries(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The first batch that waits goes out again."""
     step = producer_rules.send_again(k, w.clients[producer], partition)
     return sent(w, producer, partition, step)
 
 
-@event(CLIENT, Incident("exhausted_epochs", is_at_last_epoch))
+@event(CLIENT, Incident("exhausted_epochs", is_at_last_epoch), wire=Wire.REQUESTS)
 def client_bumps_epoch(k: Configuration, w: World, producer: Producer) -> World:
     """The producer takes the next epoch by itself."""
     bumped = recovery_rules.bump_epoch(k, w.clients[producer])
     return replace(w, clients=w.clients.put(producer, bumped))
 
 
-@event(Thread("producer ids", ("producer",)))
+@event(Thread("producer ids", ("producer",)), wire=Wire.REQUESTS)
 def client_receives_producer_id(k: Configuration, w: World, producer: Producer) -> World:
     """The answer to InitProducerId: a producer id that nobody had before."""
     require(k.bounds.without_producer_id)
@@ -164,7 +175,7 @@ def oldest(k: Configuration, client: Client, partition: Partition) -> InFlight:
     return in_flight[:1]
 
 
-@event(DELIVERY_TIME, Incident("delivery_timeout"))
+@event(DELIVERY_TIME, Incident("delivery_timeout"), wire=Wire.REQUESTS)
 def client_gives_up(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The time of the oldest batch is up."""
     counted = spend(k, w, Faults(timeouts=1))
@@ -176,7 +187,7 @@ def client_gives_up(k: Configuration, w: World, producer: Producer, partition: P
     return replace(counted, clients=w.clients.put(producer, told))
 
 
-@event(CLIENT)
+@event(CLIENT, wire=Wire.REQUESTS)
 def client_resolves(k: Configuration, w: World, producer: Producer) -> World:
     """All in flight has ended after a batch of unknown outcome was given up."""
     require(k.bounds.faults.timeouts > 0)
@@ -195,7 +206,7 @@ def answer_heard(
     return with_link(replace(w, clients=clients), producer, partition, network.received(link))
 
 
-@event(Thread("answers", ("producer", "partition")))
+@event(Thread("answers", ("producer", "partition")), wire=Wire.REQUESTS)
 def answer_arrives(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The next answer reaches its producer, once the high watermark lets it go."""
     link = w.links[producer][partition]
@@ -205,7 +216,7 @@ def answer_arrives(k: Configuration, w: World, producer: Producer, partition: Pa
     return answer_heard(k, w, producer, partition, 0)
 
 
-@event(DELIVERY_TIME, Incident("delivery_timeout"))
+@event(DELIVERY_TIME, Incident("delivery_timeout"), wire=Wire.REQUESTS)
 def answer_arrives_late(
     k: Configuration, w: World, producer: Producer, partition: Partition
 ) -> World:
@@ -239,7 +250,11 @@ def handled(
     return with_link(moved, producer, partition, link)
 
 
-@event(Thread("requests", ("producer", "partition")), Incident("batch_too_large", is_too_large))
+@event(
+    Thread("requests", ("producer", "partition")),
+    Incident("batch_too_large", is_too_large),
+    wire=Wire.REQUESTS,
+)
 def request_arrives(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The leader handles the next request of the open connection."""
     leader = w.leaders[partition]
@@ -251,7 +266,7 @@ def request_arrives(k: Configuration, w: World, producer: Producer, partition: P
     return handled(k, w, producer, partition, step)
 
 
-@event(LOST_REPLICAS, Incident("refusal"))
+@event(LOST_REPLICAS, Incident("refusal"), wire=Wire.CONNECTIONS)
 def request_is_refused(
     k: Configuration, w: World, producer: Producer, partition: Partition
 ) -> World:
@@ -266,7 +281,7 @@ def request_is_refused(
     return handled(k, counted, producer, partition, step)
 
 
-@event(LOST_REPLICAS, Incident("late_error"))
+@event(LOST_REPLICAS, Incident("late_error"), wire=Wire.CONNECTIONS)
 def request_outlives_replicas(
     k: Configuration, w: World, producer: Producer, partition: Partition, timed_out: Flag
 ) -> World:
@@ -283,7 +298,11 @@ def request_outlives_replicas(
     return handled(k, counted, producer, partition, step)
 
 
-@event(Thread("broken connections", ("producer", "partition")), Incident("delayed_request"))
+@event(
+    Thread("broken connections", ("producer", "partition")),
+    Incident("delayed_request"),
+    wire=Wire.REQUESTS,
+)
 def late_request_arrives(
     k: Configuration, w: World, producer: Producer, partition: Partition, connection: BrokenIndex
 ) -> World:
@@ -298,7 +317,7 @@ def late_request_arrives(
     return with_link(moved, producer, partition, network.arrived_late(link, connection))
 
 
-@event(Thread("followers", ("partition",)))
+@event(Thread("followers", ("partition",)), wire=Wire.BROKERS)
 def high_watermark_advances(k: Configuration, w: World, partition: Partition) -> World:
     """The followers catch up."""
     leader = w.leaders[partition]
@@ -308,7 +327,11 @@ def high_watermark_advances(k: Configuration, w: World, partition: Partition) ->
     return replace(w, leaders=w.leaders.put(partition, caught_up))
 
 
-@event(Thread("expiry of producer ids", ("partition",)), Incident("producer_id_expiry"))
+@event(
+    Thread("expiry of producer ids", ("partition",)),
+    Incident("producer_id_expiry"),
+    wire=Wire.DYNAMIC_CONFIGS,
+)
 def producer_id_expires(
     k: Configuration, w: World, partition: Partition, producer_id: ProducerId
 ) -> World:
@@ -318,7 +341,7 @@ def producer_id_expires(
     return replace(counted, leaders=w.leaders.put(partition, forgetful))
 
 
-@event(Thread("retention", ("partition",)), Incident("deleted_records"))
+@event(Thread("retention", ("partition",)), Incident("deleted_records"), wire=Wire.DELETE_RECORDS)
 def records_are_deleted(
     k: Configuration, w: World, partition: Partition, deleted: StoredCount
 ) -> World:
@@ -345,6 +368,7 @@ def disconnected(
     Thread("breaks", ("producer", "partition")),
     Incident("lost_answer", has_answers),
     Incident("lost_request", loses_requests),
+    wire=Wire.CONNECTIONS,
 )
 def connection_breaks(
     k: Configuration, w: World, producer: Producer, partition: Partition, survivors: Survivors
@@ -364,6 +388,7 @@ def connection_breaks(
     Incident("lost_answer", has_answers),
     Incident("lost_request", loses_requests),
     Incident("delivery_timeout"),
+    wire=Wire.CONNECTIONS,
 )
 def connection_breaks_late(
     k: Configuration, w: World, producer: Producer, partition: Partition, survivors: Survivors
@@ -396,7 +421,7 @@ def without_connections(k: Configuration, w: World, partition: Partition, leader
     )
 
 
-@event(RESTARTS, Incident("restart"))
+@event(RESTARTS, Incident("restart"), wire=Wire.RESTARTS)
 def leader_restarts(k: Configuration, w: World, partition: Partition) -> World:
     """The leader's broker stops and comes back."""
     counted = spend(k, w, Faults(restarts=1))
@@ -404,7 +429,7 @@ def leader_restarts(k: Configuration, w: World, partition: Partition) -> World:
     return without_connections(k, counted, partition, restarted)
 
 
-@event(RESTARTS, Incident("crash"))
+@event(RESTARTS, Incident("crash"), wire=Wire.RESTARTS)
 def leader_crashes(k: Configuration, w: World, partition: Partition, covered: StoredCount) -> World:
     """The leader's broker is killed and comes back; its last snapshot has `covered` batches."""
     require(covered <= len(w.leaders[partition].log))
@@ -413,7 +438,7 @@ def leader_crashes(k: Configuration, w: World, partition: Partition, covered: St
     return without_connections(k, counted, partition, recovered)
 
 
-@event(ELECTIONS, Incident("failover"))
+@event(ELECTIONS, Incident("failover"), wire=Wire.CLUSTER)
 def leader_fails_over(k: Configuration, w: World, partition: Partition, kept: StoredCount) -> World:
     """A replica leads that has the first `kept` batches, all below the high watermark in them."""
     leader = w.leaders[partition]
@@ -425,7 +450,7 @@ def leader_fails_over(k: Configuration, w: World, partition: Partition, kept: St
     return without_connections(k, counted, partition, elected)
 
 
-@event(ELECTIONS, Incident("unclean_failover"))
+@event(ELECTIONS, Incident("unclean_failover"), wire=Wire.CLUSTER)
 def leader_fails_over_uncleanly(
     k: Configuration, w: World, partition: Partition, kept: StoredCount
 ) -> World:

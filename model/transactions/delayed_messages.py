@@ -74,7 +74,7 @@ def delayed_to_leader(
     return delayed(k, w, instance, asked.sends[0], lost)
 
 
-@event(DELAYS, wire=Wire.REQUESTS)
+@event(DELAYS, wire=Wire.CONNECTIONS)
 def init_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
     """InitProducerId is given up on its way."""
     within_scope(not k.bounds.loads)
@@ -82,7 +82,7 @@ def init_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
     return delayed_to_coordinator(k, w, instance, asked)
 
 
-@event(DELAYS, wire=Wire.REQUESTS)
+@event(DELAYS, wire=Wire.CONNECTIONS)
 def addition_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
     """AddPartitionsToTxn is given up on its way."""
     within_scope(not k.bounds.loads)
@@ -90,7 +90,7 @@ def addition_is_delayed(k: Configuration, w: World, instance: Instance) -> World
     return delayed_to_coordinator(k, w, instance, asked)
 
 
-@event(DELAYS, wire=Wire.REQUESTS)
+@event(DELAYS, wire=Wire.CONNECTIONS)
 def end_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
     """EndTxn is given up on its way."""
     within_scope(not k.bounds.loads)
@@ -98,14 +98,14 @@ def end_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
     return delayed_to_coordinator(k, w, instance, asked)
 
 
-@event(DELAYS, wire=Wire.REQUESTS)
+@event(DELAYS, wire=Wire.CONNECTIONS)
 def batch_is_delayed(k: Configuration, w: World, instance: Instance, partition: Partition) -> World:
     """Produce is given up on its way."""
     asked = client_rules.produce(k, w.clients[instance], instance, partition)
     return delayed_to_leader(k, w, instance, asked, partition)
 
 
-@event(DELAYS, wire=Wire.REQUESTS)
+@event(DELAYS, wire=Wire.CONNECTIONS)
 def offsets_are_delayed(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
@@ -212,7 +212,7 @@ def verified_batch_arrives(
 # Markers
 
 
-@event(Thread("delays of markers", ("partition",)))
+@event(Thread("delays of markers", ("partition",)), wire=Wire.BROKER_CONNECTIONS)
 def marker_is_delayed(k: Configuration, w: World, partition: Partition) -> World:
     """The coordinator's connection breaks with a marker on it, which may still arrive."""
     within_scope(len(w.late_markers) < k.bounds.late_markers)
@@ -222,7 +222,11 @@ def marker_is_delayed(k: Configuration, w: World, partition: Partition) -> World
     return replace(counted, coordinator=lost, late_markers=(*w.late_markers, asked.sends[0]))
 
 
-@event(Thread("late markers", ("partition",)), Incident("delayed_marker"))
+@event(
+    Thread("late markers", ("partition",)),
+    Incident("delayed_marker"),
+    wire=Wire.BROKER_CONNECTIONS,
+)
 def late_marker_arrives(
     k: Configuration, w: World, late: LateMarkerIndex, partition: Partition
 ) -> World:

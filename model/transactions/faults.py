@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from model.faults import OfConnections, OfNodes, fault_table
+from model.faults import fault_table
 
 
 @fault_table
 class Faults:
     """How often each fault has happened, or may."""
 
-    delays: OfConnections = 0
+    delays: int = 0
     """A client gives up a request, which may still arrive."""
-    unheard: OfConnections = 0
+    unheard: int = 0
     """An answer to a client is lost."""
     expirations: int = 0
     """The delivery time of a batch is up."""
-    marker_losses: OfConnections = 0
+    marker_losses: int = 0
     """The answer to a marker is lost."""
-    marker_delays: OfConnections = 0
+    marker_delays: int = 0
     """A coordinator gives up a marker, which may still arrive after another was sent."""
-    moves: OfNodes = 0
+    moves: int = 0
     """Another broker becomes the coordinator."""
     timeouts: int = 0
     """A transaction lasts too long."""
     forgotten: int = 0
     """The transactional id expires."""
-    failures: OfConnections = 0
+    failures: int = 0
     """An append to the transaction log fails, or seems to."""
     others: int = 0
     """Another transactional id holds a partition back."""

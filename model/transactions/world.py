@@ -158,6 +158,10 @@ MOVES = Thread("moves", ())
 
 # When an event is an incident
 
+LOST_ANSWER = Incident("lost_answer", loses_answer, wire=Wire.CONNECTIONS)
+LOST_ANSWER_AT_ONCE = Incident("lost_answer", loses_answer_at_once, wire=Wire.CONNECTIONS)
+LOST_MARKER_ANSWER = Incident("lost_marker_answer", loses_answer, wire=Wire.BROKER_CONNECTIONS)
+
 
 def is_at_last_epoch(k: Configuration, w: World) -> bool:
     """There is no next epoch."""
@@ -252,7 +256,7 @@ def told_by(
 
 @event(
     COORDINATOR_REQUESTS,
-    Incident("lost_answer", loses_answer_at_once),
+    LOST_ANSWER_AT_ONCE,
     Incident("exhausted_epochs", is_at_last_epoch),
     wire=Wire.REQUESTS,
 )
@@ -294,14 +298,14 @@ def added(
     return told_by(k, fate_known(k, sent, heard), instance, told, step, heard)
 
 
-@event(COORDINATOR_REQUESTS, Incident("lost_answer", loses_answer_at_once), wire=Wire.REQUESTS)
+@event(COORDINATOR_REQUESTS, LOST_ANSWER_AT_ONCE, wire=Wire.REQUESTS)
 def partitions_are_added(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """AddPartitionsToTxn."""
     asked = client_rules.add_partitions(k, free(w, instance))
     return added(k, w, instance, asked, heard)
 
 
-@event(COORDINATOR_REQUESTS, Incident("lost_answer", loses_answer_at_once), wire=Wire.REQUESTS)
+@event(COORDINATOR_REQUESTS, LOST_ANSWER_AT_ONCE, wire=Wire.REQUESTS)
 def offsets_are_added(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """AddOffsetsToTxn."""
     asked = client_rules.add_offsets(k, free(w, instance))
@@ -310,7 +314,7 @@ def offsets_are_added(k: Configuration, w: World, instance: Instance, heard: Fla
 
 @event(
     COORDINATOR_REQUESTS,
-    Incident("lost_answer", loses_answer_at_once),
+    LOST_ANSWER_AT_ONCE,
     Incident("exhausted_epochs", is_at_last_epoch),
     wire=Wire.REQUESTS,
 )
@@ -383,7 +387,7 @@ def taken(
     return Step(with_leader(w, partition, step.actor), (step.sends[0],))
 
 
-@event(BATCHES, Incident("lost_answer", loses_answer), wire=Wire.REQUESTS)
+@event(BATCHES, LOST_ANSWER, wire=Wire.REQUESTS)
 def batch_is_produced(
     k: Configuration, w: World, instance: Instance, partition: Partition, heard: Flag
 ) -> World:
@@ -397,7 +401,7 @@ def batch_is_produced(
     return with_client(after, instance, told if heard == 1 else lost)
 
 
-@event(BATCHES, Incident("lost_answer", loses_answer), wire=Wire.REQUESTS)
+@event(BATCHES, LOST_ANSWER, wire=Wire.REQUESTS)
 def offsets_are_committed(
     k: Configuration, w: World, instance: Instance, partition: Partition, heard: Flag
 ) -> World:
@@ -414,7 +418,7 @@ def offsets_are_committed(
 # Markers
 
 
-@event(MARKERS, Incident("lost_marker_answer", loses_answer), wire=Wire.REQUESTS)
+@event(MARKERS, LOST_MARKER_ANSWER, wire=Wire.BROKERS)
 def marker_is_written(k: Configuration, w: World, partition: Partition, heard: Flag) -> World:
     """A partition gets its marker; if the coordinator does not hear so, it sends another."""
     within_scope(room_in_log(k, w, partition))
@@ -427,7 +431,7 @@ def marker_is_written(k: Configuration, w: World, partition: Partition, heard: F
     return replace(after, coordinator=told if heard == 1 else lost)
 
 
-@event(MARKERS)
+@event(MARKERS, wire=Wire.BROKERS)
 def marker_is_skipped(k: Configuration, w: World, partition: Partition) -> World:
     """The coordinator takes a partition without a leader for one that is no more."""
     require(k.variant.leaderless_marker == LeaderlessMarker.SKIPPED)
@@ -439,7 +443,7 @@ def marker_is_skipped(k: Configuration, w: World, partition: Partition) -> World
 # Leaders
 
 
-@event(Thread("absence", ("partition",)), Incident("absent_leader"), wire=Wire.NODES)
+@event(Thread("absence", ("partition",)), Incident("absent_leader"), wire=Wire.CLUSTER)
 def leader_leaves(k: Configuration, w: World, partition: Partition) -> World:
     """A leader goes, and nobody can take its place."""
     within_scope(not k.bounds.guards)
@@ -448,7 +452,7 @@ def leader_leaves(k: Configuration, w: World, partition: Partition) -> World:
     return replace(counted, leaderless=w.leaderless.put(partition, True))
 
 
-@event(Thread("return", ("partition",)), wire=Wire.NODES)
+@event(Thread("return", ("partition",)), wire=Wire.CLUSTER)
 def leader_returns(k: Configuration, w: World, partition: Partition) -> World:
     """It is there again, with its log; what it had asked it has forgotten."""
     require(w.leaderless[partition])
@@ -472,7 +476,7 @@ def transaction_times_out(k: Configuration, w: World) -> World:
     return with_coordinator(k, counted, coordinator_rules.time_out(k, w.coordinator))
 
 
-@event(MOVES, Incident("coordinator_move"), wire=Wire.NODES)
+@event(MOVES, Incident("coordinator_move"), wire=Wire.CLUSTER)
 def coordinator_moves(k: Configuration, w: World) -> World:
     """Another broker takes the coordinator's place, and everybody knows it at once."""
     within_scope(not k.bounds.loads)
@@ -496,7 +500,7 @@ def without_requester(k: Configuration, w: World) -> World:
     return with_client(w, requester, client_rules.lose_coordinator(k, w.clients[requester]))
 
 
-@event(Thread("expiry of the id", ()), Incident("forgotten_id"), wire=Wire.REQUESTS)
+@event(Thread("expiry of the id", ()), Incident("forgotten_id"), wire=Wire.STATIC_CONFIGS)
 def transactional_id_is_forgotten(k: Configuration, w: World) -> World:
     """The id was not used for long."""
     counted = spend(k, w, Faults(forgotten=1))
@@ -536,7 +540,7 @@ def adds_group(k: Configuration, c: Coordinator) -> bool:
     )
 
 
-@event(Thread("the coordinator's log", ()))
+@event(Thread("the coordinator's log", ()), wire=Wire.BROKERS)
 def append_is_done(k: Configuration, w: World) -> World:
     """What is on its way is in the transaction log."""
     require(k.bounds.appends)
@@ -547,6 +551,7 @@ def append_is_done(k: Configuration, w: World) -> World:
     Thread("failures of the log", ()),
     Incident("append_refused", is_not_in_log),
     Incident("append_refused_in_log", is_in_log),
+    wire=Wire.BROKER_CONNECTIONS,
 )
 def append_is_refused(k: Configuration, w: World, in_log: Flag) -> World:
     """The append is reported as failed; it may be in the log all the same."""
@@ -556,7 +561,11 @@ def append_is_refused(k: Configuration, w: World, in_log: Flag) -> World:
     return append_settled(k, counted, step)
 
 
-@event(Thread("connections to the coordinator", ()), Incident("requester_left"))
+@event(
+    Thread("connections to the coordinator", ()),
+    Incident("requester_left"),
+    wire=Wire.CONNECTIONS,
+)
 def requester_leaves(k: Configuration, w: World) -> World:
     """The connection of whoever waits for an append breaks."""
     require(k.bounds.appends)

@@ -32,7 +32,7 @@ def leaders_backend(prepared: PreparedPlan, broker: Broker) -> BrokersBackend:
     """
     k = configuration(prepared.plan)
     observer = Observer(k, tells_log_start=broker.tells_log_start)
-    writer = LeaderScriptWriter(k, observer, broker.nodes.plays)
+    writer = LeaderScriptWriter(k, observer, broker.nodes.means)
     return BrokersBackend(prepared, writer, LeadersTestbed(observer, broker, prepared.count))
 
 

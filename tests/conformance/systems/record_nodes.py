@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from recorded_session import recorded
 
-from conformance.generate.served import SKIP
+from conformance.generate.broker_graph import SKIP
 from conformance.homes import SERVED
 from conformance.kafka.connection import WireRequest
 from conformance.plan import Plan, configuration, prepare

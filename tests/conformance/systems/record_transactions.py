@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.homes import SERVED
-from conformance.plan import Plan, configuration, prepare
+from conformance.plan import Plan, configuration, prepare, scope_without
 from conformance.systems.brokers.exchange import Rest, TraceEnd
 from conformance.systems.brokers.transactions.exhausted_ids import LAST_EPOCH, ExhaustedIds
 from conformance.systems.brokers.transactions.servers import Started
@@ -34,7 +34,7 @@ from conformance.systems.brokers.transactions.transaction_session import (
     TransactionSession,
 )
 from conformance.systems.transactions.tables import tables_of
-from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S, scope_played
+from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S, left_out
 from conformance.transactions.testbed import KafkaTestbed as Servers
 from conformance.transactions.wire import Conversation, CoordinatorConnection, Requests
 from impl import encode_response
@@ -108,7 +108,7 @@ def record(release: str, scope: str, requests: Requests) -> None:
     level = 2 if release.startswith("4") else 0
     variant = f"{release}/level={level}/requests={requests}"
     plan = plan_of(variant, scope)
-    plan = replace(plan, scope=scope_played(plan))
+    plan = replace(plan, scope=scope_without(plan.scope, left_out(plan)))
     k = configuration(plan)
     first = LAST_EPOCH - k.bounds.max_epoch if k.bounds.epochs_end else 0
     count, properties = WAITING.get(scope, TRACES), FORGETFUL if k.budgets.forgotten else {}

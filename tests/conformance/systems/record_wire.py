@@ -22,7 +22,6 @@ from conformance.systems.brokers.backend import traces_plan
 from conformance.systems.brokers.exchange import Session
 from conformance.systems.brokers.idempotent.connecting import started
 from conformance.systems.brokers.idempotent.deliveries import LeaderScript, LeaderScriptWriter
-from conformance.systems.brokers.idempotent.judged_brokers import played
 from conformance.systems.brokers.idempotent.observer import Observer
 from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker, LeadersTestbed
 from conformance.systems.brokers.idempotent.wire_messages import Binding
@@ -67,12 +66,7 @@ def record(name: str) -> None:
     with started(name, level) as broker, tempfile.TemporaryDirectory() as folder:
         for scope, traces in scopes_of(release.version).items():
             plan = traces_plan(
-                Plan(
-                    system="kafka",
-                    faults="connections",
-                    variant=release.version,
-                    scope=played(scope, ()),
-                )
+                Plan(system="kafka", faults="connections", variant=release.version, scope=scope)
             )
             prepared = prepare(plan, Path(folder) / scope)
             k = configuration(plan)

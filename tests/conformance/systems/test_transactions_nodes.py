@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from conformance.__main__ import main
 from conformance.backends import SUMMARY, TraceRange
-from conformance.generate.served import LEAVES, MARKER, NEEDS_LEADER, RETURNS, SKIP
+from conformance.generate.broker_graph import LEAVES, MARKER, NEEDS_LEADER, RETURNS, SKIP
 from conformance.homes import SERVED
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, PreparedPlan, configuration, prepare

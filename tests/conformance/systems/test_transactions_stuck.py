@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.generate.served import TIMES_OUT
+from conformance.generate.broker_graph import TIMES_OUT
 from conformance.homes import SERVED
 from conformance.kafka.admin import TopicPartition
 from conformance.plan import Plan, configuration

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from conformance.backends import TraceRange
+from conformance.faults import CLIENTS, Means
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration, prepare
 from conformance.rows import found_in
@@ -28,19 +29,19 @@ from conformance.systems.brokers.idempotent.deliveries import (
     LeaderScriptWriter,
     playable,
 )
-from conformance.systems.brokers.idempotent.judged_brokers import BUDGETS, one_plays, played
+from conformance.systems.brokers.idempotent.judged_brokers import TwoReplicas, means_at_one
 from conformance.systems.brokers.idempotent.observer import Observer
 from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker
 from conformance.systems.brokers.idempotent.wire_messages import topic_configs
 from conformance.systems.brokers.testbeds import leaders_backend
-from conformance.verbs.over_wire import left_out
+from conformance.verbs.over_wire import left_out, traces_of
 from impl import PartitionLeader
 from impl.partition.leader import DeleteOutcome
 from model.idempotent.configuration import Configuration
 from proofs.lift.source import load_model
 from proofs.trace.replay import configuration_of
 
-RESTARTS = ("restart", "recover", "delete_records", "expire_producer")
+AT_ONE = means_at_one(find_release("4.3.1"))
 
 
 # A broker to which something can be done
@@ -80,7 +81,7 @@ class FakeNodes:
 
     replicas: tuple[int, ...] = ()
     kafka = None
-    plays = frozenset(RESTARTS)
+    means = AT_ONE
 
     def __init__(self, fake: Any, how: dict[str, Callable[[PartitionLeader], None]]) -> None:
         self.fake = fake
@@ -104,7 +105,7 @@ def judged(fake: Any, folder: Path, scope: str, **planted: Any) -> tuple[Any, Fa
     """What some traces of the scope show, and what was done to the broker."""
     nodes = FakeNodes(fake, HONEST | planted)
     broker = Broker(nodes, running(fake.url).supported)
-    plan = traces_plan(Plan(system="kafka", scope=played(scope, RESTARTS), traces=40))
+    plan = traces_plan(Plan(system="kafka", scope=scope, traces=40))
     backend = leaders_backend(prepare(plan, folder), broker)
     with closing(backend):
         rows = [row for row in backend.judge([TraceRange(0, 20), TraceRange(20, 40)]) if row]
@@ -148,9 +149,9 @@ def test_deleted_records_that_stay_are_found(serve, tmp_path, monkeypatch):
 # Scripts
 
 
-def writer_of(scope: str, *plays: str) -> LeaderScriptWriter:
+def writer_of(scope: str, means: Means) -> LeaderScriptWriter:
     k: Configuration = configuration_of(load_model("idempotent"), scope, "4.3.1")
-    return LeaderScriptWriter(k, Observer(k), plays)
+    return LeaderScriptWriter(k, Observer(k), means)
 
 
 ONE = (("producer", 0), ("partition", 0))
@@ -167,7 +168,7 @@ def told(script: LeaderScript) -> list[str]:
 
 
 def test_what_the_next_leader_lacks_comes_when_its_follower_is_isolated():
-    writer = writer_of("idempotent-failover", "fail_over")
+    writer = writer_of("idempotent-failover", TwoReplicas.means)
     before = (("client_sends", ONE), *SENT[:1], *(("request_arrives", ONE),))
     caught_up = (("high_watermark_advances", HERE), ("answer_arrives", ONE))
     arrives = (("request_arrives", ONE),)
@@ -188,7 +189,7 @@ def test_a_second_failover_and_a_stop_behind_an_expiry_are_not_played():
 
 
 def test_an_error_that_comes_late_is_the_networks():
-    writer = writer_of("idempotent-late-error")
+    writer = writer_of("idempotent-late-error", CLIENTS)
     steps = (SENT[0], ("request_outlives_replicas", (*ONE, ("timed_out", 1))))
     (one,) = writer.script(steps).heard
     assert isinstance(one, Delivery)
@@ -198,11 +199,13 @@ def test_an_error_that_comes_late_is_the_networks():
 def test_what_nobody_can_do_is_refused():
     stop = ("leader_restarts", HERE)
     with pytest.raises(CannotPlay, match="choose a scope with one partition"):
-        writer_of("idempotent-partitions", "restart").script((stop,))
+        writer_of("idempotent-partitions", AT_ONE).script((stop,))
+    with pytest.raises(CannotPlay, match="step 1: leader_restarts needs a broker that is stopped"):
+        writer_of("idempotent-restart", CLIENTS).script((stop,))
     with pytest.raises(CannotPlay, match="one replica; leave --nodes out"):
-        writer_of("idempotent-default", "fail_over")
+        writer_of("idempotent-default", TwoReplicas.means)
     with pytest.raises(CannotPlay, match="or more brokers of a release"):
-        writer_of("idempotent-failover", "restart")
+        writer_of("idempotent-failover", AT_ONE)
 
 
 def test_a_scope_that_begins_in_the_middle_is_not_for_leaders_that_take_0_alone():
@@ -211,28 +214,18 @@ def test_a_scope_that_begins_in_the_middle_is_not_for_leaders_that_take_0_alone(
         LeaderScriptWriter(k, Observer(k))
 
 
-def test_budgets_of_what_cannot_be_done_are_taken_away():
-    nothing = played("s", ())
-    assert nothing == "s/" + "/".join(f"{name}=0" for name in BUDGETS)
-    assert played("s", BUDGETS.values()) == "s"
-    assert "expiries=0" in played("s", one_plays(find_release("2.8.2")))
-    assert "expiries=0" not in played("s", one_plays(find_release("3.9.2-zookeeper")))
-
-
-def test_what_is_left_out_is_named():
+def test_faults_that_a_broker_cannot_have_are_left_out_and_named():
     plan = Plan(system="kafka", faults="nodes", scope="idempotent-trouble", variant="2.8.2")
     one = argparse.Namespace(kafka="2.8.2", nodes=None)
-    [expiries] = left_out(plan, one)
-    assert expiries.startswith("expiries: nobody")
-    assert left_out(replace(plan, faults="connections"), one) == ()
-    assert left_out(plan, argparse.Namespace(kafka="3.9.2", nodes=1)) == ()
+    assert left_out(plan, one) == {
+        "expiries": "expiries: producer_id_expires needs an expiration time that is changed while a"
+        " broker runs"
+    }
+    assert traces_of(plan, one).scope == "idempotent-trouble/expiries=0"
+    assert left_out(replace(plan, faults="connections"), one) == {}
+    assert left_out(plan, argparse.Namespace(kafka="3.9.2", nodes=1)) == {}
     several = left_out(plan, argparse.Namespace(kafka="3.9.2", nodes=3))
-    assert [text.partition(":")[0] for text in several] == [
-        "restarts",
-        "crashes",
-        "expiries",
-        "deletions",
-    ]
+    assert set(several) == {"restarts", "crashes", "expiries", "deletions"}
 
 
 def test_a_topic_takes_no_larger_batch_than_the_scope_says():

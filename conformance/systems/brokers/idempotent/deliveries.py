@@ -13,9 +13,10 @@ that follows from another choice of the broker's, ends the trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from conformance.faults import CLIENTS, Means, describe_need, events_by
 from conformance.judge import NotAllowed, Steps
 from conformance.systems.base import View
 from conformance.systems.brokers.idempotent.observer import ObservedAnswer, Observer
@@ -25,19 +26,17 @@ from model.idempotent.configuration import Configuration, FirstSequence
 from model.idempotent.leader import Leader, on_produce, on_produce_without_replicas
 from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse
 from model.idempotent.world import World
-from model.language import Disabled
+from model.language import Disabled, Wire, declaration_of
 from proofs.lift.source import load_model
 from proofs.trace.format import Instance
 
-FAILOVERS: Final = ("leader_fails_over", "leader_fails_over_uncleanly")
-
-ASKED: Final = frozenset(("delete_records",))
-"""The rules of a leader that a request brings about."""
-BY_ITSELF: Final = frozenset(("advance_high_watermark",))
-"""Those that replicas bring about: nobody does anything for them."""
+IDEMPOTENT: Final = load_model("idempotent")
+FAILOVERS: Final = events_by(IDEMPOTENT, {Wire.CLUSTER})
 FAIL_OVER: Final = "fail_over"
 ISOLATE: Final = "isolate"
 """Not a rule: from here on no follower fetches. Behind it stands what the next leader lacks."""
+DONE_TO_BROKERS: Final = frozenset({Wire.RESTARTS, Wire.CLUSTER, Wire.DYNAMIC_CONFIGS})
+"""The means that all traces which are on their way must wait for."""
 
 
 class CannotPlay(ValueError):
@@ -58,11 +57,13 @@ class Delivery(NamedTuple):
 
 
 class LeaderEvent(NamedTuple):
-    """A rule of the leader beside requests, with its inputs; or ISOLATE."""
+    """A rule of the leader beside requests, with its inputs; or ISOLATE. `wire` is the means by
+    which it is brought about."""
 
     step: int
     partition: int
     rule: str
+    wire: Wire | None
     inputs: tuple[int, ...] = ()
 
 
@@ -79,7 +80,7 @@ class LeaderScript(NamedTuple):
         return tuple(
             one.rule
             for one in self.heard
-            if isinstance(one, LeaderEvent) and one.rule not in ASKED | BY_ITSELF
+            if isinstance(one, LeaderEvent) and one.wire in DONE_TO_BROKERS
         )
 
     def instance(self, step: int) -> Instance:
@@ -91,7 +92,7 @@ class WireTables(ActorTables):
     """Producers and leaders in the wire's numbers. Nobody compares their views."""
 
     def __init__(self, k: Configuration) -> None:
-        super().__init__(k, load_model("idempotent"))
+        super().__init__(k, IDEMPOTENT)
 
     def state_view(self, state: Any) -> View:
         """None."""
@@ -107,18 +108,18 @@ class WireTables(ActorTables):
 class LeaderScriptWriter:
     """Makes scripts of the traces of one configuration.
 
-    `plays` are the rules of a leader that can be brought about at the brokers that are judged.
-    Raises CannotPlay for a scope that they cannot have.
+    `means` are those at the brokers that are judged. Raises CannotPlay for a scope that they cannot
+    have.
     """
 
-    def __init__(self, k: Configuration, observer: Observer, plays: Iterable[str] = ()) -> None:
-        self._plays = frozenset(plays)
-        if k.bounds.replicas > 1 and FAIL_OVER not in self._plays:
+    def __init__(self, k: Configuration, observer: Observer, means: Means = CLIENTS) -> None:
+        self._means = means
+        if k.bounds.replicas > 1 and Wire.CLUSTER not in means:
             raise CannotPlay(
                 f"the scope has {k.bounds.replicas} replicas, and there is one broker; choose a"
                 " scope with one, or more brokers of a release that can be started (--nodes 3)"
             )
-        if k.bounds.replicas == 1 and FAIL_OVER in self._plays:
+        if k.bounds.replicas == 1 and Wire.CLUSTER in means:
             raise CannotPlay("the scope has one replica; leave --nodes out, or choose another")
         if k.bounds.first_sequence > 0 and k.variant.first_sequence != FirstSequence.ANY:
             raise CannotPlay(
@@ -127,7 +128,7 @@ class LeaderScriptWriter:
             )
         self.tables = WireTables(observer.k)
         self._observer = observer
-        self._events = RecordedEvents(load_model("idempotent"), self.tables)
+        self._events = RecordedEvents(IDEMPOTENT, self.tables)
         self._partitions = k.bounds.partitions
         self._producer_ids = k.bounds.producer_ids
 
@@ -146,7 +147,7 @@ class LeaderScriptWriter:
                 raise NotAllowed(step, instance) from error
             world = event.world
             seen |= event.seen()
-            heard += self._reached(step, dict(instance[1]), event.calls)
+            heard += self._reached(step, instance, event.calls)
         script = LeaderScript(steps, tuple(isolated(heard)), seen)
         self._check(script)
         return script
@@ -161,26 +162,29 @@ class LeaderScriptWriter:
                 yield Delivery(0, partition, stored.batch, answer, len(leader.log))
 
     def _reached(
-        self, step: int, choice: Mapping[str, int], calls: Iterable[ActorCall]
+        self, step: int, instance: Instance, calls: Iterable[ActorCall]
     ) -> Iterator[Delivery | LeaderEvent]:
         """What reached leaders in an event."""
+        partition = dict(instance[1]).get("partition", 0)
+        wire = declaration_of(IDEMPOTENT.rules[instance[0]]).wire
         for call in calls:
             if not isinstance(call.actor, Leader) or call.rule is on_produce_without_replicas:
                 continue
             request = call.inputs[0] if call.inputs else None
             if not isinstance(request, ProduceRequest):
-                yield LeaderEvent(step, choice["partition"], call.rule.__name__, call.inputs)
+                yield LeaderEvent(step, partition, call.rule.__name__, wire, call.inputs)
                 continue
             # The broker answers as its leader does, however late the model's error comes.
             (answer,) = on_produce(self._observer.k, call.actor, request).sends
             told = self._observer.told(answer)
-            yield Delivery(step, choice["partition"], request.batch, told, len(call.after.log))
+            yield Delivery(step, partition, request.batch, told, len(call.after.log))
 
     def _check(self, script: LeaderScript) -> None:
         """Raises CannotPlay for what nobody can do."""
-        missing = sorted({*script.faults} - self._plays - {ISOLATE})
-        if missing:
-            raise CannotPlay(f"{', '.join(missing)}: nobody can do that to these brokers")
+        for one in script.heard:
+            if isinstance(one, LeaderEvent) and one.wire not in self._means:
+                rule, _ = script.instance(one.step)
+                raise CannotPlay(describe_need(f"step {one.step}", rule, one.wire))
         if "expire_producer" in script.faults and self._producer_ids > 1:
             raise CannotPlay("producers expire together; choose a scope with one producer id")
         if script.faults and self._partitions > 1:
@@ -219,7 +223,9 @@ def isolated(heard: list[Delivery | LeaderEvent]) -> list[Delivery | LeaderEvent
             if kept < had:
                 raise CannotPlay(f"step {one.step}: the next leader is to lack what all have")
             lacks = (i for i in range(begins, len(placed)) if _stored(placed[i]) > kept)
-            placed.insert(next(lacks, len(placed)), LeaderEvent(one.step, one.partition, ISOLATE))
+            placed.insert(
+                next(lacks, len(placed)), LeaderEvent(one.step, one.partition, ISOLATE, one.wire)
+            )
             begins, had = len(placed), kept
         placed.append(one)
     return placed

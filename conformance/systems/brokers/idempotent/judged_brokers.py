@@ -7,29 +7,18 @@ started again; then its connections are gone, and it leads all its partitions.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from conformance.faults import CLIENTS, Means
 from conformance.kafka.administration import set_config
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.releases import Release
-from conformance.systems.brokers.idempotent.deliveries import FAIL_OVER, ISOLATE
+from conformance.systems.brokers.idempotent.deliveries import ISOLATE
+from model.language import Wire
 
 Address = tuple[str, int]
-
-EXPIRE: Final = "expire_producer"
-BUDGETS: Final[Mapping[str, str]] = {
-    "restarts": "restart",
-    "crashes": "recover",
-    "failovers": FAIL_OVER,
-    "losses": FAIL_OVER,
-    "expiries": EXPIRE,
-    "deletions": "delete_records",
-}
-"""The rule of the leader that each budget of a scope is for, where a deed or a request does it."""
-
 
 FETCH_WAIT_S: Final = 1.5
 """Much longer than a fetch waits at a leader of `KafkaCluster` for something new."""
@@ -41,15 +30,10 @@ EXPIRY_S: Final = 1.5
 """Much longer than a broker takes to go by a config, and to look for who has expired."""
 
 
-def one_plays(release: Release) -> frozenset[str]:
-    """What can be done to one broker of a release."""
-    expiry = (EXPIRE,) if release.has_producer_expiry else ()
-    return frozenset(("restart", "recover", "delete_records", *expiry))
-
-
-def played(scope: str, rules: Collection[str]) -> str:
-    """The scope without the budgets of what nobody can do."""
-    return "/".join((scope, *(f"{name}=0" for name, rule in BUDGETS.items() if rule not in rules)))
+def means_at_one(release: Release) -> frozenset[Wire]:
+    """The means of a test at one broker of a release that was started here."""
+    means = CLIENTS | {Wire.RESTARTS, Wire.DELETE_RECORDS}
+    return means | {Wire.DYNAMIC_CONFIGS} if release.has_producer_expiry else means
 
 
 class JudgedBrokers(Protocol):
@@ -64,8 +48,8 @@ class JudgedBrokers(Protocol):
         """The brokers that each partition is put on, the leader first; empty: wherever."""
 
     @property
-    def plays(self) -> Collection[str]:
-        """What can be done."""
+    def means(self) -> Means:
+        """By what a test brings events about."""
 
     @property
     def kafka(self) -> KafkaBroker | None:
@@ -81,7 +65,7 @@ class ListeningBroker:
 
     address: Address
     replicas: tuple[int, ...] = ()
-    plays: frozenset[str] = frozenset()
+    means: Means = CLIENTS
     kafka: None = None
 
     def do(self, deed: str) -> None:
@@ -96,7 +80,7 @@ class TwoReplicas:
     means that nothing is on its way to it either: a fetch that it sent before is answered empty.
     """
 
-    plays = frozenset((FAIL_OVER,))
+    means = CLIENTS | {Wire.CLUSTER}
     kafka: None = None
 
     def __init__(self, cluster: KafkaCluster) -> None:
@@ -139,9 +123,9 @@ class OneBroker:
         self._broker = broker
 
     @property
-    def plays(self) -> frozenset[str]:
-        """What can be done to this release."""
-        return one_plays(self._broker.release)
+    def means(self) -> frozenset[Wire]:
+        """Those of this release."""
+        return means_at_one(self._broker.release)
 
     @property
     def address(self) -> Address:
@@ -150,7 +134,7 @@ class OneBroker:
 
     def do(self, deed: str) -> None:
         """Stop or kill it, and start it again on what it left; or let it forget producers."""
-        if deed == EXPIRE:
+        if deed == "expire_producer":
             self._expire()
             return
         if deed == "restart":

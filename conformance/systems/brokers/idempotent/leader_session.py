@@ -25,7 +25,7 @@ from conformance.systems.brokers.exchange import (
 )
 from conformance.systems.brokers.idempotent.bookings import Left
 from conformance.systems.brokers.idempotent.deliveries import (
-    BY_ITSELF,
+    DONE_TO_BROKERS,
     ISOLATE,
     LeaderEvent,
     LeaderScript,
@@ -138,7 +138,7 @@ def _do(at: LeaderProgress, event: LeaderEvent) -> Asks:
     at.states[event.partition] = after
     if event.rule == "delete_records":
         yield from _delete(at, event.partition, after.leaders[0].log_start_offset)
-    elif event.rule not in BY_ITSELF:
+    elif event.wire in DONE_TO_BROKERS:
         yield [BrokerFault(event.rule)]
         at.is_isolated = False
 

@@ -15,14 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from conformance.generate.served import (
+from conformance.generate.broker_graph import (
+    AT_NODES,
     LEAVES,
     MARKER,
     NEEDS_LEADER,
-    OF_NODES,
-    PLAYED,
     RETURNS,
     SKIP,
+    events_at,
 )
 from conformance.systems.brokers.fault_schedule import HOLD, MOVE, RELEASE
 from conformance.systems.brokers.recorded_events import RecordedEvents
@@ -95,7 +95,7 @@ class NodesWriter:
 class ReplayAtNodes(ModelReplay):
     """The model's world in one trace, the far leader held back where the trace goes on without."""
 
-    rules = PLAYED | OF_NODES | {SKIP}
+    rules = events_at(AT_NODES)
     probes: ClassVar[Mapping[str, Probe]] = {}
 
     def __init__(

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
-from conformance.generate.served import FORGOTTEN, MARKER, PLAYED, TIMES_OUT
+from conformance.generate.broker_graph import AT_ONE, FORGOTTEN, MARKER, TIMES_OUT, events_at
 from conformance.systems.base import Many, NotApplicable, Shape, View
 from conformance.systems.brokers.recorded_events import RecordedEvent, RecordedEvents
 from conformance.systems.brokers.transactions.group_offsets import group_shown
@@ -173,8 +173,6 @@ def refuse(k: Any, *, nodes: bool = False) -> None:
         ("appends", bounds.appends),
         ("guards", bounds.guards),
         ("offsets", bounds.offsets and nodes),
-        ("other ids", bounds.faults.others > 0),
-        ("partitions without a leader", k.budgets.leaves > 0 and not nodes),
         ("the last epoch", bounds.epochs_end and nodes),
     ):
         if is_there:
@@ -240,7 +238,7 @@ def events_of(tables: TransactionTables) -> RecordedEvents:
 class ModelReplay:
     """The model's world in one trace, and what of it a server meets."""
 
-    rules = PLAYED
+    rules = events_at(AT_ONE)
     probes: ClassVar[Mapping[str, Probe]] = PROBES
 
     def __init__(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, Final
 
-from conformance.generate.served import TIMES_OUT
+from conformance.generate.broker_graph import TIMES_OUT
 from conformance.kafka.admin import ActiveProducer, TopicPartition
 from conformance.systems.base import Shape, View, differences
 from conformance.systems.brokers.exchange import (

@@ -17,8 +17,9 @@ from typing import Final
 
 import numpy as np
 
+from conformance.faults import CLIENTS, Means, events_by
 from conformance.generate.graph import Numbers, TransitionGraph
-from model.language import Wire, declaration_of
+from model.language import Wire
 from proofs.lift.source import load_model
 
 MARKER: Final = "marker_is_written"
@@ -28,18 +29,22 @@ RETURNS: Final = "leader_returns"
 TIMES_OUT: Final = "transaction_times_out"
 FORGOTTEN: Final = "transactional_id_is_forgotten"
 
+AT_ONE: Final = CLIENTS | {Wire.STATIC_CONFIGS}
+"""The means at one broker whose coordinator and leaders are judged."""
+AT_NODES: Final = CLIENTS | {Wire.CLUSTER}
+"""The means at three."""
 
-def rules_by(wire: Wire) -> frozenset[str]:
-    """The rules of the world that are brought about in this way."""
-    rules = load_model("transactions").rules
-    return frozenset(name for name, rule in rules.items() if declaration_of(rule).wire is wire)
+
+def events_at(means: Means) -> frozenset[str]:
+    """The events of transactions that a test with these means brings about."""
+    return events_by(load_model("transactions"), means)
 
 
-PLAYED: Final = rules_by(Wire.REQUESTS)
-"""The rules of the world that can be brought about from outside."""
-OF_NODES: Final = rules_by(Wire.NODES)
-"""The rules that are brought about by what is done to nodes."""
-SELDOM: Final[Mapping[str, float]] = {**dict.fromkeys(OF_NODES | {TIMES_OUT}, 0.1), MARKER: 0.05}
+UNASKED: Final = events_at({Wire.BROKERS})
+SELDOM: Final[Mapping[str, float]] = {
+    **dict.fromkeys(events_at({Wire.CLUSTER}) | {TIMES_OUT}, 0.1),
+    MARKER: 0.05,
+}
 """How often a hunt at nodes takes these beside others: it would move a coordinator at once, and
 release a leader at once, as both can be done in almost every state."""
 NEEDS_LEADER: Final = frozenset({"batch_is_produced", "late_batch_arrives"})
@@ -50,51 +55,52 @@ Rules = Sequence[tuple[str, dict[str, int]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
-    """Which rule instances are brought about: `held` are those beside which the marker of a leader
-    that is gone waits."""
+class BrokerEdges:
+    """Which rule instances are brought about: `unasked` are those that brokers do at once, `held`
+    those beside which the marker of a leader that is gone waits."""
 
-    markers: frozenset[int]
+    unasked: frozenset[int]
     held: frozenset[int]
     others: frozenset[int]
     beside_held: frozenset[int]
 
     @staticmethod
-    def of(rules: Rules, *, nodes: bool, leaders_leave: bool) -> Service:
-        """That of one server, or of nodes that are stopped and moved, too."""
-        markers = {i for i, (r, choice) in enumerate(rules) if r == MARKER and choice["heard"]}
-        far = max((rules[i][1]["partition"] for i in markers), default=0)
+    def of(rules: Rules, means: Means, *, leaders_leave: bool) -> BrokerEdges:
+        """Those of a test with these means."""
+        played = events_by(load_model("transactions"), means) - UNASKED
+        unasked = {
+            i for i, (r, choice) in enumerate(rules) if r in UNASKED and choice.get("heard", 1)
+        }
+        far = max((rules[i][1].get("partition", 0) for i in unasked), default=0)
         is_far = {i for i, (_, choice) in enumerate(rules) if choice.get("partition") == far}
         of_leaders = {i for i, (r, _) in enumerate(rules) if r in (LEAVES, RETURNS)}
-        held = markers & is_far if nodes and not leaders_leave else set()
-        skips = {i for i, (r, _) in enumerate(rules) if r == SKIP}
-        played = PLAYED - {MARKER} | (OF_NODES if nodes else frozenset())
+        can_hold = Wire.CLUSTER in means and not leaders_leave
+        held = unasked & is_far if can_hold else set()
         others = {i for i, (r, _) in enumerate(rules) if r in played} - (of_leaders - is_far)
         needs_far = {i for i in others & is_far if rules[i][0] in NEEDS_LEADER}
-        forced = markers - held | skips
-        return Service(*map(frozenset, (forced, held, others, others - needs_far)))
+        return BrokerEdges(*map(frozenset, (unasked - held, held, others, others - needs_far)))
 
     def chosen(self, edges: range, rule_of: Numbers) -> list[int]:
         """Of a state's edges those that are taken."""
-        marking = [e for e in edges if int(rule_of[e]) in self.markers]
-        if marking:
-            return marking[:1]
+        unasked = [e for e in edges if int(rule_of[e]) in self.unasked]
+        if unasked:
+            return unasked[:1]
         release = [e for e in edges if int(rule_of[e]) in self.held]
         others = self.beside_held if release else self.others
         return release + [e for e in edges if int(rule_of[e]) in others]
 
 
-def served(graph: TransitionGraph, rules: Rules, *, nodes: bool = False) -> TransitionGraph:
-    """The graph's part."""
+def graph_at_brokers(graph: TransitionGraph, rules: Rules, means: Means) -> TransitionGraph:
+    """The part of the graph that a test with these means reaches."""
     leaders_leave = any(rules[i][0] == LEAVES for i in np.unique(graph.rules))
-    service = Service.of(rules, nodes=nodes, leaders_leave=leaders_leave)
+    taken = BrokerEdges.of(rules, means, leaders_leave=leaders_leave)
     number, queue = {0: 0}, [0]
     first_edge: list[int] = [0]
     kept_rules: list[int] = []
     targets: list[int] = []
     for state in queue:
         edges = range(int(graph.first_edge[state]), int(graph.first_edge[state + 1]))
-        for edge in service.chosen(edges, graph.rules):
+        for edge in taken.chosen(edges, graph.rules):
             target = int(graph.targets[edge])
             if target not in number:
                 number[target] = len(queue)
