@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance.homes import HOMES, home_of_scope
+from conformance.compositions import JUDGED_COMPOSITIONS, judged_composition
 from conformance.judge import Divergence, Lockstep, Steps
 from conformance.plan import BadPlan, Plan, PreparedPlan, configuration, tables_of
 from conformance.systems.base import NotApplicable
@@ -78,9 +78,9 @@ def judge_of(plan: Plan) -> Any:
 
     Raises BadPlan where the system cannot be brought to the scope.
     """
-    home = home_of_scope(plan.scope)
+    composition = judged_composition(plan.scope)
     try:
-        judge: Lockstep = home.called(home.judge)(
+        judge: Lockstep = composition.called(composition.judge)(
             tables_of(configuration(plan)), plan.system, plan.actors, plan.on
         )
     except NotApplicable as error:
@@ -145,7 +145,7 @@ def finding_of(number: int, divergence: Divergence) -> Finding:
 
 def steps_of(finding: Finding) -> Steps:
     """The trace of a finding, choices in the order of their rules: JSON keeps none."""
-    rules = {name: rule for home in HOMES.values() for name, rule in home.model.rules.items()}
+    rules = {n: rule for c in JUDGED_COMPOSITIONS.values() for n, rule in c.model.rules.items()}
     return tuple(
         (
             rule,
@@ -169,7 +169,7 @@ def shrink_finding(prepared: PreparedPlan, finding: Finding) -> Finding:
         divergence = judge.judge(steps).divergence
         return divergence is not None and divergence.instance[0] == finding["rule"]
 
-    stepper = Stepper(home_of_scope(prepared.plan.scope).model, configuration(prepared.plan))
+    stepper = Stepper(judged_composition(prepared.plan.scope).model, configuration(prepared.plan))
     shrunk = shrink(stepper, steps_of(finding), shows)
     divergence = judge.judge(shrunk.steps).divergence
     assert divergence is not None

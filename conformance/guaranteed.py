@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from conformance.compositions import composition_of_configuration, judged_composition
 from conformance.findings import Finding, judge_of, steps_of
-from conformance.homes import home_of_configuration, home_of_scope
 from conformance.judge import Judge, Steps
 from conformance.plan import PreparedPlan
 from conformance.systems.base import View, WireNumbers
@@ -66,7 +66,7 @@ class ObservedProperties:
 
 def seen_in(k: Any, world: Any) -> ObservedProperties:
     """What one world shows."""
-    guarantees = home_of_configuration(k).model.guarantees
+    guarantees = composition_of_configuration(k).model.guarantees
     return ObservedProperties(
         frozenset(p.name for p in guarantees.GUARANTEES if not p.check(k, world)),
         frozenset(w.name for w in guarantees.WITNESSES if w.check(k, world)),
@@ -75,26 +75,23 @@ def seen_in(k: Any, world: Any) -> ObservedProperties:
 
 def statuses(seen: ObservedProperties, k: Any) -> dict[str, str]:
     """Each guarantee: violated, holds, or not exercised."""
-    return {
-        p.name: status(p.name, seen, k)
-        for p in home_of_configuration(k).model.guarantees.GUARANTEES
-    }
+    guarantees = composition_of_configuration(k).model.guarantees
+    return {p.name: status(p.name, seen, k) for p in guarantees.GUARANTEES}
 
 
 def status(name: str, seen: ObservedProperties, k: Any) -> str:
     """One guarantee. A broken one was exercised, whatever its witness says."""
-    home = home_of_configuration(k)
+    composition = composition_of_configuration(k)
     if name in seen.broken:
         return VIOLATED
-    says = name not in home.only_with or getattr(k.bounds, home.only_with[name])
-    return HOLDS if says and home.antecedents[name] in seen.met else NOT_EXERCISED
+    says = name not in composition.only_with or getattr(k.bounds, composition.only_with[name])
+    return HOLDS if says and composition.antecedents[name] in seen.met else NOT_EXERCISED
 
 
 def not_guaranteed(k: Any) -> list[str]:
     """The guarantees that this variant does not give in this scope."""
-    return [
-        p.name for p in home_of_configuration(k).model.guarantees.GUARANTEES if not p.guaranteed(k)
-    ]
+    model = composition_of_configuration(k).model
+    return [p.name for p in model.guarantees.GUARANTEES if not p.guaranteed(k)]
 
 
 # States that were explored
@@ -103,7 +100,7 @@ def not_guaranteed(k: Any) -> list[str]:
 def seen_on(prepared: PreparedPlan, transitions: bytes) -> ObservedProperties:
     """What a summary's transitions show, in a scope that was explored."""
     bits = prepared.shows(transitions)
-    named = home_of_scope(prepared.plan.scope).model.guarantees
+    named = judged_composition(prepared.plan.scope).model.guarantees
     guarantees, witnesses = ([s.name for s in kind] for kind in (named.GUARANTEES, named.WITNESSES))
     found = frozenset(n for i, n in enumerate((*guarantees, *witnesses)) if bits >> i & 1)
     return ObservedProperties(found.intersection(guarantees), found.intersection(witnesses))
@@ -113,20 +110,20 @@ def seen_on(prepared: PreparedPlan, transitions: bytes) -> ObservedProperties:
 
 
 @dataclass(slots=True)
-class WalkedWorld:
+class ExploredWorld:
     """A world, what it shows, and where its rule instances lead as far as they are known."""
 
     world: Any
     seen: ObservedProperties
-    next: dict[tuple[str, Choice], WalkedWorld] = field(default_factory=dict)
+    next: dict[tuple[str, Choice], ExploredWorld] = field(default_factory=dict)
 
 
 class GuaranteeWalker:
     """Walks traces on the model; what it learned in one serves the next."""
 
     def __init__(self, k: Any) -> None:
-        self._stepper = Stepper(home_of_configuration(k).model, k)
-        self._places: dict[Any, WalkedWorld] = {}
+        self._stepper = Stepper(composition_of_configuration(k).model, k)
+        self._places: dict[Any, ExploredWorld] = {}
 
     def walk(self, steps: Steps) -> ObservedProperties:
         """All that the worlds of a trace show, the first included."""
@@ -142,12 +139,12 @@ class GuaranteeWalker:
             met |= place.seen.met
         return ObservedProperties(frozenset(broken), frozenset(met))
 
-    def _place(self, world: Any) -> WalkedWorld:
+    def _place(self, world: Any) -> ExploredWorld:
         place = self._places.get(world)
         if place is None:
             if len(self._places) >= MAX_WORLDS:
                 self._forget()
-            place = self._places[world] = WalkedWorld(world, seen_in(self._stepper.k, world))
+            place = self._places[world] = ExploredWorld(world, seen_in(self._stepper.k, world))
         return place
 
     def _forget(self) -> None:
@@ -163,8 +160,8 @@ def shown_by(prepared: PreparedPlan, finding: Finding) -> ObservedProperties:
     """What the system shows once it took the step that differs."""
     judge = judge_of(prepared.plan)
     judge.judge(steps_of(finding))
-    home = home_of_scope(prepared.plan.scope)
-    return without_unshown(seen_in(judge.tables.k, home.called(home.shown)(judge)))
+    composition = judged_composition(prepared.plan.scope)
+    return without_unshown(seen_in(judge.tables.k, composition.called(composition.shown)(judge)))
 
 
 def without_unshown(seen: ObservedProperties) -> ObservedProperties:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from conformance.compositions import judged_composition
 from conformance.findings import Finding, steps_of
-from conformance.homes import home_of_scope
 from conformance.plan import PreparedPlan, configuration, scope_text
 from conformance.report import sentence
 from proofs.run.files import write_whole
@@ -19,7 +19,7 @@ def trace_of(prepared: PreparedPlan, finding: Finding) -> Trace:
     """A finding's steps, with the answers and states that the model gives."""
     plan = prepared.plan
     header = Header(scope_text(plan), plan.variant, plan.seed, plan.system)
-    stepper = Stepper(home_of_scope(plan.scope).model, configuration(plan))
+    stepper = Stepper(judged_composition(plan.scope).model, configuration(plan))
     return record(stepper, header, steps_of(finding))[0]
 
 

@@ -19,6 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from conformance.compositions import (
+    JUDGED_COMPOSITIONS,
+    SERVER_ACTORS,
+    NotJudged,
+    composition_of_configuration,
+    judged_composition,
+)
 from conformance.faults import FAULT_CHOICES, faults_not_had
 from conformance.generate import hunt
 from conformance.generate.broker_graph import AT_NODES, AT_ONE, SELDOM, graph_at_brokers
@@ -32,13 +39,6 @@ from conformance.generate.graph import (
 )
 from conformance.generate.pct import DEPTH, longest, pct
 from conformance.generate.threads import threads_of
-from conformance.homes import (
-    HOMES,
-    SERVED,
-    NoHome,
-    home_of_configuration,
-    home_of_scope,
-)
 from conformance.judge import Steps
 from conformance.systems import SYSTEMS
 from model.idempotent.variants import DEFAULT_VARIANT
@@ -59,7 +59,7 @@ SAMPLED_HUNTS = 32
 """Drawn traces whose length stands for that of all in the estimate of steps."""
 
 FAULTS = tuple(FAULT_CHOICES)
-ACTORS = tuple(actors for home in HOMES.values() for actors in home.actors)
+ACTORS = tuple(actors for c in JUDGED_COMPOSITIONS.values() for actors in c.actors)
 FORMS = ("bytes", "values")
 SOURCES = ("cover", "pct", "hunts", "aimed")
 """Every transition; schedules by priorities; walks that prefer what is rare; such walks behind a
@@ -118,12 +118,12 @@ class Plan:
 def check_plan(plan: Plan) -> Plan:
     """The plan, if it can be carried out. Raises BadPlan."""
     try:
-        home = home_of_scope(plan.scope)
-    except NoHome as error:
+        composition = judged_composition(plan.scope)
+    except NotJudged as error:
         raise BadPlan(str(error)) from error
     for name, allowed in (
         ("system", tuple(SYSTEMS)),
-        ("actors", home.actors),
+        ("actors", composition.actors),
         ("on", FORMS),
         ("faults", FAULTS),
     ):
@@ -142,7 +142,7 @@ def check_plan(plan: Plan) -> Plan:
 
 def scope_text(plan: Plan) -> str:
     """The scope with the budgets that `faults` leaves. Raises ValueError."""
-    model = home_of_scope(plan.scope).model
+    model = judged_composition(plan.scope).model
     k = configuration_of(model, plan.scope, plan.variant)
     return scope_without(plan.scope, faults_not_had(k, model, FAULT_CHOICES[plan.faults]))
 
@@ -156,7 +156,7 @@ def scope_without(scope: str, faults: Iterable[str]) -> str:
 def configuration(plan: Plan) -> Any:
     """The model's configuration. Raises BadPlan for an unknown scope or variant."""
     try:
-        model = home_of_scope(plan.scope).model
+        model = judged_composition(plan.scope).model
         return configuration_of(model, scope_text(plan), plan.variant)
     except ValueError as error:
         raise BadPlan(str(error)) from error
@@ -165,8 +165,8 @@ def configuration(plan: Plan) -> Any:
 @functools.lru_cache(maxsize=8)
 def tables_of(k: Any) -> Any:
     """The judge's tables of a configuration: one set serves all that this process does with it."""
-    home = home_of_configuration(k)
-    return home.called(home.tables)(k)
+    composition = composition_of_configuration(k)
+    return composition.called(composition.tables)(k)
 
 
 # Preparing
@@ -266,7 +266,7 @@ class _Stored:
     def __init__(self, directory: Path) -> None:
         plan = Plan.from_json(json.loads((directory / PLAN).read_text(encoding="utf-8")))
         rows = json.loads((directory / INSTANCES).read_text(encoding="utf-8"))
-        self._model = home_of_scope(plan.scope).model
+        self._model = judged_composition(plan.scope).model
         self.instances: tuple[Instance, ...] = tuple(
             (rule, tuple(choice.items())) for rule, choice in rows
         )
@@ -301,7 +301,7 @@ def shares_of(plan: Plan, instances: Sequence[Instance]) -> list[float]:
 
 def is_of_nodes(plan: Plan) -> bool:
     """Brokers are judged that are stopped and moved."""
-    return plan.actors == SERVED and plan.faults == "nodes"
+    return plan.actors == SERVER_ACTORS and plan.faults == "nodes"
 
 
 @functools.lru_cache(maxsize=8)
@@ -354,7 +354,7 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> TransitionGraph:
     def report(so_far: Explored) -> None:
         told("exploring", so_far.done / max(so_far.frontier, 1))
 
-    is_served = plan.actors == SERVED
+    is_served = plan.actors == SERVER_ACTORS
     try:
         graph = explored(machine, report)
     except ScopeTooLargeForCover as error:

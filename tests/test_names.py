@@ -46,9 +46,6 @@ SHARED_MODULES = {
 }
 """Names of modules that three or more share on purpose, by the reason."""
 
-MODULES_TO_RENAME = {"plan"}
-"""The same of modules."""
-
 CIRCLES_TO_CUT: set[frozenset[str]] = set()
 """Files that import each other today. The list only shrinks."""
 
@@ -82,7 +79,7 @@ def test_no_three_modules_share_a_name_by_accident() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for module in modules():
         places[module.rpartition(".")[2]].append(module)
-    allowed = words(SHARED_MODULES) | MODULES_TO_RENAME | {"__init__", "__main__"}
+    allowed = words(SHARED_MODULES) | {"__init__", "__main__"}
     shared = {name: where for name, where in places.items() if len(where) > 2}
     assert {name: where for name, where in shared.items() if name not in allowed} == {}
 
@@ -107,7 +104,3 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     components = map(frozenset, networkx.strongly_connected_components(graph))
     circles = {component for component in components if len(component) > 1}
     assert circles <= CIRCLES_TO_CUT
-
-
-def test_each_name_that_is_shared_on_purpose_is_in_no_list_to_rename() -> None:
-    assert not words(SHARED_MODULES) & MODULES_TO_RENAME

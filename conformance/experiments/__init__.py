@@ -2,6 +2,6 @@
 answers by release.
 
 A file in `stories/` holds one story; `text` has its language, `story` what stands above its steps.
-`requests`, `setup`, `looks`, `brokers` and `client` are the vocabulary; `session` performs a step,
-`player` goes through a story. To add an experiment is to add a file.
+`requests`, `setup`, `observations`, `brokers` and `client` are the vocabulary; `session` performs a
+step, `player` goes through a story. To add an experiment is to add a file.
 """

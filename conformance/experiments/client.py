@@ -10,8 +10,8 @@ from threading import Thread
 from typing import Any, Final
 
 from conformance.client.processes import JVM_OPTIONS, client_jars
-from conformance.experiments.looks import NOTHING
 from conformance.experiments.network import ClientNetwork
+from conformance.experiments.observations import NOTHING
 from conformance.experiments.session import Session
 from conformance.experiments.vocabulary import verb
 from conformance.kafka.admin import TopicPartition

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Set
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from conformance.experiments import brokers, client, looks, requests, setup
+from conformance.experiments import brokers, client, observations, requests, setup
 from conformance.experiments.session import ANSWERED, RESERVED, Fact, Session
 from conformance.experiments.story import Experiment
 from conformance.experiments.text import (
@@ -24,7 +24,7 @@ from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import NEWEST
 from conformance.transactions.testbed import KafkaTestbed
 
-VOCABULARY: Final = (requests, setup, looks, brokers, client)
+VOCABULARY: Final = (requests, setup, observations, brokers, client)
 """The modules whose functions are the verbs of stories."""
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conformance.compositions import composition_of_configuration
 from conformance.generate.shown import shown_in
-from conformance.homes import home_of_configuration
 from proofs.explore.explorer import explore
 from proofs.explore.result import SearchProgress
 from proofs.lift.build import lift
@@ -85,7 +85,7 @@ def edges_of(first_edge: Numbers, states: Numbers) -> Numbers:
 
 def machine_of(k: Any, name: str, *, guarantees: bool = False) -> Machine:
     """A configuration of its model, lifted. Who only walks it needs no guarantees."""
-    return lift(home_of_configuration(k).model, k, name, guarantees=guarantees).machine
+    return lift(composition_of_configuration(k).model, k, name, guarantees=guarantees).machine
 
 
 def explored(machine: Machine, progress: Callable[[SearchProgress], None]) -> TransitionGraph:

@@ -11,8 +11,9 @@ The tables are `idempotent.toml` and `transactions.toml`. Each of their tables i
 
     name = ["what is wrong", ["Class.method", "text before", "text after"], ...]
 
-with one or more replacements (`proofs.lift.patch`). `plant` copies and patches, `hunt` is what the
-fresh process does: judge the scope's traces until some diverge, shrink these, keep the shortest.
+with one or more replacements (`proofs.lift.patch`). `write_patched` copies and patches, `hunt` is
+what the fresh process does: judge the scope's traces until some diverge, shrink these, keep the
+shortest.
 """
 
 from __future__ import annotations

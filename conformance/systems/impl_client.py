@@ -89,7 +89,7 @@ class ImplClient:
     """One `IdempotentProducerCore`, driven as the model says."""
 
     def __init__(self, shared: Shared, producer: int) -> None:
-        self._k, self._codec, self._views, self._post = shared
+        self._k, self._codec, self._views, self._transform = shared
         self._producer = producer
         self._partitions = range(self._k.bounds.partitions)
         self._places = [(TOPIC, partition) for partition in self._partitions]
@@ -249,7 +249,7 @@ class ImplClient:
             self._core.confirm_sent(polled.correlation_id, self._clock.now_ms)
             self._hear(partition)
         view = self._views.requests[body["topics"][0]["partitions"][0]["records"]]
-        return self.view(), ((view, self._post(ProducePayload(correlation_id, body, view))),)
+        return self.view(), ((view, self._transform(ProducePayload(correlation_id, body, view))),)
 
     def _partition_view(self, manager: SequenceManager, partition: int) -> View:
         """An entry of a partition not used yet has no epoch; in the model it has the first."""

@@ -39,7 +39,7 @@ class ImplLeader:
     """
 
     def __init__(self, shared: Shared, partition: int) -> None:
-        self._k, self._codec, self._views, self._post = shared
+        self._k, self._codec, self._views, self._transform = shared
         self._partition = partition
         self._producers = range(self._k.bounds.producer_ids)
         self._config = log_config(self._k)
@@ -198,7 +198,7 @@ class ImplLeader:
             required_offset,
             read["log_start_offset"],
         )
-        return self.view(), ((view, self._post(answer)),)
+        return self.view(), ((view, self._transform(answer)),)
 
     def _producers_view(self, entries: Mapping[int, ProducerStateEntry]) -> View:
         """Entries are values that an append replaces: the same one has the same view."""

@@ -163,8 +163,8 @@ class Bytes:
 CODECS: Mapping[str, Codec] = {"bytes": Bytes(), "values": Values()}
 
 
-class Posting(Protocol):
-    """What is done with each message that an actor sends."""
+class MessageTransform(Protocol):
+    """Applied to each message that an actor sends."""
 
     def __call__(self, message: M, /) -> M:
         """The same, or an equal one."""
@@ -181,7 +181,7 @@ class Shared(NamedTuple):
     k: Configuration
     codec: Codec
     views: BatchViews
-    post: Posting
+    transform: MessageTransform
 
 
 # Requests of a client that the model plays

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.compositions import SERVER_ACTORS, TRANSACTIONS
 from conformance.faults import CLIENTS, faults_not_had
 from conformance.findings import Finding
 from conformance.generate.broker_graph import AT_NODES, AT_ONE
 from conformance.guaranteed import ObservedProperties
-from conformance.homes import SERVED, TRANSACTIONS
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, PreparedPlan, configuration, scope_without
@@ -52,14 +52,14 @@ NODE_EVENTS: Final = "nodes.json"
 def subject_of(plan: Plan, options: argparse.Namespace) -> Target:
     """The coordinator and leaders of one broker, or of three. Raises BadUse, NotApplicable."""
     has_nodes = options.nodes == 3
-    refuse_unfit(options, SERVED, ("nodes",) if has_nodes else LEFT_ALONE)
+    refuse_unfit(options, SERVER_ACTORS, ("nodes",) if has_nodes else LEFT_ALONE)
     if plan.system == "wire":
         plan = at_listening(plan, options)
     if has_nodes and options.faults is None:
         raise BadUse("three brokers are there to be stopped: write --faults nodes")
     if has_nodes and options.kafka and find_release(options.kafka).has_zookeeper:
         raise BadUse("coordinators are moved by a controller of KRaft: leave out -zookeeper")
-    plan = replace(plan, on=ON, actors=SERVED, faults=options.faults or FAULTS)
+    plan = replace(plan, on=ON, actors=SERVER_ACTORS, faults=options.faults or FAULTS)
     refuse(configuration(plan), nodes=has_nodes)
     missing = left_out(plan)
 

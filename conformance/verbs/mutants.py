@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from conformance import pages
 from conformance.backends.processes import usable_cores
+from conformance.compositions import judged_composition
 from conformance.findings import Finding
 from conformance.guaranteed import HOLDS, VIOLATED
-from conformance.homes import home_of_scope
 from conformance.mutants import GROUPS, MUTANTS, HuntScope, Mutant
-from conformance.mutants.plant import hunt, hunt_unpatched
+from conformance.mutants.patched_impl import hunt, hunt_unpatched
 from conformance.plan import Plan, PreparedPlan, prepare
 from conformance.report import sentence
 from conformance.verbs.run import with_own_rules
@@ -95,10 +95,10 @@ def hunt_all(mutants: Sequence[Mutant], directory: RunDirectory) -> list[dict[st
 def prepared_of(scope: HuntScope, out: Path) -> PreparedPlan:
     """The scope's traces, cut once for all bugs that are hunted there."""
     note(f"preparing {scope}")
-    home = home_of_scope(scope.scope)
+    composition = judged_composition(scope.scope)
     text = with_own_rules(scope.variant or DEFAULT_VARIANT, "impl", scope.scope)
-    variant = home.model.variants.parse(text).name
-    plan = Plan(scope=scope.scope, variant=variant, actors=home.actors[0])
+    variant = composition.model.variants.parse(text).name
+    plan = Plan(scope=scope.scope, variant=variant, actors=composition.actors[0])
     return prepare(plan, (out / "prepared" / str(scope).replace("/", "-")).resolve())
 
 

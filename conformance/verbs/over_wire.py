@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from conformance.backends import Backend
+from conformance.compositions import IDEMPOTENT, judged_composition
 from conformance.faults import CLIENTS, Means, faults_not_had
 from conformance.findings import Finding
 from conformance.guaranteed import ObservedProperties
-from conformance.homes import IDEMPOTENT, home_of_scope
 from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
 from conformance.plan import Plan, PreparedPlan, configuration, scope_without
@@ -40,8 +40,8 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
 
     Raises BackendError, OtherRun, BadPlan, BadBaseline, BadUse, CannotPlay, NotApplicable.
     """
-    home = home_of_scope(plan.scope)
-    return run_pipeline(home.called(home.over_wire)(plan, options), options)
+    composition = judged_composition(plan.scope)
+    return run_pipeline(composition.called(composition.over_wire)(plan, options), options)
 
 
 def subject_of(plan: Plan, options: argparse.Namespace) -> Target:

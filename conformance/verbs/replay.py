@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.compositions import IDEMPOTENT, judged_composition
 from conformance.findings import Finding, finding_of, judge_of
 from conformance.guaranteed import HOLDS, VIOLATED
-from conformance.homes import IDEMPOTENT, home_of_scope
 from conformance.judge import Steps
 from conformance.plan import ACTORS, FORMS, Plan, PreparedPlan, check_plan
 from conformance.report import UNDECIDED, sentence
@@ -109,7 +109,7 @@ def steps_in(trace: Trace) -> Steps:
     """The rules of a trace that the model has replayed, with their choices in the order of the
     rules: judges read them by place, and JSON keeps none."""
     header = trace.header
-    model = home_of_scope(header.scope).model
+    model = judged_composition(header.scope).model
     stepper = Stepper(model, configuration_of(model, header.scope, header.variant))
     return tuple((step.rule, stepper.in_order(step)) for step in trace.steps)
 
@@ -129,8 +129,8 @@ def replay_on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Differ
     Raises BadUse, NotApplicable, CannotPlay, BackendError.
     """
     as_run, steps = arguments_of_run(trace, options), steps_in(trace)
-    home = home_of_scope(trace.header.scope)
-    subject = home.called(home.over_wire)(run.plan_of(as_run), as_run)
+    composition = judged_composition(trace.header.scope)
+    subject = composition.called(composition.over_wire)(run.plan_of(as_run), as_run)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare_one(check_plan(subject.traces), Path(folder), len(steps))
         with subject.opens(prepared, Path(folder) / "backend.log") as system:
@@ -147,7 +147,7 @@ def arguments_of_run(trace: Trace, options: argparse.Namespace) -> argparse.Name
     run.add_arguments(parser)
     header, with_nodes = trace.header, options.nodes == 3
     given = ["--system", options.system, "--scope", header.scope, "--variant", header.variant]
-    is_idempotent = home_of_scope(header.scope) is IDEMPOTENT
+    is_idempotent = judged_composition(header.scope) is IDEMPOTENT
     if with_nodes or (options.system == "kafka" and is_idempotent):
         given += ["--faults", "nodes"]
     for name in ("kafka", "nodes", "actors", "on"):

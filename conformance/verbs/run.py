@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends import BACKENDS
-from conformance.homes import IDEMPOTENT, Home, home_of_scope
+from conformance.compositions import IDEMPOTENT, JudgedComposition, judged_composition
 from conformance.kafka.errors import UnknownRelease
 from conformance.kafka.releases import RELEASES as KAFKA_RELEASES
 from conformance.kafka.releases import find_release
@@ -127,9 +127,9 @@ def refuse_unbuilt(options: argparse.Namespace) -> None:
     one_of("--backend", options.backend, BACKENDS)
 
 
-def kafkas_of(home: Home) -> tuple[str, ...]:
+def kafkas_of(composition: JudgedComposition) -> tuple[str, ...]:
     """What `--kafka` may be: the releases that the model has, in each mode that can be started."""
-    known = home.model.variants.RELEASES
+    known = composition.model.variants.RELEASES
     return tuple(r.name for r in KAFKA_RELEASES.values() if r.version in known)
 
 
@@ -142,7 +142,7 @@ def positive(name: str, value: int | None) -> int | None:
 
 def actors_of(text: str | None, scope: str) -> str:
     """The actors in the order that a plan has them; all by default. Raises BadUse."""
-    allowed = home_of_scope(scope).actors
+    allowed = judged_composition(scope).actors
     if text is None:
         return allowed[0]
     return one_of("--actors", ",".join(sorted(text.split(","))), allowed)
@@ -169,7 +169,7 @@ def depth_of(options: argparse.Namespace) -> int:
 def with_own_rules(variant: str, system: str, scope: str) -> str:
     """The variant with the rules that the system has on purpose, unless it names them itself.
     Raises BadUse."""
-    rules = system_of(system)[1].rules.get(home_of_scope(scope).name, "")
+    rules = system_of(system)[1].rules.get(judged_composition(scope).name, "")
     said = [part.partition("=")[0] for part in variant.split("/")]
     own = (rule for rule in rules.split("/") if rule.partition("=")[0] not in said)
     return "/".join(part for part in (variant, *own) if part)
@@ -181,9 +181,9 @@ def variant_of(options: argparse.Namespace) -> Any:
     Raises BadUse if they contradict each other, UnknownVariant.
     """
     if options.kafka is not None:
-        one_of("--kafka", options.kafka, kafkas_of(home_of_scope(options.scope)))
+        one_of("--kafka", options.kafka, kafkas_of(judged_composition(options.scope)))
     release = None if options.kafka is None else find_release(options.kafka).version
-    parse = home_of_scope(options.scope).model.variants.parse
+    parse = judged_composition(options.scope).model.variants.parse
     given = options.variant or release or DEFAULT_VARIANT
     variant = parse(with_own_rules(given, options.system, options.scope))
     for name, here, there in (

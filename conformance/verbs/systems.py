@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Final, cast
 
-from conformance.homes import IDEMPOTENT, TRANSACTIONS
+from conformance.compositions import IDEMPOTENT, TRANSACTIONS
 from conformance.plan import Plan
 from proofs.run import one_of
 

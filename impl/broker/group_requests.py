@@ -19,7 +19,7 @@ from typing import Final
 
 from impl.broker.coordinators import AddPartitionsRequest
 from impl.broker.handler import Handler, HandlerContext
-from impl.broker.outputs import LATER, DecodedRequest, Later
+from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
 from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.offsets import (
     ANY_VERSION,
@@ -177,7 +177,7 @@ class _TransactionalCommit:
         self.producer = ProducerIdAndEpoch(body["producer_id"], body["producer_epoch"])
         self.partition = node.coordinators.offsets.partition_of(body["group_id"])
 
-    def begin(self, now_ms: int) -> Value | Later:
+    def begin(self, now_ms: int) -> Value | Deferred:
         offsets = self.node.coordinators.offsets
         found = offsets.find(self.request.body["group_id"], may_be_empty=False)
         leader = found if isinstance(found, ErrorCode) else _leader(self.node, self.partition)
@@ -203,7 +203,7 @@ class _TransactionalCommit:
             callback=lambda errors, now: self._on_verified(begun.guard, errors, now),
         )
         self.node.verification.add_or_verify(request, now_ms)
-        return LATER
+        return DEFERRED
 
     @property
     def _place(self) -> TopicPartition:
@@ -248,7 +248,9 @@ def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
     return error
 
 
-def txn_offset_commit(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Later:
+def txn_offset_commit(
+    node: HandlerContext, request: DecodedRequest, now_ms: int
+) -> Value | Deferred:
     """Commit offsets that take effect when their transaction commits."""
     return _TransactionalCommit(node, request).begin(now_ms)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from impl.broker.coordinators import Coordinators
-from impl.broker.outputs import DecodedRequest, Later
+from impl.broker.outputs import DecodedRequest, Deferred
 from impl.broker.services import NodeServices
 from impl.broker.verification import AddPartitionsToTxnManager
 from impl.protocol.codegen import Value
@@ -24,5 +24,5 @@ class HandlerContext(NodeServices):
     verification: AddPartitionsToTxnManager
 
 
-Handler = Callable[[HandlerContext, DecodedRequest, int], Value | Later | None]
-"""Context, request and time to the response's body, LATER, or None (no response)."""
+Handler = Callable[[HandlerContext, DecodedRequest, int], Value | Deferred | None]
+"""Context, request and time to the response's body, DEFERRED, or None (no response)."""

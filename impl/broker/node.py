@@ -16,7 +16,7 @@ Six rules:
 
 Theory of operation: `receive` decodes a request, finds the API's handler in a table, and encodes
 the body that it returns. A handler that has to wait, for another broker or for time to pass,
-returns LATER and calls `answer` when it can. Handlers know `HandlerContext`, the coordinators
+returns DEFERRED and calls `answer` when it can. Handlers know `HandlerContext`, the coordinators
 `NodeServices`; only this module knows all of them. `handle` is for drivers that want the answer at
 once: it advances, receives, and advances until the answer is there, without waiting for time.
 Sources: `KafkaApis`, `SocketServer.processCompletedReceives`; release 4.3.1, no authorizer.
@@ -42,12 +42,12 @@ from impl.broker.config import NodeConfig
 from impl.broker.coordinators import Coordinators
 from impl.broker.handler import HandlerContext
 from impl.broker.outputs import (
-    LATER,
+    DEFERRED,
     BrokerRequest,
     Close,
     CloseConnection,
     DecodedRequest,
-    Later,
+    Deferred,
     Output,
     Response,
 )
@@ -129,10 +129,10 @@ class Node(HandlerContext):
             reference, ApiKey(api_key), version, header["correlation_id"], body
         )
         self.coordinators.follow_leadership(now_ms)
-        body_or_later = _HANDLERS[request.api_key](self, request, now_ms)
-        if body_or_later is not LATER:
-            assert not isinstance(body_or_later, Later)
-            self.answer(request, body_or_later)
+        body_or_deferred = _HANDLERS[request.api_key](self, request, now_ms)
+        if body_or_deferred is not DEFERRED:
+            assert not isinstance(body_or_deferred, Deferred)
+            self.answer(request, body_or_deferred)
 
     def receive_answer(
         self, correlation_id: int, payload: bytes | None, now_ms: int
@@ -224,7 +224,7 @@ class Node(HandlerContext):
         return api_versions(request, _ADVERTISED, self.config.transactions.transaction_version)
 
 
-_NodeHandler = Callable[[Node, DecodedRequest, int], Value | Later | None]
+_NodeHandler = Callable[[Node, DecodedRequest, int], Value | Deferred | None]
 
 _HANDLERS: Final[Mapping[ApiKey, _NodeHandler]] = MappingProxyType(
     {

@@ -49,10 +49,10 @@ class DecodedRequest(NamedTuple):
     body: Value
 
 
-class Later(Enum):
-    """Returned by a handler that calls `answer` later."""
+class Deferred(Enum):
+    """Returned by a handler that calls `answer` when it can."""
 
-    LATER = "later"
+    DEFERRED = "deferred"
 
 
-LATER: Final = Later.LATER
+DEFERRED: Final = Deferred.DEFERRED

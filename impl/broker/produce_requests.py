@@ -22,7 +22,7 @@ from typing import Final
 
 from impl.broker.coordinators import AddPartitionsRequest
 from impl.broker.handler import Handler, HandlerContext
-from impl.broker.outputs import LATER, CloseConnection, DecodedRequest, Later
+from impl.broker.outputs import DEFERRED, CloseConnection, DecodedRequest, Deferred
 from impl.broker.topics import Topic
 from impl.coordinator.metadata import TopicPartition
 from impl.partition.leader import VALID_ACKS, PartitionLeader, ProduceOutcome
@@ -146,7 +146,7 @@ class _ProduceRequest:
     def is_v2(self) -> bool:
         return self.request.version >= IMPLICIT_ADD_FROM
 
-    def begin(self, now_ms: int) -> Value | Later | None:
+    def begin(self, now_ms: int) -> Value | Deferred | None:
         if len({(h.producer_id, h.producer_epoch) for h in self._headers()}) > 1:
             for part in self.parts:
                 part.refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -154,7 +154,7 @@ class _ProduceRequest:
         if not unverified:
             return self._finish(now_ms)
         self._verify(unverified, now_ms)
-        return LATER
+        return DEFERRED
 
     def _headers(self) -> list[BatchHeader]:
         return [part.header for part in self.parts if part.header is not None]
@@ -276,7 +276,7 @@ def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
     return ErrorCode.NOT_ENOUGH_REPLICAS if error in _UNAVAILABLE else error
 
 
-def produce(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Later | None:
+def produce(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Deferred | None:
     """`KafkaApis.handleProduceRequest`. Raises `CloseConnection` (acks=0)."""
     return _ProduceRequest(node, request, now_ms).begin(now_ms)
 

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Final
 
 from impl.broker.handler import Handler, HandlerContext
-from impl.broker.outputs import LATER, DecodedRequest, Later
+from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
 from impl.broker.topics import Topic
 from impl.partition.leader import PartitionLeader
 from impl.partition.reading import NOT_FOUND, fetch_bound, find_offset, read
@@ -136,7 +136,7 @@ def _upper_bound(leader: PartitionLeader, body: Value) -> int:
 # ---- Fetch
 
 
-def fetch(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Later:
+def fetch(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Deferred:
     """`KafkaApis.handleFetchRequest`, `DelayedFetch`."""
     body = request.body
     answer, is_enough = _fetch_all(node, request)
@@ -147,7 +147,7 @@ def fetch(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value |
         now_ms + body["max_wait_ms"],
         lambda is_overdue: _fetch_again(node, request, is_overdue),
     )
-    return LATER
+    return DEFERRED
 
 
 def _fetch_again(node: HandlerContext, request: DecodedRequest, is_overdue: bool) -> Value | None:

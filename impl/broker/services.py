@@ -74,7 +74,7 @@ class NodeServices:
         cluster.register(BrokerEndPoint(config.node_id, config.host, config.port))
 
     def answer(self, request: DecodedRequest, body: Value | None) -> None:
-        """Answer a request, now or after LATER; None where its client expects no answer."""
+        """Answer a request, now or after DEFERRED; None where its client expects no answer."""
         payload = None
         if body is not None:
             payload = encode_response(

@@ -19,7 +19,7 @@ from typing import Final
 
 from impl.broker.coordinators import IMPLICIT_ADD, AddPartitionsRequest
 from impl.broker.handler import Handler, HandlerContext
-from impl.broker.outputs import LATER, DecodedRequest, Later
+from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
 from impl.broker.topics import TopicRefused
 from impl.coordinator.effects import SendAnswer
 from impl.coordinator.inspection import ListFilters
@@ -101,7 +101,9 @@ def _answer_with(
     )
 
 
-def init_producer_id(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Later:
+def init_producer_id(
+    node: HandlerContext, request: DecodedRequest, now_ms: int
+) -> Value | Deferred:
     """Producer id and epoch are both given, or neither."""
     body = request.body
     expected = _producer_of(body)
@@ -115,14 +117,14 @@ def init_producer_id(node: HandlerContext, request: DecodedRequest, now_ms: int)
         now_ms,
     )
     node.coordinators.perform(effects, now_ms)
-    return LATER
+    return DEFERRED
 
 
 def _producer_row(request: DecodedRequest, answer: SendAnswer) -> Value:
     return {"error_code": _error_for_version(request, answer.error), **answer.producer._asdict()}
 
 
-def end_txn(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Later:
+def end_txn(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Deferred:
     """From version 5 on the client speaks V2: the answer carries its next epoch (KIP-890)."""
     body = request.body
     effects = node.coordinators.transactions.end_txn(
@@ -134,10 +136,12 @@ def end_txn(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Later
         now_ms,
     )
     node.coordinators.perform(effects, now_ms)
-    return LATER
+    return DEFERRED
 
 
-def add_offsets_to_txn(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Later:
+def add_offsets_to_txn(
+    node: HandlerContext, request: DecodedRequest, now_ms: int
+) -> Value | Deferred:
     """Add the group's partition of `__consumer_offsets` to the transaction."""
     body = request.body
     coordinators = node.coordinators
@@ -157,7 +161,7 @@ def add_offsets_to_txn(node: HandlerContext, request: DecodedRequest, now_ms: in
         now_ms,
     )
     coordinators.perform(effects, now_ms)
-    return LATER
+    return DEFERRED
 
 
 # ---- AddPartitionsToTxn
@@ -239,7 +243,7 @@ class _AddPartitionsToTxn:
         return {"partition_index": place.partition, "partition_error_code": error}
 
 
-def add_partitions_to_txn(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Later:
+def add_partitions_to_txn(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Deferred:
     """A client sends one transaction; a broker sends several, to be added or only verified."""
     body = request.body
     transactions = body["transactions"]
@@ -257,7 +261,7 @@ def add_partitions_to_txn(node: HandlerContext, request: DecodedRequest, now_ms:
     for asked in transactions:
         addition.add_transaction(asked, now_ms)
     addition.complete_one()
-    return LATER
+    return DEFERRED
 
 
 # ---- markers, inspection

@@ -9,7 +9,7 @@ from __future__ import annotations
 from model.properties import Guarantee
 from model.transactions.client_state import Client, ClientState, Outcome
 from model.transactions.configuration import Configuration
-from model.transactions.coordinator import Tenure, TransactionState
+from model.transactions.coordinator import CoordinatorLeadership, TransactionState
 from model.transactions.guarantees import (
     Log,
     is_aborted,
@@ -88,7 +88,7 @@ def refused_commit_is_not_logged(k: Configuration, w: World) -> bool:
     c = w.coordinator
     is_open = c.known.metadata.state == TransactionState.ONGOING and not c.is_appending
     commits = c.log.metadata.state == TransactionState.PREPARE_COMMIT
-    return c.tenure != Tenure.LEADS or not is_open or not commits
+    return c.leadership != CoordinatorLeadership.LEADS or not is_open or not commits
 
 
 # What readers see
@@ -213,7 +213,7 @@ def older_instances_are_silent(k: Configuration, w: World) -> bool:
     return all(
         all(
             s.kind != Kind.DATA
-            or i < w.reign.log_end[partition]
+            or i < w.initialization.log_end[partition]
             or not is_older(w, s)
             or not is_replaced(w, w.clients[s.instance])
             for i, s in enumerate(leader.log)
@@ -224,9 +224,9 @@ def older_instances_are_silent(k: Configuration, w: World) -> bool:
 
 def is_replaced(w: World, client: Client) -> bool:
     """Another instance has its transactional id."""
-    same = client.producer_id == w.reign.producer_id
-    return client.producer_id < w.reign.producer_id or (
-        same and client.producer_epoch < w.reign.producer_epoch
+    same = client.producer_id == w.initialization.producer_id
+    return client.producer_id < w.initialization.producer_id or (
+        same and client.producer_epoch < w.initialization.producer_epoch
     )
 
 

@@ -38,7 +38,7 @@ from model.transactions.messages import (
     ProducerId,
     ProducerIdOrNone,
 )
-from model.transactions.world import Reign, World
+from model.transactions.world import Initialization, World
 
 KEPT_EPOCHS = 3
 """Where the coordinator's epoch stays: two older ones are told apart, and one before those."""
@@ -228,7 +228,7 @@ def with_lower_epochs(k: Configuration, w: World) -> World:
         coordinator=coordinator_down(w.coordinator, by),
         leaders=Map(tuple(leader_down(leader, by) for leader in w.leaders.values())),
         read_to=Map.filled(k.bounds.partitions, 0),
-        reign=Reign(
+        initialization=Initialization(
             producer_id=NO_PRODUCER_ID,
             producer_epoch=NO_PRODUCER_EPOCH,
             log_end=Map.filled(k.bounds.partitions, 0),

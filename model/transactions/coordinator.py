@@ -47,16 +47,16 @@ class TransactionState(IntEnum):
     """The id is not known; nor is it while it is being forgotten (Dead)."""
 
 
-class Tenure(IntEnum):
-    """Whether a broker is the coordinator."""
+class CoordinatorLeadership(IntEnum):
+    """Whether a broker is the coordinator: the leader of the id's partition."""
 
     LEADS = 0
     LOADS = 1
-    """It will be, once it has read the log."""
+    """It becomes the coordinator once it has read the log."""
     REPLACED = 2
-    """It was, and does not know that it is no more: its appends fail."""
+    """Another broker leads, and this one does not know it: its appends fail."""
     RESIGNED = 3
-    """It was."""
+    """It knows that another broker leads."""
 
 
 @record
@@ -97,7 +97,7 @@ class Coordinator:
     answer: Answer
     is_stopped: bool
     unlogged_fence: bool
-    tenure: Tenure
+    leadership: CoordinatorLeadership
     coordinator_epoch: CoordinatorEpoch
     given_producer_ids: Annotated[int, Range(0, "producer_ids")]
 
@@ -116,7 +116,7 @@ def is_prepared(metadata: Metadata) -> bool:
 
 def decided(c: Coordinator) -> Metadata:
     """What is in force of the transactional id: where a coordinator loads, what it will find."""
-    return c.log.metadata if c.tenure == Tenure.LOADS else c.known.metadata
+    return c.log.metadata if c.leadership == CoordinatorLeadership.LOADS else c.known.metadata
 
 
 def is_finished(metadata: Metadata) -> bool:
@@ -131,7 +131,9 @@ def is_finished(metadata: Metadata) -> bool:
 def is_pending(c: Coordinator) -> bool:
     """A transition has begun and is not complete; CompleteX is, from PREPARE on, unless who was
     replaced has failed with it."""
-    has_failed = c.tenure == Tenure.REPLACED and no_more_markers(c.known.metadata)
+    has_failed = c.leadership == CoordinatorLeadership.REPLACED and no_more_markers(
+        c.known.metadata
+    )
     return c.is_appending or (is_prepared(c.known.metadata) and not has_failed)
 
 
@@ -201,7 +203,7 @@ def completing(k: Configuration, c: Coordinator) -> Coordinator:
     TransactionMarkerChannelManager.maybeWriteTxnCompletion."""
     if not is_prepared(c.known.metadata) or not no_more_markers(c.known.metadata):
         return c
-    if c.tenure == Tenure.REPLACED:
+    if c.leadership == CoordinatorLeadership.REPLACED:
         return c
     image = completed(k, c.known)
     return appending(c, image) if k.bounds.appends else logged(k, c, image)
@@ -224,7 +226,7 @@ def changed(
 ) -> Step[Coordinator, Answer]:
     """A change; its answer goes when the image is in the log, which takes nothing of who was
     replaced. TransactionStateManager.appendTransactionToLog."""
-    if c.tenure == Tenure.REPLACED:
+    if c.leadership == CoordinatorLeadership.REPLACED:
         return answered(c, failed(Error.NOT_COORDINATOR))
     moved = transition(k, c, image)
     if k.bounds.appends:
@@ -235,9 +237,9 @@ def changed(
 def absence(c: Coordinator) -> Error:
     """What a broker says that is not the coordinator, or not yet.
     TransactionStateManager.getAndMaybeAddTransactionState."""
-    if c.tenure == Tenure.LOADS:
+    if c.leadership == CoordinatorLeadership.LOADS:
         return Error.COORDINATOR_LOAD_IN_PROGRESS
-    return Error.NOT_COORDINATOR if c.tenure == Tenure.RESIGNED else Error.NONE
+    return Error.NOT_COORDINATOR if c.leadership == CoordinatorLeadership.RESIGNED else Error.NONE
 
 
 # The outcome of an append

@@ -19,7 +19,7 @@ from model.transactions.coordinator import (
     NO_ANSWER,
     NOBODY,
     Coordinator,
-    Tenure,
+    CoordinatorLeadership,
     completing,
     nothing_appended,
     nothing_known,
@@ -63,7 +63,7 @@ def begin_loading(k: Configuration, c: Coordinator) -> Coordinator:
         known=nothing_known(k),
         is_stopped=False,
         unlogged_fence=False,
-        tenure=Tenure.LOADS,
+        leadership=CoordinatorLeadership.LOADS,
         coordinator_epoch=c.coordinator_epoch + 1,
     )
     return nothing_appended(fresh) if k.bounds.appends else fresh
@@ -73,8 +73,8 @@ def begin_loading(k: Configuration, c: Coordinator) -> Coordinator:
 def finish_loading(k: Configuration, c: Coordinator) -> Coordinator:
     """It knows what is in the log, and no more.
     TransactionStateManager.loadTransactionsForTxnTopicPartition."""
-    require(c.tenure == Tenure.LOADS)
-    known = replace(c, known=c.log, tenure=Tenure.LEADS)
+    require(c.leadership == CoordinatorLeadership.LOADS)
+    known = replace(c, known=c.log, leadership=CoordinatorLeadership.LEADS)
     return completing(k, nothing_appended(known) if k.bounds.appends else known)
 
 
@@ -96,7 +96,9 @@ def take_over_with_append(k: Configuration, c: Coordinator) -> Coordinator:
 def depose(k: Configuration, c: Coordinator) -> Coordinator:
     """Another broker is elected, and the one before goes on without knowing. Of the log it sees no
     more, and it does not count the cluster's producer ids."""
-    return replace(c, log=nothing_known(k), tenure=Tenure.REPLACED, given_producer_ids=0)
+    return replace(
+        c, log=nothing_known(k), leadership=CoordinatorLeadership.REPLACED, given_producer_ids=0
+    )
 
 
 @receives
@@ -110,7 +112,7 @@ def count_producer_ids(k: Configuration, c: Coordinator, given: int) -> Coordina
 def resign(k: Configuration, c: Coordinator) -> Coordinator:
     """It hears that it is no coordinator any more, and forgets.
     TransactionCoordinator.onResignation."""
-    require(c.tenure == Tenure.REPLACED)
+    require(c.leadership == CoordinatorLeadership.REPLACED)
     return retire(k, c)
 
 
@@ -131,7 +133,7 @@ def nobody(k: Configuration) -> Coordinator:
         answer=NO_ANSWER,
         is_stopped=False,
         unlogged_fence=False,
-        tenure=Tenure.RESIGNED,
+        leadership=CoordinatorLeadership.RESIGNED,
         coordinator_epoch=0,
         given_producer_ids=0,
     )

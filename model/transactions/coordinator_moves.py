@@ -12,10 +12,10 @@ from model.faults import spend
 from model.language import Incident, Thread, event, require, within_scope
 from model.transactions import client as client_rules
 from model.transactions import coordinator as coordinator_rules
-from model.transactions import coordinator_leadership as tenure_rules
+from model.transactions import coordinator_leadership as leadership_rules
 from model.transactions import leader as leader_rules
 from model.transactions.configuration import Configuration
-from model.transactions.coordinator import Tenure
+from model.transactions.coordinator import CoordinatorLeadership
 from model.transactions.coordinator_leadership import Place
 from model.transactions.faults import Faults
 from model.transactions.messages import Flag, Instance, Partition
@@ -31,10 +31,10 @@ def coordinator_is_replaced(k: Configuration, w: World) -> World:
     """Another broker is elected; the one before does not know."""
     within_scope(k.bounds.loads)
     counted = spend(k, w, Faults(moves=1))
-    require(w.coordinator.tenure == Tenure.LEADS)
-    require(w.placement.former.tenure == Tenure.RESIGNED)
-    placement = tenure_rules.one_moved(k, w.placement, w.coordinator)
-    loading = tenure_rules.begin_loading(k, w.coordinator)
+    require(w.coordinator.leadership == CoordinatorLeadership.LEADS)
+    require(w.placement.former.leadership == CoordinatorLeadership.RESIGNED)
+    placement = leadership_rules.one_moved(k, w.placement, w.coordinator)
+    loading = leadership_rules.begin_loading(k, w.coordinator)
     return replace(counted, coordinator=loading, placement=placement)
 
 
@@ -42,14 +42,14 @@ def coordinator_is_replaced(k: Configuration, w: World) -> World:
 def log_is_loaded(k: Configuration, w: World) -> World:
     """The new coordinator has read the log, and serves."""
     within_scope(k.bounds.loads)
-    return replace(w, coordinator=tenure_rules.finish_loading(k, w.coordinator))
+    return replace(w, coordinator=leadership_rules.finish_loading(k, w.coordinator))
 
 
 @event(FORMER_COORDINATOR)
 def former_resigns(k: Configuration, w: World) -> World:
     """The former coordinator hears that it is none."""
     within_scope(k.bounds.loads)
-    gone = tenure_rules.resign(k, w.placement.former)
+    gone = leadership_rules.resign(k, w.placement.former)
     return replace(w, placement=replace(w.placement, former=gone))
 
 

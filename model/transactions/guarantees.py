@@ -222,8 +222,8 @@ def no_write_outside(k: Configuration, w: World) -> bool:
 def fenced(k: Configuration, w: World) -> bool:
     """After InitProducerId has returned, nothing of an older epoch becomes visible that was not
     written before, and all that was is decided. P5, P6."""
-    return w.reign.producer_id == NO_PRODUCER_ID or all(
-        is_fenced(w, leader.log, w.reign.log_end[partition])
+    return w.initialization.producer_id == NO_PRODUCER_ID or all(
+        is_fenced(w, leader.log, w.initialization.log_end[partition])
         for partition, leader in w.leaders.items()
     )
 
@@ -239,10 +239,10 @@ def is_fenced(w: World, log: Log, log_end: int) -> bool:
 
 
 def is_older(w: World, stored: Stored) -> bool:
-    """Written under an id or epoch before the present reign: ids are given in their order."""
-    same = stored.producer_id == w.reign.producer_id
-    return stored.producer_id < w.reign.producer_id or (
-        same and stored.producer_epoch < w.reign.producer_epoch
+    """Written under an id or epoch before the last initialization: ids are given in order."""
+    same = stored.producer_id == w.initialization.producer_id
+    return stored.producer_id < w.initialization.producer_id or (
+        same and stored.producer_epoch < w.initialization.producer_epoch
     )
 
 

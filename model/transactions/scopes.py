@@ -15,12 +15,12 @@ from model.transactions.client_state import (
     Write,
 )
 from model.transactions.configuration import Bounds, Budgets, Configuration, Scope
-from model.transactions.coordinator import Tenure
+from model.transactions.coordinator import CoordinatorLeadership
 from model.transactions.coordinator_leadership import Place, Placement, nobody
 from model.transactions.faults import Faults
 from model.transactions.leader import NOT_VERIFIED, UNKNOWN_PRODUCER, Leader
 from model.transactions.messages import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from model.transactions.world import Reign, World
+from model.transactions.world import Initialization, World
 
 SCOPES = read_scopes(
     Scope("", "", Bounds(), Budgets()),
@@ -133,7 +133,7 @@ def initial(k: Configuration) -> World:
     )
     return World(
         clients=Map.filled(bounds.instances, client),
-        coordinator=replace(nobody(k), tenure=Tenure.LEADS),
+        coordinator=replace(nobody(k), leadership=CoordinatorLeadership.LEADS),
         placement=placement(k),
         leaders=Map.filled(
             bounds.partitions,
@@ -148,7 +148,9 @@ def initial(k: Configuration) -> World:
         late=(),
         late_markers=(),
         read_to=Map.filled(bounds.partitions, 0),
-        reign=Reign(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, Map.filled(bounds.partitions, 0)),
+        initialization=Initialization(
+            NO_PRODUCER_ID, NO_PRODUCER_EPOCH, Map.filled(bounds.partitions, 0)
+        ),
         begun=0,
         faults=Faults(),
     )

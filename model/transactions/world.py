@@ -27,7 +27,7 @@ from model.language import (
 from model.transactions import add_partitions as partition_rules
 from model.transactions import client as client_rules
 from model.transactions import coordinator as coordinator_rules
-from model.transactions import coordinator_leadership as tenure_rules
+from model.transactions import coordinator_leadership as leadership_rules
 from model.transactions import end_txn as end_rules
 from model.transactions import leader as leader_rules
 from model.transactions.client_state import Client, ClientState
@@ -64,10 +64,10 @@ from model.transactions.messages import (
 
 
 @record
-class Reign:
-    """Whose the transactional id is since an instance heard its producer id, and where each log
-    ended then: nothing of an older id or epoch may become visible from there on. Nobody's state:
-    it is what `fenced` speaks of."""
+class Initialization:
+    """The last InitProducerId whose answer an instance has received: what it was given, and where
+    each log ended then. Nothing of an older id or epoch may become visible from there on. No actor
+    knows it: the guarantee `fenced` is about it."""
 
     producer_id: ProducerIdOrNone
     producer_epoch: EpochOrNone
@@ -87,7 +87,7 @@ class World:
     late: Annotated[tuple[Request, ...], AtMost("late")]
     late_markers: Annotated[tuple[Marker, ...], AtMost("late_markers")]
     read_to: Map[Partition, Offset]
-    reign: Reign
+    initialization: Initialization
     begun: Annotated[int, Range(0, "begun")]
     faults: Faults
 
@@ -113,9 +113,9 @@ def coordinator_at(k: Configuration, w: World, place: Place) -> Coordinator:
     """The node that is taken for the coordinator; producer ids are the same cluster's."""
     require(place != Place.NOWHERE)
     if place == Place.ELSEWHERE:
-        return tenure_rules.retire(k, w.placement.former)
+        return leadership_rules.retire(k, w.placement.former)
     given = w.coordinator.given_producer_ids
-    former = tenure_rules.count_producer_ids(k, w.placement.former, given)
+    former = leadership_rules.count_producer_ids(k, w.placement.former, given)
     return former if place == Place.FORMER else w.coordinator
 
 
@@ -125,8 +125,8 @@ def with_coordinator_at(k: Configuration, w: World, place: Place, c: Coordinator
         return with_coordinator(k, w, c)
     if place == Place.ELSEWHERE:
         return w
-    former = tenure_rules.count_producer_ids(k, c, 0)
-    there = tenure_rules.count_producer_ids(k, w.coordinator, c.given_producer_ids)
+    former = leadership_rules.count_producer_ids(k, c, 0)
+    there = leadership_rules.count_producer_ids(k, w.coordinator, c.given_producer_ids)
     return with_coordinator(k, replace(w, placement=replace(w.placement, former=former)), there)
 
 
@@ -247,7 +247,7 @@ def told_by(
 ) -> World:
     """The coordinator has moved, and `client` is what it is if the answer was heard."""
     moved = with_coordinator_at(k, w, w.placement.of_clients[instance], step.actor)
-    placement = tenure_rules.found_out(k, moved.placement, instance, step.sends[0].error, heard)
+    placement = leadership_rules.found_out(k, moved.placement, instance, step.sends[0].error, heard)
     lost = client_rules.lose_coordinator(k, w.clients[instance])
     return with_client(
         replace(moved, placement=placement), instance, client if heard == 1 else lost
@@ -271,13 +271,15 @@ def producer_id_is_asked(k: Configuration, w: World, instance: Instance, heard: 
         return with_coordinator(k, fate_known(k, sent, 1), step.actor)
     told = client_rules.on_producer_id(k, asked.actor, step.sends[0])
     after = told_by(k, fate_known(k, sent, heard), instance, told, step, heard)
-    reigns = heard == 1 and step.sends[0].error == Error.NONE
-    return replace(after, reign=begun_reign(w, step.sends[0]) if reigns else w.reign)
+    initializes = heard == 1 and step.sends[0].error == Error.NONE
+    return replace(
+        after, initialization=initialized_by(w, step.sends[0]) if initializes else w.initialization
+    )
 
 
-def begun_reign(w: World, answer: Answer) -> Reign:
-    """The instance that hears this answer is the one."""
-    return Reign(
+def initialized_by(w: World, answer: Answer) -> Initialization:
+    """The transactional id belongs to the instance that receives this answer."""
+    return Initialization(
         producer_id=answer.producer_id,
         producer_epoch=answer.producer_epoch,
         log_end=log_ends(w),
@@ -481,7 +483,7 @@ def coordinator_moves(k: Configuration, w: World) -> World:
     """Another broker takes the coordinator's place, and everybody knows it at once."""
     within_scope(not k.bounds.loads)
     counted = without_requester(k, spend(k, w, Faults(moves=1)))
-    return replace(counted, coordinator=tenure_rules.take_over(k, w.coordinator))
+    return replace(counted, coordinator=leadership_rules.take_over(k, w.coordinator))
 
 
 @event(MOVES, Incident("move_with_append"))
@@ -489,7 +491,7 @@ def coordinator_moves_with_append(k: Configuration, w: World) -> World:
     """The same, while an append is on its way, and it is in the log that the next one reads."""
     require(k.bounds.appends)
     counted = without_requester(k, spend(k, w, Faults(moves=1)))
-    return replace(counted, coordinator=tenure_rules.take_over_with_append(k, w.coordinator))
+    return replace(counted, coordinator=leadership_rules.take_over_with_append(k, w.coordinator))
 
 
 def without_requester(k: Configuration, w: World) -> World:
@@ -516,9 +518,11 @@ def append_settled(k: Configuration, w: World, step: Step[Coordinator, Answer]) 
     client = w.clients[requester]
     answer = step.sends[0]
     told = heard_after_append(k, w.coordinator, client, answer)
-    reigns = client.state == ClientState.INITIALIZING and answer.error == Error.NONE
+    initializes = client.state == ClientState.INITIALIZING and answer.error == Error.NONE
     after = with_client(moved, requester, told)
-    return replace(after, reign=begun_reign(w, answer) if reigns else w.reign)
+    return replace(
+        after, initialization=initialized_by(w, answer) if initializes else w.initialization
+    )
 
 
 def heard_after_append(k: Configuration, c: Coordinator, client: Client, answer: Answer) -> Client:

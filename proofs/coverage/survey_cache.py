@@ -15,9 +15,9 @@ from pathlib import Path
 
 from proofs.cache import cache_folder, make_once
 from proofs.coverage import unreachable
-from proofs.coverage.plan import surveys
 from proofs.coverage.report import coverage
 from proofs.coverage.survey import Survey, SurveyCase, evidence
+from proofs.coverage.survey_cases import surveys
 from proofs.explore.explorer import Report
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of, model_folder
@@ -83,10 +83,10 @@ def surveyed(
 ) -> tuple[list[Survey], dict[str, str]]:
     """The surveys of all compositions that have looks, each remembered by itself, and the evidence
     for what they do not meet."""
-    homes = dict.fromkeys(composition_of(look.scope) for look in looks)
+    compositions = dict.fromkeys(composition_of(look.scope) for look in looks)
     found = [
-        surveyed_one([look for look in looks if composition_of(look.scope) == home], patches, told)
-        for home in homes
+        surveyed_one([look for look in looks if composition_of(look.scope) == c], patches, told)
+        for c in compositions
     ]
     sure = {name: why for _, evident in found for name, why in evident.items()}
     return [survey for survey, _ in found], sure

@@ -37,7 +37,7 @@ class ShortestRun:
 class ExploredScope:
     """A scope explored to its end under a variant, and the guarantees that it breaks."""
 
-    home: str
+    composition: str
     scope: str
     variant: str
     distinct: int
@@ -55,7 +55,7 @@ class LivenessScope:
     """An explored unbounded scope. `asked` are the liveness properties checked, each with its
     assumptions; of those that are exercised, some are `guaranteed`, and some `holds`."""
 
-    home: str
+    composition: str
     scope: str
     variant: str
     distinct: int
@@ -71,7 +71,7 @@ class LassoRun:
     ("": it keeps all of them). After `stem` steps there are `loop` more for ever; 0: nothing
     more happens."""
 
-    home: str
+    composition: str
     property: str
     without: str
     scope: str
@@ -97,13 +97,13 @@ class Evidence:
     defects: Mapping[str, ShortestRun] = field(default_factory=dict)
     traces: Mapping[str, Trace] = field(default_factory=dict)
 
-    def of(self, home: str, variant: str) -> Iterator[ExploredScope]:
+    def of(self, composition: str, variant: str) -> Iterator[ExploredScope]:
         """The scopes of a variant."""
-        return (s for s in self.seen if (s.home, s.variant) == (home, variant))
+        return (s for s in self.seen if (s.composition, s.variant) == (composition, variant))
 
-    def shortest(self, home: str, name: str, variant: str) -> ShortestRun | None:
+    def shortest(self, composition: str, name: str, variant: str) -> ShortestRun | None:
         """The shortest run of a variant that breaks a guarantee; None if none does."""
-        found = [run for seen in self.of(home, variant) if (run := seen.found(name))]
+        found = [run for seen in self.of(composition, variant) if (run := seen.found(name))]
         return min(found, key=lambda run: (run.events, run.steps), default=None)
 
 
@@ -113,7 +113,10 @@ class Evidence:
 def dumps(evidence: Evidence) -> str:
     """Everything but the traces, one thing a line, so that a changed number is a changed line."""
     rows: dict[str, Any] = {
-        "asked": [{"home": home, "names": names} for home, names in evidence.asked.items()],
+        "asked": [
+            {"composition": composition, "names": names}
+            for composition, names in evidence.asked.items()
+        ],
         "seen": [asdict(row) for row in evidence.seen],
         "unbounded": [asdict(row) for row in evidence.unbounded],
         "lasting": [asdict(row) for row in evidence.lasting],
@@ -150,7 +153,7 @@ def loads(text: str, traces: Mapping[str, Trace]) -> Evidence:
     try:
         content = json.loads(text)
         return Evidence(
-            asked={row["home"]: tuple(row["names"]) for row in content["asked"]},
+            asked={row["composition"]: tuple(row["names"]) for row in content["asked"]},
             seen=tuple(
                 ExploredScope(**{**row, "broken": tuple(map(run_of, row["broken"]))})
                 for row in content["seen"]

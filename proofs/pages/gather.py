@@ -102,37 +102,37 @@ class NotFound(ValueError):
 # Scopes
 
 
-def small_scopes(home: str) -> tuple[str, ...]:
+def small_scopes(composition: str) -> tuple[str, ...]:
     """The scopes that are explored under every variant."""
     named = (
         name
-        for name in load_model(home).scopes.SCOPES
+        for name in load_model(composition).scopes.SCOPES
         if name in EXPECTED and EXPECTED[name].distinct <= MOST_STATES
     )
-    return (*named, *OF_ASSUMED_PROPERTIES.get(home, ()))
+    return (*named, *OF_ASSUMED_PROPERTIES.get(composition, ()))
 
 
-def sentences_in(home: str) -> tuple[str, ...]:
+def sentences_in(composition: str) -> tuple[str, ...]:
     """What is asked of each: guarantees and assumed properties."""
-    return (*guarantees_in(home), *assumed_properties_in(home))
+    return (*guarantees_in(composition), *assumed_properties_in(composition))
 
 
 def small_places() -> Iterator[Place]:
     """Each of them under each group of releases that do the same, the newest first."""
-    for home in COMPOSITIONS:
-        for column in columns(home):
-            yield from ((home, scope, column.variant) for scope in small_scopes(home))
+    for composition in COMPOSITIONS:
+        for column in columns(composition):
+            yield from ((composition, scope, column.variant) for scope in small_scopes(composition))
 
 
-def see(home: str, scope: str, variant: str) -> tuple[ExploredScope, tuple[Finding, ...]]:
+def see(composition: str, scope: str, variant: str) -> tuple[ExploredScope, tuple[Finding, ...]]:
     """One scope explored to its end, and its findings with their traces."""
     report = explore_scope(
-        scope, variant, assumed_properties=assumed_properties_in(home), engine="ints"
+        scope, variant, assumed_properties=assumed_properties_in(composition), engine="ints"
     )
     counts = report.counts
     assert counts.transitions is not None
     seen = ExploredScope(
-        home=home,
+        composition=composition,
         scope=scope,
         variant=variant,
         distinct=counts.distinct,
@@ -146,20 +146,20 @@ def see(home: str, scope: str, variant: str) -> tuple[ExploredScope, tuple[Findi
 def is_expected(row: ExploredScope) -> bool:
     """Whether its counts, if the variant is the newest, are what the tests expect of them."""
     known = EXPECTED.get(row.scope)
-    if known is None or row.variant != columns(row.home)[0].variant:
+    if known is None or row.variant != columns(row.composition)[0].variant:
         return True
     return (row.distinct, row.transitions) == (known.distinct, known.transitions)
 
 
 def newest_runs(seen: Evidence) -> Iterator[tuple[str, ShortestRun]]:
-    """(home, run): of each guarantee or assumed property that some variant breaks, the shortest
-    run of the newest."""
-    for home in COMPOSITIONS:
-        for name in sentences_in(home):
-            runs = (seen.shortest(home, name, c.variant) for c in columns(home))
+    """(composition, run): of each guarantee or assumed property that some variant breaks, the
+    shortest run of the newest."""
+    for composition in COMPOSITIONS:
+        for name in sentences_in(composition):
+            runs = (seen.shortest(composition, name, c.variant) for c in columns(composition))
             first = next((run for run in runs if run is not None), None)
             if first is not None:
-                yield home, first
+                yield composition, first
 
 
 # In the end
@@ -167,26 +167,26 @@ def newest_runs(seen: Evidence) -> Iterator[tuple[str, ShortestRun]]:
 
 def unbounded_places() -> Iterator[Place]:
     """Each unbounded scope under each variant that is asked for, by its full name."""
-    for home in COMPOSITIONS:
-        model = load_model(home)
+    for composition in COMPOSITIONS:
+        model = load_model(composition)
         table = model.modules.get("liveness")
         for scope in table.SCOPES if table is not None else ():
             for variant in IN_THE_END.get(scope, (NEWEST,)):
-                yield home, REDUCED.get(scope, scope), model.variants.parse(variant).name
+                yield composition, REDUCED.get(scope, scope), model.variants.parse(variant).name
 
 
-def questions(home: str, scope: str, variant: str) -> tuple[str, ...]:
+def questions(composition: str, scope: str, variant: str) -> tuple[str, ...]:
     """The guarantees that are asked about in an unbounded scope, with what each assumes."""
-    k = configuration_of(load_model(home), scope, variant)
-    return tuple(f"{p.name}: {', '.join(p.under)}" for p in in_the_end(home) if p.asked(k))
+    k = configuration_of(load_model(composition), scope, variant)
+    return tuple(f"{p.name}: {', '.join(p.under)}" for p in in_the_end(composition) if p.asked(k))
 
 
-def lasting(home: str, live: Live, outcome: PropertyOutcome, without: str) -> LassoRun:
+def lasting(composition: str, live: Live, outcome: PropertyOutcome, without: str) -> LassoRun:
     """What is kept of a lasso."""
     found = outcome.lasso
     assert found is not None
     return LassoRun(
-        home=home,
+        composition=composition,
         property=outcome.name,
         without=without,
         scope=live.scope,
@@ -197,20 +197,20 @@ def lasting(home: str, live: Live, outcome: PropertyOutcome, without: str) -> La
     )
 
 
-def lassos(home: str, live: Live, holds: tuple[str, ...]) -> Iterator[LassoRun]:
+def lassos(composition: str, live: Live, holds: tuple[str, ...]) -> Iterator[LassoRun]:
     """The lassos of what is not guaranteed; and those of what holds, without each assumption."""
     for outcome in live.report().outcomes:
         if outcome.lasso is not None:
-            yield lasting(home, live, outcome, "")
-    for guarantee in in_the_end(home):
+            yield lasting(composition, live, outcome, "")
+    for guarantee in in_the_end(composition):
         for assumption in guarantee.under if guarantee.name in holds else ():
             (outcome,) = live.report(assumption, only=[guarantee.name]).outcomes
             if outcome.lasso is not None:
-                yield lasting(home, live, outcome, assumption)
+                yield lasting(composition, live, outcome, assumption)
 
 
 def look_to_the_end(
-    home: str, scope: str, variant: str
+    composition: str, scope: str, variant: str
 ) -> tuple[LivenessScope, tuple[LassoRun, ...]]:
     """One unbounded scope: what holds in it, and the lassos."""
     engine = "source" if scope in REDUCED.values() else "ints"
@@ -219,23 +219,23 @@ def look_to_the_end(
     asked = [outcome for outcome in report.outcomes if outcome.exercised]
     holds = tuple(outcome.name for outcome in asked if outcome.holds)
     unbounded = LivenessScope(
-        home=home,
+        composition=composition,
         scope=report.scope,
         variant=report.variant,
         distinct=report.distinct,
         transitions=report.transitions,
-        asked=questions(home, scope, variant),
+        asked=questions(composition, scope, variant),
         guaranteed=tuple(outcome.name for outcome in asked if outcome.guaranteed),
         holds=holds,
     )
-    return unbounded, tuple(lassos(home, live, holds))
+    return unbounded, tuple(lassos(composition, live, holds))
 
 
 def shortest_lassos(found: Iterable[LassoRun]) -> tuple[LassoRun, ...]:
     """Of each guarantee without each assumption the shortest; all keep their order."""
     best: dict[tuple[str, ...], LassoRun] = {}
     for one in found:
-        key = (one.home, one.property, one.without)
+        key = (one.composition, one.property, one.without)
         known = best.setdefault(key, one)
         if one.stem + one.loop < known.stem + known.loop:
             best[key] = one
@@ -285,11 +285,11 @@ class Gathering:
         """The small scopes, each that is not there, or is no longer what it was; all of a
         composition of which something else is asked now."""
         wanted = tuple(small_places())
-        asked = {home: sentences_in(home) for home in COMPOSITIONS}
-        same = {home for home in COMPOSITIONS if self.evidence.asked.get(home) == asked[home]}
-        kept = [row for row in self.evidence.seen if row.home in same]
+        asked = {c: sentences_in(c) for c in COMPOSITIONS}
+        same = {c for c in COMPOSITIONS if self.evidence.asked.get(c) == asked[c]}
+        kept = [row for row in self.evidence.seen if row.composition in same]
         self.know(seen=tuple(kept), asked=asked)
-        known = {(row.home, row.scope, row.variant): row for row in kept}
+        known = {(row.composition, row.scope, row.variant): row for row in kept}
         changed = {row.scope for row in kept if not is_expected(row)}
         rows = {place: known[place] for place in wanted if place in known}
         for place in wanted:
@@ -298,10 +298,10 @@ class Gathering:
                 self.know(seen=tuple(rows.values()))
         self.know(seen=tuple(rows[place] for place in wanted))
 
-    def see(self, home: str, scope: str, variant: str) -> ExploredScope:
+    def see(self, composition: str, scope: str, variant: str) -> ExploredScope:
         """One scope; its findings are remembered."""
         self.say(f"{scope}, {variant}")
-        seen, findings = see(home, scope, variant)
+        seen, findings = see(composition, scope, variant)
         for found in findings:
             header = found.trace.header
             self.findings[header.scope, header.variant, found.property] = found
@@ -311,22 +311,22 @@ class Gathering:
         """The runs that the pages of guarantees tell."""
         shown: dict[str, ShortestRun] = {}
         traces = dict(self.evidence.traces)
-        for home, run in newest_runs(self.evidence):
-            page = page_of(home, run.property)
+        for composition, run in newest_runs(self.evidence):
+            page = page_of(composition, run.property)
             before = self.evidence.shown.get(page)
             if before is None or replace(before, told=()) != run:
-                found = self.finding(home, run)
+                found = self.finding(composition, run)
                 before = kept_run(found, describe_trace(found.trace))
                 traces[trace_of(page)] = found.trace
             shown[page] = before
         self.know(shown=shown, traces=traces)
 
-    def finding(self, home: str, run: ShortestRun) -> Finding:
+    def finding(self, composition: str, run: ShortestRun) -> Finding:
         """A run with its trace: from this gathering, or looked for again."""
         known = self.findings.get((run.scope, run.variant, run.property))
         if known is None:
             self.say(f"{run.scope}, {run.variant}, {run.property}")
-            assumed_properties = {run.property} & set(assumed_properties_in(home))
+            assumed_properties = {run.property} & set(assumed_properties_in(composition))
             report = explore_scope(
                 run.scope, run.variant, assumed_properties=assumed_properties, engine="ints"
             )
@@ -338,14 +338,15 @@ class Gathering:
         """The unbounded scopes that are not there; all of a composition of which something else is
         asked now, as only the shortest lassos were kept."""
         wanted = tuple(unbounded_places())
-        known = {(row.home, row.scope, row.variant): row for row in self.evidence.unbounded}
+        known = {(row.composition, row.scope, row.variant): row for row in self.evidence.unbounded}
         changed = {
-            home
-            for (home, scope, variant), row in known.items()
-            if (home, scope, variant) not in wanted or row.asked != questions(home, scope, variant)
+            composition
+            for (composition, scope, variant), row in known.items()
+            if (composition, scope, variant) not in wanted
+            or row.asked != questions(composition, scope, variant)
         }
-        rows = {place: row for place, row in known.items() if row.home not in changed}
-        lasting = tuple(loop for loop in self.evidence.lasting if loop.home not in changed)
+        rows = {place: row for place, row in known.items() if row.composition not in changed}
+        lasting = tuple(loop for loop in self.evidence.lasting if loop.composition not in changed)
         self.know(unbounded=tuple(rows.values()), lasting=lasting)
         for place in wanted:
             if place not in rows:

@@ -48,9 +48,9 @@ class Column:
 TITLES = {"idempotent": "Idempotent producers"}
 
 
-def title_of(home: str) -> str:
+def title_of(composition: str) -> str:
     """What a composition is about."""
-    return TITLES.get(home) or home.replace("_", " ").capitalize()
+    return TITLES.get(composition) or composition.replace("_", " ").capitalize()
 
 
 def sentence(function: Any) -> str:
@@ -68,73 +68,75 @@ def condition(guarantee: Any) -> str:
 # Releases
 
 
-def silent_in(home: str) -> frozenset[str]:
+def silent_in(composition: str) -> frozenset[str]:
     """The parts of a composition's variants that change nothing."""
-    return SAYS_NOTHING | (CONVERSATION if home == "idempotent" else frozenset())
+    return SAYS_NOTHING | (CONVERSATION if composition == "idempotent" else frozenset())
 
 
-def rules_of(home: str, variant: Any) -> tuple[Any, ...]:
+def rules_of(composition: str, variant: Any) -> tuple[Any, ...]:
     """What a variant does, whatever it is called."""
-    silent = silent_in(home)
+    silent = silent_in(composition)
     return tuple(getattr(variant, f.name) for f in fields(variant) if f.name not in silent)
 
 
-def asked_variants(home: str) -> Iterator[str]:
+def asked_variants(composition: str) -> Iterator[str]:
     """The releases, and the newest with requests of V1 where there are two conversations."""
-    variants = load_model(home).variants
+    variants = load_model(composition).variants
     yield from variants.RELEASES
-    if home == "transactions":
+    if composition == "transactions":
         yield variants.ALIASES["v1"]
 
 
 @functools.cache
-def columns(home: str) -> tuple[Column, ...]:
+def columns(composition: str) -> tuple[Column, ...]:
     """Releases that do the same are one column; the newest first."""
-    parse = load_model(home).variants.parse
+    parse = load_model(composition).variants.parse
     same: dict[tuple[Any, ...], list[str]] = {}
-    for text in asked_variants(home):
-        same.setdefault(rules_of(home, parse(text)), []).append(text)
+    for text in asked_variants(composition):
+        same.setdefault(rules_of(composition, parse(text)), []).append(text)
     return tuple(Column(names[0], tuple(names)) for names in same.values())
 
 
 # Guarantees
 
 
-def guarantees_in(home: str) -> tuple[str, ...]:
+def guarantees_in(composition: str) -> tuple[str, ...]:
     """What a composition guarantees about every world, by name."""
-    return tuple(guarantee.name for guarantee in load_model(home).guarantees.GUARANTEES)
+    return tuple(guarantee.name for guarantee in load_model(composition).guarantees.GUARANTEES)
 
 
-def assumed_properties_in(home: str) -> tuple[str, ...]:
+def assumed_properties_in(composition: str) -> tuple[str, ...]:
     """What users of a composition believe about every world, and nobody guarantees, by name."""
     return tuple(
-        assumed_property.name for assumed_property in assumed_properties_of(load_model(home))
+        assumed_property.name for assumed_property in assumed_properties_of(load_model(composition))
     )
 
 
-def guarantee_of(home: str, name: str) -> Any:
+def guarantee_of(composition: str, name: str) -> Any:
     """A guarantee about every world, or an assumed property, by its name."""
-    model = load_model(home)
+    model = load_model(composition)
     return next(
         p for p in (*model.guarantees.GUARANTEES, *assumed_properties_of(model)) if p.name == name
     )
 
 
-def is_guaranteed(home: str, name: str, scope: str, variant: str) -> bool:
+def is_guaranteed(composition: str, name: str, scope: str, variant: str) -> bool:
     """Whether a scope of a variant meets the condition of a guarantee or an assumed property."""
-    k = configuration_of(load_model(home), scope, variant)
-    return bool(guarantee_of(home, name).guaranteed(k))
+    k = configuration_of(load_model(composition), scope, variant)
+    return bool(guarantee_of(composition, name).guaranteed(k))
 
 
-def in_the_end(home: str) -> tuple[Any, ...]:
+def in_the_end(composition: str) -> tuple[Any, ...]:
     """The guarantees about what happens in the end."""
-    table = load_model(home).modules.get("liveness")
+    table = load_model(composition).modules.get("liveness")
     return () if table is None else tuple(table.EVENTUALLY)
 
 
-def page_of(home: str, name: str) -> str:
+def page_of(composition: str, name: str) -> str:
     """The page of a guarantee or an assumed property, without its suffix."""
-    return f"{'not_guaranteed' if name in assumed_properties_in(home) else home}/{name}"
+    return (
+        f"{'not_guaranteed' if name in assumed_properties_in(composition) else composition}/{name}"
+    )
 
 
 def trace_of(page: str) -> str:
@@ -145,9 +147,11 @@ def trace_of(page: str) -> str:
 # Theorems
 
 
-def theorems_of(home: str, name: str) -> tuple[Theorem, ...]:
+def theorems_of(composition: str, name: str) -> tuple[Theorem, ...]:
     """The theorems about the model as it stands that are of a guarantee, or bear on it."""
-    return tuple(t for t in THEOREMS if t.home == home and not t.patches and bears_on(t, name))
+    return tuple(
+        t for t in THEOREMS if t.home == composition and not t.patches and bears_on(t, name)
+    )
 
 
 def bears_on(theorem: Theorem, name: str) -> bool:
@@ -165,9 +169,9 @@ def proves(theorem: Theorem, name: str) -> bool:
     return theorem.name in named or name in theorem.uses
 
 
-def why_not_proved(home: str, name: str) -> str:
+def why_not_proved(composition: str, name: str) -> str:
     """What no theorem covers of a guarantee, and why; "" if there is nothing to say."""
-    return REASONS.get(home, {}).get(name, "")
+    return REASONS.get(composition, {}).get(name, "")
 
 
 def covers(theorem: Theorem, variant: str) -> bool:
@@ -185,10 +189,10 @@ def covers(theorem: Theorem, variant: str) -> bool:
 # What is known to go wrong
 
 
-def home_of_mutant(mutant: ModelMutant) -> str:
+def composition_of_mutant(mutant: ModelMutant) -> str:
     """The composition that a mutant's scope belongs to."""
     scope = mutant.scope.partition("/")[0]
-    return next(home for home in COMPOSITIONS if scope in load_model(home).scopes.SCOPES)
+    return next(c for c in COMPOSITIONS if scope in load_model(c).scopes.SCOPES)
 
 
 def known_defects() -> tuple[ModelMutant, ...]:

@@ -23,10 +23,10 @@ from proofs.pages.subjects import (
     Column,
     assumed_properties_in,
     columns,
+    composition_of_mutant,
     condition,
     covers,
     guarantee_of,
-    home_of_mutant,
     in_the_end,
     is_guaranteed,
     known_defects,
@@ -84,10 +84,10 @@ def theorem_lines(evidence: Evidence, theorem: Theorem, name: str) -> Lines:
     ]
 
 
-def theorems_section(evidence: Evidence, home: str, name: str) -> Lines:
+def theorems_section(evidence: Evidence, composition: str, name: str) -> Lines:
     """What is proved, for any number of anything."""
-    why = why_not_proved(home, name)
-    parts = [theorem_lines(evidence, t, name) for t in theorems_of(home, name)]
+    why = why_not_proved(composition, name)
+    parts = [theorem_lines(evidence, t, name) for t in theorems_of(composition, name)]
     missing = paragraph(f"Not proved, but explored: {why}.") if why else []
     return section("Theorems", *parts, missing)
 
@@ -106,24 +106,24 @@ def named(scopes: list[ExploredScope], name: str) -> str:
 
 
 def by_condition(
-    evidence: Evidence, home: str, name: str, variant: str
+    evidence: Evidence, composition: str, name: str, variant: str
 ) -> tuple[list[ExploredScope], list[ExploredScope], list[ExploredScope]]:
     """Scopes where it is guaranteed, where it is not and is broken, where it is not and is kept."""
     guaranteed: list[ExploredScope] = []
     broken: list[ExploredScope] = []
     kept: list[ExploredScope] = []
-    for seen in evidence.of(home, variant):
-        if is_guaranteed(home, name, seen.scope, variant):
+    for seen in evidence.of(composition, variant):
+        if is_guaranteed(composition, name, seen.scope, variant):
             guaranteed.append(seen)
         else:
             (broken if seen.found(name) else kept).append(seen)
     return guaranteed, broken, kept
 
 
-def scopes_row(evidence: Evidence, home: str, name: str, column: Column) -> tuple[str, ...]:
+def scopes_row(evidence: Evidence, composition: str, name: str, column: Column) -> tuple[str, ...]:
     """What was seen of a guarantee under the variants of a column."""
-    guaranteed, broken, kept = by_condition(evidence, home, name, column.variant)
-    run = evidence.shortest(home, name, column.variant)
+    guaranteed, broken, kept = by_condition(evidence, composition, name, column.variant)
+    run = evidence.shortest(composition, name, column.variant)
     return (
         column.title,
         named(guaranteed, name) if guaranteed else "nowhere",
@@ -146,9 +146,9 @@ OF_ASSUMED_PROPERTIES = (
 )
 
 
-def scopes_section(evidence: Evidence, home: str, name: str, head: tuple[str, ...]) -> Lines:
+def scopes_section(evidence: Evidence, composition: str, name: str, head: tuple[str, ...]) -> Lines:
     """What was explored to its end."""
-    rows = [scopes_row(evidence, home, name, column) for column in columns(home)]
+    rows = [scopes_row(evidence, composition, name, column) for column in columns(composition)]
     said = paragraph(
         "Each scope was explored to its end: all that can happen in it was seen, and nothing"
         " beyond it. `python -m proofs explore SCOPE --variant RELEASE` shows one again."
@@ -159,9 +159,9 @@ def scopes_section(evidence: Evidence, home: str, name: str, head: tuple[str, ..
 # Of one guarantee: the run
 
 
-def run_section(evidence: Evidence, home: str, name: str, heading: str) -> Lines:
+def run_section(evidence: Evidence, composition: str, name: str, heading: str) -> Lines:
     """The shortest run that breaks it where it is not guaranteed."""
-    key = page_of(home, name)
+    key = page_of(composition, name)
     run = evidence.shown.get(key)
     if run is None:
         return []
@@ -173,17 +173,17 @@ def run_section(evidence: Evidence, home: str, name: str, heading: str) -> Lines
     return section(heading, said, console_block(command, run.told))
 
 
-def guarantee_page(evidence: Evidence, home: str, name: str) -> str:
+def guarantee_page(evidence: Evidence, composition: str, name: str) -> str:
     """The page of a guarantee about every world."""
-    guarantee = guarantee_of(home, name)
+    guarantee = guarantee_of(composition, name)
     where = paragraph(f"**Guaranteed where:** {condition(guarantee)}")
     return page(
         [
             *title(name, sentence(guarantee.check)),
             *where,
-            *theorems_section(evidence, home, name),
-            *scopes_section(evidence, home, name, OF_GUARANTEES),
-            *run_section(evidence, home, name, "Where it is not guaranteed"),
+            *theorems_section(evidence, composition, name),
+            *scopes_section(evidence, composition, name, OF_GUARANTEES),
+            *run_section(evidence, composition, name, "Where it is not guaranteed"),
         ]
     )
 
@@ -191,9 +191,9 @@ def guarantee_page(evidence: Evidence, home: str, name: str) -> str:
 # Of one assumed property
 
 
-def again(evidence: Evidence, home: str, name: str) -> Lines:
+def again(evidence: Evidence, composition: str, name: str) -> Lines:
     """The command that finds the run, and what is true, once more."""
-    run = evidence.shown.get(page_of(home, name))
+    run = evidence.shown.get(page_of(composition, name))
     return (
         shell_block(f"proofs explore {run.scope} --variant {run.variant} --ask {name}")
         if run
@@ -201,17 +201,17 @@ def again(evidence: Evidence, home: str, name: str) -> Lines:
     )
 
 
-def assumed_property_page(evidence: Evidence, home: str, name: str) -> str:
+def assumed_property_page(evidence: Evidence, composition: str, name: str) -> str:
     """The page of what users believe and nobody guarantees."""
-    assumed_property = guarantee_of(home, name)
+    assumed_property = guarantee_of(composition, name)
     return page(
         [
             *title(name, sentence(assumed_property.check)),
             *paragraph("**Believed, and not guaranteed.**"),
             *paragraph(f"**True where:** {condition(assumed_property)}"),
-            *run_section(evidence, home, name, "The shortest run"),
-            *again(evidence, home, name),
-            *scopes_section(evidence, home, name, OF_ASSUMED_PROPERTIES),
+            *run_section(evidence, composition, name, "The shortest run"),
+            *again(evidence, composition, name),
+            *scopes_section(evidence, composition, name, OF_ASSUMED_PROPERTIES),
         ]
     )
 
@@ -225,15 +225,15 @@ def ends(loop: LassoRun) -> str:
     return f"after {amount(loop.stem, 'step')} {what}"
 
 
-def loops_of(evidence: Evidence, home: str, name: str) -> Iterator[LassoRun]:
+def loops_of(evidence: Evidence, composition: str, name: str) -> Iterator[LassoRun]:
     """The runs that do not keep a guarantee."""
-    return (x for x in evidence.lasting if (x.home, x.property) == (home, name))
+    return (x for x in evidence.lasting if (x.composition, x.property) == (composition, name))
 
 
-def under_section(evidence: Evidence, home: str, guarantee: Any) -> Lines:
+def under_section(evidence: Evidence, composition: str, guarantee: Any) -> Lines:
     """The assumptions, each with what happens without it."""
-    table_of = load_model(home).liveness.ASSUMPTIONS
-    lost = {loop.without: loop for loop in loops_of(evidence, home, guarantee.name)}
+    table_of = load_model(composition).liveness.ASSUMPTIONS
+    lost = {loop.without: loop for loop in loops_of(evidence, composition, guarantee.name)}
     rows = [
         (f"`{a}`", table_of[a].says, ends(lost[a]) if a in lost else "nothing is known to break")
         for a in guarantee.under
@@ -241,10 +241,10 @@ def under_section(evidence: Evidence, home: str, guarantee: Any) -> Lines:
     return section("It assumes", table(("assumption", "that", "without it"), rows))
 
 
-def unbounded_rows(evidence: Evidence, home: str, name: str) -> Iterator[tuple[str, ...]]:
+def unbounded_rows(evidence: Evidence, composition: str, name: str) -> Iterator[tuple[str, ...]]:
     """Where it was asked, and what was found."""
     for row in evidence.unbounded:
-        if row.home == home and name in (*row.guaranteed, *row.holds):
+        if row.composition == composition and name in (*row.guaranteed, *row.holds):
             guaranteed = "guaranteed" if name in row.guaranteed else "not guaranteed"
             holds = "holds" if name in row.holds else "fails"
             size = f"{amount(row.distinct, 'state')}, {amount(row.transitions, 'transition')}"
@@ -262,17 +262,17 @@ def lasting_section(loop: LassoRun) -> Lines:
     return section(heading, said, ["```text", *loop.told, "```", ""], shell_block(command))
 
 
-def end_page(evidence: Evidence, home: str, guarantee: Any) -> str:
+def end_page(evidence: Evidence, composition: str, guarantee: Any) -> str:
     """The page of a guarantee about what happens in the end."""
     name = guarantee.name
     head = ("scope", "variant", "size", "in the end")
-    loops = [lasting_section(loop) for loop in loops_of(evidence, home, name)]
+    loops = [lasting_section(loop) for loop in loops_of(evidence, composition, name)]
     return page(
         [
             *title(name, f"In the end: {guarantee.says}."),
             *paragraph(f"**Guaranteed where:** {condition(guarantee)}"),
-            *under_section(evidence, home, guarantee),
-            *section("Scopes", table(head, unbounded_rows(evidence, home, name))),
+            *under_section(evidence, composition, guarantee),
+            *section("Scopes", table(head, unbounded_rows(evidence, composition, name))),
             *(line for loop in loops for line in loop),
         ]
     )
@@ -283,8 +283,8 @@ def end_page(evidence: Evidence, home: str, guarantee: Any) -> str:
 
 def defect_page(mutant: ModelMutant, run: ShortestRun) -> str:
     """The page of what some release does."""
-    home = home_of_mutant(mutant)
-    broken = f"[`{run.property}`](../{page_of(home, run.property)}.md)"
+    composition = composition_of_mutant(mutant)
+    broken = f"[`{run.property}`](../{page_of(composition, run.property)}.md)"
     trace = f"build/guarantees/traces/{mutant.name}.jsonl"
     twin = mutant.twin_scope or mutant.scope
     return page(
@@ -332,64 +332,74 @@ def without_page(evidence: Evidence, name: str) -> str:
 # The index
 
 
-def evidence_in_a_word(evidence: Evidence, home: str, name: str, column: Column) -> str:
+def evidence_in_a_word(evidence: Evidence, composition: str, name: str, column: Column) -> str:
     """A cell of the index: theorem, or scopes; and the trace that shows where it ends."""
-    guaranteed, _, _ = by_condition(evidence, home, name, column.variant)
-    theorems = [t for t in theorems_of(home, name) if proves(t, name) and covers(t, column.variant)]
+    guaranteed, _, _ = by_condition(evidence, composition, name, column.variant)
+    theorems = [
+        t for t in theorems_of(composition, name) if proves(t, name) and covers(t, column.variant)
+    ]
     words = [f"theorem `{t.name}`" for t in theorems[:1]]
     if not theorems:
         words = [amount(len(guaranteed), "scope")] if guaranteed else ["not guaranteed"]
-    run = evidence.shortest(home, name, column.variant)
+    run = evidence.shortest(composition, name, column.variant)
     return "; ".join([*words, f"trace of {amount(run.events, 'event')}"] if run else words)
 
 
-def guarantees_table(evidence: Evidence, home: str) -> Lines:
+def guarantees_table(evidence: Evidence, composition: str) -> Lines:
     """Guarantee by release."""
     rows = [
         (
-            f"[`{p.name}`]({page_of(home, p.name)}.md)",
-            *(evidence_in_a_word(evidence, home, p.name, column) for column in columns(home)),
+            f"[`{p.name}`]({page_of(composition, p.name)}.md)",
+            *(
+                evidence_in_a_word(evidence, composition, p.name, column)
+                for column in columns(composition)
+            ),
         )
-        for p in load_model(home).guarantees.GUARANTEES
+        for p in load_model(composition).guarantees.GUARANTEES
     ]
-    return table(("guarantee", *titles(home)), rows)
+    return table(("guarantee", *titles(composition)), rows)
 
 
-def assumed_property_in_a_word(evidence: Evidence, home: str, name: str, column: Column) -> str:
+def assumed_property_in_a_word(
+    evidence: Evidence, composition: str, name: str, column: Column
+) -> str:
     """A cell of the index: the trace that shows that it is not so, and where it is."""
-    true, _, _ = by_condition(evidence, home, name, column.variant)
-    run = evidence.shortest(home, name, column.variant)
+    true, _, _ = by_condition(evidence, composition, name, column.variant)
+    run = evidence.shortest(composition, name, column.variant)
     broken = f"trace of {amount(run.events, 'event')}" if run else "no trace"
     return f"{broken}; true in {amount(len(true), 'scope')}" if true else broken
 
 
-def assumed_properties_table(evidence: Evidence, home: str) -> Lines:
+def assumed_properties_table(evidence: Evidence, composition: str) -> Lines:
     """Assumed property by release."""
     rows = [
         (
-            f"[`{name}`]({page_of(home, name)}.md)",
-            sentence(guarantee_of(home, name).check),
-            *(assumed_property_in_a_word(evidence, home, name, column) for column in columns(home)),
+            f"[`{name}`]({page_of(composition, name)}.md)",
+            sentence(guarantee_of(composition, name).check),
+            *(
+                assumed_property_in_a_word(evidence, composition, name, column)
+                for column in columns(composition)
+            ),
         )
-        for name in assumed_properties_in(home)
+        for name in assumed_properties_in(composition)
     ]
-    return table((f"of {title_of(home).lower()}", "believed", *titles(home)), rows)
+    return table((f"of {title_of(composition).lower()}", "believed", *titles(composition)), rows)
 
 
-def titles(home: str) -> list[str]:
+def titles(composition: str) -> list[str]:
     """The names of the columns."""
-    return [column.title for column in columns(home)]
+    return [column.title for column in columns(composition)]
 
 
-def ends_table(evidence: Evidence, home: str) -> Lines:
+def ends_table(evidence: Evidence, composition: str) -> Lines:
     """What is guaranteed in the end."""
     rows = []
-    for guarantee in in_the_end(home):
-        lost = [loop.without for loop in loops_of(evidence, home, guarantee.name)]
+    for guarantee in in_the_end(composition):
+        lost = [loop.without for loop in loops_of(evidence, composition, guarantee.name)]
         needed = sum(name in lost for name in guarantee.under)
         rows.append(
             (
-                f"[`{guarantee.name}`]({page_of(home, guarantee.name)}.md)",
+                f"[`{guarantee.name}`]({page_of(composition, guarantee.name)}.md)",
                 ", ".join(f"`{name}`" for name in guarantee.under),
                 f"{needed} of {len(guarantee.under)} are shown to be needed",
             )
@@ -438,13 +448,13 @@ INTRODUCTION = (
 
 def index_page(evidence: Evidence) -> str:
     """The first page."""
-    of_homes = [
-        section(title_of(home), guarantees_table(evidence, home), ends_table(evidence, home))
-        for home in COMPOSITIONS
+    tables = [
+        section(title_of(c), guarantees_table(evidence, c), ends_table(evidence, c))
+        for c in COMPOSITIONS
     ]
     lines = ["# Guarantees", "", GENERATED, "", INTRODUCTION, ""]
-    lines += [line for part in of_homes for line in part]
-    believed = (line for home in COMPOSITIONS for line in assumed_properties_table(evidence, home))
+    lines += [line for part in tables for line in part]
+    believed = (line for c in COMPOSITIONS for line in assumed_properties_table(evidence, c))
     lines += section("Not guaranteed", [*believed], defects_table(evidence))
     lines += section("Not guaranteed, and not shown", unseen_table())
     lines += section("Without an assumption", without_table(evidence))
@@ -455,14 +465,18 @@ def index_page(evidence: Evidence) -> str:
 def pages(evidence: Evidence) -> dict[str, str]:
     """All pages, by their paths in the folder."""
     found = {"README.md": index_page(evidence)}
-    for home in COMPOSITIONS:
-        for guarantee in load_model(home).guarantees.GUARANTEES:
-            path = f"{page_of(home, guarantee.name)}.md"
-            found[path] = guarantee_page(evidence, home, guarantee.name)
-        for guarantee in in_the_end(home):
-            found[f"{page_of(home, guarantee.name)}.md"] = end_page(evidence, home, guarantee)
-        for name in assumed_properties_in(home):
-            found[f"{page_of(home, name)}.md"] = assumed_property_page(evidence, home, name)
+    for composition in COMPOSITIONS:
+        for guarantee in load_model(composition).guarantees.GUARANTEES:
+            path = f"{page_of(composition, guarantee.name)}.md"
+            found[path] = guarantee_page(evidence, composition, guarantee.name)
+        for guarantee in in_the_end(composition):
+            found[f"{page_of(composition, guarantee.name)}.md"] = end_page(
+                evidence, composition, guarantee
+            )
+        for name in assumed_properties_in(composition):
+            found[f"{page_of(composition, name)}.md"] = assumed_property_page(
+                evidence, composition, name
+            )
     for mutant, run in not_guaranteed(evidence).items():
         found[f"not_guaranteed/{mutant.name}.md"] = defect_page(mutant, run)
     for name in evidence.without:

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from proofs.coverage.plan import plan, small_scopes
 from proofs.coverage.points import Point
 from proofs.coverage.report import Coverage, Covered, coverage
 from proofs.coverage.stored import file_name
 from proofs.coverage.survey import FirstWitness, Survey
 from proofs.coverage.survey_cache import surveyed
+from proofs.coverage.survey_cases import small_scopes, survey_cases
 from proofs.coverage.unreachable import EXPLAINED
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of
@@ -36,10 +36,10 @@ def execute(arguments: argparse.Namespace) -> int:
     """Survey, say, write: holds if every point is met or explained. Raises ValueError."""
     patches = patches_of(arguments)
     with Output(arguments, "scopes", "engine", patches=rows_of(patches)) as output:
-        looks = plan(arguments.scopes or default_scopes(patches), arguments.engine)
+        looks = survey_cases(arguments.scopes or default_scopes(patches), arguments.engine)
         every, sure = surveyed(looks, patches, ExplorationDisplay)
-        homes = dict.fromkeys(composition_of(look.scope) for look in looks)
-        rows = {row: why for home in homes for row, why in EXPLAINED[home].items()}
+        compositions = dict.fromkeys(composition_of(look.scope) for look in looks)
+        rows = {row: why for c in compositions for row, why in EXPLAINED[c].items()}
         found = coverage(every, rows)
         for line in lines(found, every, sure):
             say(line)

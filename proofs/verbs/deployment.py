@@ -62,7 +62,7 @@ class Deployment(ABC):
 
     @property
     @abstractmethod
-    def home(self) -> str:
+    def composition(self) -> str:
         """The composition that answers."""
 
     @property
@@ -90,7 +90,7 @@ class Deployment(ABC):
 
     def names(self) -> tuple[str, ...]:
         """The guarantees that say something of such a producer, in the model's order."""
-        return tuple(p.name for p in load_model(self.home).guarantees.GUARANTEES)
+        return tuple(p.name for p in load_model(self.composition).guarantees.GUARANTEES)
 
     def has_theorems(self) -> bool:
         """Whether theorems are about these configurations at all."""
@@ -105,7 +105,7 @@ class IdempotentDeployment(Deployment):
     in_flight: int
 
     @property
-    def home(self) -> str:
+    def composition(self) -> str:
         """The model itself."""
         return "idempotent"
 
@@ -187,7 +187,7 @@ class TransactionalDeployment(Deployment):
     late: bool
 
     @property
-    def home(self) -> str:
+    def composition(self) -> str:
         """The composition of transactions."""
         return "transactions"
 
@@ -240,8 +240,8 @@ def spent(k: Any) -> str:
 
 def deployment_of(arguments: argparse.Namespace) -> Deployment:
     """The configurations in the words of a model. Raises UnknownVariant."""
-    home = "transactions" if arguments.transactions else "idempotent"
-    releases = load_model(home).variants.RELEASES
+    composition = "transactions" if arguments.transactions else "idempotent"
+    releases = load_model(composition).variants.RELEASES
     release = release_of(arguments.release, releases)
     level = level_of(arguments.level, release, releases[release].level)
     given = (release, level, arguments.failover, arguments.expiry == "yes")
@@ -260,7 +260,7 @@ def deployment_of(arguments: argparse.Namespace) -> Deployment:
         )
     speaks = arguments.requests or ("v2" if level == 2 else "v1")
     deployment = TransactionalDeployment(*given, speaks, arguments.late != "no")
-    load_model(home).variants.parse(deployment.variant)
+    load_model(composition).variants.parse(deployment.variant)
     return deployment
 
 

@@ -61,7 +61,7 @@ def execute(arguments: argparse.Namespace) -> int:
     Raises UnknownVariant, and what `explore_scope` raises.
     """
     deployment = deployment_of(arguments)
-    with Output(arguments, "engine", home=deployment.home, **asdict(deployment)) as output:
+    with Output(arguments, "engine", home=deployment.composition, **asdict(deployment)) as output:
         content = answer_all(deployment, arguments, output)
         return output.finish(content, workers=arguments.workers)
 
@@ -98,7 +98,7 @@ def explore_scopes(deployment: Deployment, arguments: argparse.Namespace) -> Ite
             yield explore_scope(
                 scope,
                 deployment.variant,
-                assumed_properties=subjects.assumed_properties_in(deployment.home),
+                assumed_properties=subjects.assumed_properties_in(deployment.composition),
                 engine=arguments.engine,
                 workers=arguments.workers,
                 progress=told,
@@ -124,8 +124,8 @@ class GuaranteeAnswer:
 
 def answer(name: str, deployment: Deployment, reports: Sequence[ScopeReport]) -> GuaranteeAnswer:
     """A guarantee, over all scopes: a trace of any breaks it."""
-    guarantee = subjects.guarantee_of(deployment.home, name)
-    model = load_model(deployment.home)
+    guarantee = subjects.guarantee_of(deployment.composition, name)
+    model = load_model(deployment.composition)
     configurations = [
         configuration_of(model, report.scope, deployment.variant) for report in reports
     ]
@@ -158,7 +158,9 @@ def shortest(name: str, reports: Sequence[ScopeReport]) -> Finding | None:
 
 def not_guaranteed(deployment: Deployment, reports: Sequence[ScopeReport]) -> Iterator[Finding]:
     """Assumed properties that the scopes show to be none of the guarantees."""
-    found = (shortest(name, reports) for name in subjects.assumed_properties_in(deployment.home))
+    found = (
+        shortest(name, reports) for name in subjects.assumed_properties_in(deployment.composition)
+    )
     return (finding for finding in found if finding is not None)
 
 
@@ -170,7 +172,7 @@ def theorems_for(name: str, deployment: Deployment) -> dict[str, tuple[str, ...]
         return {}
     return {
         theorem.name: tuple(f"{a}: {ASSUMPTIONS[a]}" for a in theorem.assumptions)
-        for theorem in subjects.theorems_of(deployment.home, name)
+        for theorem in subjects.theorems_of(deployment.composition, name)
         if subjects.proves(theorem, name) and subjects.covers(theorem, deployment.variant)
     }
 
@@ -197,7 +199,7 @@ def say_answer(
     if in_full:
         for step in found.broken.trace.steps:
             say(f"      {label(step.rule, step.choice)}")
-    output.pictures(load_model(deployment.home), found.name, found.broken.trace)
+    output.pictures(load_model(deployment.composition), found.name, found.broken.trace)
 
 
 def say_not_guaranteed(believed: Sequence[Finding], deployment: Deployment, output: Output) -> None:
@@ -205,10 +207,12 @@ def say_not_guaranteed(believed: Sequence[Finding], deployment: Deployment, outp
     if believed:
         say("not guaranteed, whatever one believes:")
     for found in believed:
-        says = subjects.sentence(subjects.guarantee_of(deployment.home, found.property).check)
+        says = subjects.sentence(
+            subjects.guarantee_of(deployment.composition, found.property).check
+        )
         say(f"  {found.property}: {format_trace_place(found)}")
         say(f"      {says}")
-        output.pictures(load_model(deployment.home), found.property, found.trace)
+        output.pictures(load_model(deployment.composition), found.property, found.trace)
 
 
 def format_trace_place(found: Finding) -> str:
@@ -228,7 +232,7 @@ def format_evidence(found: GuaranteeAnswer) -> str:
 
 def assumed_property_json(found: Finding, deployment: Deployment) -> dict[str, Any]:
     """One assumed property in the report, with what would make it true."""
-    assumed_property = subjects.guarantee_of(deployment.home, found.property)
+    assumed_property = subjects.guarantee_of(deployment.composition, found.property)
     return {
         "name": found.property,
         "says": subjects.sentence(assumed_property.check),

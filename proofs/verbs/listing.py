@@ -97,14 +97,14 @@ def scopes(model: Any) -> Iterator[dict[str, Any]]:
 
 def variants(model: Model) -> Iterator[dict[str, str]]:
     """Releases, other names, and the rules that can be set by hand, each with its folder."""
-    home = model.files["world"].removesuffix("/world.py")
+    composition = model.files["world"].removesuffix("/world.py")
     for variant in model.variants.RELEASES.values():
-        yield {"name": variant.name, "of": home, "means": "a release"}
+        yield {"name": variant.name, "of": composition, "means": "a release"}
     for alias, text in model.variants.ALIASES.items():
-        yield {"name": alias, "of": home, "means": text}
+        yield {"name": alias, "of": composition, "means": text}
     for rule, values in model.variants.RULES.items():
         means = " or ".join(value.name.lower() for value in values)
-        yield {"name": rule, "of": home, "means": means}
+        yield {"name": rule, "of": composition, "means": means}
 
 
 def changes(name: str) -> Iterator[dict[str, str]]:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from proofs.coverage.events import events_of
-from proofs.coverage.plan import plan, small_scopes
 from proofs.coverage.search import UnknownGoal, resolved, shortest
 from proofs.coverage.space import Way
 from proofs.coverage.states import of_model
 from proofs.coverage.stored import file_name, stored
 from proofs.coverage.survey import SurveyCase
 from proofs.coverage.survey_cache import surveyed
+from proofs.coverage.survey_cases import small_scopes, survey_cases
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.source import COMPOSITIONS, Model, composition_of, load_model
 from proofs.say import say
@@ -68,9 +68,9 @@ def execute(arguments: argparse.Namespace) -> int:
     asked = {"name": name, "scope": arguments.scope, "variant": arguments.variant}
     searched: list[str] = []
     with Output(arguments, "scope", "variant", name=name) as output:
-        for home, meant in known:
-            model = load_model(home)
-            for look in looks(home, arguments):
+        for composition, meant in known:
+            model = load_model(composition)
+            for look in looks(composition, arguments):
                 searched.append(look.scope)
                 way = search(model, look, meant)
                 if way is not None:
@@ -82,13 +82,13 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def resolve_name(name: str, scope: str | None) -> list[tuple[str, str]]:
     """The compositions that have a name, and what each calls it. Raises UnknownGoal."""
-    homes = [composition_of(scope)] if scope else COMPOSITIONS
+    compositions = [composition_of(scope)] if scope else COMPOSITIONS
     known: list[tuple[str, str]] = []
     refusals: list[UnknownGoal] = []
-    for home in homes:
-        model = load_model(home)
+    for composition in compositions:
+        model = load_model(composition)
         try:
-            known.append((home, resolved(model, events_of(model), name)))
+            known.append((composition, resolved(model, events_of(model), name)))
         except UnknownGoal as refusal:
             refusals.append(refusal)
     if not known:
@@ -96,14 +96,14 @@ def resolve_name(name: str, scope: str | None) -> list[tuple[str, str]]:
     return known
 
 
-def looks(home: str, arguments: argparse.Namespace) -> Iterator[SurveyCase]:
+def looks(composition: str, arguments: argparse.Namespace) -> Iterator[SurveyCase]:
     """Where to search, the smallest scopes first; then what the default variant never does, and
     budgets by hand."""
     if arguments.scope:
         yield SurveyCase(arguments.scope, arguments.variant or DEFAULT_VARIANT, arguments.engine)
         return
-    small = [scope for scope in small_scopes() if composition_of(scope) == home]
-    planned = plan(small, arguments.engine)
+    small = [scope for scope in small_scopes() if composition_of(scope) == composition]
+    planned = survey_cases(small, arguments.engine)
     if arguments.variant:
         planned = [SurveyCase(look.scope, arguments.variant, look.engine) for look in planned]
     yield from dict.fromkeys(planned)
@@ -161,10 +161,10 @@ def format_ending(way: Way) -> str:
 def store(arguments: argparse.Namespace) -> int:
     """Write a trace for each error code, state and edge: the shortest of the first
     configuration that has one."""
-    homes = [home for home in COMPOSITIONS if any(of_model(load_model(home)))]
-    small = [scope for scope in small_scopes() if composition_of(scope) in homes]
+    compositions = [c for c in COMPOSITIONS if any(of_model(load_model(c)))]
+    small = [scope for scope in small_scopes() if composition_of(scope) in compositions]
     with Output(arguments, store=str(arguments.store)) as output:
-        every, _ = surveyed(plan(small, arguments.engine), (), ExplorationDisplay)
+        every, _ = surveyed(survey_cases(small, arguments.engine), (), ExplorationDisplay)
         traces = [row for survey in every for row in stored(survey).items()]
         for name, trace in traces:
             write(trace, arguments.store / f"{file_name(name)}.jsonl")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.mutants import GROUPS, MUTANTS, HuntScope
-from conformance.mutants.plant import patch_files, plant
+from conformance.mutants.patched_impl import patch_files, write_patched
 from conformance.plan import Plan, configuration
 from model.idempotent.variants import parse
 
@@ -84,7 +84,7 @@ def test_a_bug_fits_the_text_and_leaves_python(name):
 
 
 def test_a_bug_is_planted_in_a_copy_of_all(tmp_path):
-    plant(MUTANTS["wrap_refused"], tmp_path)
+    write_patched(MUTANTS["wrap_refused"], tmp_path)
     planted = {path.relative_to(tmp_path / "impl"): path for path in tmp_path.rglob("*.py")}
     original = {path.relative_to(IMPL): path for path in IMPL.rglob("*.py")}
     assert planted.keys() == original.keys()

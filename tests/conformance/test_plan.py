@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conformance.compositions import judged_composition
 from conformance.findings import MAX_FINDINGS, Summary, judge_range, shrink_finding, steps_of
-from conformance.homes import home_of_scope
 from conformance.mutants import MUTANTS
-from conformance.mutants.plant import hunt, hunt_unpatched
+from conformance.mutants.patched_impl import hunt, hunt_unpatched
 from conformance.plan import BadPlan, Plan, PreparedPlan, compute_cover_bound, prepare
 from conformance.verbs.run import with_own_rules
 from model.idempotent.variants import DEFAULT_VARIANT
@@ -172,7 +172,7 @@ def test_pct_is_a_function_of_seed_depth_and_id(
     prepared_as: Preparer, tmp_path: Path, scope: str
 ) -> None:
     """Nothing else: neither who prepared, nor how the ids are cut into ranges."""
-    actors = home_of_scope(scope).actors[0]
+    actors = judged_composition(scope).actors[0]
     plan = Plan(scope=scope, actors=actors, traces_from=("pct",), traces=30)
     prepared, again = prepared_as(plan), prepare(plan, tmp_path / "again")
     traces = [prepared.trace(number) for number in range(30)]
@@ -189,9 +189,11 @@ def test_pct_is_a_function_of_seed_depth_and_id(
 def test_a_bug_that_is_planted_in_impl_is_found_by_pct(tmp_path: Path, name: str) -> None:
     mutant = MUTANTS[name]
     scope, variant = mutant.hunted_in.scope, mutant.hunted_in.variant or DEFAULT_VARIANT
-    home = home_of_scope(scope)
-    named = home.model.variants.parse(with_own_rules(variant, "impl", scope)).name
-    plan = Plan(scope=scope, variant=named, actors=home.actors[0], traces_from=("pct",), traces=200)
+    composition = judged_composition(scope)
+    named = composition.model.variants.parse(with_own_rules(variant, "impl", scope)).name
+    plan = Plan(
+        scope=scope, variant=named, actors=composition.actors[0], traces_from=("pct",), traces=200
+    )
     prepared = prepare(plan, tmp_path)
     finding = hunt(mutant, prepared.directory)
     assert finding is not None

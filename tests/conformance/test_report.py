@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from conformance import report as reports
+from conformance.compositions import IDEMPOTENT, TRANSACTIONS
 from conformance.findings import Summary, finding_of
 from conformance.guaranteed import GuaranteeWalker, ObservedProperties, not_guaranteed, statuses
-from conformance.homes import IDEMPOTENT, TRANSACTIONS
 from conformance.known_differences import (
     KNOWN_DIFFERENCES,
     BadBaseline,

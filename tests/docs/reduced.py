@@ -15,15 +15,15 @@ UNBOUNDED = "live-restarts/records=3"
 WITHOUT = ("no_wrap", "message_lifetime")
 
 
-def smallest_scope(home: str) -> tuple[str, ...]:
+def smallest_scope(composition: str) -> tuple[str, ...]:
     """The scope of a composition with the fewest states."""
-    names = [name for name in load_model(home).scopes.SCOPES if name in EXPECTED]
+    names = [name for name in load_model(composition).scopes.SCOPES if name in EXPECTED]
     return (min(names, key=lambda name: EXPECTED[name].distinct),)
 
 
 def reduce(patch: pytest.MonkeyPatch) -> None:
     """Let a gathering look at one scope of each composition, under the newest release."""
-    newest = {home: subjects.columns(home)[:1] for home in COMPOSITIONS}
+    newest = {composition: subjects.columns(composition)[:1] for composition in COMPOSITIONS}
     places = tuple(place for place in gather.unbounded_places() if place[1] == UNBOUNDED)
     defects = [mutant for mutant in subjects.known_defects() if mutant.name in DEFECTS]
     patch.setattr(gather, "small_scopes", smallest_scope)

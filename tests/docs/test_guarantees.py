@@ -53,10 +53,10 @@ def pages_in(folder: Path) -> dict[str, Page]:
 def test_every_guarantee_and_assumed_property_that_was_asked_has_a_page(
     evidence: Evidence, made: dict[str, str]
 ) -> None:
-    for home in COMPOSITIONS:
-        guarantees = load_model(home).guarantees.GUARANTEES
-        for guarantee in (*guarantees, *subjects.in_the_end(home)):
-            assert f"{subjects.page_of(home, guarantee.name)}.md" in made
+    for composition in COMPOSITIONS:
+        guarantees = load_model(composition).guarantees.GUARANTEES
+        for guarantee in (*guarantees, *subjects.in_the_end(composition)):
+            assert f"{subjects.page_of(composition, guarantee.name)}.md" in made
     assert {f"without/{name}.md" for name in reduced.WITHOUT} <= made.keys()
     assert evidence.defects.keys() == set(reduced.DEFECTS)
 
@@ -110,14 +110,14 @@ NOWHERE = {
 @pytest.mark.full
 def test_every_assumed_property_breaks_but_where_its_condition_holds() -> None:
     whole = gather.gather_evidence(Evidence(), lambda line: None)
-    for home in COMPOSITIONS:
-        for name in subjects.assumed_properties_in(home):
-            assert not whole.shown[subjects.page_of(home, name)].guaranteed
+    for composition in COMPOSITIONS:
+        for name in subjects.assumed_properties_in(composition):
+            assert not whole.shown[subjects.page_of(composition, name)].guaranteed
             met = [
                 seen
                 for seen in whole.seen
-                if seen.home == home
-                and subjects.is_guaranteed(home, name, seen.scope, seen.variant)
+                if seen.composition == composition
+                and subjects.is_guaranteed(composition, name, seen.scope, seen.variant)
             ]
             assert bool(met) == (name not in NOWHERE), name
             assert all(seen.found(name) is None for seen in met), name

@@ -55,15 +55,17 @@ def test_exhaustive_executes_exactly_the_explored_transitions(model, k):
 
 
 @pytest.mark.parametrize(
-    ("home", "scope", "variant", "transitions"),
+    ("composition", "scope", "variant", "transitions"),
     [
         ("transactions", "transactions-tiny", "v2", 262),
         ("transactions", "transactions-tiny", "v1", 525),
         ("processing", "processing/crashes=0/timeouts=0", "processing=commit_first", 764),
     ],
 )
-def test_exhaustive_executes_the_transitions_of_compositions(home, scope, variant, transitions):
-    made = load_model(home)
+def test_exhaustive_executes_the_transitions_of_compositions(
+    composition, scope, variant, transitions
+):
+    made = load_model(composition)
     configuration = configuration_of(made, scope, variant)
     graph = source_graph(made, configuration, scope)
     executed, _ = execute_all(made, configuration, graph, Recorder())

@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from conformance.backends import ResultRow, TraceRange
+from conformance.compositions import judged_composition
 from conformance.findings import MAX_FINDINGS, Finding, Summary, steps_of
 from conformance.guaranteed import ObservedProperties
-from conformance.homes import home_of_scope
 from conformance.judging import guarantees_of
 from conformance.plan import Plan, PreparedPlan, configuration
 from conformance.rows import Found, rows_of
@@ -159,7 +159,7 @@ class BrokersBackend:
             return is_same(finding, tried[steps])
 
         plan = self._prepared.plan
-        stepper = Stepper(home_of_scope(plan.scope).model, configuration(plan))
+        stepper = Stepper(judged_composition(plan.scope).model, configuration(plan))
         try:
             found = shrink(stepper, steps_of(finding), shows)
         except NothingToShrink:

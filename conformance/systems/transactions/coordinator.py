@@ -96,7 +96,7 @@ class Coordinator:
         log = None if self._log is None else decode_value(self._log)
         pending = self._core.view().pending_appends
         return (
-            self._tenure(),
+            self._leadership(),
             self._image_view(image),
             self._image_view(log),
             self._image_view(pending[0].image if pending else None),
@@ -105,7 +105,7 @@ class Coordinator:
             self._ids.given,
         )
 
-    def _tenure(self) -> str:
+    def _leadership(self) -> str:
         states = self._core._states
         if states.loading:
             return "LOADS"

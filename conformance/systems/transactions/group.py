@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.systems.base import View
-from conformance.systems.transactions.leader import NOW_MS, Begun, Leader
+from conformance.systems.transactions.leader import NOW_MS, AppendDecision, Leader
 from conformance.systems.transactions.messages import (
     GROUP,
     NONE,
@@ -88,17 +88,17 @@ class GroupLeader(Leader):
         """The commit arrives."""
         return self.on_produce(request)
 
-    def _begin(self, request: Payload) -> Begun:
+    def _begin(self, request: Payload) -> AppendDecision:
         """What the group coordinator asks first."""
         _, body = self._codec.unpack(request)
         is_v2 = request.api_version >= IMPLICIT_ADD_FROM
         producer = ProducerIdAndEpoch(body["producer_id"], body["producer_epoch"])
         if not (is_v2 or self._leader.log.rules.verifies):
-            return Begun(ErrorCode.NONE, NO_GUARD, producer)
+            return AppendDecision(ErrorCode.NONE, NO_GUARD, producer)
         begun = self._leader.begin_verification(
             *producer, NO_SEQUENCE, supports_epoch_bump=is_v2, now_ms=NOW_MS
         )
-        return Begun(int(begun.error), begun.guard, producer)
+        return AppendDecision(int(begun.error), begun.guard, producer)
 
     def _refuse(self, request: Payload, error: int) -> Sent:
         """The transaction coordinator, or the leader itself, has refused the commit."""

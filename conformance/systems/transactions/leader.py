@@ -56,8 +56,8 @@ OTHERS: Final = b"other"
 KINDS: Final = {ControlType.COMMIT: "COMMIT", ControlType.ABORT: "ABORT"}
 
 
-class Begun(NamedTuple):
-    """What is to be done with a batch: refuse it with an error, ask for its producer, or append."""
+class AppendDecision(NamedTuple):
+    """What follows for a batch: refuse it with an error, verify its producer, or append."""
 
     error: int
     guard: int
@@ -187,18 +187,18 @@ class Leader:
         self._guard = NO_GUARD
         return self._refuse(request, error)
 
-    def _begin(self, request: Payload) -> Begun:
+    def _begin(self, request: Payload) -> AppendDecision:
         """What the broker asks first."""
         _, body = self._codec.unpack(request)
         header = read_header(produced(body)[1])
         is_v2 = request.api_version >= IMPLICIT_ADD_FROM
         producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
         if not (is_v2 or self._leader.log.rules.verifies):
-            return Begun(ErrorCode.NONE, NO_GUARD, producer)
+            return AppendDecision(ErrorCode.NONE, NO_GUARD, producer)
         begun = self._leader.begin_verification(
             *producer, header.base_sequence, supports_epoch_bump=is_v2, now_ms=NOW_MS
         )
-        return Begun(int(begun.error), begun.guard, producer)
+        return AppendDecision(int(begun.error), begun.guard, producer)
 
     def _refuse(self, request: Payload, error: int) -> Sent:
         """The coordinator, or the leader itself, has refused the batch."""

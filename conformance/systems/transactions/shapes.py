@@ -52,7 +52,7 @@ METADATA: Final[Mapping[str, Shape]] = dict.fromkeys(
     )
 )
 COORDINATOR: Final[Mapping[str, Shape]] = {
-    "tenure": None,
+    "leadership": None,
     "known": METADATA,
     "log": METADATA,
     "image": METADATA,

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from conformance.homes import home_of_configuration
+from conformance.compositions import composition_of_configuration
 from conformance.systems.base import NotApplicable
 from conformance.systems.transactions.client import Client
 from conformance.systems.transactions.coordinator import Coordinator
@@ -95,7 +95,7 @@ def numbers(release: str) -> tuple[int, ...]:
 def refuse(k: Any) -> None:
     """Raises NotApplicable for a variant that `impl` has no configuration of: it has releases."""
     variant = k.variant
-    released = home_of_configuration(k).model.variants.RELEASES[variant.release]
+    released = composition_of_configuration(k).model.variants.RELEASES[variant.release]
     for field in fields(variant):
         value = getattr(variant, field.name)
         if field.name not in CHOSEN and value != getattr(released, field.name):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from conformance.homes import home_of_configuration
+from conformance.compositions import composition_of_configuration
 from conformance.lockstep.events import Events
 from conformance.systems.base import View
 from conformance.systems.transactions.client import seen_offsets, seen_partition
@@ -115,7 +115,7 @@ class TransactionTables(ActorTables):
 
 def tables_of(k: Any) -> TransactionTables:
     """The tables of a configuration."""
-    return TransactionTables(k, home_of_configuration(k).model)
+    return TransactionTables(k, composition_of_configuration(k).model)
 
 
 def outcomes_of(client: Any) -> View:
@@ -152,7 +152,7 @@ def coordinator_view(coordinator: Any) -> View:
     nothing = (*NOTHING, (False,) * len(metadata.partitions.values()))
     waits = metadata.state.name.startswith("PREPARE") and not coordinator.is_stopped
     return (
-        coordinator.tenure.name,
+        coordinator.leadership.name,
         metadata_view(coordinator.known),
         metadata_view(coordinator.log),
         metadata_view(coordinator.image) if coordinator.is_appending else nothing,

@@ -516,7 +516,7 @@ SOLE_INSTANCE = replace(
         "in_turn": single_instance.in_turn(),
         "epochs_are_compared": markers.epochs_are_compared(),
     },
-    contracts={**CONTRACTS, "begun_reign": lambda _evaluator, w, _answer: w.reign},
+    contracts={**CONTRACTS, "initialized_by": lambda _evaluator, w, _answer: w.initialization},
     lemmas=in_words({"no_false_fencing": ("no_false_fencing",)}),
     steps=(*SOLE_INSTANCE_RULES, "marker_is_sent", "marker_arrives"),
     worlds=single_instance.SoleInstanceSteps,

@@ -103,7 +103,7 @@ def any_leader(model: Model, unknowns: Unknowns, place: Node = HERE) -> Rec:
 def any_coordinator(model: Model, unknowns: Unknowns) -> Rec:
     """A coordinator that has read its log."""
     bare = unknowns.record(model.coordinator.Coordinator, "w.coordinator")
-    return bare.changed(tenure=const(model.coordinator.Tenure.LEADS))
+    return bare.changed(leadership=const(model.coordinator.CoordinatorLeadership.LEADS))
 
 
 FUNCTIONS = {

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 
 from recorded_session import recorded
 
+from conformance.compositions import SERVER_ACTORS
 from conformance.generate.broker_graph import SKIP
-from conformance.homes import SERVED
 from conformance.kafka.connection import WireRequest
 from conformance.plan import Plan, configuration, prepare
 from conformance.systems.brokers.exchange import BrokerFault, Rest, Session, TraceEnd
@@ -107,7 +107,9 @@ def record(release: str, kind: str) -> None:
     """Write the file of a release and a kind of traces."""
     scope, requests = KINDS[kind]
     variant = f"{release}/level={2 if release.startswith('4') else 0}/requests={requests}"
-    plan = Plan(scope=scope, variant=variant, actors=SERVED, traces_from=("hunts",), traces=TRIED)
+    plan = Plan(
+        scope=scope, variant=variant, actors=SERVER_ACTORS, traces_from=("hunts",), traces=TRIED
+    )
     with tempfile.TemporaryDirectory() as directory:
         prepared = prepare(plan, Path(directory))
         k = configuration(plan)

@@ -17,7 +17,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from conformance.homes import SERVED
+from conformance.compositions import SERVER_ACTORS
 from conformance.plan import Plan, configuration, prepare, scope_without
 from conformance.systems.brokers.exchange import Rest, TraceEnd
 from conformance.systems.brokers.transactions.exhausted_ids import LAST_EPOCH, ExhaustedIds
@@ -51,7 +51,7 @@ def plan_of(variant: str, scope: str) -> Plan:
     return Plan(
         scope=f"transactions-{scope}",
         variant=variant,
-        actors=SERVED,
+        actors=SERVER_ACTORS,
         faults="connections",
         traces_from=("cover",),
     )

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from conformance.__main__ import main
 from conformance.backends import SUMMARY, TraceRange
+from conformance.compositions import SERVER_ACTORS
 from conformance.generate.broker_graph import LEAVES, MARKER, NEEDS_LEADER, RETURNS, SKIP
-from conformance.homes import SERVED
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, PreparedPlan, configuration, prepare
 from conformance.systems.brokers.backend import BrokersBackend
@@ -53,7 +53,7 @@ FAR = 1
 
 @functools.cache
 def writer_of(variant: str, scope: str = "transactions-small") -> NodesWriter:
-    plan = Plan(scope=scope, variant=variant, actors=SERVED)
+    plan = Plan(scope=scope, variant=variant, actors=SERVER_ACTORS)
     return NodesWriter(tables_of(with_room(configuration(plan))))
 
 
@@ -66,7 +66,7 @@ def scripts(
 ) -> list[tuple[PreparedPlan, int, NodeScript]]:
     """Those of some hunts."""
     plan = Plan(
-        scope=SCOPE, variant=request.param, actors=SERVED, traces_from=("hunts",), traces=150
+        scope=SCOPE, variant=request.param, actors=SERVER_ACTORS, traces_from=("hunts",), traces=150
     )
     prepared = prepare(plan, tmp_path_factory.mktemp("nodes"))
     writer = NodesWriter(tables_of(with_room(configuration(plan))))
@@ -139,7 +139,9 @@ def test_a_leader_that_leaves_is_killed_until_it_returns(
     tmp_path: Path, variant: str, skips: bool
 ) -> None:
     """Its marker is skipped at once, or the decision stays."""
-    plan = Plan(scope=LEADERLESS, variant=variant, actors=SERVED, traces_from=("hunts",), traces=60)
+    plan = Plan(
+        scope=LEADERLESS, variant=variant, actors=SERVER_ACTORS, traces_from=("hunts",), traces=60
+    )
     prepared = prepare(plan, tmp_path)
     met: Counter[str] = Counter()
     for number in range(prepared.count):

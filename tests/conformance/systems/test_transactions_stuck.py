@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conformance.compositions import SERVER_ACTORS
 from conformance.generate.broker_graph import TIMES_OUT
-from conformance.homes import SERVED
 from conformance.kafka.admin import TopicPartition
 from conformance.plan import Plan, configuration
 from conformance.systems.brokers.exchange import Ask, BrokerFault, Rest, TraceEnd
@@ -67,7 +67,7 @@ def test_what_nothing_ends_is_known_ahead(
 ) -> None:
     """Before 4.3 also where a probe alone comes to the last epoch."""
     variant = f"{release}/level=2/requests=v2"
-    plan = Plan(scope="transactions-exhausted", variant=variant, actors=SERVED)
+    plan = Plan(scope="transactions-exhausted", variant=variant, actors=SERVER_ACTORS)
     script = TransactionScriptWriter(tables_of(with_room(configuration(plan)))).script(played)
     assert set(played) <= set(script.steps)
     assert script.is_stuck == is_stuck

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
+from conformance.compositions import SERVER_ACTORS, judged_composition
 from conformance.generate.broker_graph import AT_ONE, MARKER, TIMES_OUT, events_at
-from conformance.homes import SERVED, home_of_scope
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, configuration, prepare
 from conformance.systems.brokers.exchange import BrokerFault, Rest, TraceEnd
@@ -56,7 +56,7 @@ EVERY_VERSION = Supported(dict.fromkeys(range(100), (0, 12)), {})
 
 
 def plan_of(variant: str, scope: str = "transactions-default") -> Plan:
-    return Plan(scope=scope, variant=variant, actors=SERVED, faults="connections")
+    return Plan(scope=scope, variant=variant, actors=SERVER_ACTORS, faults="connections")
 
 
 @functools.cache
@@ -293,7 +293,7 @@ def test_the_first_breach_of_a_guarantee_is_kept(tmp_path: Path) -> None:
     plan = replace(plan_of("v1"), traces_from=("hunts",), traces=150)
     prepared = prepare(plan, tmp_path / "prepared")
     write_breaches(prepared, range(prepared.count), tmp_path / "guarantees", "kafka")
-    model, k = home_of_scope(plan.scope).model, configuration(plan)
+    model, k = judged_composition(plan.scope).model, configuration(plan)
     check = {guarantee.name: guarantee.check for guarantee in model.guarantees.GUARANTEES}
     files = sorted((tmp_path / "guarantees").glob("*.jsonl"))
     assert "one_outcome" in {file.stem for file in files}
@@ -400,7 +400,7 @@ def test_probes_find_what_the_traces_do_not_show(tmp_path: Path) -> None:
 
 def a_trace(path: Path, scope: str, variant: str, steps: Sequence[Instance]) -> Path:
     """A trace file, as `explore` writes it."""
-    model = home_of_scope(scope).model
+    model = judged_composition(scope).model
     stepper = Stepper(model, configuration_of(model, scope, variant))
     path.write_text(dumps(record(stepper, Header(scope, variant), steps)[0]))
     return path

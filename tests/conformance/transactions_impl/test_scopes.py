@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from conformance.compositions import TRANSACTIONS
 from conformance.findings import Summary, judge_of, judge_range
-from conformance.homes import TRANSACTIONS
 from conformance.plan import Plan, PreparedPlan, prepare
 from impl.coordinator.effects import SendAnswer
 from impl.coordinator.state_manager import TransactionStateManager

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
+from conformance.compositions import TRANSACTIONS, composition_of_configuration, judged_composition
 from conformance.findings import judge_of
-from conformance.homes import TRANSACTIONS, home_of_configuration, home_of_scope
 from conformance.mutants import MUTANTS
-from conformance.mutants.plant import hunt, hunt_unpatched
+from conformance.mutants.patched_impl import hunt, hunt_unpatched
 from conformance.plan import BadPlan, Plan, PreparedPlan, configuration, prepare
 from conformance.systems.transactions.snapshots import ActorSnapshot, SnapshotStore
 from impl.partition.leader import PartitionLeader
@@ -53,7 +53,7 @@ def traces(prepared: PreparedPlan) -> Iterator[Any]:
 def test_the_judge_is_where_the_model_is(tiny: PreparedPlan, late: PreparedPlan):
     for prepared in (tiny, late):
         k = configuration(prepared.plan)
-        judge, stepper = judge_of(prepared.plan), Stepper(home_of_configuration(k).model, k)
+        judge, stepper = judge_of(prepared.plan), Stepper(composition_of_configuration(k).model, k)
         for trace in traces(prepared):
             judge.begin()
             world = stepper.initial()
@@ -111,7 +111,7 @@ def test_a_rule_that_no_release_of_impl_has_is_refused():
 
 def test_a_scope_of_a_model_that_nobody_judges_says_so():
     with pytest.raises(ValueError, match="no system is judged in producer-ids"):
-        home_of_scope("producer-ids")
+        judged_composition("producer-ids")
 
 
 # Runs

@@ -2,9 +2,9 @@
 
 import pytest
 
-from proofs.coverage.plan import plan, surveys
 from proofs.coverage.report import coverage
 from proofs.coverage.survey import evidence
+from proofs.coverage.survey_cases import survey_cases, surveys
 from proofs.lift.patch import Patch
 from proofs.run import EXIT_CODES
 
@@ -13,7 +13,7 @@ SCOPE = "idempotent-restart"
 
 def looked(*patches):
     """What a small scope shows of a patched model."""
-    look = next(look for look in plan([SCOPE], "ints") if look.variant == "4.3.1")
+    look = next(look for look in survey_cases([SCOPE], "ints") if look.variant == "4.3.1")
     survey = surveys([look], patches)["idempotent"]
     survey.look(look)
     return survey

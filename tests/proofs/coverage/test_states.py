@@ -3,12 +3,12 @@
 import pytest
 
 from proofs.__main__ import main
-from proofs.coverage.plan import surveys
 from proofs.coverage.report import coverage
 from proofs.coverage.search import shortest
 from proofs.coverage.states import CLIENTS, COORDINATORS, STATES, enum_of, state_points
 from proofs.coverage.stored import name_of, shown, stored
 from proofs.coverage.survey import SurveyCase
+from proofs.coverage.survey_cases import surveys
 from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.trace.format import read
@@ -75,7 +75,7 @@ def test_each_way_does_on_the_source_what_it_is_called_after(survey):
 
 def test_the_verb_stores_them(survey, tmp_path, monkeypatch):
     monkeypatch.setenv("KAFKA_EOS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("proofs.verbs.witness.plan", lambda scopes, engine: [LOOK])
+    monkeypatch.setattr("proofs.verbs.witness.survey_cases", lambda scopes, engine: [LOOK])
     assert main(["witness", "--store", str(tmp_path / "stored")]) == 0
     files = (tmp_path / "stored").glob("*.jsonl")
     assert {name_of(path): read(path) for path in files} == stored(survey)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from proofs.__main__ import main
-from proofs.coverage.plan import ERAS, LARGEST, plan, small_scopes
+from proofs.coverage.survey_cases import ERAS, LARGEST, small_scopes, survey_cases
 from proofs.explore.expected import EXPECTED
 from proofs.lift.source import load_model
 from proofs.trace.format import read
@@ -102,7 +102,7 @@ def test_every_rule_of_transactions_is_looked_at():
 
 
 def test_events_of_transactions_meet_where_requests_of_both_conversations_are_late():
-    looks = [look for look in plan(["transactions-trouble"], "c") if "delays" in look.scope]
+    looks = [look for look in survey_cases(["transactions-trouble"], "c") if "delays" in look.scope]
     assert {look.variant for look in looks} == {"v1", "v2"}
     assert all(look.engine == "c" for look in looks)
 

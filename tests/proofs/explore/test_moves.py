@@ -26,7 +26,7 @@ def test_v1_leaves_something_open_because_a_former_coordinator_is_believed():
 
 PLANTED = {
     "who was replaced still writes": (
-        Patch("coordinator.changed", "c.tenure == Tenure.REPLACED", "False"),
+        Patch("coordinator.changed", "c.leadership == CoordinatorLeadership.REPLACED", "False"),
         {"no_aborted_read", "no_write_outside"},
     ),
     "who loads finds nothing": (

@@ -31,8 +31,8 @@ DELIVERIES = {
 }
 
 
-def model_of(home):
-    return load_model(home)
+def model_of(composition):
+    return load_model(composition)
 
 
 def count(scope, variant, script):
@@ -48,13 +48,13 @@ def count(scope, variant, script):
 
 def test_deliveries_are_told_by_the_types_of_what_is_sent_and_answered():
     assert set(COMPOSITIONS) == DELIVERIES.keys()
-    for home, deliveries in DELIVERIES.items():
-        model = model_of(home)
+    for composition, deliveries in DELIVERIES.items():
+        model = model_of(composition)
         assert {rule for rule in model.rules if only_delivers(model, rule)} == deliveries
 
 
 def test_what_is_sent_and_answered_is_a_request():
-    named = {home: {r.__name__ for r in requests(model_of(home))} for home in DELIVERIES}
+    named = {c: {r.__name__ for r in requests(model_of(c))} for c in DELIVERIES}
     assert named == {
         "idempotent": {"ProduceRequest"},
         "producer_ids": set(),

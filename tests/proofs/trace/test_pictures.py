@@ -165,7 +165,7 @@ def test_lanes_are_those_who_act(transactional):
     actors = ("instance 0", "coordinator", "partition 0", "partition 1")
     assert story.lanes == actors
     assert set(trace.steps[0].digests) >= {"clients[0]", "coordinator", "leaders[1]"}
-    assert not trace.steps[0].digests.keys() & {"reign", "faults", "late"}
+    assert not trace.steps[0].digests.keys() & {"initialization", "faults", "late"}
 
 
 def test_what_the_coordinator_does_is_told(transactional):

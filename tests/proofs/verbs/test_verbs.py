@@ -355,8 +355,8 @@ def test_list(report, capsys):
     }
     assert "seen_whole" in {row["name"] for row in written["assumed_properties"]}
     assert "INVALID_TXN_STATE" in {row["name"] for row in written["error_codes"]}
-    homes = {row["of"] for row in written["variants"]}
-    assert homes == {
+    compositions = {row["of"] for row in written["variants"]}
+    assert compositions == {
         "model/idempotent",
         "model/producer_ids",
         "model/transactions",

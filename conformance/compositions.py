@@ -1,8 +1,8 @@
-"""The models that a system is judged against: each has scopes, actors, guarantees of its own.
+"""The compositions that systems are judged against: each has scopes, actors, guarantees of its own.
 
-A scope belongs to one of them, and so does a configuration: `home_of_scope`, `composition_of`.
-What follows from
-that is a field of `Home`; a model that is judged anew is a row here, and a judge of its own.
+A scope belongs to one of them, and so does a configuration: `judged_composition`,
+`composition_of_configuration`. What follows from that is a field of `JudgedComposition`; a
+composition that is judged anew is a row here, and a judge of its own.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Final
 from proofs.lift.source import Model, composition_of, load_model
 
 
-class NoHome(ValueError):
-    """No system is judged against the model that has this scope."""
+class NotJudged(ValueError):
+    """No system is judged against the composition of this scope."""
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
-    """A model, and how it is judged.
+class JudgedComposition:
+    """A composition, and how systems are judged against it.
 
     `judge` and `tables` are `module:function`, imported when they are called: a judge is made of
     tables, a system's name, its actors and the form of its messages. `actors` are the choices,
@@ -56,10 +56,10 @@ def _model(name: str) -> Model:
     return load_model(name)
 
 
-SERVED: Final = "coordinator,leader"
+SERVER_ACTORS: Final = "coordinator,leader"
 """A server that is both, and sends its markers by itself: traces take them at once."""
 
-IDEMPOTENT: Final = Home(
+IDEMPOTENT: Final = JudgedComposition(
     name="idempotent",
     actors=("client,leader", "leader"),
     antecedents={
@@ -84,9 +84,9 @@ IDEMPOTENT: Final = Home(
     over_wire="conformance.verbs.over_wire:subject_of",
 )
 
-TRANSACTIONS: Final = Home(
+TRANSACTIONS: Final = JudgedComposition(
     name="transactions",
-    actors=("client,coordinator,leader", SERVED),
+    actors=("client,coordinator,leader", SERVER_ACTORS),
     antecedents={
         "no_aborted_read": "something_aborted",
         "no_lost_write": "something_committed",
@@ -110,18 +110,20 @@ TRANSACTIONS: Final = Home(
     over_wire="conformance.transactions.judging:subject_of",
 )
 
-HOMES: Final[Mapping[str, Home]] = {home.name: home for home in (IDEMPOTENT, TRANSACTIONS)}
+JUDGED_COMPOSITIONS: Final[Mapping[str, JudgedComposition]] = {
+    c.name: c for c in (IDEMPOTENT, TRANSACTIONS)
+}
 
 
-def home_of_scope(scope: str) -> Home:
-    """Whose scope it is; that of an unknown one is the first. Raises NoHome."""
+def judged_composition(scope: str) -> JudgedComposition:
+    """Whose scope it is; that of an unknown one is the first. Raises NotJudged."""
     name = composition_of(scope)
-    if name not in HOMES:
-        raise NoHome(f"no system is judged in {scope}: it is of model/{name}")
-    return HOMES[name]
+    if name not in JUDGED_COMPOSITIONS:
+        raise NotJudged(f"no system is judged in {scope}: it is of model/{name}")
+    return JUDGED_COMPOSITIONS[name]
 
 
-def home_of_configuration(k: Any) -> Home:
+def composition_of_configuration(k: Any) -> JudgedComposition:
     """Whose configuration it is."""
     parts = type(k.bounds).__module__.split(".")
-    return HOMES[parts[1]]
+    return JUDGED_COMPOSITIONS[parts[1]]

@@ -134,14 +134,16 @@ def small_scopes() -> list[str]:
 
 
 def is_asked(scope: str, scopes: Sequence[str]) -> bool:
-    """It is among the scopes; one that is too large to be, where all others of its home are."""
+    """It is among the scopes; one that is too large to be, where all of its composition's are."""
     if size(scope) <= LARGEST:
         return scope in scopes
-    home = {other for other in small_scopes() if composition_of(other) == composition_of(scope)}
-    return home <= set(scopes)
+    composition = composition_of(scope)
+    return {other for other in small_scopes() if composition_of(other) == composition} <= set(
+        scopes
+    )
 
 
-def plan(scopes: Sequence[str], engine: str) -> list[SurveyCase]:
+def survey_cases(scopes: Sequence[str], engine: str) -> list[SurveyCase]:
     """The configurations to look at. Raises UnknownScope, ScopeTooLargeForSurvey."""
     for scope in scopes:
         scope_of(model_for(scope), scope)
@@ -174,6 +176,6 @@ def surveys(looks: Sequence[SurveyCase], patches: Sequence[Patch] = ()) -> dict[
 
     Raises PatchError.
     """
-    homes = dict.fromkeys(composition_of(look.scope) for look in looks)
-    models = {h: load_model(h, patches) for h in homes}
-    return {home: Survey(model, events_of(model)) for home, model in models.items()}
+    compositions = dict.fromkeys(composition_of(look.scope) for look in looks)
+    models = {h: load_model(h, patches) for h in compositions}
+    return {composition: Survey(model, events_of(model)) for composition, model in models.items()}

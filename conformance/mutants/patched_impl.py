@@ -21,7 +21,7 @@ from conformance.mutants import Mutant
 from proofs.lift.patch import Patch, apply, find_scope
 from proofs.run.files import REPOSITORY
 
-PATIENCE_SECONDS: Final = 600.0
+HUNT_TIMEOUT_S: Final = 600.0
 """A bug may make impl loop for ever."""
 
 
@@ -29,7 +29,7 @@ class HuntFailed(BackendFailed):
     """The process ended without an answer; the message has its last words."""
 
 
-def plant(mutant: Mutant, root: Path) -> None:
+def write_patched(mutant: Mutant, root: Path) -> None:
     """Put a copy of impl with the bug below `root`. Raises PatchError."""
     source = REPOSITORY / "impl"
     shutil.copytree(source, root / "impl", ignore=shutil.ignore_patterns("__pycache__"))
@@ -68,7 +68,7 @@ def hunt(mutant: Mutant, prepared: Path) -> Finding | None:
     """The shortest trace that shows the bug, if there is one. Raises PatchError, HuntFailed."""
     with tempfile.TemporaryDirectory(prefix="kafka-eos-mutant-") as folder:
         root = Path(folder).resolve()
-        plant(mutant, root)
+        write_patched(mutant, root)
         return hunt_in_process(mutant.name, root, prepared)
 
 
@@ -89,11 +89,11 @@ def hunt_in_process(what: str, root: Path, prepared: Path) -> Finding | None:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_SECONDS,
+            timeout=HUNT_TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise HuntFailed(f"{what}: no end after {PATIENCE_SECONDS:.0f} s") from error
+        raise HuntFailed(f"{what}: no end after {HUNT_TIMEOUT_S:.0f} s") from error
     if ended.returncode != 0:
         raise HuntFailed(f"{what}: {ended.stderr.strip()}")
     finding: Finding | None = json.loads(ended.stdout)
