@@ -6,7 +6,7 @@ WORKERS ?= 2
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
-READY  := $(VENV)/.ready
+READY  := $(VENV)/.ready-$(shell cat pyproject.toml scripts/setup.sh | cksum | tr ' ' '-')
 
 BENCHMARKS := $(filter-out __init__ measuring peers,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
@@ -18,8 +18,10 @@ help:  ## list the targets
 
 setup: $(READY)  ## build .venv and what it needs of the system; nothing when up to date
 
-$(READY): pyproject.toml
+# The stamp is named by what it installs: an older .venv, or a checkout of other times, is no excuse.
+$(READY):
 	scripts/setup.sh $(VENV)
+	@rm -f $(VENV)/.ready*
 	@touch $@
 
 conformance: $(READY)  ## judge impl against the model (SCOPE=idempotent-default OUT=out/conformance)

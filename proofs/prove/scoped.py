@@ -23,6 +23,7 @@ from proofs.prove.ranges import RangeCheck, check_ranges
 from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import COVERED, THEOREMS
+from proofs.run.interrupts import without_interrupts
 from proofs.trace.replay import configuration_of
 
 STRICT = "first_sequence=strict/restart_window=full"
@@ -151,7 +152,9 @@ def look_at(
     """Each job with what is seen, in their order; `seen(done, total)` after each."""
     if processes == 1:
         return list(_counted(jobs, map(look, jobs), seen))
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    with without_interrupts():
+        workers = multiprocessing.get_context("spawn").Pool(processes)
+    with workers as pool:
         return list(_counted(jobs, pool.imap(look, jobs), seen))
 
 

@@ -36,7 +36,7 @@ class Busy(ValueError):
 
 
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C, with the directory from which the same command continues."""
+    """Ctrl-C; the message says whether the same command continues, and from which directory."""
 
 
 class RunDirectory(AbstractContextManager["RunDirectory"]):
@@ -77,9 +77,14 @@ class RunDirectory(AbstractContextManager["RunDirectory"]):
         if self._lock is not None:
             self._lock.close()
         if kind is not None and issubclass(kind, KeyboardInterrupt) and self.path is not None:
-            raise Stopped(
-                f"stopped; what is done is in {self.path}, and the same command goes on from there"
-            ) from None
+            raise Stopped(self._left_behind(self.path)) from None
+
+    def _left_behind(self, path: Path) -> str:
+        """What the same command finds of the work: some verbs have one unit, and nothing before its
+        end."""
+        if self.journal or any((path / folder).exists() for folder in self._made):
+            return f"stopped; what is done is in {path}, and the same command goes on from there"
+        return f"stopped; no unit of the work is finished in {path}: the same command begins again"
 
     def _begin(self, path: Path) -> None:
         found = read_arguments(path)

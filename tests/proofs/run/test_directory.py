@@ -156,9 +156,28 @@ def test_two_runs_do_not_share_a_directory(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_says_how_to_continue(tmp_path: Path) -> None:
+    with RunDirectory(tmp_path, ASKED) as directory:
+        directory.journal.add("unit", 1)
     with (
         pytest.raises(Stopped, match="the same command goes on from there"),
         RunDirectory(tmp_path, ASKED),
+    ):
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_says_that_a_checkpoint_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    with (
+        pytest.raises(Stopped, match="the same command goes on from there"),
+        RunDirectory(tmp_path, ASKED, made=["work"]),
+    ):
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_says_that_nothing_is_kept(tmp_path: Path) -> None:
+    with (
+        pytest.raises(Stopped, match="the same command begins again"),
+        RunDirectory(tmp_path, ASKED, made=["work"]),
     ):
         raise KeyboardInterrupt
 
