@@ -1,16 +1,21 @@
 """Scopes: how much of a composition is explored, and the configuration that its rules may ask.
 
-Named scopes are a text, read by `read_scopes`: `NAME: why | [from=PARENT] NAME=N ... [| room ...]`.
+Named scopes are a text, read by `read_scopes`: `NAME: why | [from=PARENT] NAME=N ... [| PART ...]`.
 A value is a size of the bounds, a budget of faults, or both where both have the name; a bare name
-is 1. What is not named is as in the parent, or as the defaults say. `room` says what a user's
-budgets may allow beyond the scope's own, in place of what the defaults say.
+is 1. What is not named is as in the parent, or as the defaults say. Three parts may follow:
+
+- `room NAME=N ...`: what a user's budgets may allow beyond the scope's own, in place of what the
+  defaults say.
+- `never NAME, ...: why`: witnesses, events and other things that happen that this scope does not
+  have. All else that its sizes and budgets allow must happen in it.
+- `sometimes NAME, ...`: what its parent never has, and this scope does.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Self, TypeVar
 
 from model.faults import fit
@@ -42,12 +47,14 @@ class Configuration(Generic[V, B, G]):
 
 @dataclass(frozen=True)
 class Scope(Generic[V, B, G]):
-    """How much is explored, and why this much. The bounds have room for what the budgets allow."""
+    """How much is explored, and why this much. The bounds have room for what the budgets allow.
+    `never` has what does not happen although sizes and budgets would allow it, with the reason."""
 
     name: str
     why: str
     bounds: B
     budgets: G
+    never: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def configuration(self, variant: V) -> Configuration[V, B, G]:
         """This scope of that Kafka."""
@@ -59,18 +66,32 @@ class UnknownSize(ValueError):
     """A scope names what is neither a size nor a budget; the message says which."""
 
 
+class InvalidPart(ValueError):
+    """A part of a scope's entry cannot be read; the message says which."""
+
+
 def read_scopes(base: Scope[V, B, G], text: str) -> dict[str, Scope[V, B, G]]:
-    """The scopes of a text, by name; `base` has the defaults. Raises UnknownSize."""
+    """The scopes of a text, by name; `base` has the defaults. Raises UnknownSize, InvalidPart."""
     scopes: dict[str, Scope[V, B, G]] = {}
     for block in re.split(r"\n(?=\S)", text.strip()):
-        heading, values, *room = " ".join(block.split()).split(" | ")
+        heading, values, *parts = " ".join(block.split()).split(" | ")
         name, _, why = heading.partition(": ")
         parent, _, own = values.removeprefix("from=").partition(" ")
         is_derived = values.startswith("from=")
         scope = with_sizes(scopes[parent] if is_derived else base, own if is_derived else values)
-        bounds = with_room(scope.bounds, room[0].removeprefix("room")) if room else scope.bounds
-        scopes[name] = replace(scope, name=name, why=why, bounds=bounds)
+        for part in parts:
+            scope = read_part(scope, part)
+        scopes[name] = replace(scope, name=name, why=why)
     return scopes
+
+
+def read_part(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
+    """The scope with one more part of its entry. Raises InvalidPart."""
+    kind, _, rest = text.partition(" ")
+    if kind not in PARTS:
+        raise InvalidPart(f"no part of a scope is called {kind!r}: {sorted(PARTS)}")
+    changed: Scope[V, B, G] = PARTS[kind](scope, rest)
+    return changed
 
 
 def with_sizes(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
@@ -83,13 +104,36 @@ def with_sizes(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
     return replace(scope, bounds=bounds, budgets=budgets)
 
 
-def with_room(bounds: B, text: str) -> B:
-    """The bounds with room for these faults alone, and with these sizes."""
-    sizes: Any = bounds
+def with_room(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
+    """The scope's bounds have room for these faults alone, and have these sizes."""
+    bounds: Any = scope.bounds
     given = dict(read_sizes(text))
-    faults = with_values(type(sizes.faults)(), given)
-    roomy: B = replace(with_values(sizes, given), faults=faults)
-    return roomy
+    faults = with_values(type(bounds.faults)(), given)
+    return replace(scope, bounds=replace(with_values(bounds, given), faults=faults))
+
+
+def with_never(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
+    """The scope that never has this, and says why. Raises InvalidPart."""
+    names, _, why = text.partition(": ")
+    if not why:
+        raise InvalidPart(f"{text!r} does not say why; write never NAME, ...: why")
+    return replace(scope, never={**scope.never, **dict.fromkeys(names.split(", "), why)})
+
+
+def with_sometimes(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
+    """The scope that has this, unlike its parent. Raises InvalidPart."""
+    names = text.split(", ")
+    if unknown := [name for name in names if name not in scope.never]:
+        raise InvalidPart(f"{unknown[0]!r} is nothing that the parent never has")
+    return replace(scope, never={n: why for n, why in scope.never.items() if n not in names})
+
+
+PARTS: dict[str, Callable[[Any, str], Any]] = {
+    "room": with_room,
+    "never": with_never,
+    "sometimes": with_sometimes,
+}
+"""What may follow the sizes of an entry, by its first word."""
 
 
 def read_sizes(text: str) -> Iterator[tuple[str, int]]:

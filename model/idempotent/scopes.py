@@ -26,8 +26,13 @@ from model.idempotent.world import World
 from model.language import EMPTY_SET, Map, span
 from model.scope import read_scopes
 
+NOTHING_FAILS = {
+    "something_failed": "batches fail where their time is up, or where no leader takes them",
+}
+"""What a scope never has if it does not say otherwise."""
+
 SCOPES = read_scopes(
-    Scope("", "", Bounds(), Budgets()),
+    Scope("", "", Bounds(), Budgets(), NOTHING_FAILS),
     """
 idempotent-tiny: two in flight, two connections lost, a refusal, a restart
     | records=3 max_epoch=1 breaks=2 refusals=1 restarts=1
@@ -43,6 +48,7 @@ idempotent-restart: what leaders forget when they restart: nothing else can make
     | records=3 log=5 max_epoch=1 breaks=1 restarts=1
 idempotent-wrap: the sequence after the last is 0, and there a batch begins
     | records=6 log=6 broken_connections=2 max_sequence=15 first_sequence=13 max_epoch=1 breaks=2
+    | never client_bumps_epoch: leaders refuse nothing and forget nothing
 idempotent-wrap-across: the sequence after the last is 0, in the middle of a batch
     | from=idempotent-wrap first_sequence=14
 idempotent-failover: two replicas: answers await the high watermark, a failover loses what is above
@@ -58,20 +64,23 @@ idempotent-crash: a broker is killed: what it still knows depends on its last sn
     | records=4 in_flight=3 log=6 max_epoch=1 breaks=1 crashes=2
 idempotent-loss: a replica that was not in sync leads: acknowledged records are lost
     | records=3 log=5 max_epoch=1 replicas=2 breaks=1 failovers=1 losses=1
+    | never client_bumps_epoch: a leader takes any first sequence of a producer that it forgot
 idempotent-late-error: an error is answered although the batch is stored
     | records=3 max_epoch=1 breaks=1 late_errors=2
+    | never client_bumps_epoch: what is answered with an error is stored, and then a duplicate
 idempotent-timeout: batches are given up while nobody knows whether they are stored
-    | records=4 log=6 max_epoch=1 breaks=2 refusals=1 timeouts=2
+    | records=4 log=6 max_epoch=1 breaks=2 refusals=1 timeouts=2 | sometimes something_failed
 idempotent-split: a batch is too large for its leader, and goes again as two
     | records=4 max_message=1 log=6 max_epoch=1 breaks=2 refusals=1 restarts=1
 idempotent-exhaustion: no producer id at first, and another one after the last epoch
     | more_producer_ids=1 records=3 log=6 max_epoch=1 epochs_end begun=0 breaks=1 restarts=2
 idempotent-too-large: no leader takes these records, alone or together: batches fail, others behind
     them
-    | records=4 in_flight=3 max_message=0 log=1 refusals=1 | room
+    | records=4 in_flight=3 max_message=0 log=1 refusals=1 | room | sometimes something_failed
+    | never something_acknowledged, duplicate_on_its_way, batch_behind_another: nothing is stored
 idempotent-unresolved: three in flight: what follows a batch of unknown outcome, and is not next to
     it
-    | records=4 in_flight=3 log=3 breaks=1 refusals=1 timeouts=1 | room
+    | records=4 in_flight=3 log=3 breaks=1 refusals=1 timeouts=1 | room | sometimes something_failed
 idempotent-forgotten: a leader forgets a producer whose batches on their way fail after it has begun
     again
     | records=6 log=5 max_epoch=1 breaks=1 expiries=1 | room
@@ -80,19 +89,23 @@ idempotent-forgotten-split: the same, where a batch that comes back late is too 
     | from=idempotent-forgotten records=7 max_message=1
 idempotent-five-in-flight: as many batches in flight as a leader remembers
     | records=9 in_flight=5 log=8 max_epoch=1 breaks=1
+    | never client_bumps_epoch: a leader knows as many batches as are in flight
 idempotent-five-forgotten: five in flight, of which a leader that restarts knows the last; others
     behind them
     | records=10 in_flight=5 log=7 max_epoch=1 restarts=1 | room
 idempotent-six-in-flight: one batch more in flight than a leader remembers, which no Kafka lets
     happen
-    | from=idempotent-five-in-flight in_flight=6
+    | from=idempotent-five-in-flight in_flight=6 | sometimes client_bumps_epoch
 idempotent-producers: two producers write to one partition
     | producers=2 records=2 in_flight=1 log=5 max_epoch=1 breaks=1
+    | never something_acknowledged, batch_behind_another, client_bumps_epoch: each producer has one
+    batch, of one record
 idempotent-shared-id: two producers have one producer id, which no Kafka lets happen
     | from=idempotent-producers shared_producer_id
 idempotent-trouble: a little of everything that can go wrong at a leader of one replica
     | records=2 max_epoch=1 breaks=1 refusals=1 restarts=1 crashes=1 expiries=1 deletions=1
     late_errors=1 timeouts=1
+    | sometimes something_failed | never something_acknowledged: a producer has one record
 idempotent-replicas: a little of everything that can go wrong with two replicas
     | from=idempotent-trouble replicas=2 failovers=1 losses=1
 idempotent-exhausted: trouble around the last epoch: brokers that stop, and answers that are lost
@@ -101,10 +114,12 @@ idempotent-exhausted: trouble around the last epoch: brokers that stop, and answ
 idempotent-unlucky: trouble around the last epoch: what is forgotten, deleted and given up
     | from=idempotent-exhausted refusals=0 restarts=0 failovers=0 crashes=0 expiries=1 deletions=1
     late_errors=1 timeouts=1
+    | sometimes something_failed
 delivery: what producers with and without idempotence make of the same trouble
     | records=3 log=5 max_epoch=1 breaks=2 refusals=1
 delivery-one-in-flight: the same trouble, with one request in flight
     | from=delivery in_flight=1
+    | never client_bumps_epoch: no batch overtakes one that is refused
 """,
 )
 

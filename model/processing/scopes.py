@@ -19,6 +19,7 @@ processing: two members replace each other, one crashes, a transaction lasts too
     | crashes=1 timeouts=1
 processing-three: three members replace each other
     | members=3 inputs=1 output=3 crashes=1 timeouts=1
+    | never two_have_shared: there is one input
 """,
 )
 

@@ -6,6 +6,7 @@ that a report never shows a trace that the model's own text does not run.
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from proofs.explore.engines import ENGINES, EngineCounts, EngineJob, say_on_stderr
 from proofs.explore.explorer import Report
+from proofs.explore.sometimes import Sometimes, compare_unpatched, sometimes
 from proofs.lift.build import is_unbounded
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, model_for, with_assumed_properties
@@ -59,7 +61,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ScopeReport:
-    """A scope explored. `verdict` is holds, violated (a *guaranteed* property) or undecided.
+    """A scope explored. `verdict` is holds, violated (a *guaranteed* property, or what the scope
+    says never happens), vacuous (nothing is broken, but what must happen never does) or undecided.
 
     `scope` and `variant` are full names; `counts.engine` is the engine that ran, `seconds` the
     whole time, lifting and compiling included.
@@ -71,6 +74,7 @@ class ScopeReport:
     counts: EngineCounts
     violations: tuple[Finding, ...]
     witnesses: Mapping[str, Trace]
+    sometimes: Sometimes
     verdict: str
     workers: int
     seconds: float
@@ -106,11 +110,14 @@ def finding(stepper: Stepper, header: Header, name: str, path: Sequence[Instance
     )
 
 
-def verdict_of(counts: EngineCounts, violations: Sequence[Finding]) -> str:
+def verdict_of(counts: EngineCounts, violations: Sequence[Finding], claims: Sometimes) -> str:
     """A fault is a fault, however much was seen; nothing holds until all was seen."""
-    if any(f.guaranteed for f in violations):
+    unexpected = claims.is_enforced and claims.unexpected
+    if unexpected or any(f.guaranteed for f in violations):
         return "violated"
-    return "holds" if counts.complete else "undecided"
+    if not counts.complete:
+        return "undecided"
+    return "vacuous" if claims.is_enforced and claims.lost else "holds"
 
 
 def with_budgets(scope: str, budgets: Mapping[str, int] | None) -> str:
@@ -125,7 +132,12 @@ def header_of(stepper: Stepper, scope: str, patches: Sequence[Patch]) -> Header:
 
 
 def reported(
-    stepper: Stepper, header: Header, patches: Sequence[Patch], counts: EngineCounts, workers: int
+    stepper: Stepper,
+    header: Header,
+    patches: Sequence[Patch],
+    counts: EngineCounts,
+    claims: Sometimes,
+    workers: int,
 ) -> ScopeReport:
     """Counts with their traces. Raises EnginesDisagree."""
     names = [p.name for p in stepper.model.guarantees.GUARANTEES if p.name in counts.violations]
@@ -139,7 +151,8 @@ def reported(
         witnesses={
             name: traced(stepper, header, path, name)[0] for name, path in counts.witnesses.items()
         },
-        verdict=verdict_of(counts, violations),
+        sometimes=claims,
+        verdict=verdict_of(counts, violations, claims),
         workers=workers,
         seconds=0.0,
     )
@@ -151,12 +164,20 @@ def asked(model: Model, stepper: Stepper, *, guaranteed_only: bool) -> frozenset
     return frozenset(p.name for p in every if not guaranteed_only or p.guaranteed(stepper.k))
 
 
+def is_as_named(stepper: Stepper, scope: str) -> bool:
+    """Whether it is a named scope of the default variant, for which the scope's claims are made."""
+    named = configuration_of(stepper.model, scope.partition("/")[0], DEFAULT_VARIANT)
+    k = stepper.k
+    return bool(named == replace(k, variant=replace(k.variant, name=named.variant.name)))
+
+
 def explore_scope(
     scope_name: str,
     variant_text: str = DEFAULT_VARIANT,
     *,
     patches: Sequence[Patch] = (),
     assumed_properties: Collection[str] = (),
+    witnesses: bool = False,
     engine: str = "c",
     workers: int = 1,
     stop: bool = False,
@@ -169,7 +190,9 @@ def explore_scope(
     clock: Callable[[], float] = time.perf_counter,
 ) -> ScopeReport:
     """Explore a scope of a variant, with or without patches; `assumed_properties` names those that
-    are checked beside the guarantees.
+    are checked beside the guarantees. What must happen sometimes decides the verdict of a named
+    scope of the default variant; with `witnesses`, of any configuration. With patches it is in any
+    configuration what happens there without them.
 
     `scope_name` is `NAME[/BUDGET=N...]`; `budgets` says the same by hand. `stop` ends at the
     first level that breaks something guaranteed; TLC always ends there. `max_depth` ends after so
@@ -205,5 +228,17 @@ def explore_scope(
         symmetry=symmetry,
     )
     counts = ENGINES[engine](job)
-    report = reported(stepper, header_of(stepper, name, patches), patches, counts, workers)
+    enforce = witnesses or is_as_named(stepper, name)
+    claims = sometimes(model, name, variant_text, counts, enforce=enforce)
+    if patches and (claims.lost or claims.unexpected):
+        unpatched = explore_unpatched(name, variant_text, engine, workers)
+        claims = compare_unpatched(claims, unpatched.counts, unpatched.witnesses)
+    header = header_of(stepper, name, patches)
+    report = reported(stepper, header, patches, counts, claims, workers)
     return replace(report, seconds=clock() - begun)
+
+
+@functools.lru_cache(maxsize=64)
+def explore_unpatched(scope: str, variant: str, engine: str, workers: int) -> ScopeReport:
+    """The model as it stands in this configuration; explored once."""
+    return explore_scope(scope, variant, engine=engine, workers=workers)

@@ -68,6 +68,10 @@ class Facts:
             return node
         return _rebuilt(node, tuple(done[a.serial] for a in node.args))
 
+    def know(self, node: Node, value: int) -> None:
+        """The node has this value."""
+        self._conditions[node.serial] = dag.const(value)
+
     def learn(self, condition: Node, holds: bool) -> None:
         """The condition is true, or false, from here on."""
         if condition.is_const:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from proofs.lift import dag
 from proofs.lift.dag import Node
 from proofs.lift.machine import Leaf, Machine, RuleInstance
-from proofs.lift.simplifications import Facts, under_guard
+from proofs.lift.simplifications import Facts, conjuncts, under_guard
 
 
 def substitute(roots: Iterable[Node], leaves: Mapping[str, Node]) -> list[Node]:
@@ -65,6 +65,34 @@ def _specialised_rule(rule: RuleInstance, constants: Mapping[str, Node]) -> Rule
         if not (value.op == "leaf" and value.name == name)
     }
     return replace(rule, guard=guard, updates=written)
+
+
+def with_constant_inputs(machine: Machine) -> Machine:
+    """The machine of these budgets alone: their values are folded into the guards."""
+    facts = Facts()
+    for name, value in machine.inputs.items():
+        facts.know(dag.run_time_input(name), value)
+    guards = facts.applied(rule.guard for rule in machine.rules)
+    pairs = zip(machine.rules, map(without_contradiction, guards), strict=True)
+    return replace(machine, rules=tuple(replace(rule, guard=guard) for rule, guard in pairs))
+
+
+def without_contradiction(guard: Node) -> Node:
+    """The guard, False where its conjuncts exclude each other. The smallest are learned first: what
+    is folded into a larger one decides it."""
+    facts = Facts()
+    for conjunct in sorted(conjuncts(guard), key=size):
+        folded = facts.applied([conjunct])[0]
+        if folded is dag.FALSE:
+            return dag.FALSE
+        facts.learn(conjunct, True)
+        facts.learn(folded, True)
+    return guard
+
+
+def size(node: Node) -> int:
+    """How many nodes it is made of, itself among them."""
+    return sum(1 for _ in dag.reachable([node]))
 
 
 def specialise(machine: Machine) -> Machine:

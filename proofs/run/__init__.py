@@ -14,10 +14,15 @@ VIOLATED: Final = 1
 BAD_USE: Final = 2
 NOT_DECIDED: Final = 3
 
-EXIT_CODES: Final = {"holds": HOLDS, "violated": VIOLATED, "undecided": NOT_DECIDED}
-"""By a report's verdict."""
+EXIT_CODES: Final = {
+    "holds": HOLDS,
+    "violated": VIOLATED,
+    "vacuous": VIOLATED,
+    "undecided": NOT_DECIDED,
+}
+"""By a report's verdict. What is vacuous holds only since what must happen sometimes never does."""
 
-WORST_FIRST: Final = ("violated", "undecided", "holds")
+WORST_FIRST: Final = ("violated", "vacuous", "undecided", "holds")
 
 
 class BadUse(ValueError):

@@ -10,9 +10,11 @@ from typing import Any
 
 from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.scope import ScopeReport, explore_scope
+from proofs.explore.sometimes import Sometimes
 from proofs.java import FetchFailed, MissingTool
 from proofs.lift.patch import Patch
 from proofs.lift.source import model_for
+from proofs.run import worst
 from proofs.say import say
 from proofs.trace.replay import configuration_of
 from proofs.verbs.options import (
@@ -76,6 +78,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="INDEX",
         help="explore one state for all that differ by an exchange of these: partitions, ...",
     )
+    parser.add_argument(
+        "--witnesses",
+        action="store_true",
+        help="what must happen sometimes decides other variants and budgets, too",
+    )
     add_output(parser)
 
 
@@ -83,7 +90,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Explore, compare where several engines are asked for, write. Raises ValueError."""
     patches = patches_of(arguments)
     plan = plan_of(arguments)
-    names = ("variant", "stop", "ask", "symmetry")
+    names = ("variant", "stop", "ask", "symmetry", "witnesses")
     rows = [list(row) for row in plan]
     with Output(arguments, *names, made=(CHECKPOINTS,), plan=rows, patches=rows_of(patches)) as out:
         work = Work(arguments, patches, out)
@@ -183,6 +190,7 @@ class Work:
                 self.arguments.variant,
                 patches=self.patches,
                 assumed_properties=self.arguments.ask,
+                witnesses=self.arguments.witnesses,
                 engine=engine,
                 workers=self.arguments.workers,
                 stop=self.arguments.stop,
@@ -200,10 +208,13 @@ class Work:
             }
         )
         say_report(report)
-        model = model_for(scope, self.patches)
+        base = scope.replace("/", "-")
         for found in report.violations:
-            name = f"{scope.replace('/', '-')}-{found.property}"
-            self.output.pictures(model, name, found.trace)
+            self.output.pictures(
+                model_for(scope, self.patches), f"{base}-{found.property}", found.trace
+            )
+        for name, trace in report.sometimes.before.items():
+            self.output.pictures(model_for(scope), f"{base}-{name}-before", trace)
         return exploration_json(report, engine)
 
 
@@ -212,7 +223,7 @@ class Work:
 
 def exploration_json(report: ScopeReport, asked: str) -> dict[str, Any]:
     """One exploration in the report; `asked` is the engine that the plan names."""
-    counts = report.counts
+    counts, claims = report.counts, report.sometimes
     return {
         "scope": report.scope,
         "variant": report.variant,
@@ -227,6 +238,12 @@ def exploration_json(report: ScopeReport, asked: str) -> dict[str, Any]:
         "deadlocks": counts.deadlocks,
         "violations": [finding_json(found) for found in report.violations],
         "witnesses": {name: trace_json(trace) for name, trace in report.witnesses.items()},
+        "lost": {
+            name: trace_json(claims.before[name]) if name in claims.before else None
+            for name in claims.lost
+        },
+        "unexpected": dict(claims.unexpected),
+        "witnesses_enforced": claims.is_enforced,
         "collision_bound": counts.collision_bound,
         "interrupted": counts.interrupted,
         "verdict": report.verdict,
@@ -235,10 +252,9 @@ def exploration_json(report: ScopeReport, asked: str) -> dict[str, Any]:
 
 def verdict_of(done: Sequence[Mapping[str, Any]], disagreements: Sequence[str]) -> str:
     """The worst of all."""
-    verdicts = {entry["verdict"] for entry in done}
-    if disagreements or "violated" in verdicts:
+    if disagreements:
         return "violated"
-    return "undecided" if "undecided" in verdicts or not done else "holds"
+    return worst(entry["verdict"] for entry in done) if done else "undecided"
 
 
 def report_of(
@@ -306,3 +322,21 @@ def say_report(report: ScopeReport) -> None:
     for found in report.violations:
         fault = "BROKEN" if found.guaranteed else "not guaranteed here, and not kept"
         say(f"    {found.property}: {fault}; {found.steps} steps, {found.events} events")
+    for line in sometimes_lines(report.sometimes):
+        say(f"    {line}")
+
+
+def sometimes_lines(claims: Sometimes) -> Iterator[str]:
+    """What should have happened and did not, and the other way round."""
+    if not claims.is_enforced:
+        if claims.lost:
+            yield f"never happens here: {', '.join(claims.lost)}"
+        return
+    for name, why in claims.unexpected.items():
+        yield f"{name}: UNEXPECTED, the scope says that it never happens: {why}"
+    for name in claims.lost:
+        yield f"{name}: LOST, it must happen in this scope and never does"
+        if name in claims.before:
+            steps = claims.before[name].steps
+            yield f"    without the patch it takes {len(steps)} steps:"
+            yield from (f"    {step.label}" for step in steps)

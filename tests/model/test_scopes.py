@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from model.idempotent.configuration import Bounds, Budgets, Scope
 from model.idempotent.faults import Faults
-from model.scope import UnknownSize, read_scopes
+from model.scope import InvalidPart, UnknownSize, read_scopes
 
 BASE = Scope("", "", Bounds(), Budgets())
 
@@ -37,6 +39,37 @@ def test_room_is_of_the_bounds_alone() -> None:
     assert scopes["tight"].bounds == Bounds(records=2, epochs_end=True, faults=Faults())
     assert scopes["roomy"].bounds == Bounds(records=5, epochs_end=True, faults=Faults(crashes=1))
     assert scopes["roomy"].budgets == scopes["tight"].budgets == scopes["small"].budgets
+
+
+def test_what_never_happens_is_inherited_but_for_what_a_scope_has_sometimes() -> None:
+    base = replace(BASE, never={"something_failed": "nothing fails"})
+    scopes = read_scopes(
+        base,
+        """
+quiet: one record | records=1 | never a_bump, a_wrap: there is one record
+loud: more | from=quiet records=2 | room | sometimes a_bump, something_failed
+""",
+    )
+    one = "there is one record"
+    assert scopes["quiet"].never == {
+        "something_failed": "nothing fails",
+        "a_bump": one,
+        "a_wrap": one,
+    }
+    assert scopes["loud"].never == {"a_wrap": one}
+
+
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        ("never a_bump", "does not say why"),
+        ("sometimes a_bump", "nothing that the parent never has"),
+        ("seldom a_bump", "'seldom'"),
+    ],
+)
+def test_a_part_that_cannot_be_read_is_refused(part: str, problem: str) -> None:
+    with pytest.raises(InvalidPart, match=problem):
+        read_scopes(BASE, f"wrong: a slip | records=1 | {part}")
 
 
 def test_a_name_that_is_neither_a_size_nor_a_budget_is_refused() -> None:

@@ -1,0 +1,84 @@
+"""Always with sometimes: what must happen in a scope, and what the scope says never does.
+
+Guarantees hold of a model in which nothing happens. So each witness must be met in a scope and each
+event must happen that sizes and budgets allow, but for what the scope says it `never` has; and that
+must not happen. These claims are of the default variant. Elsewhere a patch is held to what happens
+without it.
+
+Which events are allowed is read from the model without patches, so that a patch that disables an
+event loses it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from proofs.explore.engines import EngineCounts
+from proofs.lift.build import lift
+from proofs.lift.dag import FALSE
+from proofs.lift.source import Model, model_for
+from proofs.lift.specialise import specialise, with_constant_inputs
+from proofs.trace.format import Trace
+from proofs.trace.replay import configuration_of, scope_of
+
+
+@dataclass(frozen=True, slots=True)
+class Sometimes:
+    """What an exploration has to do with its scope's claims: `lost` never happened and must,
+    `unexpected` happened and never does, with the scope's reason. They decide the verdict where
+    `is_enforced`. `before` has how the model without patches meets what is lost."""
+
+    lost: tuple[str, ...] = ()
+    unexpected: Mapping[str, str] = field(default_factory=dict)
+    is_enforced: bool = False
+    before: Mapping[str, Trace] = field(default_factory=dict)
+
+
+@functools.cache
+def allowed_events(scope: str, variant: str) -> frozenset[str]:
+    """The events that sizes, budgets and variant do not exclude by themselves."""
+    model = model_for(scope)
+    machine = lift(model, configuration_of(model, scope, variant), scope, guarantees=False).machine
+    rules = specialise(with_constant_inputs(machine)).rules
+    return frozenset(rule.rule for rule in rules if rule.guard is not FALSE)
+
+
+def happened(counts: EngineCounts) -> frozenset[str]:
+    """The witnesses that were met, and the events that happened."""
+    labels = counts.firings or {}
+    return frozenset({*counts.witnesses, *(label.partition("(")[0] for label in labels)})
+
+
+def sometimes(
+    model: Model, scope: str, variant: str, counts: EngineCounts, *, enforce: bool
+) -> Sometimes:
+    """The scope's claims against what an engine found; of one that counts no events, nothing."""
+    if counts.firings is None:
+        return Sometimes()
+    met, never = happened(counts), scope_of(model, scope).never
+    events = allowed_events(scope, variant) if counts.complete else frozenset[str]()
+    witnesses = [w.name for w in model.guarantees.WITNESSES if counts.complete]
+    lost = without([*witnesses, *sorted(events)], {*met, *never})
+    return Sometimes(lost, {n: why for n, why in never.items() if n in met}, enforce)
+
+
+def compare_unpatched(
+    claims: Sometimes, counts: EngineCounts, traces: Mapping[str, Trace]
+) -> Sometimes:
+    """The claims of a patched model, with what the same configuration without patches shows.
+
+    Where the scope's own claims are not enforced, that takes their place.
+    """
+    met = happened(counts)
+    if not claims.is_enforced:
+        lost = tuple(name for name in claims.lost if name in met)
+        unexpected = {name: why for name, why in claims.unexpected.items() if name not in met}
+        claims = Sometimes(lost, unexpected, is_enforced=True)
+    return replace(claims, before={n: traces[n] for n in claims.lost if n in traces})
+
+
+def without(names: Iterable[str], found: Collection[str]) -> tuple[str, ...]:
+    """The names that are not among those found, in their order."""
+    return tuple(name for name in names if name not in found)

@@ -1,0 +1,126 @@
+"""Always with sometimes: a model in which something never happens does not hold."""
+
+import json
+
+import pytest
+
+from proofs.__main__ import main
+from proofs.explore.scope import explore_scope, verdict_of
+from proofs.explore.sometimes import allowed_events
+from proofs.lift.patch import Patch
+from proofs.lift.source import COMPOSITIONS, load_model
+from proofs.trace.replay import replay
+
+REFUSES_ALL = Patch(
+    "leader.is_ahead",
+    "batch.base_sequence > verification.lowest_sequence",
+    "batch.base_sequence >= verification.lowest_sequence",
+)
+"""A leader that refuses every first transactional batch."""
+NOBODY_ABORTS = Patch("client.abort_transaction", "waits_for_offsets(k, client)", "True")
+"""An event that cannot happen any more."""
+REMEMBERS_FOUR = Patch("leader.remember", "-k.bounds.window", "1 - k.bounds.window")
+"""What makes a producer begin a new epoch where it never has to."""
+
+OF_OTHER_VARIANTS = {
+    "addition_is_delayed",
+    "block_is_read",
+    "block_is_wanted",
+    "block_is_written",
+    "block_is_written_unheard",
+    "late_addition_arrives",
+    "offsets_are_added",
+    "owner_fences",
+    "partitions_are_added",
+}
+"""Events that the default variant has in no scope: of V1, of ZooKeeper, and of other rules."""
+
+
+def of_composition(name):
+    model = load_model(name)
+    return {w.name for w in model.guarantees.WITNESSES}, set(model.rules)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_what_a_scope_never_has_is_a_witness_or_an_event(name):
+    witnesses, events = of_composition(name)
+    assert not witnesses & events
+    for scope in load_model(name).scopes.SCOPES.values():
+        assert scope.never.keys() <= witnesses | events, scope.name
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_each_event_and_each_witness_must_happen_in_some_scope(name):
+    witnesses, events = of_composition(name)
+    demanded = set()
+    for scope in load_model(name).scopes.SCOPES.values():
+        demanded |= (witnesses | allowed_events(scope.name, "4.3.1")) - scope.never.keys()
+    assert (witnesses | events) - demanded == OF_OTHER_VARIANTS & events
+
+
+@pytest.mark.fast
+def test_a_leader_that_refuses_every_first_batch_loses_both_witnesses():
+    report = explore_scope("transactions-tiny", engine="ints", patches=[REFUSES_ALL])
+    assert not report.violations
+    assert report.verdict == "vacuous"
+    assert report.sometimes.lost == ("something_committed", "something_aborted")
+    before = report.sometimes.before["something_committed"]
+    assert len(before.steps) == 8
+    replay(before)
+
+
+def test_an_event_that_is_disabled_is_lost_although_the_patched_text_excludes_it():
+    report = explore_scope("transactions-tiny", engine="ints", patches=[NOBODY_ABORTS])
+    assert report.verdict == "vacuous"
+    assert report.sometimes.lost == ("something_aborted", "abort_is_asked")
+
+
+def test_what_never_happens_in_a_scope_must_not_happen():
+    report = explore_scope("idempotent-five-in-flight", engine="ints", patches=[REMEMBERS_FOUR])
+    assert report.sometimes.unexpected.keys() == {"client_bumps_epoch"}
+    assert report.verdict == verdict_of(report.counts, (), report.sometimes) == "violated"
+
+
+def test_a_patch_of_another_variant_is_held_to_what_happens_without_it():
+    report = explore_scope("transactions-tiny", "v1", engine="ints", patches=[REFUSES_ALL])
+    assert report.verdict == "vacuous"
+    assert report.sometimes.lost == ("something_committed", "something_aborted")
+
+
+def test_budgets_and_variants_of_ones_own_are_reported_and_decide_only_if_asked():
+    fewer = "transactions-tiny/begun=0"
+    report = explore_scope(fewer, engine="ints")
+    assert report.verdict == "holds"
+    assert "something_committed" in report.sometimes.lost
+    assert explore_scope(fewer, engine="ints", witnesses=True).verdict == "vacuous"
+
+
+def test_nothing_is_lost_in_what_is_not_explored_to_its_end():
+    report = explore_scope("transactions-tiny", engine="ints", max_depth=3)
+    assert report.verdict == "undecided"
+    assert not report.sometimes.lost
+
+
+def test_every_engine_that_counts_events_loses_the_same():
+    lost = {
+        explore_scope("transactions-tiny", engine=engine, patches=[REFUSES_ALL]).sometimes.lost
+        for engine in ("c", "ints", "source")
+    }
+    assert lost == {("something_committed", "something_aborted")}
+
+
+@pytest.mark.fast
+def test_the_verb_names_what_is_lost_and_how_it_was_reached(tmp_path, capsys):
+    patch, file = tmp_path / "idea.py", tmp_path / "report.json"
+    patch.write_text(repr([(REFUSES_ALL.function, REFUSES_ALL.before, REFUSES_ALL.after)]))
+    argv = ["explore", "transactions-tiny", "--engine", "ints", "--patch", str(patch)]
+    assert main([*argv, "--json", str(file)]) == 1
+    said = capsys.readouterr().out
+    assert "something_committed: LOST" in said
+    assert "without the patch it takes 8 steps" in said
+    report = json.loads(file.read_text())
+    assert report["verdict"] == "vacuous"
+    assert report["lost"].keys() == {"something_committed", "something_aborted"}
+    assert len(report["lost"]["something_committed"]) == 9
+    assert (report["unexpected"], report["witnesses_enforced"]) == ({}, True)
