@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 
 from benchmarks.peers import Works, compare_all, kafka_python
@@ -106,10 +107,7 @@ def works() -> Works:
             yield from works_of(count, with_headers)
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
-    return compare_all("batches", __doc__, works, words)
-
+main = partial(compare_all, "batches", __doc__, works)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -205,11 +205,7 @@ OPTIONS = {
 }
 REFUSALS = (KafkaError, Missing, WrongAnswer, OSError)
 
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
-    return run_benchmark("broker", __doc__, OPTIONS, measure, REFUSALS, words)
-
+main = partial(run_benchmark, "broker", __doc__, OPTIONS, measure, REFUSALS)
 
 if __name__ == "__main__":
     sys.exit(main())

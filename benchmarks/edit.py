@@ -15,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -131,11 +132,7 @@ OPTIONS = {
     "--edits": count_option(5, "edits with a verdict"),
 }
 
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
-    return run_benchmark("edit", __doc__, OPTIONS, measure, (UnknownScope,), words)
-
+main = partial(run_benchmark, "edit", __doc__, OPTIONS, measure, (UnknownScope,))
 
 if __name__ == "__main__":
     sys.exit(main())

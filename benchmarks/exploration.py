@@ -30,6 +30,7 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -350,11 +351,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--tlc-rounds": {"type": int, "help": "pairs with TLC; 0 leaves it out"},
 }
 
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
-    return run_benchmark("exploration", __doc__, OPTIONS, measure, (MissingSpin,), words)
-
+main = partial(run_benchmark, "exploration", __doc__, OPTIONS, measure, (MissingSpin,))
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -21,6 +21,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -351,11 +352,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--svg": {"type": Path, "metavar": "FILE", "help": "write the figure"},
 }
 
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Simulate, print, write."""
-    return run_benchmark("in_flight", __doc__, OPTIONS, measure, words=words)
-
+main = partial(run_benchmark, "in_flight", __doc__, OPTIONS, measure, ())
 
 if __name__ == "__main__":
     sys.exit(main())

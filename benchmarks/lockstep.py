@@ -17,7 +17,8 @@ import os
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -94,11 +95,7 @@ OPTIONS = {
     "--rounds": count_option(1, "rounds of all forms"),
 }
 
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
-    return run_benchmark("lockstep", __doc__, OPTIONS, measure, (BadPlan,), words)
-
+main = partial(run_benchmark, "lockstep", __doc__, OPTIONS, measure, (BadPlan,))
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,7 +7,8 @@ To read is: from these bytes to such a message. The records in a request are opa
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from benchmarks.peers import Work, Works, compare_all, kafka_python
@@ -81,10 +82,7 @@ def works() -> Works:
     )
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
-    return compare_all("messages", __doc__, works, words)
-
+main = partial(compare_all, "messages", __doc__, works)
 
 if __name__ == "__main__":
     sys.exit(main())

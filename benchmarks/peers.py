@@ -109,7 +109,10 @@ def _format(result: Comparison) -> str:
 
 
 def compare_all(
-    name: str, description: str | None, works: Callable[[], Works], words: Sequence[str] | None
+    name: str,
+    description: str | None,
+    works: Callable[[], Works],
+    words: Sequence[str] | None = None,
 ) -> int:
     """The command of a benchmark of functions: compare each, and print it when it is done."""
 

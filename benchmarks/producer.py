@@ -29,6 +29,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from itertools import count
 from statistics import median, quantiles
@@ -235,11 +236,7 @@ OPTIONS = {
 }
 REFUSALS = (KafkaError, Missing, NotAcknowledged, WrongCount)
 
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
-    return run_benchmark("producer", __doc__, OPTIONS, measure, REFUSALS, words)
-
+main = partial(run_benchmark, "producer", __doc__, OPTIONS, measure, REFUSALS)
 
 if __name__ == "__main__":
     sys.exit(main())

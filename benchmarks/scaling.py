@@ -16,7 +16,8 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,11 +141,7 @@ OPTIONS = {
     "--workers": count_option(2, "workers against one"),
 }
 
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
-    return run_benchmark("scaling", __doc__, OPTIONS, measure, (UnknownScope,), words)
-
+main = partial(run_benchmark, "scaling", __doc__, OPTIONS, measure, (UnknownScope,))
 
 if __name__ == "__main__":
     sys.exit(main())

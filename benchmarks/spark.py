@@ -19,6 +19,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -153,11 +154,7 @@ OPTIONS = {
     "--cores": count_option(2, "cores of each backend"),
 }
 
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
-    return run_benchmark("spark", __doc__, OPTIONS, measure, (BadPlan, BackendError), words)
-
+main = partial(run_benchmark, "spark", __doc__, OPTIONS, measure, (BadPlan, BackendError))
 
 if __name__ == "__main__":
     sys.exit(main())

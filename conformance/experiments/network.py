@@ -1,26 +1,20 @@
 """The network between a client and a broker: it loses requests and answers, or holds answers.
 
-Nothing is ever sent twice, and no answer is made up. A record is known by its name, the first
-letter of its value; a batch has one record.
+A record is known by its name, the first letter of its value; a batch has one record.
 """
 
 from __future__ import annotations
 
-import socket
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from socketserver import BaseRequestHandler, ThreadingTCPServer
-from threading import Condition, Thread
-from typing import Final, NamedTuple, Self, cast
+from typing import Final, NamedTuple
 
 from conformance.client.proxy import identity, rows_of
 from conformance.kafka.errors import RequestRefused
 from conformance.kafka.recipe import HOST
+from conformance.kafka.request_proxy import RequestProxy
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, decode_response, encode_response
-from impl.protocol.primitives import frame, take_frames
 from impl.protocol.record_batch import decode_batches
 from impl.protocol.schemas import ApiKey
 from proofs.say import note
@@ -30,9 +24,6 @@ SILENT: Final = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FIND_COORDINATOR)
 """Requests that are not worth a line."""
 ADDRESSED: Final = (ApiKey.METADATA, ApiKey.FIND_COORDINATOR)
 """Answers that say where brokers are."""
-
-_CHUNK_BYTES: Final = 1 << 16
-_LOOK_S: Final = 0.05
 
 
 class ClientBatch(NamedTuple):
@@ -47,32 +38,22 @@ class ClientBatch(NamedTuple):
         return f"{self.record} {self.producer_id}:{self.producer_epoch}#{self.sequence}"
 
 
-class ClientNetwork(ThreadingTCPServer):
-    """Listens for a client of the broker at an address; a context manager.
+class ClientNetwork(RequestProxy):
+    """The network of a client of the broker at an address.
 
     `lost_requests`, `lost_answers` and `held_answers` are names of records, to be changed by
     `change`; `sent` are the batches of the client, `answered` the records that the broker has
     answered.
     """
 
-    daemon_threads = True
-    block_on_close = False
-
     def __init__(self, broker: tuple[str, int]) -> None:
-        super().__init__((HOST, 0), _Connection)
-        self.broker = broker
-        self.changed = Condition()
+        super().__init__(0, broker)
         self.lost_requests: set[str] = set()
         self.lost_answers: set[str] = set()
         self.held_answers: set[str] = set()
         self.sent: list[ClientBatch] = []
         self.answered: set[str] = set()
         self.asked: list[str] = []
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self.server_address[1])
 
     def change(self, names: set[str], to: set[str]) -> None:
         """Replace one of the sets of names."""
@@ -87,7 +68,11 @@ class ClientNetwork(ThreadingTCPServer):
             if not self.changed.wait_for(holds, AWAIT_TIMEOUT_S):
                 raise RequestRefused(problem)
 
-    def takes(self, request: bytes) -> bool:
+    def release(self) -> None:
+        """Hold no answers any more."""
+        self.change(self.held_answers, set())
+
+    def take_request(self, request: bytes) -> bool:
         """Note a request; whether it reaches the broker."""
         header, body = decode_request(request)
         key = ApiKey(header["api_key"])
@@ -98,13 +83,10 @@ class ClientNetwork(ThreadingTCPServer):
             self.changed.notify_all()
         is_lost = any(batch.record in self.lost_requests for batch in batches)
         if key not in SILENT:
-            numbers = [
-                f"{b.record} {b.producer_id}:{b.producer_epoch}#{b.sequence}" for b in batches
-            ]
-            note(f"  {key.name} {', '.join(numbers)}{', lost' * is_lost}")
+            note(f"  {key.name} {', '.join(map(str, batches))}{', lost' * is_lost}")
         return not is_lost
 
-    def delivers(self, request: bytes, answer: bytes) -> bytes | None:
+    def take_answer(self, request: bytes, answer: bytes) -> bytes | None:
         """The answer as the client receives it, once it does; None if it does not."""
         header, asked = decode_request(request)
         key, version, correlation_id = identity(header)
@@ -135,50 +117,6 @@ class ClientNetwork(ThreadingTCPServer):
         for row in (*(body.get("brokers") or ()), *(body.get("coordinators") or ()), body):
             if row.get("host"):
                 row["host"], row["port"] = HOST, self.port
-
-    def __enter__(self) -> Self:
-        Thread(target=self.serve_forever, args=(_LOOK_S,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.change(self.held_answers, set())
-        self.shutdown()
-        self.server_close()
-
-
-class _Connection(BaseRequestHandler):
-    """One connection of a client, and the one behind it. If either ends, both do."""
-
-    request: socket.socket
-
-    def handle(self) -> None:
-        """Pass requests on."""
-        network = cast(ClientNetwork, self.server)
-        waiting: deque[bytes] = deque()
-        with suppress(OSError), socket.create_connection(network.broker) as broker:
-            Thread(target=self._pass_back, args=(network, broker, waiting), daemon=True).start()
-            for request in _payloads(self.request):
-                if network.takes(request):
-                    waiting.append(request)
-                    broker.sendall(frame(request))
-
-    def _pass_back(
-        self, network: ClientNetwork, broker: socket.socket, waiting: deque[bytes]
-    ) -> None:
-        with suppress(OSError):
-            for payload in _payloads(broker):
-                answer = network.delivers(waiting.popleft(), payload)
-                if answer is not None:
-                    self.request.sendall(frame(answer))
-        with suppress(OSError):
-            self.request.shutdown(socket.SHUT_RDWR)
-
-
-def _payloads(connection: socket.socket) -> Iterator[bytes]:
-    unfinished = bytearray()
-    while chunk := connection.recv(_CHUNK_BYTES):
-        unfinished += chunk
-        yield from take_frames(unfinished)
 
 
 def _batches(body: Value) -> Iterator[ClientBatch]:

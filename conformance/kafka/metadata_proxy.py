@@ -5,22 +5,18 @@ requests have another (KIP-595, KIP-631). So a broker may be alive to the contro
 clients, with stale metadata.
 
 For a deaf broker the proxy holds the fetches of that log and their responses; for a lost one it
-holds all requests, so the controller fences it. Nothing is ever sent twice.
+holds all requests, so the controller fences it.
 """
 
 from __future__ import annotations
 
-import socket
 import struct
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from socketserver import BaseRequestHandler, ThreadingTCPServer
-from threading import Condition, Thread
-from typing import Final, Self, cast
+from collections.abc import Iterable
+from typing import Final
 
 from conformance.kafka.recipe import HOST, BrokerNode
 from conformance.kafka.releases import Release
-from impl.protocol.primitives import frame, take_frames
+from conformance.kafka.request_proxy import RequestProxy
 
 FETCHER: Final = "raft-client-{}"
 """The client id of a broker that fetches the log. Source: `KafkaRaftManager.clientId`."""
@@ -29,9 +25,6 @@ ASKER: Final = "{}"
 ADDRESS_IN_RESPONSES_SINCE: Final = (3, 9)
 """From this release on each response of the controller has its address (KIP-853)."""
 
-_CHUNK_BYTES: Final = 1 << 16
-_LOOK_S: Final = 0.05
-"""How often the server checks whether it is shut down."""
 _CLIENT_ID: Final = struct.Struct(">8xh")  # behind API, version and correlation id: its length
 
 
@@ -45,76 +38,38 @@ def through(port: int, controller: int, release: Release, node: BrokerNode) -> d
     return {"advertised.listeners": listeners}
 
 
-class MetadataProxy(ThreadingTCPServer):
-    """Listens on `port` for brokers of the controller on `controller_port`; a context manager.
+class MetadataProxy(RequestProxy):
+    """Listens on `port` for brokers of the controller on `controller_port`.
 
     Raises OSError when it cannot listen.
     """
 
-    daemon_threads = True
-    allow_reuse_address = True
-
     def __init__(self, port: int, controller_port: int) -> None:
-        super().__init__((HOST, port), _Passing)
-        self.controller_port = controller_port
-        self._changed = Condition()
+        super().__init__(port, (HOST, controller_port))
         self._held: frozenset[str] = frozenset()
 
     def hold(self, deaf: Iterable[int] = (), lost: Iterable[int] = ()) -> None:
         """From now on these brokers are `deaf` to metadata or `lost`, and all others neither."""
         lost = tuple(lost)
         fetchers = map(FETCHER.format, (*deaf, *lost))
-        with self._changed:
+        with self.changed:
             self._held = frozenset((*fetchers, *map(ASKER.format, lost)))
-            self._changed.notify_all()
+            self.changed.notify_all()
 
-    def await_way(self, client_id: str) -> None:
-        """Wait while the requests with this client id are held."""
-        with self._changed:
-            self._changed.wait_for(lambda: client_id not in self._held)
-
-    def __enter__(self) -> Self:
-        Thread(target=self.serve_forever, args=(_LOOK_S,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def release(self) -> None:
+        """All brokers hear everything."""
         self.hold()
-        self.shutdown()
-        self.server_close()
 
+    def take_request(self, request: bytes) -> bool:
+        """Wait while the requests with its client id are held."""
+        with self.changed:
+            self.changed.wait_for(lambda: client_id(request) not in self._held)
+        return True
 
-class _Passing(BaseRequestHandler):
-    """One connection of a broker, and the one behind it."""
-
-    request: socket.socket
-
-    def setup(self) -> None:
-        """No request has named its client yet."""
-        self._proxy = cast(MetadataProxy, self.server)
-        self._client_id = ""
-
-    def handle(self) -> None:
-        """Pass requests on until one side is gone."""
-        behind = (HOST, self._proxy.controller_port)
-        with suppress(OSError), socket.create_connection(behind) as controller:
-            Thread(target=self._pass_back, args=(controller,), daemon=True).start()
-            for payload in self._requests():
-                self._client_id = client_id(payload)
-                self._proxy.await_way(self._client_id)
-                controller.sendall(frame(payload))
-
-    def _requests(self) -> Iterator[bytes]:
-        unfinished = bytearray()
-        while chunk := self.request.recv(_CHUNK_BYTES):
-            unfinished += chunk
-            yield from take_frames(unfinished)
-
-    def _pass_back(self, controller: socket.socket) -> None:
-        with suppress(OSError):
-            while chunk := controller.recv(_CHUNK_BYTES):
-                self._proxy.await_way(self._client_id)
-                self.request.sendall(chunk)
-            self.request.shutdown(socket.SHUT_RDWR)
+    def take_answer(self, request: bytes, answer: bytes) -> bytes:
+        """Held as the request would be."""
+        self.take_request(request)
+        return answer
 
 
 def client_id(payload: bytes) -> str:

@@ -16,9 +16,9 @@ answers UNSUPPORTED_VERSION in the form of version 0: `encode_unsupported_versio
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from struct import Struct
-from typing import Final
+from typing import Final, TypeVar
 
 from impl.protocol.codegen import Value, compile_decoder, compile_encoder
 from impl.protocol.errors import ErrorCode, TruncatedFrame, UnknownApi, UnsupportedVersion
@@ -28,6 +28,9 @@ from impl.protocol.schemas import (
     request_header_version,
     response_header_version,
 )
+
+_Codec = TypeVar("_Codec")
+"""A compiled encoder or decoder of one (api, version, direction)."""
 
 _HEAD: Final = Struct(">hh")
 _CORRELATION_ID: Final = Struct(">i")
@@ -42,39 +45,24 @@ def _check(api_key: int, api_version: int, correlation_id: int = -1) -> None:
         raise UnsupportedVersion(api_key, api_version, str(message.versions), correlation_id)
 
 
-@cache
-def _request_encoder(api_key: int, api_version: int) -> Callable[..., bytes]:
+def _compiled(
+    compile_codec: Callable[..., _Codec],
+    direction: str,
+    header_version: Callable[[int, int], int],
+    api_key: int,
+    api_version: int,
+) -> _Codec:
     _check(api_key, api_version)
-    head = request_header_version(api_key, api_version)
-    return compile_encoder(
-        MESSAGES["header", "request"], head, MESSAGES[api_key, "request"], api_version
-    )
+    header, body = MESSAGES["header", direction], MESSAGES[api_key, direction]
+    return compile_codec(header, header_version(api_key, api_version), body, api_version)
 
 
-@cache
-def _request_decoder(api_key: int, api_version: int) -> Callable[[bytes], tuple[Value, Value]]:
-    head = request_header_version(api_key, api_version)
-    return compile_decoder(
-        MESSAGES["header", "request"], head, MESSAGES[api_key, "request"], api_version
-    )
-
-
-@cache
-def _response_encoder(api_key: int, api_version: int) -> Callable[..., bytes]:
-    _check(api_key, api_version)
-    head = response_header_version(api_key, api_version)
-    return compile_encoder(
-        MESSAGES["header", "response"], head, MESSAGES[api_key, "response"], api_version
-    )
-
-
-@cache
-def _response_decoder(api_key: int, api_version: int) -> Callable[[bytes], tuple[Value, Value]]:
-    _check(api_key, api_version)
-    head = response_header_version(api_key, api_version)
-    return compile_decoder(
-        MESSAGES["header", "response"], head, MESSAGES[api_key, "response"], api_version
-    )
+_REQUEST: Final = "request", request_header_version
+_RESPONSE: Final = "response", response_header_version
+_request_encoder = cache(partial(_compiled, compile_encoder, *_REQUEST))
+_request_decoder = cache(partial(_compiled, compile_decoder, *_REQUEST))
+_response_encoder = cache(partial(_compiled, compile_encoder, *_RESPONSE))
+_response_decoder = cache(partial(_compiled, compile_decoder, *_RESPONSE))
 
 
 def encode_request(
