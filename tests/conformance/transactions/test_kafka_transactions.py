@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.experiments import looks, setup
+from conformance.experiments import observations, setup
 from conformance.experiments.session import Session
 from conformance.kafka.errors import RequestRefused
 from conformance.transactions.testbed import KafkaTestbed
@@ -59,11 +59,11 @@ def test_answers_of_many_requests_come_in_their_order(testbed: KafkaTestbed):
 def test_a_held_transaction_stays_in_prepare_until_a_restart_lets_it_go(testbed: KafkaTestbed):
     s = session(testbed, "v1")
     producer = setup.in_state(s, "PrepareCommit")
-    assert looks.state(s, producer).startswith("PrepareCommit")
+    assert observations.state(s, producer).startswith("PrepareCommit")
     with pytest.raises(RequestRefused, match="stays in PrepareCommit"):
         setup.settle(s, producer)
     testbed.restart()
-    assert looks.settled(s, producer).startswith("CompleteCommit")
+    assert observations.settled(s, producer).startswith("CompleteCommit")
 
 
 def test_a_delayed_end_of_v1_requests_breaks_the_next_transaction(tmp_path: Path, capsys):

@@ -158,9 +158,10 @@ def test_a_mutant_fails_its_own_obligation(mutant: str) -> None:
     assert found in of.asks(THEOREMS)
     assert found.composition is not None
     variant = of.under(found)
-    ruled = found.composition.ruled_by(of.model, variant, found.variant)
+    model = of.models.get(found.home) or load_model(found.home)
+    ruled = found.composition.ruled_by(model, variant, found.variant)
     assert proved(induction(theorem), failing)
-    assert not proved(CompositionInduction(ruled, of.model, variant), failing)
+    assert not proved(CompositionInduction(ruled, model, variant), failing)
 
 
 def test_every_mutant_breaks_a_theorem_or_is_said_to_break_none() -> None:
