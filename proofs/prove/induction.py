@@ -301,6 +301,7 @@ class Induction:
         self.known = {c.name: c for c in clauses}
         self.before = {c.name: c.formula(lifter, before) for c in self.known.values()}
         self.facts = facts or {}
+        self.names: dict[Formula, str] = {}
         self.prefix, self.groups = prefix, groups
         self.regime, self.absent = regime, absent
 
@@ -313,18 +314,21 @@ class Induction:
         """Clauses, facts, lemmas and assumptions by name: of clauses about prefixes, what they say
         of the prefix in question and of those that the step is about."""
         lengths = (LENGTH, *(step.prefixes if step else ()))
-        found: list[Formula] = []
+        found: list[tuple[str, Formula]] = []
         for c in self.known.values():
             if c.name in uses and c.prefixes:
-                found += [c.of_prefix(self.lifter, self.state, length) for length in lengths]
+                found += [
+                    (c.name, c.of_prefix(self.lifter, self.state, length)) for length in lengths
+                ]
             elif c.name in uses:
-                found.append(self.before[c.name])
-        found += [fact for name, fact in self.facts.items() if name in uses]
+                found.append((c.name, self.before[c.name]))
+        found += [(name, fact) for name, fact in self.facts.items() if name in uses]
         if step:
-            found += [lemma.formula for lemma in self.lemmas_of(step) if lemma.name in uses]
-            found += [formula for name, formula in step.given if name in uses]
-            found += step.assumed
-        return found
+            found += [(x.name, x.formula) for x in self.lemmas_of(step) if x.name in uses]
+            found += [(name, formula) for name, formula in step.given if name in uses]
+            found += [("", formula) for formula in step.assumed]
+        self.names.update((formula, name) for name, formula in found)
+        return [formula for _, formula in found]
 
     def posed(
         self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula
@@ -334,7 +338,8 @@ class Induction:
         if ARITHMETIC in uses:
             ground = [body for bound, body in (*assumed, goal) if not bound]
             meant = [((), node) for node in self.regime.definitions(ground)]
-        return obligation(f"{self.prefix}{name}", [*assumed, *meant], goal)
+        names = [*(self.names.get(formula, "") for formula in assumed), *("" for _ in meant)]
+        return obligation(f"{self.prefix}{name}", [*assumed, *meant], goal, names)
 
     def posed_in_parts(
         self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula

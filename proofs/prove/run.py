@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,16 +21,13 @@ from proofs.lift.source import (
 )
 from proofs.mutants import find
 from proofs.mutants.table import ModelMutant
-from proofs.prove.answers import AnswerCache
+from proofs.prove.asking import Asker, Question, unseen
 from proofs.prove.plan import Duty, ProofPlan
-from proofs.prove.seeds import keep_answer, kept_answer
-from proofs.prove.solvers import SOLVERS, SolverAnswer, ask
+from proofs.prove.solvers import SOLVERS, SolverAnswer
 from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.transactions.compositions import PROVED_AS
-from proofs.run.interrupts import without_interrupts
-from proofs.run.journal import Journal
 
 SEARCHED_SCOPES = (
     "idempotent-tiny",
@@ -64,64 +60,30 @@ class UnknownName(ValueError):
     """No theorem, or no assumption, has this name."""
 
 
-Question = tuple[int, str, str, int]
-
-
-def _answer(question: Question) -> tuple[int, SolverAnswer]:
-    number, solver, text, seed = question
-    return number, ask(solver, text, seed)
-
-
 def solve(
     plan: ProofPlan,
+    asker: Asker,
     *,
-    seed: int,
-    processes: int,
-    seen: Callable[[int, int], None],
-    journal: Journal | None = None,
-    cache: AnswerCache | None = None,
+    seed: int = 0,
+    seen: Callable[[int, int], None] = unseen,
     solvers: Sequence[str] = tuple(SOLVERS),
 ) -> tuple[ObligationVerdict, ...]:
-    """Every obligation put to each of the solvers; `seen(done, total)` after each answer.
+    """Every obligation that is not trivial put to each of the solvers; `seen(done, total)` after
+    each answer.
 
-    What the journal or the cache has is not asked again. The slow solver's questions go first, so
-    that the processes end together.
+    The slow solver's questions go first, so that the processes end together.
     """
-    kept = Journal() if journal is None else journal
-    cache = AnswerCache(None) if cache is None else cache
-    questions: list[Question] = [
-        (number, solver, duty.obligation.text, seed)
+    duties = [duty for duty in plan.duties if not duty.obligation.is_trivial]
+    asked = {
+        (number, solver): Question(solver, duty.obligation.text, seed)
         for solver in reversed(solvers)
-        for number, duty in enumerate(plan.duties)
-    ]
-    verdicts: list[ObligationVerdict] = []
-    asked: list[Question] = []
-    for number, solver, text, _ in questions:
-        answer = kept_answer(kept, seed, solver, text) or cache.get(solver, text)
-        if answer is None:
-            asked.append((number, solver, text, seed))
-        else:
-            verdicts.append(ObligationVerdict(plan.duties[number], answer))
-    for number, answer in _answers(asked, processes):
-        text = plan.duties[number].obligation.text
-        keep_answer(kept, seed, text, answer)
-        cache.add(text, answer)
-        verdicts.append(ObligationVerdict(plan.duties[number], answer))
-        seen(len(verdicts), len(questions))
-    order = {duty.obligation.text: i for i, duty in enumerate(plan.duties)}
-    verdicts.sort(key=lambda v: (order[v.duty.obligation.text], v.answer.solver))
-    return tuple(verdicts)
-
-
-def _answers(questions: Sequence[Question], processes: int) -> Iterator[tuple[int, SolverAnswer]]:
-    if processes == 1:
-        yield from map(_answer, questions)
-        return
-    context = multiprocessing.get_context("spawn")
-    with without_interrupts():
-        workers = context.Pool(processes)
-    with workers as pool:
-        yield from pool.imap_unordered(_answer, questions, chunksize=4)
+        for number, duty in enumerate(duties)
+    }
+    answers = asker.answers(list(asked.values()), seen)
+    return tuple(
+        ObligationVerdict(duties[number], answers[asked[number, solver]])
+        for number, solver in sorted(asked)
+    )
 
 
 def chosen(only: str | None) -> tuple[Theorem, ...]:

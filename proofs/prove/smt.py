@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import blake2b
 
-from proofs.lift.dag import BOUND, INFINITE, Node, const, reachable
+from proofs.lift.dag import BOUND, INFINITE, TRUE, Node, const, reachable
 
 Formula = tuple[tuple[Node, ...], Node]
 """Bound numbers, and what is true for all of them."""
@@ -30,11 +30,18 @@ _OPERATORS = {
 
 @dataclass(frozen=True)
 class ProofObligation:
-    """One thing to prove. `name` is rule/clause; `text` asks whether it can fail."""
+    """One thing to prove. `name` is rule/clause; `text` asks whether it can fail. What is assumed
+    has `names`, "" for what its step requires by itself."""
 
     name: str
     assumed: tuple[Formula, ...]
     goal: Formula
+    names: tuple[str, ...]
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether there is nothing to prove: the goal is the constant true."""
+        return self.goal[1] is TRUE
 
     @cached_property
     def text(self) -> str:
@@ -42,10 +49,34 @@ class ProofObligation:
         is asked for."""
         goal = self.goal[1]
         bodies = [*(body for _, body in self.assumed), goal]
-        lines = [f"(set-logic {logic(bodies)})", f"; {self.name}", *declarations(bodies)]
+        lines = [f"(set-logic {logic(bodies)})", f"; {self.name}", DISJOINT, *declarations(bodies)]
         lines += [f"(assert {quantified(formula)})" for formula in self.assumed]
         lines += [f"(assert (not {term(goal)}))", "(check-sat)"]
         return "\n".join(lines) + "\n"
+
+    @cached_property
+    def hypotheses(self) -> str:
+        """Can all that is assumed hold at once? The same text for all that assume the same."""
+        asserted = [f"(assert {quantified(formula)})" for formula in self.assumed]
+        return "\n".join([*self._head, *asserted, "(check-sat)"]) + "\n"
+
+    @property
+    def named_hypotheses(self) -> str:
+        """The same, with a name for each: `unsat`, with a core, says what excludes the others."""
+        asserted = [
+            f"(assert (! {quantified(formula)} :named {symbol(f'{name}#{number}')}))"
+            for number, (name, formula) in enumerate(zip(self.names, self.assumed, strict=True))
+        ]
+        return "\n".join([WITH_CORES, *self._head, *asserted, "(check-sat)"]) + "\n"
+
+    @property
+    def _head(self) -> list[str]:
+        bodies = [body for _, body in self.assumed]
+        return [f"(set-logic {logic(bodies)})", DISJOINT, *declarations(bodies)]
+
+
+WITH_CORES = "(set-option :produce-unsat-cores true)"
+DISJOINT = f"; Names that begin with {BOUND} are bound, all others are free: none is captured."
 
 
 def symbol(name: str) -> str:
@@ -190,9 +221,11 @@ def captured(formula: Formula) -> set[str]:
     return {name for name in names if not name.startswith(BOUND)} | asked - names
 
 
-def obligation(name: str, assumed: Sequence[Formula], goal: Formula) -> ProofObligation:
-    """The goal, and all that may be assumed for it. No name that one of them binds is free in
-    another."""
+def obligation(
+    name: str, assumed: Sequence[Formula], goal: Formula, names: Sequence[str] = ()
+) -> ProofObligation:
+    """The goal, and all that may be assumed for it, by name if it has names. No name that one of
+    them binds is free in another."""
     for formula in (*assumed, goal):
         assert not captured(formula), f"{name}: {captured(formula)} may be captured"
-    return ProofObligation(name, tuple(assumed), goal)
+    return ProofObligation(name, tuple(assumed), goal, tuple(names) or ("",) * len(assumed))

@@ -26,27 +26,27 @@ Said = tuple[str, tuple[str, ...]]
 """What a solver printed, and the names of the hypotheses in its core."""
 
 
-def with_z3(text: str, seed: int, timeout_s: int) -> Said:
+def with_z3(text: str, seed: int, timeout_s: float) -> Said:
     """Z3's answer. Z3 reads the text, so both solvers see the same question."""
     import z3
 
     solver = z3.SolverFor("UFLIA")
-    solver.set("timeout", timeout_s * 1000)
+    solver.set("timeout", int(timeout_s * 1000))
     solver.set("random_seed", seed)
     if NAMED in text:
-        solver.set("unsat_core", True)
+        solver.set("core.minimize", True)
     solver.from_string(text.replace("(check-sat)", ""))
     said = str(solver.check())
     core = solver.unsat_core() if NAMED in text and said == "unsat" else ()
     return said, tuple(sorted(str(name).strip("|") for name in core))
 
 
-def with_cvc5(text: str, seed: int, timeout_s: int) -> Said:
+def with_cvc5(text: str, seed: int, timeout_s: float) -> Said:
     """cvc5's answer."""
     import cvc5
 
     solver = cvc5.Solver(cvc5.TermManager())
-    solver.setOption("tlimit-per", str(timeout_s * 1000))
+    solver.setOption("tlimit-per", str(int(timeout_s * 1000)))
     solver.setOption("seed", str(seed))
     parser = cvc5.InputParser(solver)
     parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, text, "obligation")
@@ -68,12 +68,12 @@ def version_of(solver: str) -> str:
     return str(cvc5.__version__)
 
 
-SOLVERS: dict[str, Callable[[str, int, int], Said]] = {"z3": with_z3, "cvc5": with_cvc5}
+SOLVERS: dict[str, Callable[[str, int, float], Said]] = {"z3": with_z3, "cvc5": with_cvc5}
 
 RESULTS = {"unsat": "proved", "sat": "failed"}
 
 
-def ask(solver: str, text: str, seed: int = 0, timeout_s: int = TIMEOUT_S) -> SolverAnswer:
+def ask(solver: str, text: str, seed: int = 0, timeout_s: float = TIMEOUT_S) -> SolverAnswer:
     """One solver's answer to one obligation; unknown after `timeout_s` of a processor's time.
 
     Solvers look at the clock on the wall: where other work has had the processor, so that less than

@@ -1,13 +1,12 @@
 """`python -m proofs prove`: every theorem, every obligation by name, both solvers.
 
-Exit code 0 if all is proved, 1 if something failed (as it should with --mutant), 3 if a solver
-could not decide and no trace was found.
+Exit code 0 if all is proved, 1 if something failed (as it should with --mutant) or holds only since
+a rule can no longer be taken, 3 if a solver could not decide and no trace was found.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import time
@@ -18,10 +17,19 @@ from typing import Any
 
 from proofs.explore.scope import Finding
 from proofs.prove.answers import AnswerCache, answers_folder
+from proofs.prove.asking import Asker
 from proofs.prove.assumption_necessity import trace_without
 from proofs.prove.assumptions import ASSUMPTIONS
-from proofs.prove.in_scope import ScopeCheck
-from proofs.prove.plan import ProofPlan, plan
+from proofs.prove.plan import Duty, ProofPlan, plan
+from proofs.prove.report import (
+    Proof,
+    check_json,
+    counterexample_json,
+    dropped_json,
+    full_name,
+    obligation_json,
+    theorem_json,
+)
 from proofs.prove.run import (
     Counterexample,
     ObligationVerdict,
@@ -39,12 +47,13 @@ from proofs.prove.scoped import Scoped, scoped
 from proofs.prove.seeds import ratio, unstable
 from proofs.prove.solvers import SOLVERS
 from proofs.prove.theorem import Theorem
+from proofs.prove.vacuity import look_for_vacuity
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
 from proofs.run.journal import Journal
 from proofs.run.progress import count_display
 from proofs.say import say
-from proofs.trace.format import dumps, label
+from proofs.trace.format import label
 from proofs.verbs.options import add_patch, patches_of, rows_of
 
 SCHEMA_VERSION = 2
@@ -70,75 +79,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="report.json, run.json, texts")
 
 
-def theorem_json(theorem: Theorem, of: ProofTarget) -> dict[str, Any]:
-    """A theorem in the report."""
-    return {
-        "name": theorem.name,
-        "statement": theorem.says,
-        "variant": of.under(theorem),
-        "regime": theorem.regime.says,
-        "assumptions": [{"name": a, "says": ASSUMPTIONS[a]} for a in theorem.assumptions],
-        "uses": list(theorem.uses),
-    }
-
-
-def obligation_json(verdict: ObligationVerdict) -> dict[str, Any]:
-    """One solver's answer in the report."""
-    return {
-        "name": verdict.duty.obligation.name,
-        "theorem": verdict.duty.needed_by[0],
-        "needed_by": list(verdict.duty.needed_by),
-        "solver": verdict.answer.solver,
-        "result": verdict.answer.result,
-    }
-
-
-def check_json(check: ScopeCheck) -> dict[str, Any]:
-    """One scope in which the clauses were checked."""
-    return {
-        "scope": check.scope,
-        "variant": check.variant,
-        "states": check.states,
-        "firings": dict(sorted(check.firings.items())),
-        "failed": list(check.failed),
-    }
-
-
-def counterexample_json(found: Counterexample) -> dict[str, Any]:
-    """A trace that answers a failure."""
-    return {
-        "theorem": found.theorem,
-        "scope": found.scope,
-        "property": found.finding.property,
-        "steps": found.finding.steps,
-        "events": found.finding.events,
-        "trace": [json.loads(line) for line in dumps(found.finding.trace).splitlines()],
-    }
-
-
-def tell(
-    theorems: Sequence[Theorem], verdicts: Sequence[ObligationVerdict], of: ProofTarget
-) -> None:
+def tell(theorems: Sequence[Theorem], done: Proof, of: ProofTarget) -> None:
     """Each theorem with its regime and assumptions, each obligation by name."""
     for theorem in theorems:
         say(f"\n{theorem.name}  [{of.under(theorem)}; {theorem.regime.says}]")
         say(f"  {theorem.says}")
         for name in theorem.assumptions:
             say(f"  assuming {name}: {ASSUMPTIONS[name]}")
-        mine = [v for v in verdicts if theorem.name in v.duty.needed_by]
-        first = [v for v in mine if v.duty.needed_by[0] == theorem.name]
+        mine = [duty for duty in done.plan.duties if theorem.name in duty.needed_by]
+        first = [duty for duty in mine if duty.needed_by[0] == theorem.name]
         if len(first) < len(mine):
-            shared = len({v.duty.obligation.name for v in mine if v not in first})
+            shared = len({d.obligation.name for d in mine if d not in first})
             say(f"    {shared} obligations shared with theorems above")
-        tell_obligations(first)
+        for duty in first:
+            say(f"    {duty.obligation.name:<48} {format_answers(done, duty)}")
+        say(f"  {format_counts(done.counts(mine))}")
 
 
-def dropped_json(name: str, found: Finding | None) -> dict[str, Any]:
-    """What happens without an assumption; `steps` is null where nothing is known to."""
-    if found is None:
-        return {"assumption": name, "property": None, "steps": None, "trace": []}
-    trace = [json.loads(line) for line in dumps(found.trace).splitlines()]
-    return {"assumption": name, "property": found.property, "steps": found.steps, "trace": trace}
+def format_answers(done: Proof, duty: Duty) -> str:
+    """What each solver said of an obligation, and how long it took."""
+    if duty.obligation.is_trivial:
+        return "trivial"
+    answers = (v.answer for v in done.verdicts_of(duty))
+    said = ", ".join(f"{a.solver} {a.result} {a.seconds:.2f} s" for a in answers)
+    by = done.vacuity.excluded_by(duty)
+    return f"{said}; excluded by {' and '.join(by)}" if by else said
+
+
+def format_counts(counts: Mapping[str, int]) -> str:
+    """How many obligations there are of each kind."""
+    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
 
 
 def tell_dropped(name: str, found: Finding | None, *, in_full: bool) -> None:
@@ -162,17 +132,6 @@ def drop(name: str) -> int:
     found = trace_without(name)
     tell_dropped(name, found, in_full=True)
     return EXIT_CODES["violated" if found else "undecided"]
-
-
-def tell_obligations(verdicts: Sequence[ObligationVerdict]) -> None:
-    """A line an obligation, with what each solver said and how long it took."""
-    rows: dict[str, list[str]] = {}
-    for verdict in verdicts:
-        answer = verdict.answer
-        said = f"{answer.solver} {answer.result} {answer.seconds:.2f} s"
-        rows.setdefault(verdict.duty.obligation.name, []).append(said)
-    for name, answers in rows.items():
-        say(f"    {name:<48} {', '.join(answers)}")
 
 
 def answer_failures(
@@ -202,6 +161,22 @@ def tell_counterexample(found: Counterexample) -> None:
         say(f"    {label(step.rule, step.choice)}")
 
 
+def tell_vacuity(done: Proof) -> None:
+    """The steps that are excluded, and by what; and what nobody knows of hypotheses."""
+    for found in done.exclusions:
+        where = "assumed" if found.labelled else "NOT ASSUMED: a rule that is never taken"
+        say(
+            f"\n{found.step} is excluded by {' and '.join(found.by)} in {found.obligations}"
+            f" obligations of {len(found.theorems)} theorems: {where}"
+        )
+    undecided = sum(map(done.vacuity.is_undecided, done.plan.duties))
+    if undecided:
+        say(
+            f"\n{undecided} obligations have hypotheses of which z3 could not say in time whether"
+            " they can be met"
+        )
+
+
 def tell_scoped(looked: Scoped) -> None:
     """What was seen in scopes: traces without assumptions, the clauses, the ranges."""
     for assumption, trace in looked.excluded.items():
@@ -217,11 +192,11 @@ def tell_scoped(looked: Scoped) -> None:
         say(f"\n{found.scope} [{found.variant}]: {found.claims} claims of range {state}: {ways}")
 
 
-def verdict_of(names: Sequence[str], answers: Sequence[Counterexample]) -> str:
-    """holds, violated (a trace shows it) or undecided."""
-    if not names:
-        return "holds"
-    return "violated" if answers else "undecided"
+def verdict_of(done: Proof, answers: Sequence[Counterexample]) -> str:
+    """holds, violated (a trace shows it), vacuous (a rule can no longer be taken) or undecided."""
+    if failed(done.verdicts):
+        return "violated" if answers else "undecided"
+    return "holds" if done.is_labelled else "vacuous"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,31 +209,22 @@ class Seeds:
     unstable: Mapping[str, tuple[float, float]]
 
 
-def cache_of(arguments: argparse.Namespace) -> AnswerCache:
-    """Where answers are kept. Runs with several seeds measure solvers, and ask everything."""
-    if arguments.no_cache or arguments.seeds > 1:
-        return AnswerCache(None)
-    return AnswerCache(arguments.cache or answers_folder())
+def asker_of(arguments: argparse.Namespace, journal: Journal) -> Asker:
+    """Who asks. Runs with several seeds measure solvers, and take nothing from the cache."""
+    folder = arguments.cache or answers_folder()
+    is_cold = arguments.no_cache or arguments.seeds > 1
+    return Asker(arguments.processes, journal, AnswerCache(None if is_cold else folder))
 
 
-def seeds_run(asked: ProofPlan, arguments: argparse.Namespace, journal: Journal) -> Seeds:
-    """All obligations once for each seed, as far as the journal does not have their answers."""
+def seeds_run(asked: ProofPlan, arguments: argparse.Namespace, asker: Asker) -> Seeds:
+    """All obligations once for each seed, as far as their answers are not known."""
     solvers = (arguments.solver,) if arguments.solver else tuple(SOLVERS)
-    cache = cache_of(arguments)
     kept: tuple[ObligationVerdict, ...] = ()
     totals: list[float] = []
     times: dict[str, list[float]] = {}
     for seed in range(arguments.seeds):
         with count_display("answers") as progress:
-            verdicts = solve(
-                asked,
-                seed=seed,
-                processes=arguments.processes,
-                seen=progress,
-                journal=journal,
-                cache=cache,
-                solvers=solvers,
-            )
+            verdicts = solve(asked, asker, seed=seed, seen=progress, solvers=solvers)
         totals.append(round(sum(v.answer.seconds for v in verdicts), 3))
         for verdict in verdicts:
             times.setdefault(full_name(verdict), []).append(verdict.answer.seconds)
@@ -283,12 +249,6 @@ def tell_seeds(seeds: Seeds) -> None:
         say(f"  unstable: {name}: median {usual:.2f} s, worst {longest:.2f} s")
 
 
-def full_name(verdict: ObligationVerdict) -> str:
-    """The theorem, the obligation, and the solver."""
-    duty, answer = verdict.duty, verdict.answer
-    return f"{duty.needed_by[0]}: {duty.obligation.name} ({answer.solver})"
-
-
 def execute(arguments: argparse.Namespace) -> int:
     """Prove, say, write. Raises UnknownName, UnknownMutant and UnknownVariant."""
     if arguments.drop:
@@ -311,36 +271,53 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     say(
         f"{len(asked.duties)} obligations, {len(asked.unchanged)} more leave their clause unchanged"
     )
-    seeds = seeds_run(asked, arguments, directory.journal)
+    asker = asker_of(arguments, directory.journal)
+    seeds = seeds_run(asked, arguments, asker)
     verdicts = seeds.verdicts
-    tell(theorems, verdicts, of)
+    with count_display("sets of hypotheses") as progress:
+        done = Proof(asked, verdicts, look_for_vacuity(asked.duties, asker, progress))
+    tell(theorems, done, of)
+    tell_vacuity(done)
     names = failed(verdicts)
     answers = answer_failures(names, theorems, of)
-    looked = Scoped() if names else look_in_scopes(theorems, of, arguments.processes)
+    is_sound = not names and done.is_labelled
+    looked = look_in_scopes(theorems, of, arguments.processes) if is_sound else Scoped()
     tell_scoped(looked)
-    survives = bool(of.home) and not names
+    survives = bool(of.home) and is_sound
     if survives:
         say(f"\nno theorem fails with {arguments.mutant}: {of.shown_as} is explored only")
-    verdict = "undecided" if survives or looked.broken else verdict_of(names, answers)
+    verdict = "undecided" if survives or looked.broken else verdict_of(done, answers)
     report = {
         "schema_version": SCHEMA_VERSION,
         "mutant": arguments.mutant,
         "patches": rows_of(patches),
         "theorems": [theorem_json(t, of) for t in theorems],
-        "obligations": [obligation_json(v) for v in verdicts],
+        "obligations": [obligation_json(done, v) for v in verdicts],
+        "trivial": [d.obligation.name for d in asked.duties if d.obligation.is_trivial],
         "unchanged": list(asked.unchanged),
+        "counts": {**done.counts(asked.duties), "unchanged": len(asked.unchanged)},
+        "exclusions": [asdict(exclusion) for exclusion in done.exclusions],
         "vacuity": [check_json(c) for c in looked.clauses],
         "ranges": [asdict(c) for c in looked.ranges],
         "dropped": [dropped_json(name, found) for name, found in looked.excluded.items()],
         "counterexamples": [counterexample_json(a) for a in answers],
         "verdict": verdict,
     }
-    times = times_of(seeds, began)
+    times = times_of(seeds, began) | {
+        "asked": asker.asked,
+        "hypotheses_undecided": [
+            d.obligation.name for d in asked.duties if done.vacuity.is_undecided(d)
+        ],
+    }
     if directory.path is not None:
         write_texts(asked, directory.path / "smtlib")
     directory.write(report, times, arguments.json)
     slowest = max((v.answer.seconds for v in verdicts), default=0.0)
-    say(f"\n{verdict}: {len(verdicts)} answers in {times['seconds']} s, slowest {slowest:.2f} s")
+    say(f"\n{format_counts(report['counts'])}")
+    say(
+        f"{verdict}: {len(verdicts)} answers in {times['seconds']} s, slowest {slowest:.2f} s;"
+        f" {asker.asked} questions asked now"
+    )
     return EXIT_CODES[verdict]
 
 

@@ -17,14 +17,16 @@ from proofs.lift import dag
 from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.mutants import find
-from proofs.prove import run
+from proofs.prove import asking
 from proofs.prove.answers import AnswerCache
+from proofs.prove.asking import Asker
 from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.assumptions import ASSUMPTIONS, EVERYWHERE
 from proofs.prove.in_scope import ScopeState, check_scope
 from proofs.prove.invariant import GUARANTEED
 from proofs.prove.plan import Planner, ProofPlan, configuration, plan
 from proofs.prove.ranges import check_ranges
+from proofs.prove.report import Proof
 from proofs.prove.run import ObligationVerdict, counterexample, solve, subject
 from proofs.prove.scoped import CHECKED_SCOPES, RANGED_SCOPES, never_taken
 from proofs.prove.seeds import ratio, unstable
@@ -32,6 +34,7 @@ from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import SOLVERS, SolverAnswer, ask
 from proofs.prove.steps import IdempotentSteps
 from proofs.prove.theorems import COVERED, LEFT_OUT, ONLY_EXPLORED, THEOREMS
+from proofs.prove.vacuity import OWN_GUARDS, look_for_vacuity
 from proofs.run.journal import Journal
 from proofs.trace.replay import configuration_of
 
@@ -308,23 +311,16 @@ def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
     asked = plan((BY_NAME["sequences_wrap"],), lambda t: t.variant)
     file = tmp_path / "journal.jsonl"
 
-    def run(seed: int) -> tuple[ObligationVerdict, ...]:
-        seen: list[int] = []
-        return solve(
-            asked,
-            seed=seed,
-            processes=1,
-            seen=lambda done, _: seen.append(done),
-            journal=Journal(file),
-        )
+    def prove(seed: int) -> tuple[ObligationVerdict, ...]:
+        return solve(asked, Asker(journal=Journal(file)), seed=seed)
 
-    first = run(0)
+    first = prove(0)
     with file.open("a", encoding="utf-8") as lines:
         lines.write('{"unit": "0 z3 cut sho')
     assert len(Journal(file)) == len(first) == 2 * len(asked.duties)
-    assert [v.answer.result for v in run(0)] == [v.answer.result for v in first]
+    assert [v.answer.result for v in prove(0)] == [v.answer.result for v in first]
     assert len(Journal(file)) == len(first)
-    run(1)
+    prove(1)
     assert len(Journal(file)) == 2 * len(first)
 
 
@@ -450,16 +446,16 @@ def test_a_patch_is_proved_and_only_what_it_changes_is_asked_again(
         asked.append(text)
         return ask(solver, text, *more)
 
-    monkeypatch.setattr(run, "ask", counted)
+    monkeypatch.setattr(asking, "ask", counted)
     file, report = tmp_path / "idea.diff", tmp_path / "report.json"
     file.write_text(WIDER, encoding="utf-8")
     words = ["prove", "--only", "sequences_wrap", "--processes", "1", "--cache", str(tmp_path)]
     assert main(words) == 0
-    assert len(asked) == 6
+    assert len(asked) == 7  # three obligations, two solvers; one set of hypotheses
     assert main(words) == 0
-    assert len(asked) == 6
+    assert len(asked) == 7
     assert main([*words, "--patch", str(file), "--json", str(report)]) == 1
-    assert len(asked) == 8
+    assert len(asked) == 9
     found = json.loads(report.read_text(encoding="utf-8"))
     assert found["patches"][0][0] == "model/idempotent/leader.py"
     assert {o["name"] for o in found["obligations"] if o["result"] != "proved"} == {
@@ -467,7 +463,7 @@ def test_a_patch_is_proved_and_only_what_it_changes_is_asked_again(
     }
     assert found["counterexamples"][0]["property"] == "no_false_error"
     assert main([*words[:-2], "--no-cache"]) == 0
-    assert len(asked) == 14
+    assert len(asked) == 16
     assert main(["prove", "--only", "fenced", "--patch", str(file)]) == 2
 
 
@@ -499,3 +495,58 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
     cache = AnswerCache(tmp_path)
     cache.add("a", SolverAnswer("z3", "proved", 0.5))
     assert cache.get("z3", "a") is None
+
+
+def test_what_is_excluded_is_named_and_assumed() -> None:
+    """2.4 recovers by another producer id, which its theorems exclude; z3 says by what."""
+    asked = plan((BY_NAME["no_false_error_in_2_4"],), lambda t: t.variant)
+    duties = [
+        d for d in asked.duties if "restart" in d.obligation.name or "in_order" in d.obligation.name
+    ]
+    found = Proof(ProofPlan(tuple(duties), ()), (), look_for_vacuity(duties, Asker())).exclusions
+    assert {e.step: e.by for e in found} == {
+        "bump_epoch": ("nothing_to_recover",),
+        "expire_batch": ("nothing_times_out",),
+        "on_error": ("answers_in_order", "no_false_error"),
+        "restart": ("no_restart",),
+    }
+    assert all(e.labelled for e in found)
+
+
+NEVER = """
+--- a/model/producer_ids/world.py
++++ b/model/producer_ids/world.py
+@@ -120,1 +120,1 @@
+-    \"\"\"The next block comes into use.\"\"\"
++    \"\"\"The next block never comes into use.\"\"\"
++    require(w.asked < w.asked)
+"""
+
+
+def test_a_rule_that_can_no_longer_be_taken_makes_a_proof_vacuous(tmp_path: Path) -> None:
+    """Nothing fails, and nothing is proved of the rule: nobody assumes what excludes it."""
+    file, report = tmp_path / "never.diff", tmp_path / "report.json"
+    file.write_text(NEVER, encoding="utf-8")
+    words = ["--only", "producer_ids_unique", "--solver", "z3", "--patch", str(file)]
+    assert main(["prove", *words, "--json", str(report)]) == 1
+    found = json.loads(report.read_text(encoding="utf-8"))
+    assert found["verdict"] == "vacuous"
+    (excluded,) = found["exclusions"]
+    assert (excluded["step"], excluded["by"]) == ("block_turns_over", [OWN_GUARDS])
+    assert not excluded["labelled"]
+    rows = [o for o in found["obligations"] if o["kind"] == "excluded"]
+    assert len(rows) == excluded["obligations"] == found["counts"]["excluded"]
+    assert all(o["excluded_by"] == [OWN_GUARDS] for o in rows)
+
+
+@pytest.mark.xdist_group("whole_plan")
+def test_what_is_trivial_is_told_apart_and_not_asked() -> None:
+    duties = whole_plan().duties
+    trivial = [d for d in duties if d.obligation.is_trivial]
+    assert 0 < len(trivial) < len(duties) / 10
+    few = ProofPlan(tuple(trivial[:3]), ())
+    asker = Asker()
+    assert solve(few, asker) == ()
+    done = Proof(few, (), look_for_vacuity(few.duties, asker))
+    assert asker.asked == 0
+    assert done.counts(few.duties)["trivial"] == 3

@@ -1,0 +1,102 @@
+"""Questions put to solvers by worker processes; what was answered before is not asked again.
+
+Each answer is a unit of work in the journal of the run, named by seed, solver and text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from proofs.prove.answers import AnswerCache
+from proofs.prove.solvers import TIMEOUT_S, SolverAnswer, ask
+from proofs.run.interrupts import without_interrupts
+from proofs.run.journal import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A text that a solver is asked about, with a seed, for so long at most."""
+
+    solver: str
+    text: str
+    seed: int = 0
+    timeout_s: float = TIMEOUT_S
+
+    @property
+    def unit(self) -> str:
+        """Its name in a journal."""
+        digest = hashlib.sha256(self.text.encode()).hexdigest()[:32]
+        return f"{self.seed} {self.solver} {digest}"
+
+
+def unseen(_done: int, _total: int) -> None:
+    """Progress that nobody looks at."""
+
+
+class Asker:
+    """Answers of solvers: from the journal of the run, from the cache, or of worker processes."""
+
+    def __init__(
+        self,
+        processes: int = 1,
+        journal: Journal | None = None,
+        cache: AnswerCache | None = None,
+    ) -> None:
+        self.processes = processes
+        self.journal = Journal() if journal is None else journal
+        self.cache = AnswerCache(None) if cache is None else cache
+        self.asked = 0
+
+    def answers(
+        self, questions: Sequence[Question], seen: Callable[[int, int], None] = unseen
+    ) -> dict[Question, SolverAnswer]:
+        """An answer to each question; `seen(done, total)` after each that a solver gives."""
+        known = {q: self._known(q) for q in questions}
+        found = {q: answer for q, answer in known.items() if answer is not None}
+        for question, answer in _asked([q for q in known if q not in found], self.processes):
+            found[question] = answer
+            self.asked += 1
+            self._keep(question, answer)
+            seen(len(found), len(known))
+        return found
+
+    def _known(self, question: Question) -> SolverAnswer | None:
+        row = self.journal.get(question.unit)
+        if row is None:
+            return self.cache.get(question.solver, question.text)
+        return SolverAnswer(row["solver"], row["result"], row["seconds"], tuple(row["core"]))
+
+    def _keep(self, question: Question, answer: SolverAnswer) -> None:
+        row = {
+            "solver": answer.solver,
+            "result": answer.result,
+            "seconds": round(answer.seconds, 4),
+            "core": list(answer.core),
+        }
+        self.journal.add(question.unit, row)
+        self.cache.add(question.text, answer)
+
+
+def _answer(question: Question) -> tuple[Question, SolverAnswer]:
+    asked = (question.solver, question.text, question.seed, question.timeout_s)
+    return question, ask(*asked)
+
+
+def _asked(
+    questions: Sequence[Question], processes: int
+) -> Iterator[tuple[Question, SolverAnswer]]:
+    """Few questions are not worth the start of a process."""
+    if processes == 1 or len(questions) <= FEW:
+        yield from map(_answer, questions)
+        return
+    context = multiprocessing.get_context("spawn")
+    with without_interrupts():
+        workers = context.Pool(processes)
+    with workers as pool:
+        yield from pool.imap_unordered(_answer, questions, chunksize=4)
+
+
+FEW = 4

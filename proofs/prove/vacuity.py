@@ -1,0 +1,86 @@
+"""Obligations that hold because nothing can meet their hypotheses.
+
+Each set of hypotheses is asked about once: can all of it hold? Where it cannot, a solver says which
+of it excludes the step. That is right where the theorem assumes what `EXCLUDED` names. Where
+nothing says so, a rule can no longer be taken, and what is proved of it is worth nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from proofs.lift.source import COMPOSITIONS
+from proofs.prove.asking import Asker, Question, unseen
+from proofs.prove.plan import Duty
+from proofs.prove.theorem import Theorem
+
+PATIENCE_S = 0.3
+"""How long a solver looks for what meets hypotheses: it finds that nothing does much sooner."""
+
+OWN_GUARDS = "its own guards"
+
+EXCLUDED: Mapping[str, frozenset[str]] = {
+    "expire_batch": frozenset({"nothing_times_out"}),
+    "on_error": frozenset({"answers_in_order"}),
+    "bump_epoch": frozenset({"answers_in_order", "nothing_times_out"}),
+    "resolve_sequences": frozenset({"answers_in_order", "nothing_times_out"}),
+    "restart": frozenset({"no_restart"}),
+}
+"""The steps that assumptions of theorems exclude: who assumes these does not speak of the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuity:
+    """What excludes hypotheses, by their text; and those of which no solver could say whether
+    anything meets them."""
+
+    by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    undecided: frozenset[str] = frozenset()
+
+    def excluded_by(self, duty: Duty) -> tuple[str, ...]:
+        """The names of what excludes an obligation; none if nothing is known to."""
+        return self.by.get(duty.obligation.hypotheses, ())
+
+    def is_undecided(self, duty: Duty) -> bool:
+        """Whether nobody knows that the hypotheses can be met."""
+        return duty.obligation.hypotheses in self.undecided
+
+
+def look_for_vacuity(
+    duties: Sequence[Duty], asker: Asker, seen: Callable[[int, int], None] = unseen
+) -> Vacuity:
+    """Ask about each set of hypotheses once, and about those that exclude each other what does."""
+    told = {d.obligation.hypotheses: d.obligation for d in duties if not d.obligation.is_trivial}
+    asked = {text: Question("z3", text, timeout_s=PATIENCE_S) for text in told}
+    answers = asker.answers(list(asked.values()), seen)
+    empty = [text for text, question in asked.items() if answers[question].result == "proved"]
+    named = {text: Question("z3", told[text].named_hypotheses) for text in empty}
+    cores = asker.answers(list(named.values()))
+    return Vacuity(
+        {text: names_in(cores[question].core) for text, question in named.items()},
+        frozenset(t for t, question in asked.items() if answers[question].result == "unknown"),
+    )
+
+
+def names_in(core: Collection[str]) -> tuple[str, ...]:
+    """The names of the hypotheses in a core; those of one clause have one name."""
+    names = sorted({name.partition("#")[0] for name in core} - {""})
+    return tuple(names) or (OWN_GUARDS,)
+
+
+def step_of(duty: Duty) -> str:
+    """The step that an obligation is about: `end` of `transactions/end/fenced_change_nothing`."""
+    home, _, name = duty.obligation.name.partition("/")
+    return name.partition("/")[0] if home in COMPOSITIONS else home
+
+
+def is_labelled(duty: Duty, by: Sequence[str], theorems: Mapping[str, Theorem]) -> bool:
+    """Whether each theorem that needs an excluded obligation assumes what excludes its step."""
+    of = [theorems[name] for name in duty.needed_by]
+    needed = EXCLUDED.get(step_of(duty))
+    return (
+        needed is not None
+        and OWN_GUARDS not in by
+        and all(needed <= set(theorem.assumptions) for theorem in of)
+    )
