@@ -17,7 +17,7 @@ from proofs.run.journal import Journal
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SolverQuestion:
     """A text that a solver is asked about, with a seed, for so long at most."""
 
     solver: str
@@ -36,7 +36,7 @@ def unseen(_done: int, _total: int) -> None:
     """Progress that nobody looks at."""
 
 
-class Asker:
+class AnswerSource:
     """Answers of solvers: from the journal of the run, from the cache, or of worker processes."""
 
     def __init__(
@@ -51,8 +51,8 @@ class Asker:
         self.asked = 0
 
     def answers(
-        self, questions: Sequence[Question], seen: Callable[[int, int], None] = unseen
-    ) -> dict[Question, SolverAnswer]:
+        self, questions: Sequence[SolverQuestion], seen: Callable[[int, int], None] = unseen
+    ) -> dict[SolverQuestion, SolverAnswer]:
         """An answer to each question; `seen(done, total)` after each that a solver gives."""
         known = {q: self._known(q) for q in questions}
         found = {q: answer for q, answer in known.items() if answer is not None}
@@ -63,13 +63,13 @@ class Asker:
             seen(len(found), len(known))
         return found
 
-    def _known(self, question: Question) -> SolverAnswer | None:
+    def _known(self, question: SolverQuestion) -> SolverAnswer | None:
         row = self.journal.get(question.unit)
         if row is None:
             return self.cache.get(question.solver, question.text)
         return SolverAnswer(row["solver"], row["result"], row["seconds"], tuple(row["core"]))
 
-    def _keep(self, question: Question, answer: SolverAnswer) -> None:
+    def _keep(self, question: SolverQuestion, answer: SolverAnswer) -> None:
         row = {
             "solver": answer.solver,
             "result": answer.result,
@@ -80,14 +80,14 @@ class Asker:
         self.cache.add(question.text, answer)
 
 
-def _answer(question: Question) -> tuple[Question, SolverAnswer]:
+def _answer(question: SolverQuestion) -> tuple[SolverQuestion, SolverAnswer]:
     asked = (question.solver, question.text, question.seed, question.timeout_s)
     return question, ask(*asked)
 
 
 def _asked(
-    questions: Sequence[Question], processes: int
-) -> Iterator[tuple[Question, SolverAnswer]]:
+    questions: Sequence[SolverQuestion], processes: int
+) -> Iterator[tuple[SolverQuestion, SolverAnswer]]:
     """Few questions are not worth the start of a process."""
     if processes == 1 or len(questions) <= FEW:
         yield from map(_answer, questions)

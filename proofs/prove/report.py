@@ -27,7 +27,7 @@ BY_NAME = {theorem.name: theorem for theorem in THEOREMS}
 
 
 @dataclass(frozen=True, slots=True)
-class Exclusion:
+class ExcludedStep:
     """A step that something excludes, in obligations of some theorems; `labelled` if these assume
     it."""
 
@@ -76,7 +76,7 @@ class Proof:
         return all(exclusion.labelled for exclusion in self.exclusions)
 
     @cached_property
-    def exclusions(self) -> tuple[Exclusion, ...]:
+    def exclusions(self) -> tuple[ExcludedStep, ...]:
         """What is excluded, by step and by what excludes it."""
         groups: dict[tuple[str, tuple[str, ...], bool], list[Duty]] = {}
         for duty in self.plan.duties:
@@ -85,7 +85,7 @@ class Proof:
                 key = (step_of(duty), by, is_labelled(duty, by, BY_NAME))
                 groups.setdefault(key, []).append(duty)
         return tuple(
-            Exclusion(step, by, len(duties), theorems_of(duties), labelled)
+            ExcludedStep(step, by, len(duties), theorems_of(duties), labelled)
             for (step, by, labelled), duties in groups.items()
         )
 

@@ -21,7 +21,7 @@ from proofs.lift.source import (
 )
 from proofs.mutants import find
 from proofs.mutants.table import ModelMutant
-from proofs.prove.asking import Asker, Question, unseen
+from proofs.prove.asking import AnswerSource, SolverQuestion, unseen
 from proofs.prove.plan import Duty, ProofPlan
 from proofs.prove.solvers import SOLVERS, SolverAnswer
 from proofs.prove.state import resets
@@ -62,7 +62,7 @@ class UnknownName(ValueError):
 
 def solve(
     plan: ProofPlan,
-    asker: Asker,
+    source: AnswerSource,
     *,
     seed: int = 0,
     seen: Callable[[int, int], None] = unseen,
@@ -75,11 +75,11 @@ def solve(
     """
     duties = [duty for duty in plan.duties if not duty.obligation.is_trivial]
     asked = {
-        (number, solver): Question(solver, duty.obligation.text, seed)
+        (number, solver): SolverQuestion(solver, duty.obligation.text, seed)
         for solver in reversed(solvers)
         for number, duty in enumerate(duties)
     }
-    answers = asker.answers(list(asked.values()), seen)
+    answers = source.answers(list(asked.values()), seen)
     return tuple(
         ObligationVerdict(duties[number], answers[asked[number, solver]])
         for number, solver in sorted(asked)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from proofs.lift.source import COMPOSITIONS
-from proofs.prove.asking import Asker, Question, unseen
+from proofs.prove.asking import AnswerSource, SolverQuestion, unseen
 from proofs.prove.plan import Duty
 from proofs.prove.theorem import Theorem
 
@@ -48,15 +48,15 @@ class Vacuity:
 
 
 def look_for_vacuity(
-    duties: Sequence[Duty], asker: Asker, seen: Callable[[int, int], None] = unseen
+    duties: Sequence[Duty], source: AnswerSource, seen: Callable[[int, int], None] = unseen
 ) -> Vacuity:
     """Ask about each set of hypotheses once, and about those that exclude each other what does."""
     told = {d.obligation.hypotheses: d.obligation for d in duties if not d.obligation.is_trivial}
-    asked = {text: Question("z3", text, timeout_s=PATIENCE_S) for text in told}
-    answers = asker.answers(list(asked.values()), seen)
+    asked = {text: SolverQuestion("z3", text, timeout_s=PATIENCE_S) for text in told}
+    answers = source.answers(list(asked.values()), seen)
     empty = [text for text, question in asked.items() if answers[question].result == "proved"]
-    named = {text: Question("z3", told[text].named_hypotheses) for text in empty}
-    cores = asker.answers(list(named.values()))
+    named = {text: SolverQuestion("z3", told[text].named_hypotheses) for text in empty}
+    cores = source.answers(list(named.values()))
     return Vacuity(
         {text: names_in(cores[question].core) for text, question in named.items()},
         frozenset(t for t, question in asked.items() if answers[question].result == "unknown"),

@@ -17,7 +17,7 @@ from typing import Any
 
 from proofs.explore.scope import Finding
 from proofs.prove.answers import AnswerCache, answers_folder
-from proofs.prove.asking import Asker
+from proofs.prove.asking import AnswerSource
 from proofs.prove.assumption_necessity import trace_without
 from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.plan import Duty, ProofPlan, plan
@@ -209,14 +209,14 @@ class Seeds:
     unstable: Mapping[str, tuple[float, float]]
 
 
-def asker_of(arguments: argparse.Namespace, journal: Journal) -> Asker:
+def source_of(arguments: argparse.Namespace, journal: Journal) -> AnswerSource:
     """Who asks. Runs with several seeds measure solvers, and take nothing from the cache."""
     folder = arguments.cache or answers_folder()
     is_cold = arguments.no_cache or arguments.seeds > 1
-    return Asker(arguments.processes, journal, AnswerCache(None if is_cold else folder))
+    return AnswerSource(arguments.processes, journal, AnswerCache(None if is_cold else folder))
 
 
-def seeds_run(asked: ProofPlan, arguments: argparse.Namespace, asker: Asker) -> Seeds:
+def seeds_run(asked: ProofPlan, arguments: argparse.Namespace, source: AnswerSource) -> Seeds:
     """All obligations once for each seed, as far as their answers are not known."""
     solvers = (arguments.solver,) if arguments.solver else tuple(SOLVERS)
     kept: tuple[ObligationVerdict, ...] = ()
@@ -224,7 +224,7 @@ def seeds_run(asked: ProofPlan, arguments: argparse.Namespace, asker: Asker) -> 
     times: dict[str, list[float]] = {}
     for seed in range(arguments.seeds):
         with count_display("answers") as progress:
-            verdicts = solve(asked, asker, seed=seed, seen=progress, solvers=solvers)
+            verdicts = solve(asked, source, seed=seed, seen=progress, solvers=solvers)
         totals.append(round(sum(v.answer.seconds for v in verdicts), 3))
         for verdict in verdicts:
             times.setdefault(full_name(verdict), []).append(verdict.answer.seconds)
@@ -271,11 +271,11 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     say(
         f"{len(asked.duties)} obligations, {len(asked.unchanged)} more leave their clause unchanged"
     )
-    asker = asker_of(arguments, directory.journal)
-    seeds = seeds_run(asked, arguments, asker)
+    source = source_of(arguments, directory.journal)
+    seeds = seeds_run(asked, arguments, source)
     verdicts = seeds.verdicts
     with count_display("sets of hypotheses") as progress:
-        done = Proof(asked, verdicts, look_for_vacuity(asked.duties, asker, progress))
+        done = Proof(asked, verdicts, look_for_vacuity(asked.duties, source, progress))
     tell(theorems, done, of)
     tell_vacuity(done)
     names = failed(verdicts)
@@ -304,7 +304,7 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
         "verdict": verdict,
     }
     times = times_of(seeds, began) | {
-        "asked": asker.asked,
+        "asked": source.asked,
         "hypotheses_undecided": [
             d.obligation.name for d in asked.duties if done.vacuity.is_undecided(d)
         ],
@@ -316,7 +316,7 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     say(f"\n{format_counts(report['counts'])}")
     say(
         f"{verdict}: {len(verdicts)} answers in {times['seconds']} s, slowest {slowest:.2f} s;"
-        f" {asker.asked} questions asked now"
+        f" {source.asked} questions asked now"
     )
     return EXIT_CODES[verdict]
 

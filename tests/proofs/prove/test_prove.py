@@ -19,7 +19,7 @@ from proofs.lift.source import load_model
 from proofs.mutants import find
 from proofs.prove import asking
 from proofs.prove.answers import AnswerCache
-from proofs.prove.asking import Asker
+from proofs.prove.asking import AnswerSource
 from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.assumptions import ASSUMPTIONS, EVERYWHERE
 from proofs.prove.in_scope import ScopeState, check_scope
@@ -312,7 +312,7 @@ def test_answers_that_are_kept_are_not_asked_again(tmp_path: Path) -> None:
     file = tmp_path / "journal.jsonl"
 
     def prove(seed: int) -> tuple[ObligationVerdict, ...]:
-        return solve(asked, Asker(journal=Journal(file)), seed=seed)
+        return solve(asked, AnswerSource(journal=Journal(file)), seed=seed)
 
     first = prove(0)
     with file.open("a", encoding="utf-8") as lines:
@@ -503,7 +503,9 @@ def test_what_is_excluded_is_named_and_assumed() -> None:
     duties = [
         d for d in asked.duties if "restart" in d.obligation.name or "in_order" in d.obligation.name
     ]
-    found = Proof(ProofPlan(tuple(duties), ()), (), look_for_vacuity(duties, Asker())).exclusions
+    found = Proof(
+        ProofPlan(tuple(duties), ()), (), look_for_vacuity(duties, AnswerSource())
+    ).exclusions
     assert {e.step: e.by for e in found} == {
         "bump_epoch": ("nothing_to_recover",),
         "expire_batch": ("nothing_times_out",),
@@ -545,8 +547,8 @@ def test_what_is_trivial_is_told_apart_and_not_asked() -> None:
     trivial = [d for d in duties if d.obligation.is_trivial]
     assert 0 < len(trivial) < len(duties) / 10
     few = ProofPlan(tuple(trivial[:3]), ())
-    asker = Asker()
-    assert solve(few, asker) == ()
-    done = Proof(few, (), look_for_vacuity(few.duties, asker))
-    assert asker.asked == 0
+    source = AnswerSource()
+    assert solve(few, source) == ()
+    done = Proof(few, (), look_for_vacuity(few.duties, source))
+    assert source.asked == 0
     assert done.counts(few.duties)["trivial"] == 3
