@@ -36,7 +36,7 @@ class JudgedComposition:
     only_with: Mapping[str, str]
     tables: str
     judge: str
-    shown: str
+    observed_world: str
     over_wire: str
 
     @property
@@ -80,7 +80,7 @@ IDEMPOTENT: Final = JudgedComposition(
     only_with={},
     tables="conformance.tables:Tables",
     judge="conformance.judge:judge_of_system",
-    shown="conformance.guaranteed:world_shown",
+    observed_world="conformance.guaranteed:observed_world",
     over_wire="conformance.verbs.over_wire:subject_of",
 )
 
@@ -106,7 +106,7 @@ TRANSACTIONS: Final = JudgedComposition(
     only_with={"offsets_with_outcome": "offsets"},
     tables="conformance.systems.transactions.tables:tables_of",
     judge="conformance.systems.transactions.judge:judge_of_system",
-    shown="conformance.systems.transactions.judge:world_shown",
+    observed_world="conformance.systems.transactions.judge:observed_world",
     over_wire="conformance.transactions.judging:subject_of",
 )
 

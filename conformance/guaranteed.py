@@ -6,8 +6,8 @@ Two rules:
    explored, each state was asked then, and transitions tell which were met; else a trace is walked
    on the model's functions, and each world is asked once. A diverging trace counts up to the step
    before.
-2. The world of a system that diverged is made of what it shows of itself (`world_shown`). What it
-   would do after its first difference nobody follows.
+2. The world of a system that diverged is made of what it shows of itself (`observed_world`). Nobody
+   follows what it would do after its first difference.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ObservedProperties:
         return ObservedProperties(self.broken | other.broken, self.met | other.met)
 
 
-def seen_in(k: Any, world: Any) -> ObservedProperties:
+def observe_world(k: Any, world: Any) -> ObservedProperties:
     """What one world shows."""
     guarantees = composition_of_configuration(k).model.guarantees
     return ObservedProperties(
@@ -97,7 +97,7 @@ def not_guaranteed(k: Any) -> list[str]:
 # States that were explored
 
 
-def seen_on(prepared: PreparedPlan, transitions: bytes) -> ObservedProperties:
+def observe_transitions(prepared: PreparedPlan, transitions: bytes) -> ObservedProperties:
     """What a summary's transitions show, in a scope that was explored."""
     bits = prepared.shows(transitions)
     named = judged_composition(prepared.plan.scope).model.guarantees
@@ -144,7 +144,9 @@ class GuaranteeWalker:
         if place is None:
             if len(self._places) >= MAX_WORLDS:
                 self._forget()
-            place = self._places[world] = ExploredWorld(world, seen_in(self._stepper.k, world))
+            place = self._places[world] = ExploredWorld(
+                world, observe_world(self._stepper.k, world)
+            )
         return place
 
     def _forget(self) -> None:
@@ -156,12 +158,14 @@ class GuaranteeWalker:
 # What a system shows of itself
 
 
-def shown_by(prepared: PreparedPlan, finding: Finding) -> ObservedProperties:
+def observe_finding(prepared: PreparedPlan, finding: Finding) -> ObservedProperties:
     """What the system shows once it took the step that differs."""
     judge = judge_of(prepared.plan)
     judge.judge(steps_of(finding))
     composition = judged_composition(prepared.plan.scope)
-    return without_unshown(seen_in(judge.tables.k, composition.called(composition.shown)(judge)))
+    return without_unshown(
+        observe_world(judge.tables.k, composition.called(composition.observed_world)(judge))
+    )
 
 
 def without_unshown(seen: ObservedProperties) -> ObservedProperties:
@@ -169,7 +173,7 @@ def without_unshown(seen: ObservedProperties) -> ObservedProperties:
     return replace(seen, broken=seen.broken - UNSHOWN)
 
 
-def world_shown(judge: Judge) -> World:
+def observed_world(judge: Judge) -> World:
     """The system's logs and acknowledgements, as a world without anything on its way.
 
     Actors that the system does not have are the model's, as the judge left them.
@@ -184,7 +188,7 @@ def world_shown(judge: Judge) -> World:
     world = initial(k)
     return replace(
         world,
-        clients=Map(tuple(map(client_shown, world.clients.values(), clients))),
+        clients=Map(tuple(map(observed_client, world.clients.values(), clients))),
         leaders=Map(
             tuple(
                 replace(leader, log=tuple(stored(models, batch) for batch in view[0]))
@@ -195,7 +199,7 @@ def world_shown(judge: Judge) -> World:
     )
 
 
-def client_shown(client: Any, view: View) -> Any:
+def observed_client(client: Any, view: View) -> Any:
     """A client that has the acknowledgements and the wish to bump that a view (CLIENT) shows."""
     _, _, bump_is_due, partitions = view
     entries = tuple(

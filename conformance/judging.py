@@ -8,7 +8,7 @@ from typing import Any
 
 from conformance.backends import TraceRange
 from conformance.findings import Summary, judge_range
-from conformance.guaranteed import GuaranteeWalker, ObservedProperties, seen_on
+from conformance.guaranteed import GuaranteeWalker, ObservedProperties, observe_transitions
 from conformance.plan import PreparedPlan, configuration
 from conformance.rows import Found
 
@@ -37,7 +37,7 @@ def guarantees_of(prepared: PreparedPlan, part: TraceRange, summary: Summary) ->
     one kept do not count.
     """
     if prepared.transitions_total is not None:
-        return seen_on(prepared, summary.transitions)
+        return observe_transitions(prepared, summary.transitions)
     agreed = {finding["id"]: max(finding["steps"] - 1, 0) for finding in summary.findings}
     last = max(agreed) + 1 if len(agreed) < summary.divergences else part.last
     walker = walker_of(configuration(prepared.plan))

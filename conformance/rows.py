@@ -56,24 +56,24 @@ def summary_from(value: dict[str, Any]) -> Summary:
     )
 
 
-def seen_json(seen: ObservedProperties) -> dict[str, Any]:
+def properties_json(seen: ObservedProperties) -> dict[str, Any]:
     """What was seen of the guarantees."""
     return {"broken": sorted(seen.broken), "met": sorted(seen.met)}
 
 
-def seen_from(value: dict[str, Any]) -> ObservedProperties:
-    """What `seen_json` wrote."""
+def properties_from(value: dict[str, Any]) -> ObservedProperties:
+    """What `properties_json` wrote."""
     return ObservedProperties(frozenset(value["broken"]), frozenset(value["met"]))
 
 
 def to_json(found: Found) -> dict[str, Any]:
     """All that was found."""
-    return {"summary": summary_json(found.summary), "guarantees": seen_json(found.seen)}
+    return {"summary": summary_json(found.summary), "guarantees": properties_json(found.seen)}
 
 
 def from_json(value: dict[str, Any]) -> Found:
     """What `to_json` wrote."""
-    return Found(summary_from(value["summary"]), seen_from(value["guarantees"]))
+    return Found(summary_from(value["summary"]), properties_from(value["guarantees"]))
 
 
 # As rows
@@ -84,14 +84,14 @@ def rows_of(part: TraceRange, found: Found) -> list[ResultRow]:
     numbers = summary_json(replace(found.summary, findings=()))
     return [
         ResultRow(SUMMARY, *part, line(numbers)),
-        ResultRow(GUARANTEES, *part, line(seen_json(found.seen))),
+        ResultRow(GUARANTEES, *part, line(properties_json(found.seen))),
         *(ResultRow(FINDING, *part, line(finding)) for finding in found.summary.findings),
     ]
 
 
 READERS = {
     SUMMARY: lambda value: Found(summary_from(value)),
-    GUARANTEES: lambda value: Found(seen=seen_from(value)),
+    GUARANTEES: lambda value: Found(seen=properties_from(value)),
     FINDING: lambda value: Found(Summary(findings=(value,))),
 }
 

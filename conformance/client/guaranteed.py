@@ -35,7 +35,7 @@ def configuration_of_guarantees(variant: Variant, partitions: int, records: int)
     return Configuration(mixed, bounds, budgets)
 
 
-def seen_in(variant: Variant, trace: ClientTrace, client: Client) -> ObservedProperties:
+def observe_run(variant: Variant, trace: ClientTrace, client: Client) -> ObservedProperties:
     """The guarantees that one run violates, and the witnesses that it meets."""
     if not trace.plan.is_honest:
         return ObservedProperties()

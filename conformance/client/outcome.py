@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.client.guaranteed import seen_in
+from conformance.client.guaranteed import observe_run
 from conformance.client.judgement import DIVERGES, EXPLAINED, ClientJudgement, judge_trace
 from conformance.client.record_order import renumber_records
 from conformance.client.trace import (
@@ -56,7 +56,7 @@ def outcome_of(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
     seen = ObservedProperties()
     in_order = renumber_records(trace) is trace
     if judgement.client is not None and not trace.problem and in_order:
-        seen = seen_in(variant, trace, judgement.client)
+        seen = observe_run(variant, trace, judgement.client)
     return ClientRunOutcome(judgement.verdict, trace.problem == UNFINISHED, Found(summary, seen))
 
 

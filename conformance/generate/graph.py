@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conformance.compositions import composition_of_configuration
-from conformance.generate.shown import shown_in
+from conformance.generate.property_bits import property_bits
 from proofs.explore.explorer import explore
 from proofs.explore.result import SearchProgress
 from proofs.lift.build import lift
@@ -36,8 +36,8 @@ class ScopeTooLargeForCover(ValueError):
 @dataclass(frozen=True, eq=False)
 class TransitionGraph:
     """All labelled transitions. `first_edge` has one element more than there are states: the
-    edges of state s are first_edge[s] ... first_edge[s + 1] - 1. `shows` says by state what it
-    shows of the guarantees (`conformance.generate.shown`); it is empty where nobody asked."""
+    edges of state s are first_edge[s] ... first_edge[s + 1] - 1. `shows` has for each state
+    the properties that it shows (`property_bits`); it is empty where nobody asked."""
 
     first_edge: Numbers
     rules: Numbers
@@ -114,5 +114,5 @@ def explored(machine: Machine, progress: Callable[[SearchProgress], None]) -> Tr
         first_edge=np.concatenate(([0], np.cumsum(counts))).astype(np.uint32),
         rules=np.asarray(found.graph.rules).astype(np.uint16),
         targets=np.asarray(found.graph.targets).astype(np.uint32),
-        shows=shown_in(machine, found.graph),
+        shows=property_bits(machine, found.graph),
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from conformance.findings import Finding
 from conformance.generate.graph import Numbers
-from conformance.guaranteed import seen_on
+from conformance.guaranteed import observe_transitions
 from conformance.pages import story_of, trace_of
 from conformance.plan import PreparedPlan
 from proofs.run.files import write_whole
@@ -23,7 +23,7 @@ def broken_by(prepared: PreparedPlan, edges: Numbers) -> frozenset[str]:
     """The guarantees that these transitions' worlds break."""
     met = np.zeros(prepared.transitions_total or 0, dtype=bool)
     met[edges] = True
-    return seen_on(prepared, np.packbits(met, bitorder="little").tobytes()).broken
+    return observe_transitions(prepared, np.packbits(met, bitorder="little").tobytes()).broken
 
 
 def first_breaches(prepared: PreparedPlan, agreed: Iterable[int]) -> Mapping[str, tuple[int, int]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from conformance.backends import Backend, Options, WorkerTask, open_backend
 from conformance.findings import Finding, shrink_finding
-from conformance.guaranteed import ObservedProperties, shown_by
+from conformance.guaranteed import ObservedProperties, observe_finding
 from conformance.plan import Plan, PreparedPlan
 from conformance.report import SideCheck
 from conformance.verbs.pipeline import OpenTarget, Target
@@ -47,7 +47,7 @@ class InProcess:
 
     def shown_by(self, finding: Finding) -> ObservedProperties:
         """The logs and acknowledgements that the system has after its first difference."""
-        return shown_by(self.prepared, finding)
+        return observe_finding(self.prepared, finding)
 
 
 def run(plan: Plan, options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.language import Step, acts, receives, record
+from model.language import Step, receives, record
 from model.producer_ids.configuration import Configuration
 from model.producer_ids.messages import NO_BLOCK, BlockCount, BlockOrNone, Broker, BrokerOrNone
 
@@ -61,9 +61,3 @@ def on_allocate(k: Configuration, store: Store, broker: Broker) -> Step[Store, A
     block = store.block + 1
     taken = replace(store, block=block, broker=broker, version=store.version + 1)
     return Step(taken, (Allocated(block=block),))
-
-
-@acts
-def untouched(k: Configuration, store: Store) -> Store:
-    """Reading changes nothing."""
-    return store

@@ -76,7 +76,7 @@ def path(space: Space, behind: Layer, state: int) -> list[int]:
         state = source
 
 
-def met(space: Space, first: Layer, second: Layer) -> list[int] | None:
+def shortest_meeting(space: Space, first: Layer, second: Layer) -> list[int] | None:
     """The shortest run in which both events happen; None if there is none."""
     runs = [*together(space, first, second), *after(space, first, second)]
     return min([*runs, *after(space, second, first)], key=len, default=None)

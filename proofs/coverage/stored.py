@@ -54,7 +54,7 @@ def stored(survey: Survey) -> dict[str, Trace]:
 # What the last step of a trace shows, on the source
 
 
-def shown(model: Model, trace: Trace) -> set[str]:
+def points_of_last_step(model: Model, trace: Trace) -> set[str]:
     """The error codes that the last step answers, the states that actors have behind it, and the
     edges that they took. Raises ReplayError."""
     stepper = Stepper(model, configuration_of(model, trace.header.scope, trace.header.variant))
@@ -63,7 +63,7 @@ def shown(model: Model, trace: Trace) -> set[str]:
     if before is not None:
         last = trace.steps[-1]
         choice = stepper.in_order(last)
-        found |= answered(model, lambda: stepper.apply(last.rule, choice, before))
+        found |= answered_errors(model, lambda: stepper.apply(last.rule, choice, before))
     for _, enum in of_model(model):
         now = states_of(after, enum)
         found |= {state.name for state, _ in now}
@@ -97,7 +97,7 @@ def first_state(value: Any, enum: type[IntEnum]) -> list[tuple[IntEnum, Any]]:
     return own[:1] or next((found for part in inner if (found := first_state(part, enum))), [])
 
 
-def answered(model: Model, step: Callable[[], Any]) -> set[str]:
+def answered_errors(model: Model, step: Callable[[], Any]) -> set[str]:
     """The errors that are answered in a step: in records, or by themselves."""
     rules = model.actor_rules.values()
     bare = {rule.__code__ for rule in rules if is_answered_with_error(model, rule)}

@@ -10,7 +10,7 @@ from typing import Any
 
 from proofs.coverage.events import CoverageEvent, happening
 from proofs.coverage.goals import Goals, goals
-from proofs.coverage.pairs import layer, met, transitions
+from proofs.coverage.pairs import layer, shortest_meeting, transitions
 from proofs.coverage.points import Site, sites
 from proofs.coverage.space import Space, Way
 from proofs.coverage.states import state_points, ways
@@ -96,7 +96,7 @@ class Survey:
         layers = {name: layer(space, transitions(space, can_be[name])) for name in names}
         for pair in wanted:
             first, second = pair.split("+")
-            run = met(space, layers[first], layers[second])
+            run = shortest_meeting(space, layers[first], layers[second])
             if run is not None:
                 self.pairs[pair] = FirstWitness(look, Way(space.steps(run)))
 

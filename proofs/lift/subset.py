@@ -138,7 +138,7 @@ class Checker:
             elif isinstance(statement, ast.Assign):
                 self.assignment(statement, names)
             elif isinstance(statement, ast.Expr):
-                self.alone(statement, names)
+                self.lone_expression(statement, names)
             else:
                 cure = STATEMENTS.get(type(statement), "see model/language.py")
                 kind = type(statement).__name__
@@ -163,7 +163,7 @@ class Checker:
             self.refuse(target, f"{target.id} has a value already", "take a fresh name")
         names.add(target.id)
 
-    def alone(self, statement: ast.Expr, names: set[str]) -> None:
+    def lone_expression(self, statement: ast.Expr, names: set[str]) -> None:
         """Only docstrings, require and within_scope stand alone."""
         value = statement.value
         if isinstance(value, ast.Constant) and isinstance(value.value, str):

@@ -70,7 +70,7 @@ def execute(arguments: argparse.Namespace) -> int:
     with Output(arguments, "scope", "variant", name=name) as output:
         for composition, meant in known:
             model = load_model(composition)
-            for look in looks(composition, arguments):
+            for look in search_cases(composition, arguments):
                 searched.append(look.scope)
                 way = search(model, look, meant)
                 if way is not None:
@@ -96,7 +96,7 @@ def resolve_name(name: str, scope: str | None) -> list[tuple[str, str]]:
     return known
 
 
-def looks(composition: str, arguments: argparse.Namespace) -> Iterator[SurveyCase]:
+def search_cases(composition: str, arguments: argparse.Namespace) -> Iterator[SurveyCase]:
     """Where to search, the smallest scopes first; then what the default variant never does, and
     budgets by hand."""
     if arguments.scope:

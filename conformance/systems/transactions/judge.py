@@ -275,26 +275,26 @@ def judge_of_system(
     return TransactionJudge(tables, ImplTransactions(tables.k, is_v2=tables.is_v2, on=on))
 
 
-def world_shown(judge: TransactionJudge) -> Any:
+def observed_world(judge: TransactionJudge) -> Any:
     """The system's logs and what its applications were told, in the model's last world."""
     tables = judge.tables
     world = tables.model.scopes.initial(tables.k)
     return replace(
         world,
-        clients=Map(tuple(client_shown(tables, pair) for pair in judge.pairs("Client"))),
+        clients=Map(tuple(observed_client(tables, pair) for pair in judge.pairs("Client"))),
         coordinator=judge.pairs("Coordinator")[0].state,
-        leaders=Map(tuple(leader_shown(tables, pair) for pair in judge.pairs("Leader"))),
+        leaders=Map(tuple(observed_leader(tables, pair) for pair in judge.pairs("Leader"))),
     )
 
 
-def client_shown(tables: TransactionTables, pair: ActorPair) -> Any:
+def observed_client(tables: TransactionTables, pair: ActorPair) -> Any:
     """The model's client, with the outcomes that the system's application knows."""
     told = [tables.model.client.Outcome[name] for name in pair.snapshot.view[-1]]
     outcomes = (*told, *pair.state.outcomes.values()[len(told) :])
     return replace(pair.state, outcomes=Map(outcomes))
 
 
-def leader_shown(tables: TransactionTables, pair: ActorPair) -> Any:
+def observed_leader(tables: TransactionTables, pair: ActorPair) -> Any:
     """The model's leader, with the log that the system's has."""
     rules = tables.model.leader
     log = []

@@ -6,7 +6,7 @@ from proofs.__main__ import main
 from proofs.coverage.report import coverage
 from proofs.coverage.search import shortest
 from proofs.coverage.states import CLIENTS, COORDINATORS, STATES, enum_of, state_points
-from proofs.coverage.stored import name_of, shown, stored
+from proofs.coverage.stored import name_of, points_of_last_step, stored
 from proofs.coverage.survey import SurveyCase
 from proofs.coverage.survey_cases import surveys
 from proofs.lift.patch import Patch
@@ -70,7 +70,7 @@ def test_each_way_does_on_the_source_what_it_is_called_after(survey):
     traces = stored(survey)
     assert len(traces) > 30
     for name, trace in traces.items():
-        assert name in shown(MODEL, trace), name
+        assert name in points_of_last_step(MODEL, trace), name
 
 
 def test_the_verb_stores_them(survey, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 from proofs.coverage.events import events_of
 from proofs.coverage.report import every_point
-from proofs.coverage.stored import STORED, name_of, shown
+from proofs.coverage.stored import STORED, name_of, points_of_last_step
 from proofs.coverage.survey import Survey
 from proofs.coverage.unreachable import EXPLAINED
 from proofs.lift.patch import Patch
@@ -35,7 +35,7 @@ def wrong_files(names, survey, explained):
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_it_happens_on_the_model_of_today(path):
-    assert name_of(path) in shown(MODEL, read(path))
+    assert name_of(path) in points_of_last_step(MODEL, read(path))
 
 
 def test_each_code_state_and_edge_has_a_trace_or_a_reason():
@@ -63,7 +63,7 @@ def test_a_trace_shows_nothing_in_a_model_that_does_otherwise():
     (path,) = (path for path in FILES if name_of(path) == "ONGOING->PREPARE_COMMIT")
     idle = Patch("end_txn.on_end_txn", "end == End.PREPARE", "False")
     try:
-        seen = shown(load_model("transactions", [idle]), read(path))
+        seen = points_of_last_step(load_model("transactions", [idle]), read(path))
     except ReplayError:
         seen = set()
     assert "ONGOING->PREPARE_COMMIT" not in seen

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from conformance.guaranteed import ObservedProperties, seen_in, without_unshown
+from conformance.guaranteed import ObservedProperties, observe_world, without_unshown
 from conformance.systems.brokers.exchange import Difference
 from conformance.systems.brokers.idempotent.leader_session import AnsweredBatch
 from model.idempotent.configuration import Configuration
@@ -25,7 +25,7 @@ def observed_properties(
     k: Configuration, told: Iterable[AnsweredBatch], difference: Difference
 ) -> ObservedProperties:
     """The guarantees that the answers break. `k` has the wire's numbers."""
-    seen = seen_in(k, world_told(k, list(told), is_false_error(difference)))
+    seen = observe_world(k, world_told(k, list(told), is_false_error(difference)))
     return ObservedProperties(broken=without_unshown(seen).broken)
 
 

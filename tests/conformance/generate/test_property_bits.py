@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conformance.guaranteed import GuaranteeWalker, seen_on
+from conformance.guaranteed import GuaranteeWalker, observe_transitions
 from conformance.plan import Plan, configuration, prepare
 
 
@@ -22,4 +22,4 @@ def test_each_trace_shows_what_its_worlds_show(scope: str, tmp_path: Path) -> No
             executed = np.zeros(prepared.transitions_total, dtype=bool)
             executed[edges[:done]] = True
             transitions = np.packbits(executed, bitorder="little").tobytes()
-            assert seen_on(prepared, transitions) == walker.walk(steps[:done])
+            assert observe_transitions(prepared, transitions) == walker.walk(steps[:done])

@@ -40,7 +40,7 @@ OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
-def shown_in(machine: Machine, graph: StateGraph) -> Numbers:
+def property_bits(machine: Machine, graph: StateGraph) -> Numbers:
     """For each state a number: a bit for each guarantee, set if the state breaks it, then one for
     each witness, set if it is one. Their order is the machine's, and so that of the model."""
     lifted = specialise(machine)
