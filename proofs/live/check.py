@@ -16,7 +16,7 @@ from proofs.explore.scope import DEFAULT_VARIANT, header_of
 from proofs.lift.compiler import NoCompiler
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, model_for
-from proofs.live.fair import Bools, Loop, Question, Strong, Weak, shortest_loop
+from proofs.live.fair import Bools, Loop, LoopQuestion, Strong, Weak, shortest_loop
 from proofs.live.graph import Explored, GraphQuestion, Place, Sentence, explored, places
 from proofs.live.lasso import Lasso, lasso
 from proofs.trace.replay import Stepper, UnknownScope, configuration_of
@@ -181,7 +181,7 @@ class Live:
         for place in places(self.graph.k):
             states, edges, must, happens = asked_of(self.graph, guarantee, place)
             exercised = exercised or happens
-            question = Question(self.graph.edges, states, edges, weak, strong, must)
+            question = LoopQuestion(self.graph.edges, states, edges, weak, strong, must)
             loop = shortest_loop(question, self.graph.depth)
             if loop is not None:
                 found.append(self.lasso(guarantee, assumed, place, loop))

@@ -75,7 +75,7 @@ class Strong:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class LoopQuestion:
     """A loop is looked for in these states, over these edges, with one of the edges `must`."""
 
     graph: Edges
@@ -105,7 +105,7 @@ def any_of(labels: Numbers, components: int, chosen: Bools) -> Bools:
 class _Pruned:
     """The states and edges that are still looked at, by strongly connected component."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: LoopQuestion) -> None:
         self.question = question
         graph = question.graph
         self.states: Bools = question.states.copy()
@@ -155,7 +155,7 @@ class _Pruned:
         return dropped
 
 
-def fair_part(question: Question) -> tuple[Bools, Bools, Numbers]:
+def fair_part(question: LoopQuestion) -> tuple[Bools, Bools, Numbers]:
     """(states, edges, component of each state) of all fair components, one loop in each."""
     pruned = _Pruned(question)
     while True:
@@ -175,7 +175,7 @@ Found = Callable[[int, int], bool]
 class _Walker:
     """Walks inside fair components."""
 
-    def __init__(self, question: Question, edges: Bools) -> None:
+    def __init__(self, question: LoopQuestion, edges: Bools) -> None:
         self.question = question
         kept = np.flatnonzero(edges)
         order = kept[np.argsort(question.graph.sources[kept], kind="stable")]
@@ -258,7 +258,7 @@ def comes_to(wanted: int, _edge: int, state: int) -> bool:
     return state == wanted
 
 
-def shortest_loop(question: Question, depth: Numbers) -> Loop | None:
+def shortest_loop(question: LoopQuestion, depth: Numbers) -> Loop | None:
     """A fair loop with a short way to it, `depth` being each state's distance from the first.
 
     None if there is none. Which loop it is depends on the graph alone; that there is a shorter

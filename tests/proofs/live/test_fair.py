@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proofs.live.fair import Edges, Loop, Question, Strong, Weak, fair_part, shortest_loop
+from proofs.live.fair import Edges, Loop, LoopQuestion, Strong, Weak, fair_part, shortest_loop
 
 STATES = 4
 MAX_EDGES = 7
@@ -48,7 +48,7 @@ def drawn(draw: st.DrawFn) -> Drawn:
     )
 
 
-def asked(d: Drawn) -> Question:
+def asked(d: Drawn) -> LoopQuestion:
     def states(chosen: frozenset[int]) -> np.ndarray:
         return np.isin(np.arange(STATES), list(chosen))
 
@@ -56,7 +56,7 @@ def asked(d: Drawn) -> Question:
         return np.isin(np.arange(len(d.edges)), list(chosen))
 
     ends = np.array(d.edges, dtype=np.int64).reshape(-1, 2)
-    return Question(
+    return LoopQuestion(
         Edges(STATES, ends[:, 0], ends[:, 1]),
         states(d.states),
         edges(d.usable),
