@@ -16,7 +16,7 @@ from proofs.coverage.events import CoverageEvent, happening
 from proofs.coverage.goals import Goal, goals
 from proofs.coverage.pairs import Happens
 from proofs.coverage.points import Point, points, sites
-from proofs.coverage.space import Way
+from proofs.coverage.space import WitnessPath
 from proofs.coverage.states import begun_in, enum_with
 from proofs.coverage.survey import every_pair
 from proofs.explore.explorer import explore
@@ -77,7 +77,7 @@ def unknown(
 
 def shortest(
     model: Model, k: Any, scope: str, events: Sequence[CoverageEvent], name: str, **how: Any
-) -> Way | None:
+) -> WitnessPath | None:
     """The shortest way to a resolved name in a scope; None if the scope does not reach it.
 
     `how` goes to `explorer.explore`: engine, workers, progress, max_depth.
@@ -91,14 +91,14 @@ def shortest(
     if states is not None:
         begin, _, end = name.rpartition("->")
         if not begin and end in begun_in(lifted, k, model, states):
-            return Way(())
+            return WitnessPath(())
         moves = edge_goals(model, k, lifted, states, begin, end)
         return shortest_point(lifted.machine, moves, **how)
     ways = goals(model, k, sites(model)).get(name, [])
     return shortest_point(lifted.machine, ways, **how)
 
 
-def shortest_point(machine: Machine, ways: list[Goal], **how: Any) -> Way | None:
+def shortest_point(machine: Machine, ways: list[Goal], **how: Any) -> WitnessPath | None:
     """The shortest way to any of some goals."""
     never = {str(number): dag.negate(goal.condition) for number, goal in enumerate(ways)}
     found = explore(replace(machine, guarantees=never), stop=True, **how).violations
@@ -108,10 +108,10 @@ def shortest_point(machine: Machine, ways: list[Goal], **how: Any) -> Way | None
     goal = ways[int(number)]
     steps = tuple((machine.rules[i].rule, machine.rules[i].choice) for i in found[number])
     (fires,) = evaluate([goal.guard], values_after(machine, found[number]), machine.inputs)
-    return Way((*steps, goal.instance)) if fires else Way(steps, goal.instance)
+    return WitnessPath((*steps, goal.instance)) if fires else WitnessPath(steps, goal.instance)
 
 
-def shortest_pair(machine: Machine, events: Iterable[Happens], **how: Any) -> Way | None:
+def shortest_pair(machine: Machine, events: Iterable[Happens], **how: Any) -> WitnessPath | None:
     """The shortest run with all of some events, each remembered by a leaf of its own."""
     leaves = []
     for number, happens in enumerate(events):
@@ -121,7 +121,9 @@ def shortest_pair(machine: Machine, events: Iterable[Happens], **how: Any) -> Wa
     found = explore(replace(machine, guarantees=never), stop=True, **how).violations
     if not found:
         return None
-    return Way(tuple((machine.rules[i].rule, machine.rules[i].choice) for i in found["together"]))
+    return WitnessPath(
+        tuple((machine.rules[i].rule, machine.rules[i].choice) for i in found["together"])
+    )
 
 
 def monitored(machine: Machine, name: str, happens: Happens) -> tuple[Machine, dag.Node]:

@@ -22,7 +22,7 @@ from proofs.trace.format import Instance
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class WitnessPath:
     """Steps from the beginning; `tried` is what is only tried behind them, if that is the end."""
 
     steps: tuple[Instance, ...]
@@ -66,10 +66,10 @@ class Space:
         parts = [next(self._evaluated(wanted, part)) for _, part in self._chunks()]
         return np.concatenate(parts)
 
-    def first(self, goals: Goals) -> dict[str, Way]:
+    def first(self, goals: Goals) -> dict[str, WitnessPath]:
         """The shortest way to each point that is met here."""
         wanted = self.possible(goals)
-        found: dict[str, Way] = {}
+        found: dict[str, WitnessPath] = {}
         for begin, part in self._chunks():
             for point, (at, goal) in self._nearest(wanted, part).items():
                 found[point] = self._way(goal, begin + at)
@@ -106,10 +106,12 @@ class Space:
                 nearest[point] = at, goal
         return nearest
 
-    def _way(self, goal: Goal, state: int) -> Way:
+    def _way(self, goal: Goal, state: int) -> WitnessPath:
         steps = self.steps(self.path(state))
         (fires,) = self._evaluated(self.folded([goal.guard]), self.states[state : state + 1])
-        return Way((*steps, goal.instance)) if fires[0] else Way(steps, goal.instance)
+        return (
+            WitnessPath((*steps, goal.instance)) if fires[0] else WitnessPath(steps, goal.instance)
+        )
 
     # Transitions
 

@@ -17,7 +17,7 @@ import numpy as np
 from proofs.coverage.columns import Column, field, unpacked
 from proofs.coverage.edges import places, record_of
 from proofs.coverage.points import Point
-from proofs.coverage.space import Space, Way
+from proofs.coverage.space import Space, WitnessPath
 from proofs.lift.build import Lifted
 from proofs.lift.dag import Node
 from proofs.lift.source import Model
@@ -174,16 +174,16 @@ def nearest(found: Iterable[tuple[str, int]]) -> dict[str, int]:
     return first
 
 
-def ways(space: Space, lifted: Lifted, k: Any, model: Model) -> Iterator[tuple[str, Way]]:
+def ways(space: Space, lifted: Lifted, k: Any, model: Model) -> Iterator[tuple[str, WitnessPath]]:
     """The shortest way to each state and along each edge, also along what may not be."""
     for states, enum in of_model(model):
         leaves = leaves_of(lifted, k, model, enum)
         edges = nearest(edge for leaf in leaves for edge in moves(space, leaf, states, enum))
         ends = nearest((edge.partition("->")[2], at) for edge, at in edges.items())
         for name, at in {**edges, **ends}.items():
-            yield name, Way(space.steps([*space.path(int(space.sources[at])), at]))
+            yield name, WitnessPath(space.steps([*space.path(int(space.sources[at])), at]))
         for state in begun_in(lifted, k, model, enum):
-            yield state, Way(())
+            yield state, WitnessPath(())
 
 
 def begun_in(lifted: Lifted, k: Any, model: Model, enum: type[IntEnum]) -> list[str]:

@@ -12,7 +12,7 @@ from proofs.coverage.events import CoverageEvent, happening
 from proofs.coverage.goals import Goals, goals
 from proofs.coverage.pairs import layer, shortest_meeting, transitions
 from proofs.coverage.points import Site, sites
-from proofs.coverage.space import Space, Way
+from proofs.coverage.space import Space, WitnessPath
 from proofs.coverage.states import state_points, ways
 from proofs.explore.explorer import Report
 from proofs.lift.build import Lifted, lift
@@ -37,7 +37,7 @@ class FirstWitness:
     """Where something was met first, and the shortest way there."""
 
     look: SurveyCase
-    way: Way
+    way: WitnessPath
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class Survey:
             first, second = pair.split("+")
             run = shortest_meeting(space, layers[first], layers[second])
             if run is not None:
-                self.pairs[pair] = FirstWitness(look, Way(space.steps(run)))
+                self.pairs[pair] = FirstWitness(look, WitnessPath(space.steps(run)))
 
 
 def evidence(surveys: Sequence[Survey], unmet: Iterable[str]) -> dict[str, str]:

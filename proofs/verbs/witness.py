@@ -9,7 +9,7 @@ from typing import Any
 
 from proofs.coverage.events import events_of
 from proofs.coverage.search import UnknownGoal, resolved, shortest
-from proofs.coverage.space import Way
+from proofs.coverage.space import WitnessPath
 from proofs.coverage.states import of_model
 from proofs.coverage.stored import file_name, stored
 from proofs.coverage.survey import SurveyCase
@@ -109,7 +109,7 @@ def search_cases(composition: str, arguments: argparse.Namespace) -> Iterator[Su
     yield from dict.fromkeys(planned)
 
 
-def search(model: Model, look: SurveyCase, name: str) -> Way | None:
+def search(model: Model, look: SurveyCase, name: str) -> WitnessPath | None:
     """A shortest way in one configuration."""
     k = configuration_of(model, look.scope, look.variant)
     with ExplorationDisplay(f"{look.scope}, {look.variant}") as progress:
@@ -125,7 +125,7 @@ def search(model: Model, look: SurveyCase, name: str) -> Way | None:
 
 
 def report_way(
-    model: Model, look: SurveyCase, way: Way, asked: dict[str, Any], output: Output
+    model: Model, look: SurveyCase, way: WitnessPath, asked: dict[str, Any], output: Output
 ) -> int:
     """Say and write what was found."""
     stepper = Stepper(model, configuration_of(model, look.scope, look.variant))
@@ -146,7 +146,7 @@ def report_way(
     return output.finish(content)
 
 
-def format_ending(way: Way) -> str:
+def format_ending(way: WitnessPath) -> str:
     """How the way ends."""
     if way.tried:
         return f"reached behind step {len(way.steps)}, where {label(*way.tried)} is tried"
