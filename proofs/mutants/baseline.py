@@ -50,8 +50,8 @@ class MutantEffect:
     """What a configuration shows of a change.
 
     `fate` is "same" (the machine is the same graph), "unmet" (it differs in no state that is
-    reached), "differs" (and breaks nothing), "loses" (a witness or an event that the configuration
-    has), or "breaks"; `how` says where, or what.
+    reached), "differs" (and breaks nothing), "loses" (a witness that the configuration has), or
+    "breaks"; `how` says where, or what.
     """
 
     fate: str
@@ -104,10 +104,10 @@ class Baseline:
         return search
 
     @cached_property
-    def _happens(self) -> frozenset[str]:
-        """The witnesses and the events that the configuration has."""
+    def _reached(self) -> Exploration:
+        """What all states have shown."""
         run = ExplorationRun(self.machine, "ints", self._search, None)
-        return happening(run.result(EndReason.COMPLETE, None))
+        return run.result(EndReason.COMPLETE, None)
 
     @property
     def states(self) -> int:
@@ -135,9 +135,12 @@ class Baseline:
         found = self._broken(model, patch, changed, result)
         if found is not None:
             return MutantEffect("breaks", f"{found.property}, {found.steps} steps")
-        lost = sorted(self._happens - happening(result))
+        lost = sorted(self._reached.witnesses.keys() - result.witnesses.keys())
         if lost:
-            return MutantEffect("loses", lost[0])
+            return MutantEffect("loses", f"{lost[0]} is lost")
+        never = sorted(fired(self._reached) - fired(result))
+        if never:
+            return MutantEffect("differs", f"{never[0]} never happens")
         return MutantEffect("differs", where or "a guarantee says something else")
 
     def _changed(self, model: Model, touched: set[str]) -> Machine:
@@ -229,10 +232,9 @@ def sentences_of(machine: Machine) -> tuple[Mapping[str, Node], Mapping[str, Nod
     return machine.guarantees, machine.witnesses
 
 
-def happening(result: Exploration) -> frozenset[str]:
-    """The witnesses that were met, and the events that happened."""
-    events = {label for label, times in result.firings.items() if times > 0}
-    return frozenset({*result.witnesses, *events})
+def fired(result: Exploration) -> set[str]:
+    """The rule instances that happened."""
+    return {label for label, times in result.firings.items() if times > 0}
 
 
 def alike(

@@ -1,122 +1,165 @@
-"""Systematic mutants: small changes of the text that no one had to think of.
+"""Systematic mutants: every small change of the rules' text, named and planted as a patch.
 
-Comparisons flipped, conjuncts dropped, numbers off by one, in every function that says what
-happens: what a rule of the world calls, directly or not. What only a limit of a scope asks is left
-alone, as another limit is another scope and no other protocol.
+All functions are changed that say what happens: what a rule of the world calls, directly or not.
+What only a limit of a scope asks is left alone, as another limit is another scope and no other
+protocol; so are annotations, decorators and docstrings.
 """
 
 from __future__ import annotations
 
 import ast
+import difflib
+import fnmatch
 import functools
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import cast
+from typing import Any, cast
 
-from proofs.lift.call_graph import name_of, parts, reached
-from proofs.lift.patch import Patch
-from proofs.lift.source import Model, load_model
-from proofs.mutants.table import EQUIVALENT
+from proofs.lift.call_graph import name_of, reached
+from proofs.lift.patch import BLOCKS, Patch
+from proofs.lift.source import COMPOSITIONS, Model, load_model, model_folder
+from proofs.mutants.operators import changes_at, changes_in
+from proofs.mutants.static_types import FunctionTypes
 
 LIMITS = ("within_scope",)
 """What these are told is a matter of the scope."""
 
-FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-}
 
-
-def flipped(node: ast.expr) -> Iterator[ast.expr]:
-    """A comparison with its neighbour in place of its operator."""
-    if isinstance(node, ast.Compare) and type(node.ops[0]) in FLIPPED:
-        operators = [FLIPPED[type(node.ops[0])](), *node.ops[1:]]
-        yield ast.Compare(node.left, operators, node.comparators)
-
-
-def dropped(node: ast.expr) -> Iterator[ast.expr]:
-    """`and` and `or` with one part left out."""
-    if isinstance(node, ast.BoolOp):
-        for i in range(len(node.values)):
-            rest = node.values[:i] + node.values[i + 1 :]
-            yield rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
-
-
-def off_by_one(node: ast.expr) -> Iterator[ast.expr]:
-    """A sum or a difference that is one too large."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-        yield ast.BinOp(node, ast.Add(), ast.Constant(1))
-
-
-CHANGES = (flipped, dropped, off_by_one)
-
-
-def hints_of(function: ast.FunctionDef) -> set[int]:
-    """The expressions that are types, by id: they are not changed."""
-    types = [argument.annotation for argument in function.args.args] + [function.returns]
-    return {id(part) for hint in types if hint is not None for part in ast.walk(hint)}
-
-
-def mutants_of(model: Model, function: str) -> Iterator[Patch]:
-    """All changes of one function, named `module.function`, in the order of its text.
-
-    An expression that stands there more than once is left alone: it is no anchor for a patch.
-    """
-    module, _, name = function.rpartition(".")
-    tree = model.functions[module, name]
-    types = hints_of(tree)
-    every = [
-        node for node in ast.walk(tree) if isinstance(node, ast.expr) and id(node) not in types
-    ]
-    times = Counter(ast.unparse(node) for node in every)
-    protocol = {id(node) for node in parts(tree, LIMITS)}
-    for node in every:
-        if times[ast.unparse(node)] == 1 and id(node) in protocol:
-            for change in CHANGES:
-                for changed in change(node):
-                    yield Patch(function, ast.unparse(node), ast.unparse(changed))
-
-
-# All of them
-
-
-class UnknownFunction(ValueError):
-    """No function of the text that acts has this name; the message lists those that there are."""
+class UnknownSystematicMutant(ValueError):
+    """No systematic mutant has such a name; the message says how they are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystematicMutant:
-    """One small change, and the model that it is a change of."""
+    """One small change. Its name is `composition.module:function:kind:ordinal`."""
 
+    name: str
     group: str
     patch: Patch
 
     @property
-    def says(self) -> str:
-        """Its name that outlives other edits."""
-        return f"{self.patch.function}: {self.patch.before} -> {self.patch.after}"
+    def function(self) -> str:
+        """The function that it changes, `composition.module:function`."""
+        return self.name.rsplit(":", 2)[0]
+
+    @property
+    def kind(self) -> str:
+        """The mutation operator."""
+        return self.name.rsplit(":", 2)[1]
 
 
-MUTATED = ("idempotent", "transactions")
-"""The compositions that are mutated."""
+# Places in a function
 
 
-def explanation(point: SystematicMutant) -> str | None:
-    """Why it is right that no check notices the change; None if nothing says so."""
-    return EQUIVALENT[point.group].get(point.says)
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """A node, and its ancestors up to the function, the nearest first."""
+
+    node: ast.AST
+    ancestors: tuple[ast.AST, ...]
 
 
-@functools.cache
-def model_of(group: str) -> Model:
-    """The model of a group, as it stands."""
-    return load_model(group)
+def places_in(node: ast.AST, ancestors: tuple[ast.AST, ...] = ()) -> Iterator[NodePlace]:
+    """All below a node that may be changed, in the order of the text."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in LIMITS:
+        return
+    if isinstance(getattr(node, "ctx", None), ast.Store):
+        return
+    yield NodePlace(node, ancestors)
+    for child in children(node):
+        yield from places_in(child, (node, *ancestors))
+
+
+def children(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a node that say what happens."""
+    if isinstance(node, ast.FunctionDef):
+        yield from (s for s in node.body if not is_docstring(s))
+    elif not (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)):
+        yield from ast.iter_child_nodes(node)
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    """A string that stands alone."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def blocks_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The rows of statements that a node has."""
+    for name in BLOCKS:
+        block = getattr(node, name, None)
+        if isinstance(block, list) and block:
+            yield block
+
+
+# Anchors
+
+
+class Anchors:
+    """Finds, for a node of a function, the smallest text around it that stands there once."""
+
+    def __init__(self, tree: ast.FunctionDef) -> None:
+        self._times: Counter[str] = Counter()
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.expr, ast.stmt)):
+                self._times[ast.dump(node)] += 1
+
+    def is_anchor(self, node: ast.AST) -> bool:
+        """A patch that names this text finds it once."""
+        if isinstance(node, ast.FunctionDef) or not isinstance(node, (ast.expr, ast.stmt)):
+            return False
+        return self._times[ast.dump(node)] == 1
+
+    def texts(self, place: NodePlace, after: ast.AST) -> tuple[str, str] | None:
+        """The text around a place before and after the change; None if it is nowhere unique."""
+        around: tuple[ast.AST, ...] = (place.node, *place.ancestors)
+        anchor = next((node for node in around if self.is_anchor(node)), None)
+        if anchor is None:
+            return None
+        before = ast.unparse(anchor)
+        if anchor is place.node:
+            return before, ast.unparse(after)
+        parent = place.ancestors[0]
+        put(parent, place.node, after)
+        changed = ast.unparse(anchor)
+        put(parent, after, place.node)
+        return before, changed
+
+
+def put(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
+    """Put one child in the place of another."""
+    for name, value in ast.iter_fields(parent):
+        if value is old:
+            setattr(parent, name, new)
+        elif isinstance(value, list):
+            value[:] = [new if part is old else part for part in value]
+
+
+# The mutants
+
+
+def changes_of(model: Model, function: str) -> Iterator[tuple[str, Patch]]:
+    """All changes of a function `module.name`, each with its kind, in the order of its text."""
+    module, _, name = function.rpartition(".")
+    tree = model.functions[module, name]
+    types = FunctionTypes(cast(FunctionType, vars(model.modules[module])[name]), tree)
+    anchors = Anchors(tree)
+    for place in list(places_in(tree)):
+        if isinstance(place.node, (ast.expr, ast.stmt)):
+            for kind, after in list(changes_at(place.node, types)):
+                texts = anchors.texts(place, after)
+                if texts is not None and texts[0] != texts[1]:
+                    yield kind, Patch(function, *texts)
+        for block in blocks_of(place.node):
+            for kind, before, changed in changes_in(block):
+                yield kind, Patch(function, written(before), written(changed))
+
+
+def written(statements: Sequence[ast.stmt]) -> str:
+    """Statements as text."""
+    return "\n".join(map(ast.unparse, statements))
 
 
 def functions_that_act(model: Model) -> list[str]:
@@ -127,30 +170,94 @@ def functions_that_act(model: Model) -> list[str]:
     return [name for name in named if name in acting]
 
 
-def every_point(only: str | None = None) -> list[SystematicMutant]:
-    """All changes, those of a group, or of one function, `GROUP.module.function`.
-
-    Raises UnknownFunction.
-    """
-    groups = [group for group in MUTATED if only is None or only.partition(".")[0] == group]
-    names = {group: functions_that_act(model_of(group)) for group in groups or MUTATED}
-    chosen = [
-        (group, function)
-        for group, functions in names.items()
-        for function in functions
-        if only in (None, group, f"{group}.{function}")
-    ]
-    if not chosen:
-        known = ", ".join(f"{g}.{f}" for g, functions in names.items() for f in functions)
-        raise UnknownFunction(f"no function is called {only!r}; choose one of {known}")
-    return [SystematicMutant(g, patch) for g, f in chosen for patch in mutants_of(model_of(g), f)]
+def mutants_of(group: str) -> Iterator[SystematicMutant]:
+    """All of one composition. A text that two operators make is the first one's."""
+    model = load_model(group)
+    for function in functions_that_act(model):
+        module, _, name = function.rpartition(".")
+        times: Counter[str] = Counter()
+        known: set[Patch] = set()
+        for kind, patch in changes_of(model, function):
+            if patch not in known:
+                known.add(patch)
+                times[kind] += 1
+                named = f"{group}.{module}:{name}:{kind}:{times[kind]}"
+                yield SystematicMutant(named, group, patch)
 
 
-def sample(
-    points: Sequence[SystematicMutant], count: int | None, seed: int
+@functools.cache
+def every_mutant() -> tuple[SystematicMutant, ...]:
+    """All of all compositions, in the order of the text."""
+    return tuple(mutant for group in COMPOSITIONS for mutant in mutants_of(group))
+
+
+def selected(
+    only: str | None = None, count: int | None = None, seed: int = 0
 ) -> list[SystematicMutant]:
-    """So many of them, in their order; all where no count is given."""
-    if count is None or count >= len(points):
-        return list(points)
-    drawn = random.Random(seed).sample(range(len(points)), count)
-    return [points[number] for number in sorted(drawn)]
+    """Those whose name fits a pattern (`*` and `?`, or how the name begins); so many, drawn.
+
+    Raises UnknownSystematicMutant.
+    """
+    fitting = [m for m in every_mutant() if only is None or is_named(m.name, only)]
+    if not fitting:
+        example = every_mutant()[0].name
+        raise UnknownSystematicMutant(f"no mutant fits {only!r}; they are named like {example}")
+    if count is None or count >= len(fitting):
+        return fitting
+    drawn = random.Random(seed).sample(range(len(fitting)), count)
+    return [fitting[number] for number in sorted(drawn)]
+
+
+def is_named(name: str, pattern: str) -> bool:
+    """The pattern fits the name, or is a beginning of it."""
+    return fnmatch.fnmatchcase(name, pattern) or name.startswith((f"{pattern}:", f"{pattern}."))
+
+
+# As a diff
+
+
+def diff(mutant: SystematicMutant) -> str:
+    """The mutant as a unified diff of the model's file."""
+    module = mutant.patch.function.partition(".")[0]
+    path = model_folder() / mutant.group / f"{module}.py"
+    text = path.read_text(encoding="utf-8")
+    changed = changed_text(text, mutant.patch)
+    name = f"model/{mutant.group}/{module}.py"
+    lines = difflib.unified_diff(
+        text.splitlines(), changed.splitlines(), f"a/{name}", f"b/{name}", lineterm=""
+    )
+    return "\n".join(lines)
+
+
+def changed_text(text: str, patch: Patch) -> str:
+    """The text of a module with one function changed: what is not touched stays as it is."""
+    tree = ast.parse(text)
+    name = patch.function.rpartition(".")[2]
+    function = next(
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name
+    )
+    first, last = extent(function, patch.before)
+    lines = text.splitlines(keepends=True)
+    begin = offset(lines, first.lineno, first.col_offset)
+    end = offset(lines, last.end_lineno, last.end_col_offset)
+    indented = patch.after.replace("\n", "\n" + " " * first.col_offset)
+    is_part = isinstance(first, (ast.BoolOp, ast.BinOp, ast.Compare, ast.UnaryOp, ast.IfExp))
+    return text[:begin] + (f"({indented})" if is_part else indented) + text[end:]
+
+
+def extent(function: ast.FunctionDef, before: str) -> tuple[Any, Any]:
+    """The first and the last node of a function that read so."""
+    wanted = [ast.dump(node) for node in ast.parse(before).body]
+    for node in ast.walk(function):
+        if isinstance(node, ast.expr) and wanted == [ast.dump(ast.Expr(node))]:
+            return node, node
+        for block in blocks_of(node):
+            for i in range(len(block) - len(wanted) + 1):
+                if [ast.dump(s) for s in block[i : i + len(wanted)]] == wanted:
+                    return block[i], block[i + len(wanted) - 1]
+    raise AssertionError("a mutant's anchor is in its function")
+
+
+def offset(lines: Sequence[str], line: int, column: int) -> int:
+    """A place of a text as a number of characters; the model's text is ASCII."""
+    return sum(map(len, lines[: line - 1])) + column

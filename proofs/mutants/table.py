@@ -1,7 +1,6 @@
 """The named mutants: defects that shipped, and choices of the design undone.
 
 The tables are `idempotent.toml` and `transactions.toml`, which say what their rows mean.
-`equivalent.toml` explains the systematic mutants that no check notices.
 """
 
 from __future__ import annotations
@@ -79,11 +78,3 @@ NOT_EXPRESSIBLE: Mapping[str, str] = _TRANSACTIONS.pop("not_expressible")
 TRANSACTIONAL: tuple[ModelMutant, ...] = tuple(_mutants(_TRANSACTIONS))
 
 MUTANTS: tuple[ModelMutant, ...] = (*_mutants(_read("idempotent")), *TRANSACTIONAL)
-
-EQUIVALENT: Mapping[str, Mapping[str, str]] = {
-    "idempotent": {
-        name: row["why"] for row in _read("equivalent")["idempotent"] for name in row["mutants"]
-    },
-    "transactions": {},
-}
-"""Why no check notices a systematic mutant: by group and by what the mutant is called."""

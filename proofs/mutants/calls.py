@@ -1,0 +1,167 @@
+"""What the functions of the model are asked in a configuration.
+
+A mutant changes one function. Where the changed function answers every call of a configuration as
+the function does, all transitions of the configuration are what they were: nothing needs to be
+lifted or explored to know that.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FunctionType
+from typing import Any, cast
+
+from model.language import Disabled
+from proofs.cache import cache_folder, make_once
+from proofs.explore.source import instances, source_search
+from proofs.lift.patch import Patch, apply
+from proofs.lift.source import Model, model_folder
+from proofs.trace.replay import Stepper
+
+Function = Callable[..., Any]
+Arguments = tuple[Any, ...]
+
+
+@dataclass
+class Calls:
+    """By function of an actor: what it is called with in a configuration."""
+
+    k: Any
+    arguments: dict[str, dict[Arguments, None]] = field(default_factory=dict)
+
+
+def record_calls(model: Model, k: Any, functions: Iterable[str]) -> Calls:
+    """Explore a configuration on its source, and keep the calls. Raises as `explore_source`.
+
+    Functions of the world are left out: they are called with each of its states.
+    """
+    calls = Calls(k)
+    with recorded(model, [f for f in functions if not is_of_world(model, f)], calls):
+        search = source_search(Stepper(model, k), instances(model, k), [], edges=False)
+        while search.counts().level_first != search.counts().level_end:
+            search.expand_level(lambda: None)
+    return calls
+
+
+def is_of_world(model: Model, name: str) -> bool:
+    """Whether a function is given the world."""
+    return "w" in parameters(function_of(model, name))
+
+
+def parameters(function: FunctionType) -> tuple[str, ...]:
+    """The names of a function's parameters."""
+    return function.__code__.co_varnames[: function.__code__.co_argcount]
+
+
+@contextmanager
+def recorded(model: Model, functions: Iterable[str], calls: Calls) -> Iterator[None]:
+    """While it lasts, the functions keep what they are called with."""
+    wrapped = {
+        id(f): recording(f, calls.k, calls.arguments.setdefault(name, {}))
+        for name, f in ((name, function_of(model, name)) for name in functions)
+    }
+    places = [
+        (module, name, value)
+        for module in model.modules.values()
+        for name, value in vars(module).items()
+        if id(value) in wrapped
+    ]
+    for module, name, value in places:
+        setattr(module, name, wrapped[id(value)])
+    try:
+        yield
+    finally:
+        for module, name, value in places:
+            setattr(module, name, value)
+
+
+def recording(function: Function, k: Any, seen: dict[Arguments, None]) -> Function:
+    """The function, with its arguments kept; of the configuration nothing has to be kept."""
+
+    def called(*arguments: Any) -> Any:
+        seen[arguments[arguments[:1] == (k,) :]] = None
+        return function(*arguments)
+
+    return called
+
+
+def function_of(model: Model, name: str) -> FunctionType:
+    """A function `module.name` of the model as it runs."""
+    module, _, function = name.rpartition(".")
+    return cast(FunctionType, vars(model.modules[module])[function])
+
+
+def mutated(model: Model, patch: Patch) -> FunctionType:
+    """One function of the model with a patch applied, beside all others as they are."""
+    module, _, name = patch.function.rpartition(".")
+    text = ast.unparse(model.functions[module, name])
+    trees = {module: ast.parse(f"from __future__ import annotations\n{text}")}
+    apply(patch, trees)
+    names = dict(vars(model.modules[module]))
+    exec(compile(ast.fix_missing_locations(trees[module]), module, "exec"), names)
+    return cast(FunctionType, names[name])
+
+
+# Comparing
+
+
+def difference(model: Model, changed: FunctionType, name: str, calls: Calls) -> str | None:
+    """How a changed function differs on the calls of a configuration: None if it does not, the
+    name of its error if it fails, else nothing."""
+    function = function_of(model, name)
+    differs = False
+    for kept in calls.arguments.get(name, ()):
+        arguments = (calls.k, *kept) if parameters(function)[:1] == ("k",) else kept
+        before, after = outcome(function, arguments), outcome(changed, arguments)
+        if isinstance(after, Failed):
+            return after.error
+        differs = differs or before != after
+    return "" if differs else None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A function has failed with an error of Python's."""
+
+    error: str
+
+
+def outcome(function: Function, arguments: Arguments) -> Any:
+    """What a function gives: a value, that it is disabled and why, or how it fails."""
+    try:
+        return function(*arguments)
+    except Disabled as disabled:
+        return Disabled, disabled.by_scope
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        return Failed(type(error).__name__)
+
+
+# Kept from one run to the next
+
+
+def stored_calls(model: Model, k: Any, functions: Iterable[str], name: str) -> Calls:
+    """The calls of a configuration, recorded once for a text of the model."""
+
+    def fill(draft: Path) -> None:
+        (draft / "calls").write_bytes(pickle.dumps(record_calls(model, k, functions)))
+
+    key = hashlib.sha256(repr((name, k, text_digest())).encode()).hexdigest()[:32]
+    found = make_once(cache_folder() / "calls" / key, fill) / "calls"
+    calls: Calls = pickle.loads(found.read_bytes())
+    return calls
+
+
+@functools.cache
+def text_digest() -> str:
+    """A digest of the model's text."""
+    digest = hashlib.sha256()
+    for path in sorted(model_folder().rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

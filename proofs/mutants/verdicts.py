@@ -1,0 +1,272 @@
+"""The verdict on every systematic mutant: which verb notices it, in which configuration.
+
+| fate       | what it means                                                                   |
+|------------|---------------------------------------------------------------------------------|
+| killed     | a verb ends with a finding: `verb`, `scope`, `variant` and `how` say which one   |
+| equivalent | nothing differs: `how` says what shows it, and how far                           |
+| alive      | something happens otherwise, and no verb has a word to say about it              |
+| invalid    | the language refuses the text: it is no model                                    |
+
+A configuration is asked in three steps, each only if the one before does not tell:
+
+1. Does the changed function answer all calls that the configuration makes as before? (`calls.py`)
+2. Does a rule do otherwise in a reachable state? (`baseline.py`)
+3. What does exploring the changed model find?
+
+What no configuration shows is asked of runs that go on for ever (`liveness`), and of the abstract
+specification (`refine`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from proofs.explore.result import LimitReached, RangeBroken, SearchProgress
+from proofs.explore.scope import EnginesDisagree, explore_scope, read_pairs
+from proofs.explore.source import NotTotal
+from proofs.lift.annotations import LiftError
+from proofs.lift.source import Model, composition_of, load_model
+from proofs.live.check import explore_live
+from proofs.live.refine import refine
+from proofs.mutants.baseline import Baseline, Overgrown
+from proofs.mutants.calls import Calls, difference, is_of_world, mutated, stored_calls
+from proofs.mutants.systematic import SystematicMutant, functions_that_act
+from proofs.trace.replay import configuration_of
+
+BEST: Final = "first_sequence=strict/restart_window=full"
+"""The variant of which most is guaranteed."""
+
+CONFIGURATIONS: Final = read_pairs(
+    """
+first_sequence=strict/restart_window=full: idempotent-too-large idempotent-restart
+    idempotent-exhaustion idempotent-late-error
+2.0.0: idempotent-deletion/restarts=0/crashes=0/breaks=0 idempotent-too-large
+    idempotent-tiny/restarts=0
+2.4.1/head_truncation=evicts: idempotent-deletion/restarts=0/crashes=0/breaks=0
+first_sequence=unknown_producer_id: idempotent-deletion/restarts=0/crashes=0
+idempotence=disabled/retries=none: delivery-one-in-flight
+idempotence=disabled: delivery-one-in-flight
+idempotence=disabled/retries=one: delivery-one-in-flight
+2.4.1: idempotent-too-large idempotent-late-error idempotent-tiny/restarts=0
+first_sequence=strict/restart_window=full/sequence_order=wraps:
+    idempotent-wrap idempotent-wrap-across
+first_sequence=strict/restart_window=full: idempotent-producers idempotent-expiry
+    idempotent-partitions/refusals=0/breaks=0 idempotent-loss idempotent-crash idempotent-tiny
+    idempotent-five-in-flight idempotent-forgotten
+first_sequence=strict: idempotent-tiny
+first_sequence=strict/restart_window=full/retries=one: idempotent-tiny
+2.0.0: idempotent-tiny
+2.4.1: idempotent-tiny
+first_sequence=strict/restart_window=full: idempotent-timeout/breaks=1/refusals=0
+    idempotent-deletion idempotent-failover idempotent-unresolved idempotent-partitions/refusals=0
+    idempotent-split
+2.8.2: producer-ids-alone
+4.3.1: producer-ids-alone
+3.9.2-zookeeper: producer-ids-alone
+4.3.1: producer-ids
+3.9.2-zookeeper: producer-ids
+4.3.1: processing/crashes=0 processing/timeouts=0
+v2: transactions-trouble transactions-tiny
+v1: transactions-trouble transactions-log-again transactions-tiny
+v2: transactions-trouble-log transactions-window
+    transactions-offsets/delays=0/unheard=0/timeouts=0
+v1: transactions-guards-partitions transactions-late-batch/begun=1/delays=1/unheard=0
+v2: transactions-default/delays=0 transactions-exhausted/delays=0/moves=0/unheard=0
+    transactions-two-errors transactions-small/delays=0/unheard=0/moves=0
+    transactions-exhausted/delays=0/timeouts=0/unheard=0
+v1: transactions-offsets-log
+v2: transactions-others transactions-leaderless transactions-adopted
+    transactions-small/delays=0/unheard=0 transactions-default transactions-markers/moves=0
+v1: transactions-writes
+"""
+)
+"""Where mutants are tried, the smallest first, with the variants of which most is guaranteed."""
+
+IN_THE_END: Final = read_pairs(
+    """
+first_sequence=strict/restart_window=full: live-timeouts live-retries
+first_sequence=strict/sequence_order=wraps: live-stream
+v1: live-transaction
+v2: live-transaction live-two-instances
+"""
+)
+"""Where runs go on for ever: asked of what breaks nothing before."""
+
+REFINED: Final = read_pairs(
+    """
+v2: transactions-tiny transactions-trouble transactions-trouble-log transactions-two-errors
+v1: transactions-tiny transactions-trouble transactions-guards-partitions
+"""
+)
+"""Where the abstract specification is asked."""
+
+MOST_IN_THE_END: Final = 200_000
+"""A change that makes so many states of them is left there."""
+LARGEST_ON_SOURCE: Final = 2_000
+"""Worlds of the largest configuration that is explored on the source."""
+
+FATES = ("killed", "equivalent", "alive", "invalid")
+
+
+@dataclass(frozen=True, slots=True)
+class MutantVerdict:
+    """What became of a mutant."""
+
+    fate: str
+    verb: str = ""
+    scope: str = ""
+    variant: str = ""
+    how: str = ""
+
+
+@functools.cache
+def calls_of(scope: str, variant: str) -> Calls:
+    """The calls of a configuration, once in a process."""
+    model = load_model(composition_of(scope))
+    k = configuration_of(model, scope, variant)
+    return stored_calls(model, k, functions_that_act(model), scope)
+
+
+@functools.cache
+def baseline(scope: str, variant: str) -> Baseline:
+    """A configuration as it is; made once in a process."""
+    return Baseline(scope, variant)
+
+
+def of_group(pairs: Sequence[tuple[str, str]], group: str) -> Iterator[tuple[str, str]]:
+    """The configurations of one composition, in their order."""
+    return (pair for pair in pairs if composition_of(pair[0]) == group)
+
+
+class Trial:
+    """One mutant before the verbs."""
+
+    def __init__(self, mutant: SystematicMutant) -> None:
+        self._mutant = mutant
+        self._original = load_model(mutant.group)
+        self._function = mutated(self._original, mutant.patch)
+        self._unequal: list[tuple[str, str]] = []
+        self._differs: list[str] = []
+
+    @functools.cached_property
+    def _changed(self) -> Model:
+        return load_model(self._mutant.group, [self._mutant.patch])
+
+    def verdict(self) -> MutantVerdict:
+        """The verdict of the first verb that has one."""
+        try:
+            return self._explored() or self._noticed_otherwise() or self._not_noticed()
+        except LiftError as refusal:
+            return MutantVerdict("invalid", how=first_line(refusal))
+
+    # explore
+
+    def _explored(self) -> MutantVerdict | None:
+        for scope, variant in of_group(CONFIGURATIONS, self._mutant.group):
+            found = self._difference(scope, variant)
+            if found is None:
+                continue
+            if found in ("TypeError", "AttributeError"):
+                return MutantVerdict("invalid", how=found)
+            self._unequal.append((scope, variant))
+            noticed = self._noticed(scope, variant) or self._fails(scope, variant, found)
+            if noticed is not None:
+                return noticed
+        return None
+
+    def _difference(self, scope: str, variant: str) -> str | None:
+        """How the function differs on the calls; nothing known of a function of the world."""
+        name = self._mutant.patch.function
+        if is_of_world(self._original, name):
+            return ""
+        return difference(self._original, self._function, name, calls_of(scope, variant))
+
+    def _noticed(self, scope: str, variant: str) -> MutantVerdict | None:
+        try:
+            seen = baseline(scope, variant).see(self._changed)
+        except RangeBroken as broken:
+            return MutantVerdict("killed", "explore", scope, variant, first_line(broken))
+        except (Overgrown, LimitReached, IndexError):
+            self._differs.append(scope)
+            return None
+        if seen.fate in ("breaks", "loses"):
+            return MutantVerdict("killed", "explore", scope, variant, seen.how)
+        if seen.fate == "differs":
+            self._differs.append(f"{scope} ({variant}): {seen.how}")
+        if seen.fate == "same":
+            self._unequal.remove((scope, variant))
+        return None
+
+    def _fails(self, scope: str, variant: str, error: str) -> MutantVerdict | None:
+        """Killed where a rule fails with an error in a reachable state."""
+        if not error or baseline(scope, variant).states > LARGEST_ON_SOURCE:
+            return None
+        try:
+            explore_scope(scope, variant, patches=[self._mutant.patch], engine="source", stop=True)
+        except (NotTotal, IndexError) as failure:
+            return MutantVerdict("killed", "explore", scope, variant, first_line(failure))
+        return None
+
+    # liveness and refine
+
+    def _noticed_otherwise(self) -> MutantVerdict | None:
+        """Of what differs somewhere: whether verbs notice it that need more time."""
+        return (self._in_the_end() or self._refined()) if self._differs else None
+
+    def _in_the_end(self) -> MutantVerdict | None:
+        for scope, variant in of_group(IN_THE_END, self._mutant.group):
+            try:
+                live = explore_live(
+                    scope,
+                    variant,
+                    patches=[self._mutant.patch],
+                    engine="ints",
+                    progress=few_enough,
+                )
+            except (RangeBroken, Overgrown, IndexError, EnginesDisagree, LimitReached):
+                continue
+            for outcome in live.report().outcomes:
+                if outcome.guaranteed and outcome.lasso is not None:
+                    how = f"{outcome.name}, {len(outcome.lasso.trace.steps)} steps"
+                    return MutantVerdict("killed", "liveness", scope, variant, how)
+        return None
+
+    def _refined(self) -> MutantVerdict | None:
+        for scope, variant in of_group(REFINED, self._mutant.group):
+            if (scope, variant) in self._unequal:
+                found = refine(scope, variant, patches=(self._mutant.patch,))
+                if found.trace is not None:
+                    how = f"{len(found.trace.steps)} steps"
+                    return MutantVerdict("killed", "refine", scope, variant, how)
+        return None
+
+    # nobody
+
+    def _not_noticed(self) -> MutantVerdict:
+        if self._differs:
+            scope = self._differs[0]
+            return MutantVerdict(
+                "alive", how=f"{len(self._differs)} configurations differ: {scope}"
+            )
+        if self._unequal:
+            return MutantVerdict("equivalent", how="equal graphs, masked")
+        return MutantVerdict("equivalent", how="equal calls")
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in short."""
+    return str(error).partition("\n")[0]
+
+
+def few_enough(progress: SearchProgress) -> None:
+    """Raises Overgrown."""
+    if progress.distinct > MOST_IN_THE_END:
+        raise Overgrown(f"more than {MOST_IN_THE_END} states")
+
+
+def verdict_on(mutant: SystematicMutant) -> MutantVerdict:
+    """Try a mutant."""
+    return Trial(mutant).verdict()

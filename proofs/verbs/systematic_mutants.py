@@ -1,0 +1,130 @@
+"""`mutants --systematic`: the verdict on every small change of the rules' text."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from typing import Any
+
+from proofs.mutants.calls import text_digest
+from proofs.mutants.systematic import SystematicMutant, diff, selected
+from proofs.mutants.verdicts import CONFIGURATIONS, FATES, IN_THE_END, REFINED, verdict_on
+from proofs.run.files import digest, line
+from proofs.run.interrupts import without_interrupts
+from proofs.run.journal import Journal
+from proofs.run.progress import CountDisplay
+from proofs.say import say
+from proofs.verbs.output import Output
+
+Row = Mapping[str, Any]
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Print mutants as diffs. Raises UnknownSystematicMutant."""
+    for mutant in selected(arguments.show):
+        say(diff(mutant))
+    return 0
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Try mutants, all or some; holds if none is alive.
+
+    What the same command has tried before, on the same text, is not tried again. Raises
+    UnknownSystematicMutant.
+    """
+    mutants = selected(arguments.only, arguments.sample, arguments.seed)
+    if arguments.list:
+        for mutant in mutants:
+            say(mutant.name)
+        return 0
+    names = ("only", "systematic", "sample", "seed")
+    with Output(arguments, *names, code="", text=tried_text()) as output:
+        try_mutants(mutants, output.journal, arguments.processes or os.cpu_count() or 1)
+        rows = [row_of(mutant, output.journal) for mutant in mutants]
+        for row in rows:
+            if row["fate"] == "alive":
+                say(format_row(row))
+        counts = figures(rows)
+        say(", ".join(f"{count} {fate}" for fate, count in counts["fates"].items()))
+        say(", ".join(f"{count} by {verb}" for verb, count in counts["verbs"].items()))
+        verdict = "violated" if counts["fates"]["alive"] else "holds"
+        content = {"mutants": rows, "figures": counts, "functions": table(rows)}
+        return output.finish({**content, "verdict": verdict})
+
+
+def tried_text() -> str:
+    """A digest of the model and of the configurations: verdicts on others are no answer."""
+    return digest(line([text_digest(), CONFIGURATIONS, IN_THE_END, REFINED]))[:16]
+
+
+# Trying
+
+
+def try_mutants(mutants: Sequence[SystematicMutant], journal: Journal, processes: int) -> None:
+    """Enter each verdict that the journal lacks."""
+    open_mutants = [mutant for mutant in mutants if mutant.name not in journal]
+    done = len(mutants) - len(open_mutants)
+    with CountDisplay("mutants", len(mutants), done) as progress:
+        for name, verdict in verdicts_on(open_mutants, processes):
+            journal.add(name, verdict)
+            done += 1
+            progress(done)
+
+
+def verdicts_on(
+    mutants: Sequence[SystematicMutant], processes: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Verdicts as they come, with the mutants' names."""
+    if processes == 1 or len(mutants) == 1:
+        yield from map(named_verdict, mutants)
+        return
+    with without_interrupts():
+        pool = ProcessPoolExecutor(processes)
+        futures = [pool.submit(named_verdict, mutant) for mutant in mutants]
+    try:
+        for future in as_completed(futures):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def named_verdict(mutant: SystematicMutant) -> tuple[str, dict[str, Any]]:
+    """A mutant's name and its verdict, as the journal has it."""
+    return mutant.name, asdict(verdict_on(mutant))
+
+
+# The report
+
+
+def row_of(mutant: SystematicMutant, journal: Journal) -> Row:
+    """A mutant in the report."""
+    return {
+        "name": mutant.name,
+        "function": mutant.function,
+        "kind": mutant.kind,
+        "patch": [mutant.patch.function, mutant.patch.before, mutant.patch.after],
+        **journal[mutant.name],
+    }
+
+
+def figures(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """How many had each fate, and how many were killed by each verb."""
+    fates = Counter(row["fate"] for row in rows)
+    verbs = Counter(row["verb"] for row in rows if row["fate"] == "killed")
+    return {"fates": {fate: fates[fate] for fate in FATES}, "verbs": dict(verbs.most_common())}
+
+
+def table(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+    """The figures by function."""
+    functions = dict.fromkeys(row["function"] for row in rows)
+    return {name: figures([row for row in rows if row["function"] == name]) for name in functions}
+
+
+def format_row(row: Row) -> str:
+    """A mutant for the reader."""
+    _, before, after = row["patch"]
+    return f"{row['fate']}: {row['name']}: {before} -> {after} ({row['how']})"
