@@ -141,7 +141,7 @@ def of_group(pairs: Sequence[tuple[str, str]], group: str) -> Iterator[tuple[str
     return (pair for pair in pairs if composition_of(pair[0]) == group)
 
 
-class Trial:
+class MutantRun:
     """One mutant before the verbs."""
 
     def __init__(self, mutant: SystematicMutant) -> None:
@@ -269,4 +269,4 @@ def few_enough(progress: SearchProgress) -> None:
 
 def verdict_on(mutant: SystematicMutant) -> MutantVerdict:
     """Try a mutant."""
-    return Trial(mutant).verdict()
+    return MutantRun(mutant).verdict()
