@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from proofs.lift import dag
 from proofs.lift.dag import Node
 from proofs.lift.layout import Layout
+from proofs.lift.specialise import initial_node
 
 Column = NDArray[Any]
 
@@ -23,18 +24,21 @@ CHUNK_STATES = 4096
 """So many states at once that the columns in use stay in a core's cache."""
 
 _OPERATIONS: Mapping[str, Callable[..., Column]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "mod": np.mod,
-    "lt": np.less,
-    "le": np.less_equal,
-    "eq": np.equal,
+    **dag.ARITHMETIC,
     "not": np.logical_not,
     "and": np.logical_and,
     "or": np.logical_or,
     "ite": np.where,
 }
+
+
+def constants_of(layout: Layout) -> dict[str, Node]:
+    """The leaves that never change in a scope, as nodes: `evaluated` wants them folded in."""
+    return {
+        leaf.name: initial_node(leaf, layout.constants[leaf.name])
+        for leaf in layout.leaves
+        if leaf.name in layout.constants
+    }
 
 
 def field(layout: Layout, packed: Column, leaf: str) -> Column:

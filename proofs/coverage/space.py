@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from proofs.coverage.columns import CHUNK_STATES, Column, evaluated
+from proofs.coverage.columns import CHUNK_STATES, Column, constants_of, evaluated
 from proofs.coverage.goals import Goal, Goals
 from proofs.explore.explorer import Report, explore
 from proofs.lift.dag import FALSE, Node
 from proofs.lift.machine import Machine
-from proofs.lift.specialise import initial_node, substitute
+from proofs.lift.specialise import substitute
 from proofs.trace.format import Instance
 
 
@@ -47,12 +47,7 @@ class Space:
         self.distance: Column = np.repeat(np.arange(len(found.levels)), found.levels)
         self._entered: Column = np.full(len(self.states), -1)
         self._entered[self.targets[::-1]] = np.arange(len(self.targets))[::-1]
-        constants = self.layout.constants
-        self._constants = {
-            leaf.name: initial_node(leaf, constants[leaf.name])
-            for leaf in self.layout.leaves
-            if leaf.name in constants
-        }
+        self._constants = constants_of(self.layout)
 
     # Conditions
 

@@ -16,8 +16,21 @@ as small as its purpose allows:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+ARITHMETIC: Mapping[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "mod": operator.mod,
+    "lt": operator.lt,
+    "le": operator.le,
+    "eq": operator.eq,
+}
+"""The operations on numbers as Python's operators, which arrays and solver terms have too."""
 
 INFINITE = 1 << 62
 BOUND = "?"

@@ -12,7 +12,6 @@ front end noted as needed for the text to mean something (an index within its tu
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,16 +23,6 @@ from proofs.lift.dag import Node
 from proofs.lift.machine import Machine
 
 TIMEOUT_MS = 5000
-
-_OPERATORS: Mapping[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "mod": operator.mod,
-    "lt": operator.lt,
-    "le": operator.le,
-    "eq": operator.eq,
-}
 
 
 class NoSolver(RuntimeError):
@@ -146,7 +135,7 @@ class _Solver:
             return z3.Or(*args)
         if node.op == "ite":
             return z3.If(*args)
-        return _OPERATORS[node.op](*args)
+        return dag.ARITHMETIC[node.op](*args)
 
     def _check(self, broken: Any) -> tuple[str, Callable[[], Mapping[str, int]] | None]:
         """Whether some state in range breaks a claim."""

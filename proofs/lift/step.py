@@ -9,17 +9,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from proofs.lift.dag import Node, reachable
+from proofs.lift.dag import ARITHMETIC, Node, reachable
 from proofs.lift.machine import Machine
 
 _OPERATIONS: Mapping[str, Callable[..., int]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "mod": operator.mod,
-    "lt": operator.lt,
-    "le": operator.le,
-    "eq": operator.eq,
+    **ARITHMETIC,
     "not": operator.not_,
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
