@@ -27,7 +27,7 @@ class JudgedComposition:
     `judge` and `tables` are `module:function`, imported when they are called: a judge is made of
     tables, a system's name, its actors and the form of its messages. `actors` are the choices,
     `antecedents` names the witness that a guarantee's "if" happened; `only_with` is the part of a
-    scope without which a guarantee says nothing. `over_wire` makes the subject of a run at brokers.
+    scope without which a guarantee says nothing. `over_wire` makes the target of a run at brokers.
     """
 
     name: str
@@ -81,7 +81,7 @@ IDEMPOTENT: Final = JudgedComposition(
     tables="conformance.tables:Tables",
     judge="conformance.judge:judge_of_system",
     observed_world="conformance.guaranteed:observed_world",
-    over_wire="conformance.verbs.over_wire:subject_of",
+    over_wire="conformance.verbs.over_wire:leaders_target",
 )
 
 TRANSACTIONS: Final = JudgedComposition(
@@ -107,7 +107,7 @@ TRANSACTIONS: Final = JudgedComposition(
     tables="conformance.systems.transactions.tables:tables_of",
     judge="conformance.systems.transactions.judge:judge_of_system",
     observed_world="conformance.systems.transactions.judge:observed_world",
-    over_wire="conformance.transactions.judging:subject_of",
+    over_wire="conformance.transactions.judging:servers_target",
 )
 
 JUDGED_COMPOSITIONS: Final[Mapping[str, JudgedComposition]] = {

@@ -35,7 +35,7 @@ def terms_in(glossary: str) -> set[str]:
 
 TO_RENAME = words_in(
     """
-    booked booking bookings left moved own past patience rest seen served shown takers turn
+    left own past seen takers turn
     """
 )
 """Private words that are in names today. The list only shrinks."""

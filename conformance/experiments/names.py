@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.transactions.reading import TransactionSeen
+from conformance.transactions.reading import ObservedTransaction
 from conformance.transactions.wire import Coordinator, Identified, PerPartition, Produced
 from impl.protocol.errors import ErrorCode
 
@@ -45,7 +45,7 @@ class ProducerNames:
                 return error.name
         raise TypeError(f"no name for {answer!r}")
 
-    def state(self, seen: TransactionSeen) -> str:
+    def state(self, seen: ObservedTransaction) -> str:
         """`Ongoing P:3`, or the error of one that is not there."""
         if seen.error is not ErrorCode.NONE:
             return seen.error.name

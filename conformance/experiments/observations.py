@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from conformance.experiments.session import EVENTUALLY_S, Session, poll
+from conformance.experiments.session import EVENTUALLY_S, Session
 from conformance.experiments.setup import settle
 from conformance.experiments.vocabulary import Name, Node, verb
 from conformance.kafka.admin import TopicPartition
+from conformance.kafka.wait import poll
 from conformance.transactions.observed import see_log, see_offset_log, see_partition
 from conformance.transactions.reading import (
+    ObservedTransaction,
     OffsetRecord,
     ReadIsolation,
     TransactionRecord,
-    TransactionSeen,
     committed_values,
     describe_producers,
     describe_transactions,
@@ -180,7 +181,7 @@ def _record(s: Session, row: TransactionRecord) -> str:
     return f"{row.status.name} {s.names.identity(row.producer_id, row.producer_epoch)}"
 
 
-def _described(s: Session, who: ClientIdentity, at: int | None = None) -> TransactionSeen:
+def _described(s: Session, who: ClientIdentity, at: int | None = None) -> ObservedTransaction:
     name = who.transactional_id
     wire = s.testbed.coordinator() if at is None else s.testbed.wire(at)
     return wire.ask(describe_transactions([name]))[name]

@@ -68,11 +68,9 @@ class RemoteTestbed(ListeningServer):
 
     def __init__(self, address: str, release: str = "") -> None:
         super().__init__(address)
-        self.address = address
         version = newest_variant(self.supported).partition("/")[0]
         self.release = RemoteRelease(release or version, version)
         self.level = self.supported.levels.get(TRANSACTION_VERSION, 0)
-        self.offsets_log = self.offsets_of
         self._wire = super().connect()
         for topic, _ in (TRANSACTION_STATE, CONSUMER_OFFSETS):
             self.epochs(topic)  # coordinators serve from here on

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from conformance.experiments.names import ProducerNames
 from conformance.experiments.text import NotUnderstood, StoryStep, fill
@@ -24,6 +23,7 @@ from conformance.experiments.vocabulary import (
 )
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import RequestRefused
+from conformance.kafka.wait import poll
 from conformance.transactions.testbed import ROLES, KafkaTestbed
 from conformance.transactions.wire import (
     ClientIdentity,
@@ -33,8 +33,6 @@ from conformance.transactions.wire import (
     error_in,
 )
 from impl.protocol.errors import ErrorCode
-
-T = TypeVar("T")
 
 EVENTUALLY_S: Final = 6.0
 """How long what follows a marker or a time-out may take to be seen."""
@@ -48,7 +46,6 @@ NOWHERE: Final[TopicPartition] = ("absent", 0)
 RESERVED: Final = frozenset({"none", "empty", "nothing", "new", "absent", *ROLES})
 """Words that no thing is called."""
 
-_PAUSE_S: Final = 0.005
 _PRODUCER: Final = re.compile(r"(\w+)(?:@([+-]?\d+))?(?:/(other|nobody|empty))?")
 _IDENTITY: Final = re.compile(r"(-?\d+):(-?\d+)")
 
@@ -297,11 +294,3 @@ def await_true(holds: Callable[[], bool], problem: Callable[[], str], timeout_s:
     """Wait until something holds. Raises RequestRefused."""
     if not poll(holds, bool, timeout_s):
         raise RequestRefused(problem())
-
-
-def poll(look: Callable[[], T], suffices: Callable[[T], bool], timeout_s: float) -> T:
-    """Look again and again until what is found suffices, or the time is up; the last finding."""
-    deadline = time.monotonic() + timeout_s
-    while not suffices(found := look()) and time.monotonic() < deadline:
-        time.sleep(_PAUSE_S)
-    return found

@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
 
-from conformance.experiments.session import REACH_TIMEOUT_S, Session, poll
+from conformance.experiments.session import REACH_TIMEOUT_S, Session
 from conformance.experiments.vocabulary import Committed, Node, verb
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import RequestRefused
+from conformance.kafka.wait import poll
 from conformance.transactions.reading import ReadIsolation, describe_transactions, list_latest
 from conformance.transactions.wire import (
     TRANSACTION_TIMEOUT_MS,

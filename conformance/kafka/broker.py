@@ -6,20 +6,17 @@ that its servers load (AppCDS); these stay in the cache. Later starts take about
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from conformance.kafka.admin import api_versions
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS, BrokerConnection
 from conformance.kafka.errors import BrokerFailed, WireError
 from conformance.kafka.fetch import fetch, release_folder, say
 from conformance.kafka.ports import free_ports
-from conformance.kafka.process import JavaProcess, JavaServer
+from conformance.kafka.process import JavaProcess, JavaServer, ServersInDirectory
 from conformance.kafka.recipe import (
     HOST,
     BrokerNode,
@@ -34,18 +31,16 @@ from conformance.kafka.zookeeper import ZooKeeper
 from proofs.cache import make_once
 from proofs.java import find_java, java_version
 
-START_TIMEOUT_S: Final = 60.0
 RECORD_TIMEOUT_S: Final = 60.0
 PORT_ATTEMPTS: Final = 3
 
 _PROBE_TIMEOUT_MS: Final = 1_000
-_PROBE_PAUSE_S: Final = 0.02
 _PORT_TAKEN: Final = "Address already in use"
 _USE: Final = "-XX:SharedArchiveFile={}"
 _RECORD: Final = "-XX:ArchiveClassesAtExit={}"
 
 
-class KafkaBroker(JavaServer):
+class KafkaBroker(JavaServer, ServersInDirectory):
     """A broker on loopback ports; a context manager that starts it.
 
     In KRaft mode it is a controller, too; in ZooKeeper mode it has a ZooKeeper, which stays up
@@ -71,8 +66,7 @@ class KafkaBroker(JavaServer):
         self.release = find_release(release)
         self.level = self.release.default_level if level is None else level
         self.release.check_level(self.level)
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="kafka-eos-"))
-        self._is_temporary = folder is None
+        ServersInDirectory.__init__(self, folder)
         self._is_alone = ensemble is None
         self._zookeeper = zookeeper
         if self.release.has_zookeeper and zookeeper is None:
@@ -120,10 +114,9 @@ class KafkaBroker(JavaServer):
 
         A broker without a cluster moves to other ports when its own are taken.
         """
-        assert self._process is not None
         for _ in range(PORT_ATTEMPTS - 1):
             try:
-                await_answer(self._process, self.node.port)
+                self._await_service()
                 return
             except BrokerFailed as error:
                 if _PORT_TAKEN not in str(error) or not self._is_alone:
@@ -131,15 +124,18 @@ class KafkaBroker(JavaServer):
                 self.node = BrokerNode(self.node.node_id, *free_ports(2))
                 self._ensemble = self._ensemble_of(self.node)
                 self.launch()
-        await_answer(self._process, self.node.port)
+        self._await_service()
+
+    def _await_service(self) -> None:
+        assert self._process is not None
+        self._process.await_service("the broker", lambda: answers(self.node.port))
 
     def record(self, archives: Path) -> None:
         """Start it once and stop it, leaving the archives of its servers' classes in a folder."""
         try:
             self._launch(archives, _RECORD)
-            assert self._process is not None
-            await_answer(self._process, self.node.port)
-            self._process.stop(RECORD_TIMEOUT_S)
+            self._await_service()
+            self.stop(RECORD_TIMEOUT_S)
             if self._zookeeper is not None:
                 self._zookeeper.stop(RECORD_TIMEOUT_S)
         finally:
@@ -166,26 +162,6 @@ class KafkaBroker(JavaServer):
         if self._process is not None:
             self._process.resume()
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.stop()
-        self.close()
-        if self._is_temporary and error is None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
     def _ensemble_of(self, node: BrokerNode) -> Ensemble:
         return Ensemble((node,), self._zookeeper.port if self._zookeeper else None)
 
@@ -209,24 +185,14 @@ class KafkaBroker(JavaServer):
         self._process = JavaProcess(command, self.folder / "server.log")
 
 
-def await_answer(process: JavaProcess, port: int) -> None:
-    """Wait until `process` answers ApiVersions on `port`.
-
-    Raises BrokerFailed, with the end of its log, when it ends or START_TIMEOUT_S passes; it is
-    dead then.
-    """
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while process.exit_code is None and time.monotonic() < deadline:
-        try:
-            with BrokerConnection(HOST, port, timeout_ms=_PROBE_TIMEOUT_MS) as connection:
-                api_versions(connection)
-            return
-        except WireError:
-            time.sleep(_PROBE_PAUSE_S)
-    code = process.exit_code
-    problem = f"no answer in {START_TIMEOUT_S:.0f} s" if code is None else f"exit code {code}"
-    process.kill()
-    raise BrokerFailed(f"the broker did not start: {problem}. {process.quote_log()}")
+def answers(port: int) -> bool:
+    """Whether a broker on `port` answers ApiVersions."""
+    try:
+        with BrokerConnection(HOST, port, timeout_ms=_PROBE_TIMEOUT_MS) as connection:
+            api_versions(connection)
+    except WireError:
+        return False
+    return True
 
 
 def class_archives(release: Release) -> Path:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from conformance.kafka.admin import PartitionLeadership, leaders
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.errors import BrokerFailed, KafkaError
 from conformance.kafka.ports import free_ports
+from conformance.kafka.process import ServersInDirectory
 from conformance.kafka.recipe import BrokerNode, Ensemble
 from conformance.kafka.releases import find_release
+from conformance.kafka.wait import poll
 from conformance.kafka.zookeeper import ZooKeeper
 
 NODES: Final = 3
 SETTLE_TIMEOUT_S: Final = 120.0
 """How long the cluster may take to agree on leaders and in-sync replicas."""
-
-_PAUSE_S: Final = 0.1
 
 _PATIENT: Final = {
     # A broker that is frozen for a moment keeps its session; a dead one loses it after this time.
@@ -34,8 +29,8 @@ _PATIENT: Final = {
 }
 
 
-class KafkaCluster:
-    """Three brokers, `brokers` by id; a context manager that starts and ends them all.
+class KafkaCluster(ServersInDirectory):
+    """One broker or three, `brokers` by id; a context manager that starts and ends them all.
 
     All are voters of the controller quorum unless `voters` are given: then all others may be down
     at once. `properties_of` gives the properties of a single broker. Raises UnknownRelease.
@@ -45,17 +40,22 @@ class KafkaCluster:
         self,
         release: str,
         *,
+        nodes: int = NODES,
         level: int | None = None,
         properties: Mapping[str, str] | None = None,
         voters: tuple[int, ...] = (),
         properties_of: Callable[[BrokerNode], Mapping[str, str]] = lambda node: {},
     ) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
-        ports = iter(free_ports(2 * NODES))
-        nodes = tuple(
-            BrokerNode(number, next(ports), next(ports)) for number in range(1, NODES + 1)
-        )
-        self._zookeeper = ZooKeeper(self.folder) if find_release(release).has_zookeeper else None
+        super().__init__()
+        self._zookeeper: ZooKeeper | None = None
+        if nodes == 1:
+            alone = KafkaBroker(release, level=level, properties=properties, folder=self.folder)
+            self.brokers = {1: alone}
+            return
+        ports = iter(free_ports(2 * nodes))
+        every = [BrokerNode(number, next(ports), next(ports)) for number in range(1, nodes + 1)]
+        if find_release(release).has_zookeeper:
+            self._zookeeper = ZooKeeper(self.folder)
         port = self._zookeeper.port if self._zookeeper else None
         self.brokers = {
             node.node_id: KafkaBroker(
@@ -63,11 +63,11 @@ class KafkaCluster:
                 level=level,
                 node_id=node.node_id,
                 properties={**_PATIENT, **(properties or {}), **properties_of(node)},
-                folder=self._folder_of(node),
-                ensemble=Ensemble(nodes, port, voters),
+                folder=self.folder / str(node.node_id),
+                ensemble=Ensemble(tuple(every), port, voters),
                 zookeeper=self._zookeeper,
             )
-            for node in nodes
+            for node in every
         }
 
     def start(self) -> None:
@@ -77,6 +77,9 @@ class KafkaCluster:
             broker.launch()
         for broker in down:
             broker.await_answer()
+
+    def stop(self) -> None:
+        """Nothing: whoever stops in order waits for others, so all are ended at once."""
 
     def close(self) -> None:
         """End all at once."""
@@ -97,35 +100,12 @@ class KafkaCluster:
         self._await(observer, lambda led: led.in_sync == led.replicas)
 
     def _await(self, observer: int, settled: Callable[[PartitionLeadership], bool]) -> None:
-        deadline = time.monotonic() + SETTLE_TIMEOUT_S
-        late: list[PartitionLeadership] = []
-        while time.monotonic() < deadline:
+        def look() -> list[PartitionLeadership] | None:
             with suppress(KafkaError), self.brokers[observer].connect() as connection:
-                late = [led for led in leaders(connection).values() if not settled(led)]
-                if not late:
-                    return
-            time.sleep(_PAUSE_S)
-        raise BrokerFailed(f"the cluster did not settle in {SETTLE_TIMEOUT_S:.0f} s: {late[:5]}")
+                return [led for led in leaders(connection).values() if not settled(led)]
+            return None
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-        if error is None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _folder_of(self, node: BrokerNode) -> Path:
-        folder = self.folder / str(node.node_id)
-        folder.mkdir()
-        return folder
+        late = poll(look, lambda late: late == [], SETTLE_TIMEOUT_S)
+        if late != []:
+            given = f"the cluster did not settle in {SETTLE_TIMEOUT_S:.0f} s"
+            raise BrokerFailed(f"{given}: {(late or [])[:5]}")

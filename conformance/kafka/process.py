@@ -7,13 +7,21 @@ we end - normally, by Ctrl-C, by `kill -9` - the pipe closes and the watchdog ki
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Final, Self
 
+from conformance.kafka.errors import BrokerFailed
+from conformance.kafka.wait import poll
+
+START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 15.0
 QUOTED_LINES: Final = 30
 
@@ -55,6 +63,20 @@ class JavaProcess:
     def exit_code(self) -> int | None:
         """The exit code, negative for a signal; None while it runs."""
         return self._process.poll()
+
+    def await_service(self, what: str, answers: Callable[[], bool]) -> None:
+        """Wait until it answers.
+
+        Raises BrokerFailed, with the end of its log, when it ends or START_TIMEOUT_S passes; it is
+        dead then.
+        """
+        poll(lambda: self.exit_code is not None or answers(), bool, START_TIMEOUT_S)
+        code = self.exit_code
+        if code is None and answers():
+            return
+        problem = f"no answer in {START_TIMEOUT_S:.0f} s" if code is None else f"exit code {code}"
+        self.kill()
+        raise BrokerFailed(f"{what} did not start: {problem}. {self.quote_log()}")
 
     def pause(self) -> None:
         """Freeze it (SIGSTOP): its connections stay open and nothing is answered."""
@@ -111,3 +133,48 @@ class JavaServer:
         """End it at once (SIGKILL); its data stays."""
         if self._process is not None:
             self._process.kill()
+
+
+class ServersInDirectory(ABC):
+    """Servers with a folder for data, properties and logs; a context manager that starts and ends
+    them.
+
+    A `folder` that is given is kept. Without it they are in a temporary one, which is removed when
+    the `with` block ends without an exception.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="kafka-eos-"))
+        self._is_temporary = folder is None
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start those that do not run, and wait until they answer."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End them in order."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Kill what still runs."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.stop()
+        self.close()
+        if self._is_temporary and error is None:
+            shutil.rmtree(self.folder, ignore_errors=True)

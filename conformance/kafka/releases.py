@@ -1,8 +1,8 @@
-"""The releases that can be run, and how they differ from outside.
+"""The releases that can be run, and how they differ from outside. `model.releases` names them.
 
-A row has the artifacts of the jars, the levels of `transaction.version` that a cluster can have,
-and whether its brokers need a ZooKeeper. A broker names its APIs itself (ApiVersions). Sources: the
-release notes; for levels, Kafka's `TransactionVersion` and `Feature`.
+A release has the artifacts of its jars, the levels of `transaction.version` that a cluster can
+have, and whether its brokers need a ZooKeeper. A broker names its APIs itself (ApiVersions).
+Sources: the release notes; for levels, Kafka's `TransactionVersion` and `Feature`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from conformance.kafka.errors import UnknownRelease
+from model.releases import NEWEST as NEWEST
+from model.releases import RELEASES as MODELLED
+from model.releases import numbers
 
 ZOOKEEPER_MODE: Final = "-zookeeper"
 """Ends the name of a release that has both modes, in its older one."""
@@ -56,46 +59,44 @@ class Release:
             )
 
 
-def _since_4(version: str) -> Release:
-    artifacts = (f"org.apache.kafka:kafka_2.13:{version}", _LOGGING)
-    return Release(version, artifacts, levels=(0, 1, 2), has_producer_expiry=True)
+KRAFT_SINCE: Final = (3, 3)
+"""Brokers before keep their metadata in ZooKeeper, or only try KRaft."""
+LEVELS_SINCE: Final = (4,)
+"""The cluster has a `transaction.version`; 3.9 has the feature, and no stable level but 0."""
+EXPIRY_SINCE: Final = (3, 4)
+# Its own ZooKeeper, 3.4.13, does not run on Java 17; 3.5.10 serves it as well.
+MORE_ARTIFACTS: Final = {"2.0.0": ("org.apache.zookeeper:zookeeper:3.5.10",)}
 
 
-def _before_4(version: str, *more: str, scala: str = "2.13") -> tuple[str, ...]:
-    return (f"org.apache.kafka:kafka_{scala}:{version}", *more, _LOGGING, _LOG4J_1)
+def _number(name: str) -> tuple[int, ...]:
+    return numbers(name.removesuffix(ZOOKEEPER_MODE))
 
 
-_ROWS: Final = (
-    _since_4("4.3.1"),
-    _since_4("4.2.1"),
-    _since_4("4.1.2"),
-    _since_4("4.0.2"),
-    Release(
-        "3.9.2",
-        _before_4("3.9.2"),
-        levels=(0,),
-        unstable_levels=(1, 2),
-        has_producer_expiry=True,
-    ),
-    Release(
-        f"3.9.2{ZOOKEEPER_MODE}",
-        _before_4("3.9.2"),
-        has_zookeeper=True,
-        has_producer_expiry=True,
-    ),
-    Release("3.3.2", _before_4("3.3.2")),
-    Release("2.8.2", _before_4("2.8.2"), has_zookeeper=True),
-    Release("2.4.1", _before_4("2.4.1", scala="2.12"), has_zookeeper=True),
-    # Its own ZooKeeper, 3.4.13, does not run on Java 17; 3.5.10 serves it as well.
-    Release(
-        "2.0.0",
-        _before_4("2.0.0", "org.apache.zookeeper:zookeeper:3.5.10", scala="2.12"),
-        has_zookeeper=True,
-    ),
-)
+def _of(name: str) -> Release:
+    """What follows from a release's name."""
+    version, number = name.removesuffix(ZOOKEEPER_MODE), _number(name)
+    has_zookeeper = name != version or number < KRAFT_SINCE
+    has_unstable = not has_zookeeper and (3, 9) <= number < LEVELS_SINCE
+    scala = "2.13" if number >= (2, 5) else "2.12"
+    artifacts = (
+        f"org.apache.kafka:kafka_{scala}:{version}",
+        *MORE_ARTIFACTS.get(version, ()),
+        _LOGGING,
+        *((_LOG4J_1,) if number < (4,) else ()),
+    )
+    return Release(
+        name,
+        artifacts,
+        levels=(0, 1, 2) if number >= LEVELS_SINCE else (0,) if has_unstable else (),
+        unstable_levels=(1, 2) if has_unstable else (),
+        has_zookeeper=has_zookeeper,
+        has_producer_expiry=number >= EXPIRY_SINCE,
+    )
 
-RELEASES: Final[dict[str, Release]] = {release.name: release for release in _ROWS}
-NEWEST: Final = _ROWS[0].name
+
+_NAMES: Final = sorted({name for names in MODELLED.values() for name in names})
+RELEASES: Final = {name: _of(name) for name in sorted(_NAMES, key=_number, reverse=True)}
+"""The releases that some composition models, the newest first."""
 
 
 def find_release(name: str) -> Release:

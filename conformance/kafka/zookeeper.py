@@ -7,7 +7,6 @@ brokers it believes alive (`dump`).
 from __future__ import annotations
 
 import socket
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -16,16 +15,15 @@ from conformance.kafka.errors import BrokerFailed
 from conformance.kafka.ports import free_ports
 from conformance.kafka.process import JavaProcess, JavaServer
 from conformance.kafka.recipe import HOST, java_command, properties_text, zookeeper_properties
+from conformance.kafka.wait import wait_until
 from proofs.java import find_java
 
-START_TIMEOUT_S: Final = 60.0
 SESSION_TIMEOUT_S: Final = 30.0
 """How long a broker that is gone may stay registered."""
 
 _MAIN: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
 _FLAGS: Final = ("-Dzookeeper.forceSync=no",)  # a machine that fails takes the judge with it
 _WORD_TIMEOUT_S: Final = 1.0
-_PAUSE_S: Final = 0.02
 _CHUNK_BYTES: Final = 1 << 16
 
 
@@ -48,27 +46,18 @@ class ZooKeeper(JavaServer):
         file.write_text(properties_text(properties))
         command = java_command(find_java(), jars, (*_FLAGS, *flags), _MAIN, file)
         self._process = JavaProcess(command, self.folder / "zookeeper.log")
-        self._await_service(self._process)
+        self._process.await_service("ZooKeeper", lambda: self._answer("ruok") == "imok")
 
     def await_absence(self, node_id: int) -> None:
         """Wait until it has noticed that a broker is gone: a dead one's session lasts a while.
 
         Raises BrokerFailed when that takes longer than SESSION_TIMEOUT_S.
         """
-        deadline = time.monotonic() + SESSION_TIMEOUT_S
-        while f"/brokers/ids/{node_id}\n" in self._answer("dump"):
-            if time.monotonic() > deadline:
-                raise BrokerFailed(f"broker {node_id} is down and ZooKeeper does not notice it")
-            time.sleep(_PAUSE_S)
-
-    def _await_service(self, process: JavaProcess) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while process.exit_code is None and time.monotonic() < deadline:
-            if self._answer("ruok") == "imok":
-                return
-            time.sleep(_PAUSE_S)
-        process.kill()
-        raise BrokerFailed(f"ZooKeeper did not start. {process.quote_log()}")
+        wait_until(
+            lambda: f"/brokers/ids/{node_id}\n" not in self._answer("dump"),
+            SESSION_TIMEOUT_S,
+            BrokerFailed(f"broker {node_id} is down and ZooKeeper does not notice it"),
+        )
 
     def _answer(self, word: str) -> str:
         """What it answers to a four-letter word; nothing if it does not."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from conformance.kafka.admin import ActiveProducer, TopicPartition
 from conformance.transactions.reading import (
     CONSUMER_OFFSETS,
-    BatchSeen,
     Fetched,
+    ObservedBatch,
     OffsetRecord,
     ReadIsolation,
     TransactionRecord,
@@ -26,7 +26,7 @@ from conformance.transactions.wire import CoordinatorConnection
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionSeen:
+class ObservedPartition:
     """A log and its leader's memory.
 
     `batches` is the log as read_uncommitted; `committed` what a read_committed consumer hands on;
@@ -35,19 +35,19 @@ class PartitionSeen:
 
     high_watermark: int
     last_stable_offset: int
-    batches: tuple[BatchSeen, ...]
+    batches: tuple[ObservedBatch, ...]
     committed: tuple[str, ...]
     aborted: tuple[tuple[int, int], ...]
     producers: Mapping[int, ActiveProducer]
 
 
-def see_partition(testbed: KafkaTestbed, partition: TopicPartition) -> PartitionSeen:
+def see_partition(testbed: KafkaTestbed, partition: TopicPartition) -> ObservedPartition:
     """A partition at its leader."""
     wire = testbed.leader(partition)
     all_of_it = wire.ask(fetch(partition, 0, ReadIsolation.READ_UNCOMMITTED))
     decided = wire.ask(fetch(partition, 0, ReadIsolation.READ_COMMITTED))
     producers = wire.ask(describe_producers(partition))
-    return PartitionSeen(
+    return ObservedPartition(
         wire.ask(list_latest(partition, ReadIsolation.READ_UNCOMMITTED)),
         wire.ask(list_latest(partition, ReadIsolation.READ_COMMITTED)),
         tuple(map(see, all_of_it.batches)),
@@ -74,14 +74,14 @@ def see_log(
 
 def see_offset_log(
     testbed: KafkaTestbed, groups: Iterable[str]
-) -> tuple[OffsetRecord | BatchSeen, ...]:
+) -> tuple[OffsetRecord | ObservedBatch, ...]:
     """The records of `__consumer_offsets` about some groups, with their producers' markers."""
     wanted = set(groups)
     rows = [
         row
         for fetched in _pieces(testbed.group_coordinator(), CONSUMER_OFFSETS, 0)
         for row in offset_records(fetched)
-        if isinstance(row, BatchSeen) or row.group_id in wanted
+        if isinstance(row, ObservedBatch) or row.group_id in wanted
     ]
     producers = {row.producer_id for row in rows if isinstance(row, OffsetRecord)}
     return tuple(row for row in rows if row.producer_id in producers)

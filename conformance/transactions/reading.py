@@ -59,7 +59,7 @@ class Status(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionSeen:
+class ObservedTransaction:
     """A transactional id, as its coordinator describes it; times in ms, -1 for none."""
 
     error: ErrorCode
@@ -71,7 +71,7 @@ class TransactionSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSeen:
+class ObservedBatch:
     """A batch of a log: data with its values, or a marker ("COMMIT" or "ABORT")."""
 
     base_offset: int
@@ -98,7 +98,7 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetSeen:
+class ObservedOffset:
     """A group's offset of a partition; UNSTABLE_OFFSET_COMMIT while a transaction is open."""
 
     error: ErrorCode
@@ -155,7 +155,7 @@ def leadership(partition: TopicPartition) -> WireCall[Leadership]:
     return WireCall(WireRequest(ApiKey.METADATA, _METADATA_VERSION, body), read)
 
 
-def describe_transactions(ids: Sequence[str]) -> WireCall[dict[str, TransactionSeen]]:
+def describe_transactions(ids: Sequence[str]) -> WireCall[dict[str, ObservedTransaction]]:
     """The states of transactional ids, at their coordinator (KIP-664)."""
     body = {"transactional_ids": list(ids)}
     request = WireRequest(ApiKey.DESCRIBE_TRANSACTIONS, _DESCRIBE_TRANSACTIONS_VERSION, body)
@@ -196,17 +196,17 @@ def fetch(partition: TopicPartition, offset: int, isolation: ReadIsolation) -> W
 
 def fetch_offsets(
     group_id: str, partitions: Iterable[TopicPartition], *, require_stable: bool
-) -> WireCall[dict[TopicPartition, OffsetSeen]]:
+) -> WireCall[dict[TopicPartition, ObservedOffset]]:
     """A group's offsets, at its coordinator (KIP-447)."""
     topics = [{"name": n, "partition_indexes": i} for n, i in by_topic(partitions).items()]
     body = {"group_id": group_id, "topics": topics, "require_stable": require_stable}
     return WireCall(WireRequest(ApiKey.OFFSET_FETCH, _OFFSET_FETCH_VERSION, body), _offsets)
 
 
-def see(batch: RecordBatch) -> BatchSeen:
+def see(batch: RecordBatch) -> ObservedBatch:
     """A batch as evidence."""
     marker = read_marker(batch.records[0]) if batch.is_control and batch.records else None
-    return BatchSeen(
+    return ObservedBatch(
         batch.base_offset,
         batch.last_offset,
         batch.producer_id,
@@ -266,9 +266,9 @@ def _transaction_record(key: bytes, value: bytes | None) -> TransactionRecord:
     )
 
 
-def offset_records(fetched: Fetched) -> tuple[OffsetRecord | BatchSeen, ...]:
+def offset_records(fetched: Fetched) -> tuple[OffsetRecord | ObservedBatch, ...]:
     """The committed offsets in `__consumer_offsets`, in order, with the markers between them."""
-    found: list[OffsetRecord | BatchSeen] = []
+    found: list[OffsetRecord | ObservedBatch] = []
     for batch in fetched.batches:
         found += [see(batch)] if batch.is_control else _offset_records(batch)
     return tuple(found)
@@ -294,9 +294,9 @@ def _offset_records(batch: RecordBatch) -> list[OffsetRecord]:
     return found
 
 
-def _transactions(body: Value) -> dict[str, TransactionSeen]:
+def _transactions(body: Value) -> dict[str, ObservedTransaction]:
     return {
-        row["transactional_id"]: TransactionSeen(
+        row["transactional_id"]: ObservedTransaction(
             error_of(row["error_code"]),
             row["transaction_state"],
             row["producer_id"],
@@ -328,14 +328,14 @@ def _fetched(body: Value) -> Fetched:
     )
 
 
-def _offsets(body: Value) -> dict[TopicPartition, OffsetSeen]:
+def _offsets(body: Value) -> dict[TopicPartition, ObservedOffset]:
     rows: Mapping[TopicPartition, Value] = {
         (topic["name"], row["partition_index"]): row
         for topic in body["topics"]
         for row in topic["partitions"]
     }
     return {
-        partition: OffsetSeen(
+        partition: ObservedOffset(
             error_of(body["error_code"] or row["error_code"]), row["committed_offset"]
         )
         for partition, row in rows.items()

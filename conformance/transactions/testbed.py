@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import operator
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from itertools import count
@@ -24,6 +24,7 @@ from conformance.kafka.metadata_proxy import MetadataProxy, through
 from conformance.kafka.ports import free_ports
 from conformance.kafka.recipe import BrokerNode
 from conformance.kafka.releases import find_release
+from conformance.kafka.wait import poll, wait_until
 from conformance.transactions.layouts import (
     FAR,
     HOME,
@@ -56,8 +57,6 @@ NOBODY: Final = "nobody"
 """A group and a transactional id that do not exist."""
 TAKEOVER_TIMEOUT_S: Final = 60.0
 
-_PAUSE_S: Final = 0.02
-
 
 class KafkaTestbed:
     """Brokers of one release and level; a context manager that starts and ends them.
@@ -67,6 +66,9 @@ class KafkaTestbed:
     be gone, one or both. If it is `proxied`, too, FAR coordinates all groups, and `proxy` is the
     network between the others and HOME. Raises UnknownRelease.
     """
+
+    shows_producers = True
+    """Since 2.8."""
 
     def __init__(
         self,
@@ -90,16 +92,14 @@ class KafkaTestbed:
         self._proxy_port = free_ports(1)[0] if layout == PROXIED else 0
         self._open = ExitStack()
         self._below = ExitStack()
-        self._servers: KafkaBroker | KafkaCluster = (
-            KafkaBroker(release, level=self.level, properties=properties)
-            if nodes == 1
-            else KafkaCluster(
-                release,
-                level=self.level,
-                properties={**PATIENT, **PROPERTIES[layout], **(properties or {})},
-                voters=(HOME,) if layout else (),
-                properties_of=self._properties_of,
-            )
+        usual = {**PATIENT, **PROPERTIES[layout]} if nodes > 1 else {}
+        self._servers = KafkaCluster(
+            release,
+            nodes=nodes,
+            level=self.level,
+            properties={**usual, **(properties or {})},
+            voters=(HOME,) if layout else (),
+            properties_of=self._properties_of,
         )
         self._numbers = count(1)
         self._wires: dict[int, CoordinatorConnection] = {}
@@ -121,8 +121,7 @@ class KafkaTestbed:
     @property
     def brokers(self) -> dict[int, KafkaBroker]:
         """The brokers by id."""
-        servers = self._servers
-        return servers.brokers if isinstance(servers, KafkaCluster) else {1: servers}
+        return self._servers.brokers
 
     @property
     def name(self) -> str:
@@ -160,12 +159,13 @@ class KafkaTestbed:
 
     def _await_known(self, partitions: list[TopicPartition]) -> None:
         """A topic's leader knows it before the coordinator may. Raises RequestRefused."""
-        deadline = time.monotonic() + BUSY_TIMEOUT_S
-        for node_id in self.brokers:
-            while not leaders(self.wire(node_id).connection).keys() >= set(partitions):
-                if time.monotonic() > deadline:
-                    raise RequestRefused(f"broker {node_id} does not hear of {partitions}")
-                time.sleep(_PAUSE_S)
+
+        def unaware() -> list[int]:
+            known = {node: leaders(self.wire(node).connection) for node in self.brokers}
+            return [node for node in known if not known[node].keys() >= set(partitions)]
+
+        if nodes := poll(unaware, operator.not_, BUSY_TIMEOUT_S):
+            raise RequestRefused(f"brokers {nodes} do not hear of {partitions}")
 
     def wire(self, node_id: int) -> CoordinatorConnection:
         """The connection to a broker, made once."""
@@ -202,12 +202,9 @@ class KafkaTestbed:
 
     def _await_service(self, node_id: int, *, of_group: bool) -> None:
         """A coordinator is named some time before it serves. Raises RequestRefused."""
-        wire = self.wire(node_id)
-        deadline = time.monotonic() + BUSY_TIMEOUT_S
-        while not (_serves_groups(wire) if of_group else _serves_transactions(wire)):
-            if time.monotonic() > deadline:
-                raise RequestRefused(f"the coordinator on {node_id} does not serve")
-            time.sleep(_PAUSE_S)
+        serves = _serves_groups if of_group else _serves_transactions
+        failure = RequestRefused(f"the coordinator on {node_id} does not serve")
+        wait_until(lambda: serves(self.wire(node_id)), BUSY_TIMEOUT_S, failure)
 
     def coordinator(self) -> CoordinatorConnection:
         """The connection to the coordinator of all transactional ids."""
@@ -222,7 +219,8 @@ class KafkaTestbed:
         return [TRANSACTION_STATE]
 
     def offsets_log(self, group_id: str) -> TopicPartition:
-        """Where a group's offsets are kept."""
+        """Where a group's offsets are kept. The topic is there from then on."""
+        self.leader_of(CONSUMER_OFFSETS)
         return CONSUMER_OFFSETS
 
     def coordinator_epoch(self, transactional_id: str) -> int:
@@ -252,14 +250,12 @@ class KafkaTestbed:
         From then on others than `gone` are asked. Raises RequestRefused.
         """
         self._asked = next(node for node in self.brokers if node != gone)
-        deadline = time.monotonic() + TAKEOVER_TIMEOUT_S
-        while (answer := self.wire(self._asked).ask(find_coordinator(NOBODY))).node_id in (
-            gone,
-            -1,
-        ):
-            if time.monotonic() > deadline:
-                raise RequestRefused(f"broker {gone} stays the coordinator: {answer.error.name}")
-            time.sleep(_PAUSE_S)
+        call = find_coordinator(NOBODY)
+        wait_until(
+            lambda: self.wire(self._asked).ask(call).node_id not in (gone, -1),
+            TAKEOVER_TIMEOUT_S,
+            RequestRefused(f"broker {gone} stays the coordinator"),
+        )
         self._leaders.pop(TRANSACTION_STATE, None)
         return self.leader_of(TRANSACTION_STATE)
 

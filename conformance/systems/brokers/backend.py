@@ -15,7 +15,7 @@ their way together (`scheduler`), and a range's rows leave once its last trace h
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -25,7 +25,7 @@ from conformance.compositions import judged_composition
 from conformance.findings import MAX_FINDINGS, Finding, Summary, steps_of
 from conformance.guaranteed import ObservedProperties
 from conformance.judging import guarantees_of
-from conformance.plan import Plan, PreparedPlan, configuration
+from conformance.plan import PreparedPlan, configuration
 from conformance.rows import Found, rows_of
 from conformance.systems.brokers.broker_testbed import BrokerTestbed
 from conformance.systems.brokers.exchange import Difference, TraceEnd
@@ -37,11 +37,6 @@ from proofs.trace.shrink import NothingToShrink, Steps, shrink
 
 MAX_TRIED: Final = 300
 """Shorter traces that a finding is tried with; then the shortest so far stays."""
-
-
-def traces_plan(plan: Plan) -> Plan:
-    """The plan whose traces are judged: they do not depend on the system."""
-    return replace(plan, system="impl", actors="leader", on="bytes")
 
 
 class BrokerScript(Protocol):

@@ -9,6 +9,7 @@ from typing import Any
 from conformance.backends import BackendFailed
 from conformance.guaranteed import ObservedProperties
 from conformance.kafka.errors import KafkaError
+from conformance.report import SideCheck
 from conformance.systems.brokers.exchange import Ask, Difference, Session, TraceEnd
 from conformance.systems.brokers.fault_schedule import FaultSchedule
 from conformance.transactions.wire import CoordinatorConnection
@@ -48,6 +49,10 @@ class BrokerTestbed(ABC):
         """What brokers that differed show of the guarantees; nothing if they are not followed."""
         return ObservedProperties()
 
+    def checks(self) -> dict[str, SideCheck]:
+        """What is checked beside the traces. Raises BackendFailed."""
+        return {}
+
     # ---- traces
 
     @abstractmethod
@@ -59,8 +64,8 @@ class BrokerTestbed(ABC):
         return
 
     @abstractmethod
-    def session(self, number: int, script: Any, patience: int) -> tuple[Any, Session]:
-        """What a trace has for itself, and the trace."""
+    def session(self, number: int, script: Any, factor: int) -> tuple[Any, Session]:
+        """What a trace has for itself, and the trace, which may take `factor` times as long."""
 
     @abstractmethod
     def give_back(self, resources: Any, end: TraceEnd) -> None:

@@ -25,7 +25,7 @@ class Ask(NamedTuple):
     to: int = COORDINATOR
 
 
-class Rest(NamedTuple):
+class Wait(NamedTuple):
     """Nothing is asked until `until`, in time.monotonic."""
 
     until: float
@@ -84,6 +84,6 @@ class TraceEnd:
     departs_at: int = 0
 
 
-Asks = Generator[Sequence[Ask | Rest | BrokerFault], list[Any], Any]
-"""Yields what is asked together, or one Rest or BrokerFault; is sent the answers."""
-Session = Generator[Sequence[Ask | Rest | BrokerFault], list[Any], TraceEnd]
+Asks = Generator[Sequence[Ask | Wait | BrokerFault], list[Any], Any]
+"""Yields what is asked together, or one Wait or BrokerFault; is sent the answers."""
+Session = Generator[Sequence[Ask | Wait | BrokerFault], list[Any], TraceEnd]

@@ -1,4 +1,4 @@
-"""The model's own events, run for what they make actors do: requests, answers, deeds.
+"""The model's own events, run for what they make actors do: requests, answers, faults.
 
 A script for brokers is what the model's actors take and send in a trace. So each event of the
 world runs as it stands, in a copy of its module's namespace that records the calls that matter: an

@@ -5,7 +5,7 @@
 2. A fault happens to all sessions that are on their way. So those that want alike faults are played
    together (`fault_schedule`), and a fault waits until each of them wants it, or a later one.
 3. A trace that stays undecided, or whose connection breaks, is played a second time, alone on its
-   connections and with more patience. Only then a request without an answer is a finding.
+   connections and with longer timeouts. Only then a request without an answer is a finding.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from conformance.systems.brokers.exchange import (
     Ask,
     BrokerFault,
     NoAnswer,
-    Rest,
     Session,
     TraceEnd,
+    Wait,
 )
 from conformance.systems.brokers.fault_schedule import FaultSchedule, Turn
 from conformance.transactions.wire import CoordinatorConnection
 from impl import DecodeError
 from proofs.java import JavaError
 
-PATIENCE: Final = 4
+LONGER: Final = 4
 """How much longer a trace may take that is played a second time."""
 
 NO_ANSWER: Final[Mapping[type[Exception], str]] = {
@@ -89,9 +89,9 @@ class Lane:
         self.fault, self.turn = None, None
         self.advance([self.answer_to_fault])
 
-    def _take(self, asks: Sequence[Ask | Rest | BrokerFault]) -> None:
+    def _take(self, asks: Sequence[Ask | Wait | BrokerFault]) -> None:
         self.asks = [ask for ask in asks if isinstance(ask, Ask)]
-        self.rests_until = max((ask.until for ask in asks if isinstance(ask, Rest)), default=0.0)
+        self.rests_until = max((ask.until for ask in asks if isinstance(ask, Wait)), default=0.0)
         self.fault = next((ask.name for ask in asks if isinstance(ask, BrokerFault)), None)
         if self.fault is not None:
             self.turn = next(self._turns)
@@ -151,19 +151,19 @@ class Scheduler:
         self._testbed = testbed
         self._busy: list[Line] = []
         self._idle: list[Line] = []
-        self._patience = 1
+        self._timeout_factor = 1
 
     def run(self, scripts: Iterable[Numbered]) -> Iterator[tuple[int, TraceEnd] | None]:
         """Each trace's end by its number, and None now and then. Raises BackendFailed."""
         again: list[Numbered] = []
         try:
-            for self._patience, some in ((1, scripts), (PATIENCE, again)):
+            for self._timeout_factor, some in ((1, scripts), (LONGER, again)):
                 for lane in self._play_all(some):
                     if lane is None or lane.end is None:
                         yield None
                         continue
                     self.undecided += lane.end.is_undecided
-                    if lane.end.is_undecided and self._patience == 1:
+                    if lane.end.is_undecided and self._timeout_factor == 1:
                         again.append(lane.numbered)
                     else:
                         yield lane.numbered[0], lane.end
@@ -219,11 +219,11 @@ class Scheduler:
 
     def _inject(self, fault: str, place: int, waiting: list[Lane]) -> Iterator[Lane]:
         """A fault happens, if anybody waits for it; the sessions that go on."""
-        takers = [lane for lane in waiting if lane.turn and lane.turn.place == place]
-        if takers or self._testbed.is_due(fault):
+        resumed = [lane for lane in waiting if lane.turn and lane.turn.place == place]
+        if resumed or self._testbed.is_due(fault):
             self.close()
-            self._testbed.inject(fault, len(takers))
-        for lane in takers:
+            self._testbed.inject(fault, len(resumed))
+        for lane in resumed:
             lane.answer_to_fault = self._testbed.resume(lane.resources)
         going = [lane for lane in waiting if lane.turn and lane.turn.resumes_at == place]
         waiting[:] = [lane for lane in waiting if lane not in going]
@@ -234,7 +234,7 @@ class Scheduler:
     # ---- rounds
 
     def _begin(self, numbered: Numbered, turns: Sequence[Turn]) -> Lane:
-        resources, session = self._testbed.session(*numbered, self._patience)
+        resources, session = self._testbed.session(*numbered, self._timeout_factor)
         return Lane(numbered, resources, session, turns)
 
     def _advance(self, lanes: Iterator[Lane], waiting: list[Lane]) -> Iterator[Lane | None]:
@@ -274,7 +274,7 @@ class Scheduler:
     @property
     def _shared(self) -> int:
         """How many sessions a line has: alone, a session is who is not answered."""
-        return self._testbed.in_flight if self._patience == 1 else 1
+        return self._testbed.in_flight if self._timeout_factor == 1 else 1
 
     def _exchange(self, line: Line, lanes: Iterator[Lane], gone: list[Lane]) -> None:
         """One round of a line."""
@@ -302,7 +302,7 @@ class Scheduler:
             line.close()
             gone += line.leave()
             for lane in line.lanes:
-                if self._patience == 1:
+                if self._timeout_factor == 1:
                     lane.end = TraceEnd(is_undecided=True)
                 else:
                     lane.fail(reason_of(failure))

@@ -72,7 +72,7 @@ def test_a_broker_at_an_address_is_held_to_the_newest_release_that_it_fits(
 ) -> None:
     with implementation(2, Brokers()) as remote:
         names = ["describing", "delayed_end_txn_lost_write_v1", "exhaustion_goes_on_v2"]
-        code, report = played(tmp_path, *names, "--system", remote.address)
+        code, report = played(tmp_path, *names, "--system", f"wire://{remote}")
     assert (code, report["verdict"], report["release"]) == (0, "holds", "4.3.1")
     assert report["not_applicable"] == {"exhaustion_goes_on_v2": "they leave the broker broken"}
     assert report["broken"] == {"delayed_end_txn_lost_write_v1": ["no_lost_write", "all_or_none"]}

@@ -22,9 +22,9 @@ from conformance.compositions import SERVER_ACTORS
 from conformance.generate.broker_graph import SKIP
 from conformance.kafka.connection import WireRequest
 from conformance.plan import Plan, configuration, prepare
-from conformance.systems.brokers.exchange import BrokerFault, Rest, Session, TraceEnd
+from conformance.systems.brokers.exchange import BrokerFault, Session, TraceEnd, Wait
 from conformance.systems.brokers.scheduler import Scheduler
-from conformance.systems.brokers.transactions.cluster_nodes import ClusterNodes, ground_of
+from conformance.systems.brokers.transactions.cluster_nodes import ClusterNodes, seated_cluster
 from conformance.systems.brokers.transactions.marker_without_leader import leaderless
 from conformance.systems.brokers.transactions.nodes_script import NodeScript, NodesWriter
 from conformance.systems.brokers.transactions.nodes_session import NodesSession
@@ -72,7 +72,7 @@ class RecordingSession(NodesSession):
             except StopIteration as ended:
                 end: TraceEnd = ended.value
                 return end
-            if isinstance(asks[0], Rest):
+            if isinstance(asks[0], Wait):
                 del self.rows[first:]
             first = len(self.rows)
             answers = yield asks
@@ -88,7 +88,7 @@ class RecordingSession(NodesSession):
 class RecordingTestbed(NodesTestbed):
     """Nodes at which sessions are kept."""
 
-    session_kind = RecordingSession
+    session_kind: type[NodesSession] = RecordingSession
 
 
 def chosen(scripts: Iterable[NodeScript]) -> Iterator[NodeScript]:
@@ -115,11 +115,11 @@ def record(release: str, kind: str) -> None:
         k = configuration(plan)
         writer = NodesWriter(tables_of(with_room(k)))
         scripts = list(chosen(writer.script(prepared.trace(n)) for n in range(prepared.count)))
-    with ground_of(release, k.variant.level) as ground:
-        speaks = ground.conversation(requests)
-        nodes = ClusterNodes(ground, speaks)
+    with seated_cluster(release, k.variant.level) as kafka:
+        speaks = kafka.conversation(requests)
+        nodes = ClusterNodes(kafka, speaks)
         seen = leaderless(nodes, speaks)
-        player = Scheduler(RecordingTestbed(nodes, speaks, k.bounds.partitions, seen))
+        player = Scheduler(RecordingTestbed(nodes, speaks, k, seen))
         for ended in player.run(enumerate(scripts)):
             assert ended is None or ended[1].difference is None, "the nodes are as the model says"
             assert ended is None or not ended[1].is_undecided, "the nodes come to rest"

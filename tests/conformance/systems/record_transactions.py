@@ -2,7 +2,8 @@
 
     python tests/conformance/systems/record_transactions.py 4.3.1 default offsets exhausted small
 
-A header line, then a line for each trace: its steps, its ground, and the calls in their order with
+A header line, then a line for each trace: its steps, what it has for itself, and the calls
+in their order with
 what was answered: {"api": 22, "version": 5, "answer": "<hex>"}, payloads without their size. V1 is
 recorded, and V2 where the release has it.
 """
@@ -18,25 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from conformance.compositions import SERVER_ACTORS
+from conformance.generate.broker_graph import AT_ONE
 from conformance.plan import Plan, configuration, prepare, scope_without
-from conformance.systems.brokers.exchange import Rest, TraceEnd
+from conformance.systems.brokers.exchange import Session, TraceEnd, Wait
 from conformance.systems.brokers.transactions.exhausted_ids import LAST_EPOCH, ExhaustedIds
-from conformance.systems.brokers.transactions.servers import Started
-from conformance.systems.brokers.transactions.testbed_of_servers import TRANSACTION_S, PartitionPool
+from conformance.systems.brokers.transactions.testbed_of_servers import ServersTestbed
 from conformance.systems.brokers.transactions.transaction_probes import with_room
 from conformance.systems.brokers.transactions.transaction_script import (
     TransactionScript,
     TransactionScriptWriter,
 )
-from conformance.systems.brokers.transactions.transaction_session import (
-    Times,
-    TraceResources,
-    TransactionSession,
-)
 from conformance.systems.transactions.tables import tables_of
-from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S, left_out
-from conformance.transactions.testbed import KafkaTestbed as Servers
-from conformance.transactions.wire import Conversation, CoordinatorConnection, Requests
+from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S
+from conformance.transactions.testbed import KafkaTestbed
+from conformance.transactions.wire import CoordinatorConnection, Requests
+from conformance.verbs.over_wire import left_out
 from impl import encode_response
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -71,23 +68,14 @@ def chosen(scripts: Iterable[TransactionScript], *, waits: bool) -> Iterator[Tra
             yield script
 
 
-def recorded(
-    speaks: Conversation,
-    wire: CoordinatorConnection,
-    script: TransactionScript,
-    ground: TraceResources,
-) -> list[dict[str, Any]]:
+def recorded(wire: CoordinatorConnection, asking: Session) -> list[dict[str, Any]]:
     """The calls of one trace with their answers; the broker is as the model says."""
-    times = Times(
-        TRANSACTION_S if script.times_out else 0.0, ID_EXPIRES_S if script.forgotten else 0.0
-    )
-    asking = TransactionSession(script, ground, speaks, times=times).run()
     rows: list[dict[str, Any]] = []
     asks = next(asking)
     while True:
         answers = []
         for ask in asks:
-            if isinstance(ask, Rest):
+            if isinstance(ask, Wait):
                 time.sleep(max(ask.until - time.monotonic(), 0))
                 continue
             call = ask.call.request
@@ -108,41 +96,33 @@ def record(release: str, scope: str, requests: Requests) -> None:
     level = 2 if release.startswith("4") else 0
     variant = f"{release}/level={level}/requests={requests}"
     plan = plan_of(variant, scope)
-    plan = replace(plan, scope=scope_without(plan.scope, left_out(plan)))
+    plan = replace(plan, scope=scope_without(plan.scope, left_out(plan, AT_ONE)))
     k = configuration(plan)
-    first = LAST_EPOCH - k.bounds.max_epoch if k.bounds.epochs_end else 0
+    last = LAST_EPOCH - k.bounds.max_epoch - 1
     count, properties = WAITING.get(scope, TRACES), FORGETFUL if k.budgets.forgotten else {}
-    ground = Servers(release, level=level, properties=properties)
-    with tempfile.TemporaryDirectory() as directory, ground as servers:
-        ids = ExhaustedIds(servers, first - 1, count) if first else None
+    kafka = KafkaTestbed(release, level=level, properties=properties)
+    with tempfile.TemporaryDirectory() as directory, kafka:
+        ids = ExhaustedIds(kafka, last, count) if k.bounds.epochs_end else None
         prepared = prepare(plan, Path(directory))
         writer = TransactionScriptWriter(tables_of(with_room(k)))
         tried = range(0, prepared.cover_traces, max(prepared.cover_traces // TRIED, 1))
         scripts = (writer.script(prepared.trace(number)) for number in tried)
-        started, supply, wire = Started(servers), PartitionPool(servers), servers.connect()
-        wire.retry(servers.conversation("v1").init_producer_id(None))  # ids are there from now on
-        speaks = servers.conversation(requests)
-        data = k.bounds.partitions - k.bounds.offsets
+        wire = kafka.connect()
+        wire.retry(kafka.conversation("v1").init_producer_id(None))  # ids are there from now on
+        id_s = ID_EXPIRES_S if k.budgets.forgotten else 0.0
+        testbed = ServersTestbed(kafka, kafka.conversation(requests), k, ids=ids, id_s=id_s)
         lines: list[Any] = [{"scope": plan.scope, "variant": variant}]
-        told = islice(chosen(scripts, waits=scope in WAITING), count)
-        for number, script in enumerate(told):
-            partitions, _ = zip(*supply.take(data), strict=True)
-            name = ids.take() if ids else f"recorded-{number}"
-            group = f"group-{number}" if k.bounds.offsets else ""
-            if group:
-                partitions = (*partitions, started.offsets_of(group))
-            place = TraceResources(
-                name, partitions, (0,) * data, started.coordinator_epoch(name), group, first
-            )
+        for script in islice(chosen(scripts, waits=scope in WAITING), count):
+            own, session = testbed.session(0, script, 1)
             lines.append(
                 {
-                    "id": name,
+                    "id": own.transactional_id,
                     "steps": script.steps,
-                    "partitions": partitions,
-                    "coordinator_epoch": place.coordinator_epoch,
-                    "group": group,
-                    "first_epoch": first,
-                    "calls": recorded(speaks, wire, script, place),
+                    "partitions": own.partitions,
+                    "coordinator_epoch": own.coordinator_epoch,
+                    "group": own.group_id,
+                    "first_epoch": own.first_epoch,
+                    "calls": recorded(wire, session),
                 }
             )
     path = FIXTURES / f"transactions-{release}-{scope}-{requests}.jsonl"

@@ -18,13 +18,13 @@ from recorded_session import recorded
 from conformance.kafka.connection import WireRequest
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration, prepare
-from conformance.systems.brokers.backend import traces_plan
 from conformance.systems.brokers.exchange import Session
-from conformance.systems.brokers.idempotent.connecting import started
 from conformance.systems.brokers.idempotent.deliveries import LeaderScript, LeaderScriptWriter
 from conformance.systems.brokers.idempotent.observer import Observer
-from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker, LeadersTestbed
+from conformance.systems.brokers.idempotent.started_brokers import started
+from conformance.systems.brokers.idempotent.testbed_of_leaders import LeadersTestbed
 from conformance.systems.brokers.idempotent.wire_messages import Binding
+from conformance.systems.brokers.listening_broker import ListeningBroker
 from conformance.systems.brokers.scheduler import Scheduler
 from impl import ApiKey, encode_request, encode_response
 from model.idempotent.configuration import FirstSequence
@@ -44,12 +44,12 @@ def scopes_of(version: str) -> dict[str, int]:
 class RecordingTestbed(LeadersTestbed):
     """Keeps each batch that is sent, and what was answered, by the trace's number."""
 
-    def __init__(self, observer: Observer, broker: Broker, traces: int) -> None:
+    def __init__(self, observer: Observer, broker: ListeningBroker, traces: int) -> None:
         super().__init__(observer, broker, traces)
         self.heard: dict[int, list[tuple[WireRequest, Any]]] = {}
 
-    def session(self, number: int, script: LeaderScript, patience: int) -> tuple[Binding, Session]:
-        binding, session = super().session(number, script, patience)
+    def session(self, number: int, script: LeaderScript, factor: int) -> tuple[Binding, Session]:
+        binding, session = super().session(number, script, factor)
         rows = self.heard[number] = []
 
         def keep(request: WireRequest, body: Any) -> None:
@@ -65,9 +65,7 @@ def record(name: str) -> None:
     lines: list[dict[str, Any]] = [{"release": name, "level": level}]
     with started(name, level) as broker, tempfile.TemporaryDirectory() as folder:
         for scope, traces in scopes_of(release.version).items():
-            plan = traces_plan(
-                Plan(system="kafka", faults="connections", variant=release.version, scope=scope)
-            )
+            plan = Plan(faults="connections", variant=release.version, scope=scope)
             prepared = prepare(plan, Path(folder) / scope)
             k = configuration(plan)
             observer = Observer(k)

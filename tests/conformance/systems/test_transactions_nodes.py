@@ -21,7 +21,7 @@ from conformance.generate.broker_graph import LEAVES, MARKER, NEEDS_LEADER, RETU
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, PreparedPlan, configuration, prepare
 from conformance.systems.brokers.backend import BrokersBackend
-from conformance.systems.brokers.exchange import BrokerFault, Rest, TraceEnd
+from conformance.systems.brokers.exchange import BrokerFault, TraceEnd, Wait
 from conformance.systems.brokers.fault_schedule import (
     HOLD,
     MOVE,
@@ -265,7 +265,7 @@ def replayed(
     calls = iter(trace["calls"])
     asks = next(asking)
     while True:
-        asked = [ask for ask in asks if not isinstance(ask, Rest)]
+        asked = [ask for ask in asks if not isinstance(ask, Wait)]
         answers = [answer_to(ask, next(calls, None)) for ask in asked]
         try:
             asks = asking.send(answers)

@@ -14,7 +14,7 @@ from conformance.compositions import SERVER_ACTORS
 from conformance.generate.broker_graph import TIMES_OUT
 from conformance.kafka.admin import TopicPartition
 from conformance.plan import Plan, configuration
-from conformance.systems.brokers.exchange import Ask, BrokerFault, Rest, TraceEnd
+from conformance.systems.brokers.exchange import Ask, BrokerFault, TraceEnd, Wait
 from conformance.systems.brokers.scheduler import Scheduler
 from conformance.systems.brokers.transactions import testbed_of_servers
 from conformance.systems.brokers.transactions.testbed_of_servers import ServersTestbed
@@ -22,7 +22,7 @@ from conformance.systems.brokers.transactions.transaction_probes import with_roo
 from conformance.systems.brokers.transactions.transaction_script import (
     Ending,
     ScriptedRequest,
-    Shown,
+    ServerState,
     TransactionScript,
     TransactionScriptWriter,
 )
@@ -136,12 +136,12 @@ class Pretended:
         self.broker = broker
         self.is_first = given["times"].transaction_s == FIRST_S
 
-    def run(self) -> Generator[list[Ask | Rest | BrokerFault], Any, TraceEnd]:
+    def run(self) -> Generator[list[Ask | Wait | BrokerFault], Any, TraceEnd]:
         question: Any = None
         yield [Ask(question)]
         if self.script.times_out:
             for _ in range(self.script.seen):
-                yield [Rest(time.monotonic())]
+                yield [Wait(time.monotonic())]
             if self.is_first and self.script.seen == SLOW:
                 return TraceEnd(is_undecided=True)
             if self.script.seen == ENDS_BEFORE:
@@ -162,10 +162,10 @@ TRACES = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, ENDS_BE
 def script_of(is_stuck: bool, times_out: bool, takes: int) -> TransactionScript:
     """A trace as the harness sees it; `seen` is of no other use here."""
     state = "Ongoing" if is_stuck else "CompleteAbort"
-    shown = Shown((state, 0, 3, None), ())
+    shown = ServerState((state, 0, 3, None), ())
     ending = Ending(("probe_next_transaction", ()), ANYTHING, shown)
     return TransactionScript(
-        tuple(EXPIRES) if times_out else (), (), Shown(None, ()), (ending,), takes
+        tuple(EXPIRES) if times_out else (), (), ServerState(None, ()), (ending,), takes
     )
 
 
@@ -182,7 +182,7 @@ def played(traces: Sequence[tuple[bool, bool, int]]) -> tuple[Broker, list[tuple
 @given(traces=TRACES)
 def test_who_is_stuck_keeps_nobody_from_a_time_out(traces: list[tuple[bool, bool, int]]) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(testbed_of_servers, "TransactionSession", Pretended)
+        patched.setattr(ServersTestbed, "session_kind", Pretended)
         patched.setattr(ServersTestbed, "asking", 3)
         patched.setattr(ServersTestbed, "most", 4)
         broker, ended = played(traces)

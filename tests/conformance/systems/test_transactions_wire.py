@@ -18,7 +18,7 @@ from conformance.compositions import SERVER_ACTORS, judged_composition
 from conformance.generate.broker_graph import AT_ONE, MARKER, TIMES_OUT, events_at
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, configuration, prepare
-from conformance.systems.brokers.exchange import BrokerFault, Rest, TraceEnd
+from conformance.systems.brokers.exchange import BrokerFault, TraceEnd, Wait
 from conformance.systems.brokers.transactions import testbed_of_servers, transaction_session
 from conformance.systems.brokers.transactions.testbed_of_servers import TRANSACTION_S
 from conformance.systems.brokers.transactions.transaction_probes import with_room
@@ -112,7 +112,7 @@ def replayed(
     while True:
         answers = []
         for ask in asks:
-            if isinstance(ask, Rest):
+            if isinstance(ask, Wait):
                 continue
             if isinstance(ask, BrokerFault):
                 answers.append(None if faults is None else faults.append(ask.name))

@@ -15,14 +15,13 @@ from conformance.backends import BackendFailed, TraceRange
 from conformance.plan import Plan, prepare
 from conformance.rows import found_in
 from conformance.runner import Waves
-from conformance.systems.brokers.backend import BrokersBackend, traces_plan
-from conformance.systems.brokers.idempotent.connecting import NoBroker, address_of, running
-from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker
-from conformance.systems.brokers.testbeds import leaders_backend
+from conformance.systems.brokers.backend import BrokersBackend
+from conformance.systems.brokers.idempotent.testbed_of_leaders import leaders_backend
+from conformance.systems.brokers.listening_broker import ListeningBroker, NoBroker, address_of
 from impl import ApiKey, CloseConnection, Node, decode_request
 from proofs.run.journal import Journal
 
-PLAN = Plan(system="wire", faults="connections", traces=40)
+PLAN = Plan(faults="connections", traces=40)
 
 
 def run(url: str, out: Path, *more: str) -> int:
@@ -33,6 +32,10 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         return port
+
+
+def listening(url: str, **given: int) -> ListeningBroker:
+    return ListeningBroker(address_of(url), **given)
 
 
 # Bad use
@@ -88,7 +91,7 @@ def test_a_broker_without_produce_is_no_broker(serve, monkeypatch):
     rows = [{"api_key": ApiKey.API_VERSIONS, "min_version": 0, "max_version": 3}]
     monkeypatch.setattr("impl.broker.node._ADVERTISED", rows)
     with pytest.raises(NoBroker, match="does not offer PRODUCE, INIT_PRODUCER_ID, CREATE_TOPICS"):
-        running(serve().url)
+        listening(serve().url)
 
 
 # Silence
@@ -114,17 +117,17 @@ def honest(node: Node, payload: bytes) -> bytes | None:
     return node.handle(payload, time.time_ns() // 1_000_000)
 
 
-def backend_of(tmp_path: Path, broker: Broker, traces: int = 3) -> BrokersBackend:
-    return leaders_backend(prepare(traces_plan(replace(PLAN, traces=traces)), tmp_path), broker)
+def backend_of(tmp_path: Path, broker: ListeningBroker, traces: int = 3) -> BrokersBackend:
+    return leaders_backend(prepare(replace(PLAN, traces=traces), tmp_path), broker)
 
 
 def test_a_broker_that_never_answers(serve):
     with pytest.raises(BackendFailed, match="takes a connection but answers nothing"):
-        running(serve(lambda _node, _payload: None).url, timeout_ms=200)
+        listening(serve(lambda _node, _payload: None).url, timeout_ms=200)
 
 
 def test_a_request_that_is_never_answered_is_a_finding(serve, tmp_path):
-    backend = backend_of(tmp_path, running(serve(Forgets()).url, timeout_ms=200))
+    backend = backend_of(tmp_path, listening(serve(Forgets()).url, timeout_ms=200))
     found = found_in(
         row for row in backend.judge([TraceRange(0, 2), TraceRange(2, 3)]) if row
     ).summary
@@ -145,7 +148,7 @@ def test_a_broken_connection_is_no_finding_where_the_trace_alone_is_answered(ser
             raise CloseConnection("planted")
         return honest(node, payload)
 
-    backend = backend_of(tmp_path, running(serve(handle).url), traces=40)
+    backend = backend_of(tmp_path, listening(serve(handle).url), traces=40)
     found = found_in(row for row in backend.judge([TraceRange(0, 40)]) if row).summary
     backend.close()
     assert (found.traces, found.divergences) == (40, 0)

@@ -10,7 +10,6 @@ import pytest
 from conformance.__main__ import main
 from conformance.judge import NotAllowed
 from conformance.plan import Plan, PreparedPlan, configuration, prepare, scope_text
-from conformance.systems.brokers.backend import traces_plan
 from conformance.systems.brokers.exchange import Session, TraceEnd
 from conformance.systems.brokers.idempotent import observer as wire_observer
 from conformance.systems.brokers.idempotent import testbed_of_leaders
@@ -111,8 +110,8 @@ def writer_of(k: Configuration) -> LeaderScriptWriter:
 
 
 def prepared_for(tmp_path: Path, scope: str) -> PreparedPlan:
-    plan = Plan(system="wire", faults="connections", scope=scope, traces=200)
-    return prepare(traces_plan(plan), tmp_path)
+    plan = Plan(faults="connections", scope=scope, traces=200)
+    return prepare(plan, tmp_path)
 
 
 @pytest.mark.parametrize("scope", ["idempotent-default", "idempotent-partitions"])
@@ -175,7 +174,7 @@ def test_what_cannot_be_played_is_refused():
 
 
 def test_the_scope_over_a_wire_keeps_refusals():
-    plan = Plan(system="wire", faults="connections")
+    plan = Plan(faults="connections")
     assert scope_text(plan) == "idempotent-default/restarts=0"
     nothing = replace(plan, faults="none")
     assert scope_text(nothing).endswith("/breaks=0/refusals=0/restarts=0")

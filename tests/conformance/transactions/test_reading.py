@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.transactions.reading import (
-    BatchSeen,
     Fetched,
+    ObservedBatch,
     OffsetRecord,
     Status,
     TransactionRecord,
@@ -99,7 +99,7 @@ def test_a_reader_that_is_not_told_what_was_aborted_hands_it_on():
 
 def test_a_marker_is_seen_with_its_coordinator():
     seen = see(marker(7, 3, ControlType.ABORT))
-    assert seen == BatchSeen(3, 3, 7, 0, -1, True, "ABORT", 4, ())
+    assert seen == ObservedBatch(3, 3, 7, 0, -1, True, "ABORT", 4, ())
 
 
 def test_the_log_of_transactions_has_states_and_tombstones():

@@ -135,7 +135,7 @@ class LeaderScriptWriter:
     def script(self, steps: Steps) -> LeaderScript:
         """The trace's script. Raises NotAllowed, CannotPlay.
 
-        It ends before what no deed shows as it is (`playable`).
+        It ends before what no fault at brokers shows as it is (`playable`).
         """
         steps = playable(steps)
         world, seen = self._events.initial, 0
@@ -198,8 +198,8 @@ def playable(steps: Steps) -> Steps:
     """The steps before a second failover, or a stop behind an expiry.
 
     The replica that would lead then was killed before, and remembers less than one that never was.
-    And producers expire here because a broker's patience is changed for a moment; when it begins
-    again it may find some of them in an older snapshot, not as old as they should be.
+    And producers expire here because their expiration time is changed for a moment; a broker that
+    starts again may find some of them in an older snapshot, not as old as they should be.
     """
     seen: set[str] = set()
     for i, (rule, _) in enumerate(steps):

@@ -23,7 +23,6 @@ from conformance.systems.brokers.exchange import (
     Session,
     TraceEnd,
 )
-from conformance.systems.brokers.idempotent.bookings import Left
 from conformance.systems.brokers.idempotent.deliveries import (
     DONE_TO_BROKERS,
     ISOLATE,
@@ -44,6 +43,13 @@ from conformance.transactions.wire import WireCall
 from model.idempotent.leader import Leader, log_end_offset
 from model.idempotent.messages import NO_PRODUCER_EPOCH, Batch
 from proofs.trace.format import Instance
+
+
+class FinalOffsets(NamedTuple):
+    """What a trace leaves of a partition, in its own numbers: where the log starts and ends."""
+
+    start: int
+    end: int
 
 
 class AnsweredBatch(NamedTuple):
@@ -118,9 +124,9 @@ def _follow(at: LeaderProgress) -> Generator[Any, Any, int]:
     return at.step
 
 
-def _left(states: LeaderSet) -> Left:
+def _left(states: LeaderSet) -> FinalOffsets:
     leader = states.leaders[0]
-    return Left(leader.log_start_offset, log_end_offset(leader.log))
+    return FinalOffsets(leader.log_start_offset, log_end_offset(leader.log))
 
 
 def _do(at: LeaderProgress, event: LeaderEvent) -> Asks:

@@ -12,7 +12,6 @@ itself, and the node is waited for, for a bounded time.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,13 +21,13 @@ from conformance.backends import BackendFailed
 from conformance.kafka.admin import init_producer_ids
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.errors import KafkaError
+from conformance.kafka.wait import poll
 from conformance.report import SideCheck
 from model.language import Disabled
 from proofs.lift.source import Model, load_model
 
 NODE: Final = "/latest_producer_id_block"
 NODE_TIMEOUT_S: Final = 10.0
-PAUSE_S: Final = 0.05
 
 BLOCK_SIZE: Final = 1_000
 PREFETCH_AT: Final = 900
@@ -158,11 +157,7 @@ class Blocks:
 
 def awaited(wanted: ZooKeeperNode, look: Callable[[], ZooKeeperNode]) -> tuple[Any, Any]:
     """What the node is to say, and what it says, at the latest after NODE_TIMEOUT_S."""
-    deadline = time.monotonic() + NODE_TIMEOUT_S
-    seen = look()
-    while seen != wanted and time.monotonic() < deadline:
-        time.sleep(PAUSE_S)
-        seen = look()
+    seen = poll(look, lambda node: node == wanted, NODE_TIMEOUT_S)
     return wanted._asdict(), seen._asdict()
 
 

@@ -1,73 +1,53 @@
 """One broker, or two replicas, whose leaders are judged: what traces share there.
 
 A leader gets a trace's requests in the model's order: they go over one connection. To which of the
-model's connections they belong no leader asks, so many traces share one.
+model's connections they belong no leader asks, so many traces share one. Every trace has producer
+ids of its own: the model's producer 0 is whatever InitProducerId said first, its epoch 0 the epoch
+that came with it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from conformance.backends import BackendFailed
 from conformance.guaranteed import ObservedProperties
-from conformance.kafka.admin import Supported, api_versions
-from conformance.kafka.connection import ANSWER_TIMEOUT_MS, BrokerConnection
-from conformance.kafka.errors import WireError
+from conformance.kafka.admin import (
+    ProducerIdentity,
+    TopicPartition,
+    api_versions,
+    await_leader,
+    init_producer_ids,
+    log_start_offsets,
+)
+from conformance.kafka.errors import KafkaError
+from conformance.plan import PreparedPlan, configuration
+from conformance.report import SideCheck
+from conformance.systems.brokers.backend import BrokersBackend
 from conformance.systems.brokers.broker_testbed import BrokerTestbed
 from conformance.systems.brokers.exchange import Difference, Session, TraceEnd
 from conformance.systems.brokers.idempotent.answered_log import observed_properties
-from conformance.systems.brokers.idempotent.bookings import BookingPool, TopicForm
-from conformance.systems.brokers.idempotent.deliveries import LeaderScript
-from conformance.systems.brokers.idempotent.judged_brokers import JudgedBrokers
+from conformance.systems.brokers.idempotent.deliveries import LeaderScript, LeaderScriptWriter
 from conformance.systems.brokers.idempotent.leader_session import leader_session
 from conformance.systems.brokers.idempotent.observer import Observer
-from conformance.systems.brokers.idempotent.wire_messages import (
-    NEWEST_PRODUCE,
-    OLDEST_PRODUCE,
-    TELLS_LOG_START,
-    Binding,
-    topic_configs,
-)
+from conformance.systems.brokers.idempotent.producer_id_blocks import check_blocks
+from conformance.systems.brokers.idempotent.started_brokers import OneBroker
+from conformance.systems.brokers.idempotent.wire_messages import Binding, topic_configs
+from conformance.systems.brokers.listening_broker import NO_PRODUCERS, ListeningBroker
+from conformance.systems.brokers.partition_pool import PartitionOffsets, PartitionPool, restarted
 from conformance.transactions.wire import CoordinatorConnection
-from impl import ApiKey
 
 CONNECTIONS: Final = 4
 SHARE_A_FAULT: Final = 400
 """Traces that are on their way together when something is done to brokers."""
-NO_PRODUCERS: Final = "producer states: the broker does not offer DescribeProducers"
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """Where a broker listens, and what it supports of what is asked here; who does what to it."""
-
-    nodes: JudgedBrokers
-    supported: Supported
-    timeout_ms: int = ANSWER_TIMEOUT_MS
-
-    @property
-    def describes(self) -> bool:
-        """It tells of its producers."""
-        return ApiKey.DESCRIBE_PRODUCERS in self.supported.versions
-
-    @property
-    def produce_version(self) -> int:
-        """The newest that both know; below OLDEST_PRODUCE none."""
-        oldest, newest = self.supported.versions.get(ApiKey.PRODUCE, (0, -1))
-        version = min(newest, NEWEST_PRODUCE)
-        return version if version >= max(oldest, OLDEST_PRODUCE) else -1
-
-    @property
-    def tells_log_start(self) -> bool:
-        """Its answers to Produce have it."""
-        return self.produce_version >= TELLS_LOG_START
-
-    def connect(self) -> BrokerConnection:
-        """One more connection, to whoever leads. Raises ConnectionLost."""
-        return BrokerConnection(*self.nodes.address, timeout_ms=self.timeout_ms)
+MOST_TRACES: Final = 32
+"""Traces that a partition serves."""
+MAX_PARTITIONS: Final = 1_000
+"""Of one topic."""
+IDS_AT_A_TIME: Final = 100
 
 
 class LeadersTestbed(BrokerTestbed):
@@ -78,19 +58,21 @@ class LeadersTestbed(BrokerTestbed):
     asking = most = CONNECTIONS * in_flight
     together = SHARE_A_FAULT
 
-    def __init__(self, observer: Observer, broker: Broker, traces: int) -> None:
+    def __init__(self, observer: Observer, broker: ListeningBroker, traces: int) -> None:
         self._observer = observer
         self._broker = broker
-        self.not_applicable = [] if broker.describes else [NO_PRODUCERS]
-        form = TopicForm(broker.nodes.replicas, topic_configs(observer.k))
-        try:
-            self._bookings = BookingPool(broker.connect(), traces, self.most, form)
-        except WireError as error:
-            raise BackendFailed(str(error)) from error
+        self.not_applicable = [] if broker.shows_producers else [NO_PRODUCERS]
+        self._width = min(max(self.most, -(-traces // MOST_TRACES)), MAX_PARTITIONS)
+        self._pool = PartitionPool(self._topic, MOST_TRACES)
+        self._producers: deque[ProducerIdentity] = deque()
+        self._starts: Mapping[TopicPartition, int] = {}
 
-    def close(self) -> None:
-        """Close all connections."""
-        self._bookings.close()
+    def checks(self) -> dict[str, SideCheck]:
+        """Where producer ids come from, if that is a ZooKeeper which can be read."""
+        broker = self._broker
+        if not isinstance(broker, OneBroker) or broker.kafka.zookeeper_address is None:
+            return {}
+        return {"producer_id_blocks": check_blocks(broker.kafka)}
 
     def waits_of(self, script: LeaderScript) -> int:
         """At each fault."""
@@ -104,34 +86,59 @@ class LeadersTestbed(BrokerTestbed):
         """Those that want the same faults."""
         return script.faults or None
 
-    def session(self, number: int, script: LeaderScript, patience: int) -> tuple[Binding, Session]:
+    def session(self, number: int, script: LeaderScript, factor: int) -> tuple[Binding, Session]:
         """Producer ids and partitions, and the trace."""
         bounds = self._observer.k.bounds
-        booking = self._bookings.take(bounds.producer_ids, bounds.partitions)
+        try:
+            producers = self._take_producers(bounds.producer_ids)
+            logs = self._pool.take(bounds.partitions)
+        except KafkaError as error:
+            raise BackendFailed(str(error)) from error
         now_ms = time.time_ns() // 1_000_000
-        binding = Binding(booking, self._broker.produce_version, now_ms)
-        describes = self._broker.describes
-        return binding, leader_session(self._observer, script, binding, describes=describes)
+        binding = Binding(producers, logs, self._broker.produce_version, now_ms)
+        shows = self._broker.shows_producers
+        return binding, leader_session(self._observer, script, binding, describes=shows)
+
+    def _take_producers(self, count: int) -> Sequence[ProducerIdentity]:
+        if len(self._producers) < count:
+            with self._broker.open_connection() as connection:
+                self._producers += init_producer_ids(connection, max(count, IDS_AT_A_TIME))
+        return [self._producers.popleft() for _ in range(count)]
+
+    def _topic(self) -> Sequence[TopicPartition]:
+        return self._broker.topic(self._width, configs=topic_configs(self._observer.k))
 
     def give_back(self, resources: Binding, end: TraceEnd) -> None:
         """Partitions serve other traces if it is known what is in them."""
-        if end.left:
-            self._bookings.give_back(resources.booking, end.left)
+        for log, left in zip(resources.logs, end.left or (), strict=False):
+            start = log.end + left.start if left.start else log.start
+            self._pool.give_back(PartitionOffsets(log.partition, start, log.end + left.end))
 
     def connect(self, route: Hashable) -> CoordinatorConnection:
         """To whoever leads. Raises ConnectionLost."""
-        return CoordinatorConnection(self._broker.connect())
+        return CoordinatorConnection(self._broker.open_connection())
 
     def inject(self, fault: str, sessions: int) -> None:
         """Do it, until the brokers lead all partitions again."""
-        self._broker.nodes.do(fault)
-        self._bookings.reconnect(self._broker.connect())
+        self._broker.inject(fault)
+        with self._broker.open_connection() as connection:
+            await_leader(connection, self._pool.created)
+            self._starts = log_start_offsets(connection, self._pool.created)
+        self._pool.restart(self._starts)
 
     def resume(self, resources: Binding) -> None:
         """Logs may start elsewhere now."""
-        resources.booking = self._bookings.restarted(resources.booking)
+        resources.logs = [restarted(log, self._starts) for log in resources.logs]
 
     def ask_anything(self) -> None:
         """ApiVersions. Raises KafkaError, DecodeError."""
-        with self._broker.connect() as connection:
+        with self._broker.open_connection() as connection:
             api_versions(connection)
+
+
+def leaders_backend(prepared: PreparedPlan, broker: ListeningBroker) -> BrokersBackend:
+    """A broker's leaders. Raises CannotPlay for a scope that it cannot have, BackendFailed."""
+    k = configuration(prepared.plan)
+    observer = Observer(k, tells_log_start=broker.tells_log_start)
+    writer = LeaderScriptWriter(k, observer, broker.means)
+    return BrokersBackend(prepared, writer, LeadersTestbed(observer, broker, prepared.count))

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
-from conformance.kafka.admin import producers_in, producers_request
+from conformance.kafka.admin import (
+    ProducerIdentity,
+    TopicPartition,
+    producers_in,
+    producers_request,
+)
 from conformance.kafka.connection import WireRequest
 from conformance.kafka.errors import WireError
-from conformance.systems.brokers.idempotent.bookings import BookedPartition, Booking
 from conformance.systems.brokers.idempotent.observer import ObservedAnswer, ProducerState
+from conformance.systems.brokers.partition_pool import PartitionOffsets
 from conformance.transactions.wire import WireCall
 from impl import ApiKey, ErrorCode, Record, RecordBatch, encode_batch
 from impl.protocol.codegen import Value
 from model.idempotent.configuration import Configuration
 from model.idempotent.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Batch
 
-NEWEST_PRODUCE: Final = 12
-"""The last version that names topics by name."""
-OLDEST_PRODUCE: Final = 3
-"""The first with batches that a producer id can be in."""
 DELETE_RECORDS_VERSION: Final = 1
 NOBODY: Final = -1
 """The producer id of a batch without one."""
 ALL_REPLICAS: Final = -1
 LEADER_ALONE: Final = 1
 TIMEOUT_MS: Final = 5_000
-TELLS_LOG_START: Final = 5
-"""The first version of Produce whose answer has the log's start."""
 RECORD_BYTES: Final = 8
 """Of a record's value, so that all batches of so many records are equally large."""
 
@@ -46,12 +46,14 @@ class Deleted(NamedTuple):
 
 @dataclass(slots=True)
 class Binding:
-    """What the model's numbers are at the broker, for one trace; `booking` changes as it restarts.
+    """What the model's numbers are at the broker, for one trace: producers and logs by the
+    model's. `logs` change as it restarts.
 
     `timestamp_ms` is that of all its records, so that a batch that is sent again is the same bytes.
     """
 
-    booking: Booking
+    producers: Sequence[ProducerIdentity]
+    logs: Sequence[PartitionOffsets]
     produce_version: int
     timestamp_ms: int
 
@@ -59,55 +61,57 @@ class Binding:
         self, partition: int, batch: Batch, *, is_isolated: bool
     ) -> WireCall[ObservedAnswer]:
         """One batch: acks=all, or 1 where no follower fetches."""
-        slot = self.booking.slots[partition]
-        data = {"index": slot.partition, "records": self._records(batch)}
+        log = self.logs[partition]
+        topic, index = log.partition
+        data = {"index": index, "records": self._records(batch)}
         body = {
             "transactional_id": None,
             "acks": LEADER_ALONE if is_isolated else ALL_REPLICAS,
             "timeout_ms": TIMEOUT_MS,
-            "topics": [{"name": slot.topic, "partitions": [data]}],
+            "topics": [{"name": topic, "partitions": [data]}],
         }
         request = WireRequest(ApiKey.PRODUCE, self.produce_version, body)
-        return WireCall(request, partial(self._answered, slot))
+        return WireCall(request, partial(self._answered, log))
 
-    def _answered(self, slot: BookedPartition, body: Value) -> ObservedAnswer:
+    def _answered(self, log: PartitionOffsets, body: Value) -> ObservedAnswer:
         """Raises Misaddressed."""
         rows = {
             (topic["name"], row["index"]): row
             for topic in body["topics"]
             for row in topic["partitions"]
         }
-        if rows.keys() != {(slot.topic, slot.partition)}:
-            raise Misaddressed(f"asked {slot.topic}-{slot.partition}, answered {sorted(rows)}")
-        row = rows[slot.topic, slot.partition]
+        if rows.keys() != {log.partition}:
+            raise Misaddressed(f"asked {log.partition}, answered {sorted(rows)}")
+        row = rows[log.partition]
         offset, start = row["base_offset"], row["log_start_offset"]
         return ObservedAnswer(
             row["error_code"],
-            offset if offset < 0 else offset - slot.log_end_offset,
-            start if start < 0 else slot.told_start(start),
+            offset if offset < 0 else offset - log.end,
+            start if start < 0 else log.relative_start(start),
         )
 
     def delete_records(self, partition: int, offset: int) -> WireCall[Deleted]:
         """The log's head up to an offset of the model."""
-        slot = self.booking.slots[partition]
-        data = {"partition_index": slot.partition, "offset": slot.log_end_offset + offset}
-        topics = [{"name": slot.topic, "partitions": [data]}]
+        log = self.logs[partition]
+        topic, index = log.partition
+        data = {"partition_index": index, "offset": log.end + offset}
+        topics = [{"name": topic, "partitions": [data]}]
         body = {"topics": topics, "timeout_ms": TIMEOUT_MS}
         request = WireRequest(ApiKey.DELETE_RECORDS, DELETE_RECORDS_VERSION, body)
-        return WireCall(request, partial(self._deleted, slot))
+        return WireCall(request, partial(self._deleted, log))
 
-    def _deleted(self, slot: BookedPartition, body: Value) -> Deleted:
+    def _deleted(self, log: PartitionOffsets, body: Value) -> Deleted:
         [row] = [row for topic in body["topics"] for row in topic["partitions"]]
-        return Deleted(row["error_code"], slot.told_start(row["low_watermark"]))
+        return Deleted(row["error_code"], log.relative_start(row["low_watermark"]))
 
     def describe_producers(self, partition: int) -> WireCall[dict[int, ProducerState] | str]:
         """The state of each of the trace's producers that is known, or why none is told."""
-        slot = self.booking.slots[partition]
-        request = producers_request({slot.topic: [slot.partition]})
-        return WireCall(request, partial(self._described, slot))
+        topic, index = self.logs[partition].partition
+        request = producers_request({topic: [index]})
+        return WireCall(request, partial(self._described, (topic, index)))
 
-    def _described(self, slot: BookedPartition, body: Value) -> dict[int, ProducerState] | str:
-        known = producers_in(body).get((slot.topic, slot.partition))
+    def _described(self, partition: TopicPartition, body: Value) -> dict[int, ProducerState] | str:
+        known = producers_in(body).get(partition)
         if known is None or known.error_code != ErrorCode.NONE:
             return f"error {known.error_code}" if known else "nothing"
         return {
@@ -115,7 +119,7 @@ class Binding:
                 known.producers[producer.producer_id].producer_epoch - producer.producer_epoch,
                 known.producers[producer.producer_id].last_sequence,
             )
-            for i, producer in enumerate(self.booking.producers)
+            for i, producer in enumerate(self.producers)
             if producer.producer_id in known.producers
         }
 
@@ -123,7 +127,7 @@ class Binding:
         """The batch as bytes."""
         if batch.producer_id == NO_PRODUCER_ID:
             return batch_bytes(batch, self.timestamp_ms, NOBODY, NO_PRODUCER_EPOCH)
-        producer = self.booking.producers[batch.producer_id]
+        producer = self.producers[batch.producer_id]
         epoch = producer.producer_epoch + batch.producer_epoch
         return batch_bytes(batch, self.timestamp_ms, producer.producer_id, epoch)
 

@@ -17,7 +17,6 @@ partitions have no leader.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,6 +25,7 @@ from typing import Final
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.administration import elect_preferred, unregister
 from conformance.kafka.errors import BrokerFailed, KafkaError
+from conformance.kafka.wait import wait_until
 from conformance.systems.brokers.fault_schedule import HOLD, MOVE, RELEASE
 from conformance.transactions.layouts import FAR, HOME, SEAT, SEATED
 from conformance.transactions.reading import (
@@ -44,10 +44,9 @@ from conformance.transactions.wire import (
 from impl.protocol.errors import ErrorCode
 
 SETTLE_TIMEOUT_S: Final = 60.0
-_PAUSE_S: Final = 0.02
 
 
-def ground_of(release: str, level: int) -> KafkaTestbed:
+def seated_cluster(release: str, level: int) -> KafkaTestbed:
     """The three brokers, not started yet. Raises UnknownRelease."""
     return KafkaTestbed(release, level=level, nodes=3, layout=SEATED)
 
@@ -58,8 +57,8 @@ class ClusterNodes:
     Raises KafkaError, JavaError.
     """
 
-    def __init__(self, ground: KafkaTestbed, conversation: Conversation) -> None:
-        self.ground = ground
+    def __init__(self, kafka: KafkaTestbed, conversation: Conversation) -> None:
+        self.kafka = kafka
         self.done: Counter[str] = Counter()
         self.coordinator = SEAT
         self._speaks = conversation
@@ -67,7 +66,7 @@ class ClusterNodes:
         self._moves = 0
         self._is_seated, self._is_coming = True, False
         self._await_coordinator(SEAT)
-        self._near, self._far = ground.topic(on=HOME)[0], ground.topic(on=FAR)[0]
+        self._near, self._far = kafka.topic(on=HOME)[0], kafka.topic(on=FAR)[0]
         self.rest()
 
     @property
@@ -78,7 +77,7 @@ class ClusterNodes:
     @property
     def coordinator_epoch(self) -> int:
         """How often coordination began; only differences mean something."""
-        return self.ground.wire(HOME).ask(leadership(TRANSACTION_STATE)).leader_epoch
+        return self.kafka.wire(HOME).ask(leadership(TRANSACTION_STATE)).leader_epoch
 
     def inject(self, fault: str, *, gently: bool) -> str:
         """HOLD, RELEASE or MOVE; of which kind it was. `gently`: a leader is frozen, not killed."""
@@ -101,16 +100,16 @@ class ClusterNodes:
         if self._held is not None:
             self._release()
         if not self._is_seated and not self._is_coming:
-            self.ground.brokers[SEAT].kill()
-            self.ground.forget(SEAT)
-            self.ground.brokers[SEAT].launch()
+            self.kafka.brokers[SEAT].kill()
+            self.kafka.forget(SEAT)
+            self.kafka.brokers[SEAT].launch()
             self._is_coming = True
         self._warm()
 
     def complete(self) -> None:
         """All brokers are there, and in sync."""
         if self._is_coming:
-            self.ground.brokers[SEAT].await_answer()
+            self.kafka.brokers[SEAT].await_answer()
             self._is_seated, self._is_coming = True, False
         self._await(self._is_in_sync, "the log of transactions is not in sync")
 
@@ -118,12 +117,12 @@ class ClusterNodes:
 
     def _freeze(self) -> str:
         self._held = "SIGSTOP"
-        self.ground.brokers[FAR].pause()
+        self.kafka.brokers[FAR].pause()
         return "SIGSTOP of a partition's leader"
 
     def _kill(self) -> str:
         self._held = "SIGKILL"
-        self.ground.brokers[FAR].kill()
+        self.kafka.brokers[FAR].kill()
         self._give_up(FAR)
         return "SIGKILL of a partition's leader"
 
@@ -131,7 +130,7 @@ class ClusterNodes:
         """The leader that is frozen dies, and before it the coordinator if that is `moving`: the
         next one finds partitions without a leader."""
         if moving:
-            self.ground.brokers[SEAT].kill()
+            self.kafka.brokers[SEAT].kill()
             self._is_seated = False
         self._kill()
         if moving:
@@ -142,9 +141,9 @@ class ClusterNodes:
     def _release(self) -> str:
         held, self._held = self._held, None
         if held == "SIGSTOP":
-            self.ground.brokers[FAR].resume()
+            self.kafka.brokers[FAR].resume()
             return "SIGCONT of a partition's leader"
-        self.ground.brokers[FAR].start()
+        self.kafka.brokers[FAR].start()
         return "return of a partition's leader"
 
     # ---- a coordinator that moves
@@ -154,7 +153,7 @@ class ClusterNodes:
             return self._elect()
         self._moves += 1
         self._is_seated = False
-        seat = self.ground.brokers[SEAT]
+        seat = self.kafka.brokers[SEAT]
         if self._moves % 2:
             seat.kill()
             self._give_up(SEAT)
@@ -168,11 +167,11 @@ class ClusterNodes:
 
     def _give_up(self, node: int) -> None:
         """Nobody waits for it any more."""
-        self.ground.forget(node)
-        unregister(self.ground.wire(HOME).connection, node)
+        self.kafka.forget(node)
+        unregister(self.kafka.wire(HOME).connection, node)
 
     def _elect(self) -> str:
-        elect_preferred(self.ground.wire(HOME).connection, TRANSACTION_STATE)
+        elect_preferred(self.kafka.wire(HOME).connection, TRANSACTION_STATE)
         self._await_coordinator(SEAT)
         return "election of another coordinator"
 
@@ -181,16 +180,16 @@ class ClusterNodes:
         self.coordinator = node
 
     def _coordinates(self, node: int) -> bool:
-        named = self.ground.wire(HOME).ask(find_coordinator(NOBODY)).node_id
+        named = self.kafka.wire(HOME).ask(find_coordinator(NOBODY)).node_id
         if named != node:
             return False
-        seen = self.ground.wire(node).ask(describe_transactions([NOBODY]))[NOBODY]
+        seen = self.kafka.wire(node).ask(describe_transactions([NOBODY]))[NOBODY]
         return seen.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
     # ---- what others must know of it
 
     def _is_in_sync(self) -> bool:
-        seen = self.ground.wire(HOME).ask(leadership(TRANSACTION_STATE))
+        seen = self.kafka.wire(HOME).ask(leadership(TRANSACTION_STATE))
         return seen.in_sync == {HOME, SEAT}
 
     def _warm(self) -> None:
@@ -200,8 +199,8 @@ class ClusterNodes:
         self._await(lambda: self._ends_on(homes), "a transaction of ours does not end")
 
     def _ends_on(self, homes: Mapping[int, TopicPartition]) -> bool:
-        ask = self.ground.wire(self.coordinator).ask
-        name, speaks = self.ground.fresh("warm"), self._speaks
+        ask = self.kafka.wire(self.coordinator).ask
+        name, speaks = self.kafka.fresh("warm"), self._speaks
         answer = ask(speaks.init_producer_id(name))
         if answer.error is not ErrorCode.NONE:
             return False
@@ -211,25 +210,24 @@ class ClusterNodes:
             calls.append((self.coordinator, speaks.add_partitions(who, homes.values())))
         calls += [(node, speaks.produce(who, p, 0, "warm")) for node, p in homes.items()]
         calls.append((self.coordinator, speaks.end_txn(who, committed=False)))
-        if any(error_in(self.ground.wire(n).ask(c)) is not ErrorCode.NONE for n, c in calls):
+        if any(error_in(self.kafka.wire(n).ask(c)) is not ErrorCode.NONE for n, c in calls):
             return False
         self._await(lambda: self._is_complete(name), f"{name} is not complete")
         return True
 
     def _is_complete(self, name: str) -> bool:
-        seen = self.ground.wire(self.coordinator).ask(describe_transactions([name]))
+        seen = self.kafka.wire(self.coordinator).ask(describe_transactions([name]))
         return seen[name].state == "CompleteAbort"
 
     def _await(self, holds: Callable[[], bool], problem: str) -> None:
         """Raises BrokerFailed after SETTLE_TIMEOUT_S."""
-        deadline = time.monotonic() + SETTLE_TIMEOUT_S
-        while time.monotonic() < deadline:
+
+        def holds_now() -> bool:
             with suppress(KafkaError):
-                if holds():
-                    return
-                time.sleep(_PAUSE_S)
-                continue
-            for node in self.ground.brokers:
-                self.ground.forget(node)
-            time.sleep(_PAUSE_S)
-        raise BrokerFailed(f"{problem} after {SETTLE_TIMEOUT_S:.0f} s")
+                return holds()
+            for node in self.kafka.brokers:
+                self.kafka.forget(node)
+            return False
+
+        failure = BrokerFailed(f"{problem} after {SETTLE_TIMEOUT_S:.0f} s")
+        wait_until(holds_now, SETTLE_TIMEOUT_S, failure)

@@ -41,13 +41,13 @@ class ExhaustedIds:
     """So many ids whose last epoch is `epoch`. The broker starts again: all connections to it are
     gone. Raises KafkaError."""
 
-    def __init__(self, ground: KafkaTestbed, epoch: int, count: int) -> None:
-        self._ground = ground
+    def __init__(self, kafka: KafkaTestbed, epoch: int, count: int) -> None:
+        self._kafka = kafka
         self._taken: list[str] = []
-        self._names = deque(ground.fresh("exhausted") for _ in range(count))
-        _ask_for(ground, self._names)
-        _write(ground, [_aged(*record, epoch) for record in _states(ground, self._names)])
-        ground.restart()
+        self._names = deque(kafka.fresh("exhausted") for _ in range(count))
+        _ask_for(kafka, self._names)
+        _write(kafka, [_aged(*record, epoch) for record in _states(kafka, self._names)])
+        kafka.restart()
 
     def take(self) -> str:
         """One that nobody used. Raises BackendFailed."""
@@ -59,14 +59,14 @@ class ExhaustedIds:
     def bury(self) -> None:
         """The coordinator forgets all ids that were taken, and what they have open. The broker
         starts again: all connections to it are gone. Raises KafkaError."""
-        _write(self._ground, [(_key(name), None) for name in self._taken])
+        _write(self._kafka, [(_key(name), None) for name in self._taken])
         self._taken.clear()
-        self._ground.restart()
+        self._kafka.restart()
 
 
-def _ask_for(ground: KafkaTestbed, names: Sequence[str]) -> None:
+def _ask_for(kafka: KafkaTestbed, names: Sequence[str]) -> None:
     """Each is known afterwards. Raises RequestRefused."""
-    wire, speaks = ground.coordinator(), ground.conversation("v1")
+    wire, speaks = kafka.coordinator(), kafka.conversation("v1")
     wire.retry(speaks.init_producer_id(None))
     waiting = list(names)
     while waiting:
@@ -78,11 +78,11 @@ def _ask_for(ground: KafkaTestbed, names: Sequence[str]) -> None:
             raise RequestRefused(f"InitProducerId: {', '.join(error.name for error in refused)}")
 
 
-def _states(ground: KafkaTestbed, names: Sequence[str]) -> list[tuple[bytes, bytes]]:
+def _states(kafka: KafkaTestbed, names: Sequence[str]) -> list[tuple[bytes, bytes]]:
     """The last record of each in the log of transactions."""
     found: dict[str, tuple[bytes, bytes]] = {}
     wanted = set(names)
-    for record in _log(ground.coordinator()):
+    for record in _log(kafka.coordinator()):
         assert record.key is not None, "all have keys"
         _, who = decode_record("TRANSACTION_LOG_KEY", record.key)
         if who["transactional_id"] in wanted and record.value is not None:
@@ -114,9 +114,9 @@ def _key(name: str) -> bytes:
     return encode_record("TRANSACTION_LOG_KEY", _KEY_VERSION, {"transactional_id": name})
 
 
-def _write(ground: KafkaTestbed, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+def _write(kafka: KafkaTestbed, records: Sequence[tuple[bytes, bytes | None]]) -> None:
     """Into the log of transactions. Raises RequestRefused."""
-    address = ground.coordinator().connection.address
+    address = kafka.coordinator().connection.address
     with BrokerConnection(*address, client_id=ADMIN_CLIENT) as connection:
         for first in range(0, len(records), _IN_A_BATCH):
             rows = records[first : first + _IN_A_BATCH]

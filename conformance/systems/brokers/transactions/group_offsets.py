@@ -17,8 +17,8 @@ from conformance.systems.transactions.messages import UNSTABLE
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.transactions.reading import (
     Fetched,
+    ObservedOffset,
     OffsetRecord,
-    OffsetSeen,
     offset_records,
     see,
 )
@@ -98,7 +98,7 @@ def entries(fetched: Fetched, producer_ids: Container[int]) -> Iterator[Entry]:
             yield Entry(batch.base_offset, "DATA", *who, record_of(offset))
 
 
-def told(seen: Mapping[TopicPartition, OffsetSeen], source: TopicPartition) -> View:
+def told(seen: Mapping[TopicPartition, ObservedOffset], source: TopicPartition) -> View:
     """What OffsetFetch says of the source's offset, as the model says it."""
     row = seen[source]
     if row.error is not ErrorCode.NONE:

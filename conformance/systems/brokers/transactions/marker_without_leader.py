@@ -73,7 +73,7 @@ def leaderless(nodes: ClusterNodes, speaks: Conversation) -> Leaderless:
 
 
 def _facts(nodes: ClusterNodes, outcome: bool, requests: str) -> Sequence[Fact]:
-    played = play(_experiment(outcome, requests), nodes.ground, times=1, variables=ONCE)
+    played = play(_experiment(outcome, requests), nodes.kafka, times=1, variables=ONCE)
     if played.failure:
         raise RequestRefused(played.failure)
     return played.facts

@@ -30,8 +30,8 @@ from conformance.systems.brokers.transactions.transaction_probes import Probe
 from conformance.systems.brokers.transactions.transaction_script import (
     KnownEndings,
     ModelReplay,
-    Moved,
-    Shown,
+    ScriptedStep,
+    ServerState,
     TransactionScript,
     events_of,
     refuse,
@@ -198,7 +198,7 @@ class ReplayAtNodes(ModelReplay):
 
     # ---- the far leader
 
-    def _format_step(self) -> Moved:
+    def _format_step(self) -> ScriptedStep:
         if not self._is_held and self._waits_on and self._waits(self._far):
             self._is_held = True
             self._faults_at[len(self._steps)] = (HOLD,)
@@ -239,7 +239,7 @@ class ReplayAtNodes(ModelReplay):
         waiting = super()._next_marker()
         return None if self._is_held and waiting == self._far else waiting
 
-    def _shown(self) -> Shown:
+    def _shown(self) -> ServerState:
         """What is far is looked at when its leader is there."""
         kept = {self._far} & self._touched if self._is_held else set()
         self._touched -= kept

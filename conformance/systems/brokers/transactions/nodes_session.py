@@ -1,30 +1,27 @@
 """One trace at nodes: as at one broker, and it waits where something is done to them.
 
-1. A deed is asked for, and happens to all traces that are on their way together.
+1. A fault is asked for, and happens to all traces that are on their way together.
 2. Who says that it does not lead, or does not coordinate, has done nothing and is asked again.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import Any, Final
 
-from conformance.systems.brokers.exchange import Ask, Asks, BrokerFault, Rest
+from conformance.systems.brokers.exchange import Ask, Asks, BrokerFault, Wait
 from conformance.systems.brokers.fault_schedule import MOVE, RELEASE
 from conformance.systems.brokers.transactions.nodes_script import NodeScript
 from conformance.systems.brokers.transactions.transaction_session import (
-    NEVER,
     NONE,
     NOT_YET,
     PAUSE_S,
     SETTLE_TIMEOUT_S,
     ServerUnsettled,
-    Times,
     TraceResources,
     TransactionSession,
 )
 from conformance.transactions.reading import ReadIsolation, list_latest
-from conformance.transactions.wire import Conversation
 from impl.protocol.errors import ErrorCode
 
 ELSEWHERE: Final = frozenset(
@@ -45,15 +42,8 @@ class NodesSession(TransactionSession):
 
     not_yet = NOT_YET | ELSEWHERE
 
-    def __init__(
-        self,
-        script: NodeScript,
-        resources: TraceResources,
-        conversation: Conversation,
-        *,
-        times: Times = NEVER,
-    ) -> None:
-        super().__init__(script, resources, conversation, times=times)
+    def __init__(self, script: NodeScript, resources: TraceResources, *given: Any, **times: Any):
+        super().__init__(script, resources, *given, **times)
         self._nodes = script
         self._epochs = [resources.coordinator_epoch]
 
@@ -92,7 +82,7 @@ class NodesSession(TransactionSession):
         while (yield [Ask(latest, to=far)]) == [NONE]:
             if time.monotonic() > deadline:
                 raise ServerUnsettled
-            yield [Rest(time.monotonic() + PAUSE_S)]
+            yield [Wait(time.monotonic() + PAUSE_S)]
 
     def _choose(self, at: int) -> Asks:
         """Which of the two follows: the far log shows whether the late marker was written."""
@@ -116,7 +106,7 @@ class NodesSession(TransactionSession):
                 return log, producers
             if time.monotonic() > deadline:
                 raise ServerUnsettled
-            yield [Rest(time.monotonic() + PAUSE_S)]
+            yield [Wait(time.monotonic() + PAUSE_S)]
 
     def _coordinator_epoch(self, epoch: int) -> int:
         """Its place among those that were; any other is a difference."""

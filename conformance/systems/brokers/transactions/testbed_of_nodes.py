@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
-from conformance.systems.brokers.broker_testbed import BrokerTestbed, Numbered
-from conformance.systems.brokers.exchange import COORDINATOR, Ask, Session, TraceEnd
+from conformance.plan import PreparedPlan, configuration
+from conformance.report import SideCheck
+from conformance.systems.brokers.backend import BrokersBackend
+from conformance.systems.brokers.broker_testbed import Numbered
+from conformance.systems.brokers.exchange import COORDINATOR, Ask
 from conformance.systems.brokers.fault_schedule import (
     HOLD,
     MOVE,
@@ -19,17 +23,26 @@ from conformance.systems.brokers.fault_schedule import (
     FaultSchedule,
     transaction_times,
 )
+from conformance.systems.brokers.partition_pool import PartitionPool
 from conformance.systems.brokers.transactions.cluster_nodes import ClusterNodes
-from conformance.systems.brokers.transactions.marker_without_leader import Leaderless
-from conformance.systems.brokers.transactions.nodes_script import NodeScript
+from conformance.systems.brokers.transactions.marker_without_leader import (
+    Leaderless,
+    expected_of,
+    leaderless,
+)
+from conformance.systems.brokers.transactions.nodes_script import NodeScript, NodesWriter
 from conformance.systems.brokers.transactions.nodes_session import NodesSession
-from conformance.systems.brokers.transactions.testbed_of_servers import PartitionPool
-from conformance.systems.brokers.transactions.transaction_session import Times, TraceResources
+from conformance.systems.brokers.transactions.testbed_of_servers import ServersTestbed
+from conformance.systems.brokers.transactions.transaction_probes import with_room
+from conformance.systems.brokers.transactions.transaction_script import TransactionScript
+from conformance.systems.brokers.transactions.transaction_session import TraceResources
+from conformance.systems.transactions.tables import tables_of
 from conformance.transactions.layouts import FAR, HOME
+from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import Conversation, CoordinatorConnection
 
 
-class NodesTestbed(BrokerTestbed):
+class NodesTestbed(ServersTestbed):
     """`leaderless` was seen before. `met` counts the traces that met each kind of fault."""
 
     asking = most = together = 32
@@ -37,23 +50,26 @@ class NodesTestbed(BrokerTestbed):
     session_kind: type[NodesSession] = NodesSession
 
     def __init__(
-        self,
-        nodes: ClusterNodes,
-        conversation: Conversation,
-        partitions: int,
-        leaderless: Leaderless,
+        self, nodes: ClusterNodes, conversation: Conversation, k: Any, leaderless: Leaderless
     ) -> None:
         self.nodes = nodes
         self.leaderless = leaderless
         self.broken = leaderless.broken
         self.met: Counter[str] = Counter()
-        self._speaks = conversation
-        near, far = PartitionPool(nodes.ground, HOME), PartitionPool(nodes.ground, FAR)
-        self._pools = [near] * (partitions - 1) + [far]
         self._kills_next = False
         self._is_gentle = True
         self._transaction_s: Mapping[int, float] = {}
         self._epoch = 0
+        super().__init__(nodes.kafka, conversation, k)
+
+    def pools(self, partitions: int) -> Sequence[PartitionPool]:
+        """All partitions but the last are near."""
+        return [self.pool(HOME)] * (partitions - 1) + [self.pool(FAR)]
+
+    def checks(self) -> dict[str, SideCheck]:
+        """What becomes of a marker whose partition has no leader."""
+        expected = expected_of(self.nodes.kafka.release.version)
+        return {"marker_without_leader": SideCheck(1, expected, self.leaderless.marker)}
 
     def waits_of(self, script: NodeScript) -> int:
         """At each fault, and for a time-out."""
@@ -87,26 +103,18 @@ class NodesTestbed(BrokerTestbed):
             self._kills_next = not self._kills_next
         return not kills
 
-    def session(
-        self, number: int, script: NodeScript, patience: int
-    ) -> tuple[TraceResources, Session]:
-        """An id and partitions, and the trace."""
-        partitions, ends = zip(*(pool.take(1)[0] for pool in self._pools), strict=True)
-        epoch = self.nodes.coordinator_epoch
-        own = TraceResources(self.nodes.ground.fresh("judged"), partitions, ends, epoch)
-        times = Times(transaction_s=patience * self._transaction_s[number])
-        return own, self.session_kind(script, own, self._speaks, times=times).run()
+    def transaction_s(self, number: int, script: TransactionScript) -> float:
+        """It must last over the faults that come before its time-out."""
+        return self._transaction_s[number]
 
-    def give_back(self, resources: TraceResources, end: TraceEnd) -> None:
-        """Partitions on which nothing is open serve other traces."""
-        if end.left is not None:
-            for pool, *place in zip(self._pools, resources.partitions, end.left, strict=True):
-                pool.give_back(*place)
+    def coordinator_epoch(self, transactional_id: str) -> int:
+        """Asked of who is always there."""
+        return self.nodes.coordinator_epoch
 
     def connect(self, route: Hashable) -> CoordinatorConnection:
         """To a broker, by its id. Raises ConnectionLost."""
         assert isinstance(route, int)
-        return self.nodes.ground.connect(route)
+        return self.nodes.kafka.connect(route)
 
     def route(self, ask: Ask, resources: TraceResources) -> Hashable:
         """Who coordinates, or leads the partition."""
@@ -133,3 +141,13 @@ class NodesTestbed(BrokerTestbed):
 
     def ask_anything(self) -> None:
         """Nothing: some of them are gone for a while."""
+
+
+def nodes_backend(prepared: PreparedPlan, kafka: KafkaTestbed) -> BrokersBackend:
+    """Three brokers that are stopped and moved. Raises NotApplicable, KafkaError, JavaError."""
+    k = configuration(prepared.plan)
+    tables = tables_of(with_room(k))
+    speaks = kafka.conversation("v2" if tables.is_v2 else "v1")
+    nodes = ClusterNodes(kafka, speaks)
+    testbed = NodesTestbed(nodes, speaks, k, leaderless(nodes, speaks))
+    return BrokersBackend(prepared, NodesWriter(tables), testbed)

@@ -13,29 +13,32 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any, Final
 
-from conformance.kafka.admin import TopicPartition
+from conformance.plan import PreparedPlan, configuration
 from conformance.systems.base import NotApplicable
-from conformance.systems.brokers.backend import MAX_TRIED
+from conformance.systems.brokers.backend import MAX_TRIED, BrokersBackend
 from conformance.systems.brokers.broker_testbed import BrokerTestbed
 from conformance.systems.brokers.exchange import Session, TraceEnd
+from conformance.systems.brokers.listening_broker import NO_PRODUCERS
+from conformance.systems.brokers.partition_pool import PartitionOffsets, PartitionPool
 from conformance.systems.brokers.transactions.exhausted_ids import LAST_EPOCH, ExhaustedIds
-from conformance.systems.brokers.transactions.servers import (
-    NO_PRODUCERS,
-    Servers,
-    Started,
-    TopicSource,
+from conformance.systems.brokers.transactions.servers import TransactionServer
+from conformance.systems.brokers.transactions.transaction_probes import with_room
+from conformance.systems.brokers.transactions.transaction_script import (
+    TransactionScript,
+    TransactionScriptWriter,
 )
-from conformance.systems.brokers.transactions.transaction_script import TransactionScript
 from conformance.systems.brokers.transactions.transaction_session import (
     Times,
     TraceResources,
     TransactionSession,
 )
+from conformance.systems.transactions.tables import tables_of
 from conformance.transactions.reading import describe_transactions
+from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import Conversation, CoordinatorConnection
 
 TRANSACTION_S: Final = 3.0
@@ -48,33 +51,6 @@ SPARE_IDS: Final = MAX_TRIED
 """Ids beside those of traces, for what is played again."""
 
 
-class PartitionPool:
-    """Partitions, and where their logs end; led by the broker `on` where there are several."""
-
-    def __init__(self, servers: TopicSource, on: int | None = None) -> None:
-        self._servers = servers
-        self._on = on
-        self._free: deque[tuple[TopicPartition, int]] = deque()
-        self._used: dict[TopicPartition, int] = {}
-
-    def has(self, count: int) -> bool:
-        """Whether so many are there without making any."""
-        return len(self._free) >= count
-
-    def take(self, count: int) -> list[tuple[TopicPartition, int]]:
-        """Some partitions with their log ends."""
-        if len(self._free) < count:
-            made = self._servers.topic(TOPIC_PARTITIONS, on=self._on)
-            self._free.extend((p, 0) for p in made)
-        return [self._free.popleft() for _ in range(count)]
-
-    def give_back(self, partition: TopicPartition, log_end: int) -> None:
-        """A partition on which nothing is open."""
-        self._used[partition] = self._used.get(partition, 0) + 1
-        if self._used[partition] < MOST_TRACES:
-            self._free.append((partition, log_end))
-
-
 class ServersTestbed(BrokerTestbed):
     """One broker. In a scope with offsets the last partition is that of a group.
 
@@ -82,61 +58,82 @@ class ServersTestbed(BrokerTestbed):
     that nobody had. `id_s`: ids that are not used so long expire there.
     """
 
+    session_kind: type[TransactionSession] = TransactionSession
+
     def __init__(
         self,
-        servers: Servers,
+        server: TransactionServer,
         conversation: Conversation,
         k: Any,
         *,
         ids: ExhaustedIds | None = None,
         id_s: float = 0.0,
     ) -> None:
-        self._servers = servers
-        self.not_applicable = [] if servers.shows_producers else [NO_PRODUCERS]
+        self._server = server
+        self.not_applicable = [] if server.shows_producers else [NO_PRODUCERS]
         self._speaks = conversation
         self._has_group = k.bounds.offsets
-        self._partitions = k.bounds.partitions - self._has_group
         self._ids = ids
         self._first_epoch = LAST_EPOCH - k.bounds.max_epoch if ids else 0
         self._id_s = id_s
-        self._pool = PartitionPool(servers)
+        self._pools = self.pools(k.bounds.partitions - self._has_group)
 
-    def waits_of(self, script: TransactionScript) -> int:
+    def pools(self, partitions: int) -> Sequence[PartitionPool]:
+        """Where each partition of a trace is taken from."""
+        return [self.pool(on=None)] * partitions
+
+    def pool(self, on: int | None) -> PartitionPool:
+        """Partitions that a broker leads."""
+        return PartitionPool(partial(self._server.topic, TOPIC_PARTITIONS, on=on), MOST_TRACES)
+
+    def waits_of(self, script: Any) -> int:
         """For what a server does of itself; a burial takes as long."""
         return bool(script.times_out or script.forgotten or script.is_stuck)
 
-    def group_of(self, script: TransactionScript) -> Hashable | None:
+    def group_of(self, script: Any) -> Hashable | None:
         """Those that are stuck in the end."""
         return "stuck" if script.is_stuck else None
 
     def session(
-        self, number: int, script: TransactionScript, patience: int
+        self, number: int, script: TransactionScript, factor: int
     ) -> tuple[TraceResources, Session]:
         """An id and partitions, and the trace."""
         own = self._resources()
-        times = Times(patience * TRANSACTION_S if script.times_out else 0.0, self._id_s)
-        shows = self._servers.shows_producers
-        trace = TransactionSession(script, own, self._speaks, times=times, shows_producers=shows)
+        times = Times(factor * self.transaction_s(number, script), self._id_s)
+        shows = self._server.shows_producers
+        trace = self.session_kind(script, own, self._speaks, times=times, shows_producers=shows)
         return own, trace.run()
 
+    def transaction_s(self, number: int, script: TransactionScript) -> float:
+        """How long the trace's transactions last until they time out; 0: for ever."""
+        return TRANSACTION_S if script.times_out else 0.0
+
     def _resources(self) -> TraceResources:
-        partitions, ends = zip(*self._pool.take(self._partitions), strict=True)
-        servers = self._servers
-        name = self._ids.take() if self._ids else servers.fresh("judged")
-        group = servers.fresh("group") if self._has_group else ""
+        logs = [pool.take(1)[0] for pool in self._pools]
+        partitions = [log.partition for log in logs]
+        server = self._server
+        name = self._ids.take() if self._ids else server.fresh("judged")
+        group = server.fresh("group") if self._has_group else ""
         if group:
-            partitions = (*partitions, servers.offsets_of(group))
-        epoch = servers.coordinator_epoch(name)
-        return TraceResources(name, partitions, ends, epoch, group, self._first_epoch)
+            partitions.append(server.offsets_log(group))
+        ends = tuple(log.end for log in logs)
+        epoch = self.coordinator_epoch(name)
+        return TraceResources(name, tuple(partitions), ends, epoch, group, self._first_epoch)
+
+    def coordinator_epoch(self, transactional_id: str) -> int:
+        """How often coordination of an id began."""
+        return self._server.coordinator_epoch(transactional_id)
 
     def give_back(self, resources: TraceResources, end: TraceEnd) -> None:
         """Partitions on which nothing is open serve other traces."""
-        for partition, log_end in zip(resources.partitions, end.left or (), strict=False):
-            self._pool.give_back(partition, log_end)
+        for pool, partition, log_end in zip(
+            self._pools, resources.partitions, end.left or (), strict=False
+        ):
+            pool.give_back(PartitionOffsets(partition, end=log_end))
 
     def connect(self, route: Hashable) -> CoordinatorConnection:
         """One more connection. Raises ConnectionLost."""
-        return self._servers.connect()
+        return self._server.connect()
 
     def end(self) -> None:
         """Who is stuck is forgotten: the broker is as before."""
@@ -145,16 +142,28 @@ class ServersTestbed(BrokerTestbed):
 
     def ask_anything(self) -> None:
         """DescribeTransactions. Raises KafkaError, DecodeError."""
-        wire = self._servers.connect()
+        wire = self._server.connect()
         wire.ask(describe_transactions(["nobody"]))
         wire.close()
 
 
-def exhausted_ids(servers: Servers, k: Any, traces: int) -> ExhaustedIds | None:
+def exhausted_ids(server: TransactionServer, k: Any, traces: int) -> ExhaustedIds | None:
     """Ids near their last epoch, where the scope has that. Raises NotApplicable, KafkaError."""
     if not k.bounds.epochs_end:
         return None
-    if not isinstance(servers, Started):
+    if not isinstance(server, KafkaTestbed):
         raise NotApplicable("the last epoch is judged at brokers that are started here")
     epoch, count = LAST_EPOCH - k.bounds.max_epoch - 1, 2 * traces + SPARE_IDS
-    return ExhaustedIds(servers.ground, epoch, count)
+    return ExhaustedIds(server, epoch, count)
+
+
+def servers_backend(
+    prepared: PreparedPlan, server: TransactionServer, *, id_s: float = 0.0
+) -> BrokersBackend:
+    """The coordinator and leaders of one broker. Raises NotApplicable, KafkaError."""
+    k = configuration(prepared.plan)
+    tables = tables_of(with_room(k))
+    speaks = server.conversation("v2" if tables.is_v2 else "v1")
+    ids = exhausted_ids(server, k, prepared.count)
+    testbed = ServersTestbed(server, speaks, k, ids=ids, id_s=id_s)
+    return BrokersBackend(prepared, TransactionScriptWriter(tables), testbed)

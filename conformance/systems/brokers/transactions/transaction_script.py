@@ -91,19 +91,19 @@ class ScriptedRequest(NamedTuple):
     is_late: bool
 
 
-class Shown(NamedTuple):
+class ServerState(NamedTuple):
     """What a server must show of what was touched: None where the coordinator was not."""
 
     coordinator: View | None
     leaders: tuple[tuple[int, View], ...]
 
 
-class Moved(NamedTuple):
+class ScriptedStep(NamedTuple):
     """One step as the server sees it: `step` counts from 1."""
 
     step: int
     sent: ScriptedRequest | None
-    shown: Shown | None
+    shown: ServerState | None
 
 
 class Ending(NamedTuple):
@@ -111,7 +111,7 @@ class Ending(NamedTuple):
 
     instance: Instance
     sent: ScriptedRequest
-    shown: Shown | None
+    shown: ServerState | None
 
 
 KnownEndings = dict[tuple[Any, ...], tuple[Ending, ...]]
@@ -128,8 +128,8 @@ class TransactionScript:
     """
 
     steps: Steps
-    moved: tuple[Moved, ...]
-    settled: Shown
+    moved: tuple[ScriptedStep, ...]
+    settled: ServerState
     endings: tuple[Ending, ...]
     seen: int
 
@@ -250,7 +250,7 @@ class ModelReplay:
         self._events = events
         self._world = events.initial
         self._steps: list[Instance] = []
-        self._moved: list[Moved] = []
+        self._moved: list[ScriptedStep] = []
         self._touched: set[int] = set()
         self._seen = 0
         self._sent: ScriptedRequest | None = None
@@ -267,9 +267,11 @@ class ModelReplay:
         self._moved.append(self._format_step())
         return True
 
-    def _format_step(self) -> Moved:
+    def _format_step(self) -> ScriptedStep:
         """The step that was just made, as the server sees it."""
-        return Moved(len(self._steps), self._sent, None if self._goes_on() else self._shown())
+        return ScriptedStep(
+            len(self._steps), self._sent, None if self._goes_on() else self._shown()
+        )
 
     def _goes_on(self) -> bool:
         """Whether the server does more by itself."""
@@ -367,11 +369,11 @@ class ModelReplay:
         waiting = state.known.metadata.partitions.items()
         return next((partition for partition, waits in waiting if waits), None)
 
-    def _shown(self) -> Shown:
+    def _shown(self) -> ServerState:
         """What was touched since it was shown last. NOBODY stands for the coordinator."""
         touched = sorted(self._touched - {NOBODY})
         coordinator = coordinator_shown(self._world.coordinator)
-        shown = Shown(
+        shown = ServerState(
             coordinator if NOBODY in self._touched else None,
             tuple((p, self._leader_shown(p)) for p in touched),
         )

@@ -26,9 +26,9 @@ from conformance.systems.brokers.exchange import (
     BrokerFault,
     Difference,
     DifferenceFound,
-    Rest,
     Session,
     TraceEnd,
+    Wait,
 )
 from conformance.systems.brokers.transactions.group_offsets import (
     GROUP_SHOWN,
@@ -40,15 +40,15 @@ from conformance.systems.brokers.transactions.transaction_script import (
     COORDINATOR_SHOWN,
     LEADER_SHOWN,
     ScriptedRequest,
-    Shown,
+    ServerState,
     TransactionScript,
 )
 from conformance.systems.transactions.shapes import ANSWER
 from conformance.systems.transactions.tables import record_in
 from conformance.transactions.reading import (
     Fetched,
+    ObservedTransaction,
     ReadIsolation,
-    TransactionSeen,
     describe_producers,
     describe_transactions,
     fetch,
@@ -142,7 +142,7 @@ class TransactionSession:
         self._group_begin = 0
         self._departs_at = 0
         self._shows_producers = shows_producers
-        self._patience = Patience(times)
+        self._clock = ServerClock(times)
 
     def run(self) -> Session:
         """All of it."""
@@ -180,26 +180,26 @@ class TransactionSession:
         """What the server does of itself before a step. Raises Undecided if it may have been
         done too early."""
         if step == self._script.times_out:
-            yield from self._until(lambda view: view[0] != "Ongoing", self._patience.transaction_s)
-            self._patience.transaction_is_over()
+            yield from self._until(lambda view: view[0] != "Ongoing", self._clock.transaction_s)
+            self._clock.transaction_is_over()
             if TIMES_OUT in self._script.faults:
                 yield [BrokerFault(TIMES_OUT)]
         elif step == self._script.forgotten:
-            yield from self._until(lambda view: view[0] is None, self._patience.id_s)
-            self._patience.id_is_used()
+            yield from self._until(lambda view: view[0] is None, self._clock.id_s)
+            self._clock.id_is_used()
 
     def _until(self, is_done: Callable[[View], bool], lasts_s: float) -> Asks:
         """Wait until the transaction shows something, as long as it may take."""
-        if self._patience.is_over:
+        if self._clock.is_over:
             raise ServerUnsettled
         deadline = time.monotonic() + lasts_s + SCAN_S
         while not is_done((yield from self._described())) and time.monotonic() < deadline:
-            yield [Rest(time.monotonic() + PAUSE_S)]
+            yield [Wait(time.monotonic() + PAUSE_S)]
 
-    def _compared(self, sent: ScriptedRequest | None, shown: Shown | None) -> Asks:
+    def _compared(self, sent: ScriptedRequest | None, shown: ServerState | None) -> Asks:
         """One step: what is asked, and what is shown then."""
         if sent is not None:
-            self._patience.watch(sent)
+            self._clock.watch(sent)
             answer = yield from self._asked(sent.request, sent.is_late)
             self._same("answer", ANSWER, sent.answer, answer)
         if shown is not None:
@@ -209,7 +209,7 @@ class TransactionSession:
         """Raises Differs; Undecided where the server may have done something of itself."""
         if expected == observed:
             return
-        if self._patience.is_over:
+        if self._clock.is_over:
             raise ServerUnsettled
         found = list(differences(path, shape, expected, observed))
         raise DifferenceFound(
@@ -244,7 +244,7 @@ class TransactionSession:
                 return speaks.init_producer_id(
                     own.transactional_id,
                     (producer.producer_id, producer.producer_epoch),
-                    timeout_ms=self._patience.timeout_ms,
+                    timeout_ms=self._clock.timeout_ms,
                 )
             case "ADD_PARTITIONS_TO_TXN":
                 added = [p for p, there in enumerate(request.partitions.values()) if there]
@@ -300,7 +300,7 @@ class TransactionSession:
 
     # ---- what the server shows
 
-    def _look(self, shown: Shown) -> Asks:
+    def _look(self, shown: ServerState) -> Asks:
         """Compare what was touched. Raises Differs, Undecided."""
         if shown.coordinator is not None:
             view = yield from self._at_rest(shown.coordinator)
@@ -336,7 +336,7 @@ class TransactionSession:
         [answer] = yield [Ask(describe_transactions([name]))]
         return self._transaction(answer[name])
 
-    def _transaction(self, seen: TransactionSeen) -> View:
+    def _transaction(self, seen: ObservedTransaction) -> View:
         """Shaped as COORDINATOR_SHOWN."""
         is_exhausted = 0 < self._own.first_epoch == seen.producer_epoch + 1 and not self._wires
         if is_exhausted or seen.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
@@ -450,7 +450,7 @@ class TransactionSession:
         return tuple(own.log_ends[p] + self._ends[p][0] for p in range(mine))
 
 
-class Patience:
+class ServerClock:
     """Since when a transaction is open, and its id unused: what a server may do of itself."""
 
     def __init__(self, times: Times) -> None:

@@ -1,6 +1,6 @@
 """What is done to brokers while traces are on their way, and what it shows, without Java.
 
-The broker is `impl`'s node behind a socket; stopping it is what the deeds here say it is.
+The broker is `impl`'s node behind a socket; stopping it is what the faults here say it is.
 """
 
 import argparse
@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,8 +19,6 @@ from conformance.faults import CLIENTS, Means
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration, prepare
 from conformance.rows import found_in
-from conformance.systems.brokers.backend import traces_plan
-from conformance.systems.brokers.idempotent.connecting import running
 from conformance.systems.brokers.idempotent.deliveries import (
     ISOLATE,
     CannotPlay,
@@ -29,12 +28,12 @@ from conformance.systems.brokers.idempotent.deliveries import (
     LeaderScriptWriter,
     playable,
 )
-from conformance.systems.brokers.idempotent.judged_brokers import TwoReplicas, means_at_one
 from conformance.systems.brokers.idempotent.observer import Observer
-from conformance.systems.brokers.idempotent.testbed_of_leaders import Broker
+from conformance.systems.brokers.idempotent.started_brokers import TwoReplicas, means_at_one
+from conformance.systems.brokers.idempotent.testbed_of_leaders import leaders_backend
 from conformance.systems.brokers.idempotent.wire_messages import topic_configs
-from conformance.systems.brokers.testbeds import leaders_backend
-from conformance.verbs.over_wire import left_out, traces_of
+from conformance.systems.brokers.listening_broker import ListeningBroker
+from conformance.verbs.over_wire import left_out, means_of, target_at_brokers
 from impl import PartitionLeader
 from impl.partition.leader import DeleteOutcome
 from model.idempotent.configuration import Configuration
@@ -76,67 +75,61 @@ def forgets_all(leader: PartitionLeader) -> None:
     leader.log.producer_states.remove_expired(2**62)
 
 
-class FakeNodes:
-    """The broker's leaders, each changed by a deed as `how` says."""
+class FakeStops(ListeningBroker):
+    """The broker's leaders, each changed by a fault as `how` says."""
 
-    replicas: tuple[int, ...] = ()
-    kafka = None
     means = AT_ONE
 
     def __init__(self, fake: Any, how: dict[str, Callable[[PartitionLeader], None]]) -> None:
+        super().__init__(("127.0.0.1", fake.port))
         self.fake = fake
         self.how = how
         self.done: list[str] = []
 
-    @property
-    def address(self) -> tuple[str, int]:
-        return "127.0.0.1", self.fake.port
-
-    def do(self, deed: str) -> None:
-        self.done.append(deed)
+    def inject(self, fault: str) -> None:
+        self.done.append(fault)
         for leader in leaders_of(self.fake):
-            self.how[deed](leader)
+            self.how[fault](leader)
 
 
 HONEST = {"restart": stops, "recover": stops, "expire_producer": forgets_all}
 
 
-def judged(fake: Any, folder: Path, scope: str, **planted: Any) -> tuple[Any, FakeNodes]:
+def judged(fake: Any, folder: Path, scope: str, **planted: Any) -> tuple[Any, FakeStops]:
     """What some traces of the scope show, and what was done to the broker."""
-    nodes = FakeNodes(fake, HONEST | planted)
-    broker = Broker(nodes, running(fake.url).supported)
-    plan = traces_plan(Plan(system="kafka", scope=scope, traces=40))
+    broker = FakeStops(fake, HONEST | planted)
+    plan = Plan(scope=scope, traces=40)
     backend = leaders_backend(prepare(plan, folder), broker)
     with closing(backend):
         rows = [row for row in backend.judge([TraceRange(0, 20), TraceRange(20, 40)]) if row]
-    return found_in(rows).summary, nodes
+    return found_in(rows).summary, broker
 
 
 @pytest.mark.parametrize(
-    ("scope", "deed"),
+    ("scope", "fault"),
     [
         ("idempotent-restart", "restart"),
         ("idempotent-deletion", "recover"),
         ("idempotent-expiry", "expire_producer"),
     ],
 )
-def test_traces_share_deeds_and_a_broker_without_a_bug_conforms(serve, tmp_path, scope, deed):
+def test_traces_share_faults_and_a_broker_without_a_bug_conforms(serve, tmp_path, scope, fault):
     found, nodes = judged(serve(), tmp_path, scope)
     assert (found.traces, found.divergences) == (40, 0)
-    assert deed in nodes.done
+    assert fault in nodes.done
     assert len(nodes.done) < 12
 
 
 @pytest.mark.parametrize(
-    ("scope", "deed", "planted"),
+    ("scope", "fault", "planted"),
     [
         ("idempotent-restart", "restart", keeps_all),
         ("idempotent-restart", "restart", forgets_all),
         ("idempotent-expiry", "expire_producer", keeps_all),
     ],
 )
-def test_a_broker_that_remembers_otherwise_is_found(serve, tmp_path, scope, deed, planted):
-    found, _ = judged(serve(), tmp_path, scope, **{deed: planted})
+def test_a_broker_that_remembers_otherwise_is_found(serve, tmp_path, scope, fault, planted):
+    found, _ = judged(serve(), tmp_path, scope, **{fault: planted})
     assert found.divergences > 0
 
 
@@ -216,20 +209,27 @@ def test_a_scope_that_begins_in_the_middle_is_not_for_leaders_that_take_0_alone(
 
 def test_faults_that_a_broker_cannot_have_are_left_out_and_named():
     plan = Plan(system="kafka", faults="nodes", scope="idempotent-trouble", variant="2.8.2")
-    one = argparse.Namespace(kafka="2.8.2", nodes=None)
-    assert left_out(plan, one) == {
+    one = argparse.Namespace(system="kafka", kafka="2.8.2", nodes=None)
+    assert left_out(plan, means_of(plan, one)) == {
         "expiries": "expiries: producer_id_expires needs an expiration time that is changed while a"
         " broker runs"
     }
-    assert traces_of(plan, one).scope == "idempotent-trouble/expiries=0"
-    assert left_out(replace(plan, faults="connections"), one) == {}
-    assert left_out(plan, argparse.Namespace(kafka="3.9.2", nodes=1)) == {}
-    several = left_out(plan, argparse.Namespace(kafka="3.9.2", nodes=3))
-    assert set(several) == {"restarts", "crashes", "expiries", "deletions"}
+    target = target_at_brokers(plan, one, means_of(plan, one), Mock())
+    assert target.traces.scope == "idempotent-trouble/expiries=0"
+    assert left_out(replace(plan, faults="connections"), means_of(plan, one)) == {}
+    newer = argparse.Namespace(kafka="3.9.2", nodes=1)
+    assert left_out(plan, means_of(plan, newer)) == {}
+    several = argparse.Namespace(kafka="3.9.2", nodes=3)
+    assert set(left_out(plan, means_of(plan, several))) == {
+        "restarts",
+        "crashes",
+        "expiries",
+        "deletions",
+    }
 
 
 def test_a_topic_takes_no_larger_batch_than_the_scope_says():
     split: Configuration = configuration_of(load_model("idempotent"), "idempotent-split", "4.3.1")
-    plan = traces_plan(Plan(scope="idempotent-default"))
+    plan = Plan(scope="idempotent-default")
     assert list(topic_configs(split)) == ["max.message.bytes"]
     assert topic_configs(configuration(plan)) == {}

@@ -1,0 +1,25 @@
+"""Waiting for brokers: look again and again, for a bounded time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+PAUSE_S: Final = 0.01
+
+
+def poll(look: Callable[[], T], suffices: Callable[[T], object], timeout_s: float) -> T:
+    """Look again and again until what is found suffices, or the time is up; the last finding."""
+    deadline = time.monotonic() + timeout_s
+    while not suffices(found := look()) and time.monotonic() < deadline:
+        time.sleep(PAUSE_S)
+    return found
+
+
+def wait_until(holds: Callable[[], object], timeout_s: float, failure: Exception) -> None:
+    """Wait until it holds. Raises `failure` when that takes longer."""
+    if not poll(holds, bool, timeout_s):
+        raise failure

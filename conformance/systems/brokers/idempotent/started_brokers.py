@@ -1,0 +1,120 @@
+"""Brokers that are started here and judged: what can be done to them beside asking them.
+
+A fault has the name of a rule of the leader. The brokers are stopped, killed and started again;
+then their connections are gone, and they lead all their partitions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from conformance.faults import CLIENTS
+from conformance.kafka.administration import set_config
+from conformance.kafka.broker import KafkaBroker
+from conformance.kafka.cluster import KafkaCluster
+from conformance.kafka.errors import KafkaError
+from conformance.kafka.releases import Release
+from conformance.systems.brokers.idempotent.deliveries import ISOLATE
+from conformance.systems.brokers.listening_broker import Address, ListeningBroker, NoBroker
+from model.language import Wire
+from proofs.java import JavaError
+
+FETCH_WAIT_S: Final = 1.5
+"""Much longer than a fetch waits at a leader of `KafkaCluster` for something new."""
+EXPIRATION: Final = "producer.id.expiration.ms"
+DAY_MS: Final = 86_400_000
+EXPIRY_S: Final = 1.5
+"""Much longer than a broker takes to go by a config, and to look for who has expired."""
+
+
+def means_at_one(release: Release) -> frozenset[Wire]:
+    """The means of a test at one broker of a release."""
+    means = CLIENTS | {Wire.RESTARTS, Wire.DELETE_RECORDS}
+    return means | {Wire.DYNAMIC_CONFIGS} if release.has_producer_expiry else means
+
+
+class OneBroker(ListeningBroker):
+    """A broker that was started here."""
+
+    def __init__(self, kafka: KafkaBroker) -> None:
+        self.kafka = kafka
+        self.means = means_at_one(kafka.release)
+        super().__init__(kafka.address)
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        return self.kafka.address
+
+    def inject(self, fault: str) -> None:
+        """Stop or kill it, and start it again on what it left; or let it forget producers. Raises
+        KafkaError, JavaError."""
+        if fault == "expire_producer":
+            self._expire()
+            return
+        if fault == "restart":
+            self.kafka.stop()
+        else:
+            self.kafka.kill()
+        self.kafka.start()
+
+    def _expire(self) -> None:
+        """For a moment it remembers no producer that is idle for long enough to be looked at."""
+        node_id = self.kafka.node.node_id
+        with self.kafka.connect() as connection:
+            for expiration_ms in (1, DAY_MS):
+                set_config(connection, node_id, EXPIRATION, str(expiration_ms))
+                time.sleep(EXPIRY_S)
+
+
+class TwoReplicas(ListeningBroker):
+    """Two brokers of a cluster that have each partition; the third only votes.
+
+    The leader is killed while the other is frozen, which then has what it had, and leads. Frozen
+    means that nothing is on its way to it either: a fetch that it sent before is answered empty.
+    """
+
+    means = CLIENTS | {Wire.CLUSTER}
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self.replicas = 1, 2
+        super().__init__(self.address)
+
+    @property
+    def address(self) -> Address:
+        """Where the leader listens."""
+        return self._cluster.brokers[self.replicas[0]].address
+
+    def inject(self, fault: str) -> None:
+        """Freeze the follower; or kill the leader, let the follower lead, and get it a follower.
+        Raises KafkaError, JavaError."""
+        leader, follower = self.replicas
+        brokers = self._cluster.brokers
+        if fault == ISOLATE:
+            self._cluster.await_in_sync(leader)
+            brokers[follower].pause()
+            time.sleep(FETCH_WAIT_S)
+            return
+        brokers[leader].kill()
+        brokers[follower].resume()
+        self._cluster.await_leader(follower, follower)
+        self.replicas = follower, leader
+        brokers[leader].start()
+        self._cluster.await_in_sync(follower)
+
+
+@contextmanager
+def started(release: str, level: int, nodes: int = 1) -> Iterator[ListeningBroker]:
+    """Apache Kafka of that release, a broker or a cluster, stopped at the end. Raises NoBroker."""
+    cluster = KafkaCluster(release, nodes=nodes, level=level)
+    try:
+        cluster.start()
+    except (KafkaError, JavaError) as error:
+        cluster.close()
+        raise NoBroker(str(error)) from error
+    with cluster:
+        yield OneBroker(cluster.brokers[1]) if nodes == 1 else TwoReplicas(cluster)
