@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from model.language import Incident, Wire
 from model.transactions.configuration import Configuration
 from model.transactions.messages import Flag, Instance
 
@@ -19,6 +20,11 @@ def loses_answer_at_once(k: Configuration, heard: Flag) -> bool:
 def loses_answer(heard: Flag) -> bool:
     """The answer is lost."""
     return heard == 0
+
+
+LOST_ANSWER = Incident("lost_answer", loses_answer, wire=Wire.CONNECTIONS)
+LOST_ANSWER_AT_ONCE = Incident("lost_answer", loses_answer_at_once, wire=Wire.CONNECTIONS)
+LOST_MARKER_ANSWER = Incident("lost_marker_answer", loses_answer, wire=Wire.BROKER_CONNECTIONS)
 
 
 def is_not_in_log(in_log: Flag) -> bool:

@@ -36,11 +36,12 @@ from model.transactions.coordinator import Coordinator, TransactionState
 from model.transactions.coordinator_leadership import Place, Placement
 from model.transactions.faults import Faults
 from model.transactions.incidents import (
+    LOST_ANSWER,
+    LOST_ANSWER_AT_ONCE,
+    LOST_MARKER_ANSWER,
     is_in_log,
     is_not_first,
     is_not_in_log,
-    loses_answer,
-    loses_answer_at_once,
 )
 from model.transactions.leader import Leader
 from model.transactions.messages import (
@@ -158,14 +159,13 @@ MOVES = Thread("moves", ())
 
 # When an event is an incident
 
-LOST_ANSWER = Incident("lost_answer", loses_answer, wire=Wire.CONNECTIONS)
-LOST_ANSWER_AT_ONCE = Incident("lost_answer", loses_answer_at_once, wire=Wire.CONNECTIONS)
-LOST_MARKER_ANSWER = Incident("lost_marker_answer", loses_answer, wire=Wire.BROKER_CONNECTIONS)
-
 
 def is_at_last_epoch(k: Configuration, w: World) -> bool:
     """There is no next epoch."""
     return coordinator_rules.is_exhausted(k, w.coordinator.known.metadata.producer_epoch)
+
+
+EXHAUSTED_EPOCHS = Incident("exhausted_epochs", is_at_last_epoch)
 
 
 # The application
@@ -254,12 +254,7 @@ def told_by(
     )
 
 
-@event(
-    COORDINATOR_REQUESTS,
-    LOST_ANSWER_AT_ONCE,
-    Incident("exhausted_epochs", is_at_last_epoch),
-    wire=Wire.REQUESTS,
-)
+@event(COORDINATOR_REQUESTS, LOST_ANSWER_AT_ONCE, EXHAUSTED_EPOCHS, wire=Wire.REQUESTS)
 def producer_id_is_asked(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """InitProducerId. Its success is where older instances end."""
     asked = client_rules.ask_producer_id(k, free(w, instance))
@@ -314,12 +309,7 @@ def offsets_are_added(k: Configuration, w: World, instance: Instance, heard: Fla
     return added(k, w, instance, asked, heard)
 
 
-@event(
-    COORDINATOR_REQUESTS,
-    LOST_ANSWER_AT_ONCE,
-    Incident("exhausted_epochs", is_at_last_epoch),
-    wire=Wire.REQUESTS,
-)
+@event(COORDINATOR_REQUESTS, LOST_ANSWER_AT_ONCE, EXHAUSTED_EPOCHS, wire=Wire.REQUESTS)
 def transaction_is_ended(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
     """EndTxn."""
     asked = client_rules.end_transaction(k, free(w, instance))
@@ -469,7 +459,7 @@ def leader_returns(k: Configuration, w: World, partition: Partition) -> World:
 @event(
     Thread("the transaction's time", ()),
     Incident("transaction_timeout"),
-    Incident("exhausted_epochs", is_at_last_epoch),
+    EXHAUSTED_EPOCHS,
     wire=Wire.REQUESTS,
 )
 def transaction_times_out(k: Configuration, w: World) -> World:
