@@ -24,7 +24,7 @@ Faults = tuple[str, ...]
 PAIR: Final[Faults] = (HOLD, RELEASE)
 
 
-class Turn(NamedTuple):
+class FaultPlace(NamedTuple):
     """A place in a schedule, and the one behind which a trace goes on that wanted it."""
 
     place: int
@@ -36,7 +36,7 @@ class FaultSchedule:
     """What is done, and for each trace when its own faults are."""
 
     faults: Faults
-    turns: tuple[tuple[Turn, ...], ...]
+    turns: tuple[tuple[FaultPlace, ...], ...]
 
     @staticmethod
     def around(wanted: Sequence[Faults]) -> FaultSchedule:
@@ -53,12 +53,12 @@ class FaultSchedule:
         return FaultSchedule(whole, tuple(turns))
 
 
-def turns_of(whole: Faults, own: Faults, places: Sequence[int]) -> Iterator[Turn]:
+def turns_of(whole: Faults, own: Faults, places: Sequence[int]) -> Iterator[FaultPlace]:
     """A trace goes on when a leader is gone, or there, as the trace wants it to be."""
     for number, place in enumerate(places, start=1):
         gone = is_gone(own[:number])
         behind = (at for at in range(place, len(whole)) if is_gone(whole[: at + 1]) == gone)
-        yield Turn(place, next(behind))
+        yield FaultPlace(place, next(behind))
 
 
 def is_gone(faults: Faults) -> bool:
@@ -117,7 +117,7 @@ STEP_S: Final = 4.0
 """How long a trace may take between two faults, and a fault itself."""
 
 
-def transaction_times(scripts: Sequence[Any], turns: Sequence[Sequence[Turn]]) -> list[float]:
+def transaction_times(scripts: Sequence[Any], turns: Sequence[Sequence[FaultPlace]]) -> list[float]:
     """For each trace the time-out of its transactions, in seconds, 0.0 where none times out: all
     that comes before is done by then, and that is also the waiting of others for theirs."""
     stages = [stage(s, own, s.times_out) for s, own in zip(scripts, turns, strict=True)]
@@ -137,7 +137,7 @@ def transaction_times(scripts: Sequence[Any], turns: Sequence[Sequence[Turn]]) -
     return found
 
 
-def stage(script: Any, turns: Sequence[Turn], step: int) -> int:
+def stage(script: Any, turns: Sequence[FaultPlace], step: int) -> int:
     """How many faults of the schedule have happened when a trace is at a step of its own."""
     own = sum(len(faults) for at, faults in script.faults_at.items() if at <= step)
     return turns[own - 1].place + 1 if own else 0

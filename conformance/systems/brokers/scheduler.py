@@ -26,7 +26,7 @@ from conformance.systems.brokers.exchange import (
     TraceEnd,
     Wait,
 )
-from conformance.systems.brokers.fault_schedule import FaultSchedule, Turn
+from conformance.systems.brokers.fault_schedule import FaultPlace, FaultSchedule
 from conformance.transactions.wire import CoordinatorConnection
 from impl import DecodeError
 from proofs.java import JavaError
@@ -45,7 +45,7 @@ class Lane:
     """A session on its way: what it asks, or waits for."""
 
     def __init__(
-        self, numbered: Numbered, resources: Any, session: Session, turns: Sequence[Turn]
+        self, numbered: Numbered, resources: Any, session: Session, turns: Sequence[FaultPlace]
     ) -> None:
         self.numbered = numbered
         self.resources = resources
@@ -57,7 +57,7 @@ class Lane:
         self.answer_to_fault: Any = None
         self._session = session
         self._turns = iter(turns)
-        self.turn: Turn | None = None
+        self.turn: FaultPlace | None = None
         self.advance(None)
 
     @property
@@ -233,7 +233,7 @@ class Scheduler:
 
     # ---- rounds
 
-    def _begin(self, numbered: Numbered, turns: Sequence[Turn]) -> Lane:
+    def _begin(self, numbered: Numbered, turns: Sequence[FaultPlace]) -> Lane:
         resources, session = self._testbed.session(*numbered, self._timeout_factor)
         return Lane(numbered, resources, session, turns)
 
