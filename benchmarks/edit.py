@@ -28,7 +28,7 @@ from proofs.cache import cache_folder
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, model_for
-from proofs.mutants.systematic import functions_that_act, mutants_of
+from proofs.mutants.systematic import changes_of, functions_that_act
 from proofs.trace.replay import UnknownScope, configuration_of
 
 REPOSITORY = Path(__file__).parents[1]
@@ -43,10 +43,10 @@ class NoVerdict(RuntimeError):
 
 def changes(model: Model) -> Iterator[Patch]:
     """Edits of the functions that act, a function in turn."""
-    left = [mutants_of(model, name) for name in functions_that_act(model)]
+    left = [iter(changes_of(model, name)) for name in functions_that_act(model)]
     while left:
         for one in list(left):
-            patch = next(one, None)
+            _, patch = next(one, ("", None))
             if patch is None:
                 left.remove(one)
             else:
