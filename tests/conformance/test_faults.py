@@ -27,6 +27,11 @@ def test_each_fault_is_spent_by_an_event(name: str) -> None:
     assert set(spent_by(model)) == set(model.faults.Faults.__annotations__)
 
 
+def test_each_event_of_the_idempotent_producer_names_its_means() -> None:
+    rules = load_model("idempotent").rules
+    assert [name for name, rule in rules.items() if declaration_of(rule).wire is None] == []
+
+
 def test_what_brokers_can_be_made_to_do() -> None:
     for name in ("idempotent", "transactions"):
         everything = set(load_model(name).faults.Faults.__annotations__)

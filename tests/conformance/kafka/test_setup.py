@@ -19,6 +19,7 @@ from conformance.kafka.recipe import (
 )
 from conformance.kafka.releases import NEWEST, RELEASES, Release, find_release
 from conformance.kafka.storage import CLUSTER_ID
+from model.releases import RELEASES as MODELLED
 from proofs.cache import cache_folder, make_once
 from proofs.java import FetchFailed, MissingTool, download_jars, find_java, java_major, pom_of
 
@@ -33,6 +34,18 @@ def properties_of(release: Release, level: int, **overrides: str) -> dict[str, s
 def test_each_release_names_artifacts_and_a_level_it_has(release):
     assert all(artifact.count(":") == 2 for artifact in release.artifacts)
     release.check_level(release.default_level)
+
+
+def test_the_releases_are_those_of_the_model_and_differ_by_what_their_names_say():
+    assert set(RELEASES) == {name for names in MODELLED.values() for name in names}
+    assert next(iter(RELEASES)) == NEWEST
+    of_zookeeper = {name for name, release in RELEASES.items() if release.has_zookeeper}
+    assert of_zookeeper == {"3.9.2-zookeeper", "2.8.2", "2.4.1", "2.0.0"}
+    without_expiry = {name for name, one in RELEASES.items() if not one.has_producer_expiry}
+    assert without_expiry == {"3.3.2", "2.8.2", "2.4.1", "2.0.0"}
+    levels = {name: one.levels for name, one in RELEASES.items() if not name.startswith("4.")}
+    assert {name for name in levels if levels[name]} == {"3.9.2"}
+    assert find_release("2.4.1").artifacts[0] == "org.apache.kafka:kafka_2.12:2.4.1"
 
 
 def test_unknown_releases_and_levels_are_refused_with_what_there_is():
