@@ -50,12 +50,18 @@ class Release:
         """The newest stable level; 0 where the feature does not exist."""
         return max(self.levels, default=0)
 
-    def check_level(self, level: int) -> None:
+    @property
+    def stable_levels(self) -> tuple[int, ...]:
+        """0, and those that are stable."""
+        return tuple(sorted({0, *self.levels}))
+
+    def check_level(self, level: int, *, is_stable: bool = False) -> None:
         """Raise UnknownRelease unless a cluster of this release can have `level`."""
-        known = {0, *self.levels, *self.unstable_levels}
+        known = sorted({*self.stable_levels, *(() if is_stable else self.unstable_levels)})
         if level not in known:
+            kind = " that is stable" if is_stable else ""
             raise UnknownRelease(
-                f"Kafka {self.name} has no transaction.version {level}; it has {sorted(known)}"
+                f"Kafka {self.name} has no transaction.version {level}{kind}; it has {known}"
             )
 
 

@@ -19,7 +19,7 @@ from conformance.kafka.admin import (
 )
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
-from conformance.kafka.errors import RequestRefused, UnknownRelease
+from conformance.kafka.errors import RequestRefused
 from conformance.kafka.metadata_proxy import MetadataProxy, through
 from conformance.kafka.ports import free_ports
 from conformance.kafka.recipe import BrokerNode
@@ -81,11 +81,7 @@ class KafkaTestbed:
     ) -> None:
         self.release = find_release(release)
         self.level = self.release.default_level if level is None else level
-        if self.level not in (*self.release.levels, 0):
-            raise UnknownRelease(
-                f"Kafka {release} has no transaction.version {self.level} that is stable;"
-                f" it has {sorted({0, *self.release.levels})}"
-            )
+        self.release.check_level(self.level, is_stable=True)
         self.nodes = nodes
         self._layout = layout
         self._proxy: MetadataProxy | None = None

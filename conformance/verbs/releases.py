@@ -110,7 +110,7 @@ def plan_runs(scopes: Sequence[str], kafka: str | None) -> list[ReleaseRun]:
         ReleaseRun(release, level, requests, scope)
         for scope in scopes
         for release in kafkas
-        for level in sorted({0, *find_release(release).levels}, reverse=True)
+        for level in reversed(find_release(release).stable_levels)
         for requests in (("v2", "v1") if level else ("v1",))
     ]
 
