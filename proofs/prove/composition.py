@@ -20,7 +20,7 @@ from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.prove.formulas import Lifter
 from proofs.prove.in_scope import ScopeCheck, check_clauses
-from proofs.prove.induction import Clause, Induction, Named, ProofStep
+from proofs.prove.induction import Clause, Induction, Named, ProofStep, of_nothing
 from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.unknowns import Unknowns, number
 
@@ -30,7 +30,7 @@ class Composition:
     """What the proofs say of a model of `proofs.lift.source.COMPOSITIONS`.
 
     `bounds` sizes its worlds: 0 is any number; `unknown` are attributes of its configuration, by
-    class and name, that may be anything. `facts` and `axioms` say what is so of functions: of
+    class and name, that may be anything. `axioms` say what is so of them, or of functions: of
     ghosts, which no rule reads, and of `contracts`, which replace functions of the text; `lemmas`
     prove of the text what they say of a contract.
 
@@ -47,7 +47,6 @@ class Composition:
     unknown: Mapping[tuple[str, str], Node]
     clauses: tuple[Clause, ...]
     axioms: tuple[Clause, ...] = ()
-    facts: Mapping[str, Formula] = field(default_factory=dict)
     contracts: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     lemmas: Callable[[Worlds], Iterator[ProofObligation]] | None = None
     scopes: tuple[str, ...] = ()
@@ -65,19 +64,17 @@ class Composition:
         asked, known = (model.variants.parse(text) for text in (variant, usual))
         rules = {name for owner, name in self.unknown if owner == "Variant"}
         differs = {name for name in rules if getattr(asked, name) != getattr(known, name)}
+        lifter = Lifter(model, self.configuration(model, usual), self.unknown, {}, lambda s: s)
         speaks = {
-            fact: rules & {node.name for node in reachable([body])}
-            for fact, (_, body) in self.facts.items()
+            axiom: rules & {node.name for node in reachable([axiom.formula(lifter, None)[1]])}
+            for axiom in self.axioms
+            if axiom.subject is of_nothing
         }
-        dropped = {fact for fact, of in speaks.items() if of & differs}
-        fixed = differs.union(*(speaks[fact] for fact in dropped))
+        dropped = {axiom for axiom, of in speaks.items() if of & differs}
+        fixed = differs.union(*(speaks[axiom] for axiom in dropped))
         unknown = {key: node for key, node in self.unknown.items() if key[1] not in fixed}
-        facts = {name: fact for name, fact in self.facts.items() if name not in dropped}
-        return replace(self, unknown=unknown, facts=facts)
-
-    def formulas(self, lifter: Lifter, state: Any) -> dict[str, Formula]:
-        """Each clause of a state, and each fact, by name."""
-        return {c.name: c.formula(lifter, state) for c in self.clauses} | dict(self.facts)
+        axioms = tuple(axiom for axiom in self.axioms if axiom not in dropped)
+        return replace(self, unknown=unknown, axioms=axioms)
 
     def configuration(self, model: Model, variant: str) -> Any:
         """The configuration of the proofs."""
@@ -154,7 +151,7 @@ class CompositionInduction(Induction):
             worlds.initial(),
             worlds.steps,
             of.clauses,
-            facts={**of.facts, **axioms},
+            facts=axioms,
             prefix=prefix,
         )
 

@@ -17,17 +17,19 @@ import importlib
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from proofs.lift import containers, dag
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node
 from proofs.lift.evaluate import Evaluator, Frame
 from proofs.lift.source import Model
-from proofs.lift.values import Rec, Shapes
+from proofs.lift.values import Rec, Seq, Shapes
 from proofs.prove.smt import Formula
 from proofs.prove.unknowns import bound, function, number
+
+T = TypeVar("T")
 
 SIGN = "?"
 """In a frame: 1 where the function that is evaluated is asserted, -1 where it is denied, else 0."""
@@ -39,6 +41,11 @@ def every(size: int) -> range:
     return range(size)
 
 
+def as_tuple(*numbers: Node) -> tuple[Node, ...]:
+    """What a set of tuples has in it."""
+    return numbers
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordSet:
     """A set of records, of any size: those whose numbers `holds` is true of.
@@ -48,12 +55,39 @@ class RecordSet:
 
     holds: Callable[..., Node]
     names: tuple[str, ...]
-    made: Callable[..., Any]
+    made: Callable[..., Any] = as_tuple
+
+    def __call__(self, *numbers: Node) -> Node:
+        """Whether the record with these numbers is in it."""
+        return self.holds(*numbers)
+
+    def plus(self, numbers: Sequence[Node], condition: Node = TRUE) -> RecordSet:
+        """With one more record, if a condition holds."""
+
+        def holds(*asked: Node) -> Node:
+            same = (a.eq(b) for a, b in zip(asked, numbers, strict=True))
+            return self.holds(*asked) | dag.conjunction((condition, *same))
+
+        return replace(self, holds=holds)
 
     def any_record(self, fresh: Callable[..., Node]) -> tuple[Node, Any]:
         """One that stands for each."""
         numbers = [fresh(f".{name}") for name in self.names]
         return self.holds(*numbers), self.made(*numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Values, each of which is there if its condition holds."""
+
+    cases: tuple[tuple[Node, Any], ...]
+
+
+def present(*cases: tuple[Any, T]) -> tuple[T, ...]:
+    """The values whose condition holds. Where that is unknown, the lifter knows what is meant."""
+    if any(isinstance(condition, Node) for condition, _ in cases):
+        return Options(tuple((dag.operand(there), v) for there, v in cases))  # type: ignore[return-value]
+    return tuple(value for condition, value in cases if condition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +172,8 @@ class FormulaEvaluator(Evaluator):
         """The value of function(*arguments), of the model or of the proofs."""
         if function.__name__ in self.contracts:
             return self.contracts[function.__name__](self, *arguments)
-        tree = self.model.tree_of(function) or text_of(function)
+        is_ours = function.__module__.startswith("proofs.")
+        tree = text_of(function) if is_ours else self.model.tree_of(function) or text_of(function)
         note_signs(tree)
         assert isinstance(function, FunctionType)
         names = [a.arg for a in tree.args.args]
@@ -171,7 +206,7 @@ class FormulaEvaluator(Evaluator):
         if isinstance(function, FunctionType) and has_text(self.model, function):
             return self.call(function, arguments, self._signs[-1])
         if callable(function) and function.__module__.startswith("proofs."):
-            return function(*arguments, **named)
+            return self.lift(function(*arguments, **named))
         return super().apply(node, function, name, arguments, named)
 
     # Without paths: what is true of a state is true wherever it is read
@@ -192,6 +227,23 @@ class FormulaEvaluator(Evaluator):
         parts = [self.boolean(part, frame) for part in node.values]
         joined = dag.conjunction if isinstance(node.op, ast.And) else dag.disjunction
         return joined(parts)
+
+    # Tuples, as what is looked for and where
+
+    def _Tuple(self, node: ast.Tuple, frame: Frame) -> Any:
+        if any(isinstance(part, ast.Starred) for part in node.elts):
+            return super()._Tuple(node, frame)
+        return Seq(dag.const(len(node.elts)), tuple(self.value(e, frame) for e in node.elts))
+
+    def compared(self, node: ast.Compare, operator: ast.cmpop, left: Any, right: Any) -> Node:
+        """One comparison; also whether a tuple is in a set of records, or a value in a tuple."""
+        if not isinstance(operator, (ast.In, ast.NotIn)) or not isinstance(right, (RecordSet, Seq)):
+            return super().compared(node, operator, left, right)
+        if isinstance(right, RecordSet):
+            inside = right.holds(*left.slots)
+        else:
+            inside = dag.disjunction(containers.equal(left, slot) for slot in right.slots)
+        return inside if isinstance(operator, ast.In) else ~inside
 
     # Comprehensions
 
@@ -270,6 +322,9 @@ class FormulaEvaluator(Evaluator):
         if isinstance(node, ast.Call) and isinstance(called, ast.Name) and called.id == "pairwise":
             slots = super().elements(node.args[0], frame)
             return [(there, (a, b)) for (_, a), (there, b) in itertools.pairwise(slots)]
+        owner = self.value(node, frame) if isinstance(node, ast.Attribute) else None
+        if isinstance(owner, Options):
+            return list(owner.cases)
         return super().elements(node, frame)
 
     def bound_to(self, target: ast.expr, element: Any) -> Frame:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from model.language import Map
 from proofs.explore.source import SourceGraph, source_graph
@@ -50,13 +50,22 @@ class ScopeCheck:
     failed: tuple[str, ...]
 
 
-class Log(tuple[LogEntry, ...]):
+T = TypeVar("T")
+
+
+class PlacesOf(tuple[T, ...]):
     """A log, outside of which something stands that nobody wrote."""
 
-    __slots__ = ()
+    nowhere: T
+
+    def __new__(cls, stored: Iterable[T], nowhere: T) -> PlacesOf[T]:
+        """What is stored, and what stands elsewhere."""
+        made = super().__new__(cls, stored)
+        made.nowhere = nowhere
+        return made
 
     def __getitem__(self, place: Any) -> Any:
-        return tuple.__getitem__(self, place) if 0 <= place < len(self) else NOWHERE
+        return tuple.__getitem__(self, place) if 0 <= place < len(self) else self.nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +171,9 @@ class ScopeState:
         )
 
     @cached_property
-    def log(self) -> Log:
+    def log(self) -> PlacesOf[LogEntry]:
         """The log."""
-        return Log(
+        entries = (
             LogEntry(
                 **{name: getattr(self.placed(s.batch), name) for name in PlacedBatch.__slots__},
                 is_ours=s.batch.producer_id == 0,
@@ -174,6 +183,7 @@ class ScopeState:
             )
             for s in self.leader.log
         )
+        return PlacesOf(entries, NOWHERE)
 
     @cached_property
     def travelling(self) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ before it is used) and assumptions. Nothing else is given to the solvers when it
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -188,9 +189,15 @@ def memory_invariant(*, needs: Iterable[str] = (), of_now: bool = True) -> Decla
     return declared("invariants", *kinds)
 
 
+def of_nothing(_s: Any) -> tuple[Any, ...]:
+    """A clause about the configuration alone."""
+    return ()
+
+
 def axiom(function: Callable[..., bool]) -> Clause:
-    """What is so of ghosts, which no rule changes."""
-    return Clause(function.__name__, described(function), function)
+    """What no rule changes: what is so of ghosts, or of the configuration alone."""
+    subject = of_nothing if [*inspect.signature(function).parameters] == ["k"] else of_state
+    return Clause(function.__name__, described(function), function, subject=subject)
 
 
 def lemma(*, needs: Iterable[str] = ()) -> Declarer:
@@ -210,11 +217,16 @@ def collected(module: ModuleType, kind: str = "invariants") -> tuple[Clause, ...
     return tuple(clause for f in own for clause in vars(f).get(kind, ()) if callable(f))
 
 
-def clause_of(function: Callable[..., bool], kind: str = "invariants") -> Clause:
+def clause_of(function: Callable[..., bool]) -> Clause:
     """The clause that a function is."""
-    (found,) = vars(function)[kind]
+    (found,) = (c for kind in ("invariants", "guarantees") for c in vars(function).get(kind, ()))
     assert isinstance(found, Clause)
     return found
+
+
+def clauses_of(*functions: Callable[..., bool]) -> tuple[Clause, ...]:
+    """The clauses that functions are."""
+    return tuple(map(clause_of, functions))
 
 
 def is_prefix(s: Any, length: int) -> bool:

@@ -1,111 +1,71 @@
-"""Formulas over unknowns, evaluated on worlds."""
+"""Terms over unknowns, evaluated on one state of a scope.
+
+An unknown is found by its name: a place of the world (`w.coordinator.known.metadata.state`), an
+attribute of the configuration, or one of the state, which may be a function or a set.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+import operator
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
 
-from proofs.explore.source import SourceGraph
 from proofs.lift.dag import Node, reachable
-from proofs.prove.in_scope import ScopeCheck
-from proofs.prove.smt import Formula
 
-Row = tuple[int, ...]
-
-_SYNTAX = {
-    "add": "{0} + {1}",
-    "sub": "{0} - {1}",
-    "mul": "{0} * {1}",
-    "mod": "{0} % {1}",
-    "lt": "{0} < {1}",
-    "le": "{0} <= {1}",
-    "eq": "{0} == {1}",
-    "not": "not {0}",
-    "and": "{0} and {1}",
-    "or": "{0} or {1}",
-    "ite": "({1} if {0} else {2})",
+OPERATIONS: Mapping[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "mod": operator.mod,
+    "lt": operator.lt,
+    "le": operator.le,
+    "eq": operator.eq,
+    "not": operator.not_,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+    "ite": lambda condition, a, b: a if condition else b,
 }
 
 
-def flat(name: str, value: Any) -> Iterator[tuple[str, int]]:
-    """The scalars of a value, named as `Builder` names them."""
-    if isinstance(value, tuple):
-        yield f"len({name})", len(value)
-        for i, inner in enumerate(value):
-            yield from flat(f"{name}[{i}]", inner)
-    elif hasattr(value, "items"):
-        for i, inner in value.items():
-            yield from flat(f"{name}[{i}]", inner)
-    elif hasattr(value, "plus"):
-        yield from ((f"{i} in {name}", 1) for i in range(value._bits.bit_length()) if i in value)
-    elif hasattr(value, "__dataclass_fields__"):
-        for field in value.__dataclass_fields__:
-            yield from flat(f"{name}.{field}", getattr(value, field))
-    elif isinstance(value, int):
-        yield name, int(value)
+def evaluate(node: Node, s: Any, bound: Mapping[str, int]) -> Any:
+    """The value of a term in a state that has a configuration `k` and a `world`; `bound` are the
+    numbers that no state knows."""
+    values: dict[int, Any] = {}
+    for part in reachable([node]):
+        arguments = [values[a.serial] for a in part.args]
+        if part.op == "const":
+            values[part.serial] = part.value
+        elif part.op in ("leaf", "apply"):
+            name = part.name
+            values[part.serial] = bound[name] if name in bound else unknown(s, name, arguments)
+        else:
+            values[part.serial] = OPERATIONS[part.op](*arguments)
+    return values[node.serial]
 
 
-class Valuation(Protocol):
-    """A world as the unknowns and functions of the proofs."""
-
-    values: dict[str, int]
-
-    def apply(self, name: str, *arguments: int) -> int:
-        """The value of a function."""
-
-    def domain(self, variables: tuple[Node, ...]) -> Iterator[Row]:
-        """The values of bound numbers that can matter."""
-
-
-Check = Callable[[Valuation], bool]
+def unknown(s: Any, name: str, arguments: list[int]) -> Any:
+    """The value of an unknown, or of a function of numbers."""
+    if name.startswith(("w.", "len(w.")):
+        return place(s.world, name, arguments)
+    owner = next(of for of in (s.k.variant, s.k.bounds, s) if hasattr(of, name))
+    value = getattr(owner, name)
+    if isinstance(value, AbstractSet):
+        return tuple(arguments) in value
+    return value(*arguments) if arguments else value
 
 
-def compiled(formula: Formula) -> Check:
-    """A formula as a function of the facts of one world."""
-    variables, body = formula
-    bound = {v.name: f"v{i}" for i, v in enumerate(variables)}
-    lines = ["def check(facts, values, apply, row):"]
-    if variables:
-        lines.append(f"    {', '.join(bound.values())}, = row")
-    names: dict[int, str] = {}
-    for node in reachable([body]):
-        names[node.serial] = f"n{node.serial}"
-        lines.append(f"    n{node.serial} = {expression(node, names, bound)}")
-    lines.append(f"    return n{body.serial}")
-    scope: dict[str, Any] = {}
-    exec("\n".join(lines), scope)
-    check = scope["check"]
-    return lambda facts: all(
-        check(facts, facts.values, facts.apply, row) for row in facts.domain(variables)
-    )
-
-
-def expression(node: Node, names: dict[int, str], bound: Mapping[str, str]) -> str:
-    """One operation in Python."""
-    arguments = [names[a.serial] for a in node.args]
-    if node.op == "const":
-        return repr(bool(node.value)) if node.is_bool else str(node.value)
-    if node.op == "leaf":
-        return bound.get(node.name) or f"values.get({node.name!r}, 0)"
-    if node.op == "apply":
-        return f"apply({', '.join([repr(node.name), *arguments])})"
-    return _SYNTAX[node.op].format(*arguments)
-
-
-def check_formulas(
-    formulas: Mapping[str, Formula],
-    names: tuple[str, str],
-    found: SourceGraph,
-    valuations: Iterable[Valuation],
-) -> ScopeCheck:
-    """Each formula in each valuation of a scope's worlds; `names` are the scope's and the
-    variant's."""
-    checks = {name: compiled(formula) for name, formula in formulas.items()}
-    failed: dict[str, None] = {}
-    for valuation in valuations:
-        for name, check in checks.items():
-            if name not in failed and not check(valuation):
-                failed[name] = None
-    firings = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
-    return ScopeCheck(*names, len(found.worlds), firings, tuple(failed))
+def place(world: Any, name: str, arguments: list[int]) -> int:
+    """What stands at a place of a world; 0 outside of a map or a tuple."""
+    keys = iter(arguments)
+    value = world
+    for part in name.removeprefix("len(").removesuffix(")").split(".")[1:]:
+        value = getattr(value, part)
+        if name.startswith("len(") and isinstance(value, tuple):
+            return len(value)
+        if hasattr(value, "put") or isinstance(value, tuple):
+            key = next(keys)
+            if not 0 <= key < len(value if isinstance(value, tuple) else value.values()):
+                return 0
+            value = value[key]
+    return int(value)

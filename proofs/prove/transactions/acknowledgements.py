@@ -3,307 +3,357 @@ the instance is answered and what readers see."""
 
 from __future__ import annotations
 
-from model.transactions.client_state import ClientState as Client
+from model.transactions.client_state import ClientState as State
 from model.transactions.client_state import Outcome, Write
+from model.transactions.configuration import Configuration
 from model.transactions.coordinator import TransactionState as Txn
-from model.transactions.leader import Kind
+from model.transactions.leader import Kind, Stored
 from model.transactions.messages import Error
-from proofs.lift.dag import Node, conjunction, ite
-from proofs.lift.values import Scalars
-from proofs.prove.smt import Formula
+from proofs.prove.induction import guarantee, invariant
 from proofs.prove.transactions.client import (
-    ONE,
-    SEQUENCE,
-    N,
+    ASKED,
+    ENDING_STATES,
+    ENDS,
+    SENDS,
+    TOLD,
+    WRITING_STATES,
     has_begun,
+    here,
+    is_of_group,
     is_started,
-    one_of,
-    outcome,
     own_pair,
-    sent_here,
-    state_of,
-    there,
+    present,
 )
-from proofs.prove.transactions.coordinator import (
-    COMPLETE,
-    MAX_EPOCH,
-    P,
-    images,
-    is_answer,
-    is_prepared,
-    some,
-)
-from proofs.prove.transactions.instances import ME, InstanceState, T, is_of_group, its_pair, present
-from proofs.prove.transactions.partition import I, J, entry, in_log, is_data, log
-from proofs.prove.transactions.state import HERE, NONE, TransactionsState, both_are
+from proofs.prove.transactions.coordinator import is_answer, is_complete, is_prepared
+from proofs.prove.transactions.partition import LOGGED, entry, has_data, in_log, is_data
+from proofs.prove.transactions.state import NONE, Image, InstanceState, Pair, pair
+
+WRITTEN = (*SENDS, "batches_are_sent", "log_says_who", *ENDS, *LOGGED)
+SETTLED = ("held_is_there", "sent_is_counted", "outcomes_are_of_states", *LOGGED)
+STORED = (*WRITTEN, "held_is_there", "remembered_is_stored")
 
 # What is in the log
 
 
-def is_own_record(s: InstanceState, stored: Scalars) -> Node:
+def is_own_record(s: InstanceState, stored: Stored) -> bool:
     """A record of the instance."""
-    return is_data(stored) & stored.instance.eq(ME)
+    return is_data(stored) and stored.instance == s.me
 
 
-def log_says_who(s: InstanceState) -> Formula:
+@invariant(needs=(*WRITTEN, "who_waits"))
+def log_says_who(k: Configuration, s: InstanceState) -> bool:
     """A record of the instance has its transaction's pair, and its number for its sequence; no
     other record has a pair of the instance."""
-    stored = log(s, I)
-    pair = (stored.producer_id, stored.producer_epoch)
-    t = stored.transaction
-    numbered = stored.sequence.eq(ite(is_of_group(), 0, stored.number))
-    mine = (
-        is_started(s, t)
-        & both_are(its_pair(s, t), pair)
-        & (stored.number >= 0)
-        & (stored.number < sent_here(s, t))
-        & (t <= present(s))
-        & numbered
+    return all(
+        is_as_sent(k, s, at) if is_own_record(s, at) else pair(at) in s.others_hold
+        for at in s.log
+        if is_data(at)
     )
-    there_is = in_log(s, I) & is_data(stored)
-    owned = ite(is_own_record(s, stored), mine, s.others_hold(*pair))
-    return (I,), there_is.implies(owned)
 
 
-def holds(s: InstanceState, transaction: Node, record: Node) -> Node:
+def is_as_sent(k: Configuration, s: InstanceState, stored: Stored) -> bool:
+    """A record of a transaction is one that the application has sent, under its pair."""
+    t = stored.transaction
+    return (
+        is_started(s, t)
+        and s.its_pair(t) == pair(stored)
+        and 0 <= stored.number < here(s).sent[t]
+        and t <= present(s)
+        and stored.sequence == (0 if is_of_group(k, s) else stored.number)
+    )
+
+
+def holds(s: InstanceState, t: int, number: int) -> bool:
     """A record of a transaction is in the log here."""
-    at = s.copy_at(transaction, record)
-    stored = log(s, at)
+    at = s.copy_at(t, number)
     return (
         in_log(s, at)
-        & is_own_record(s, stored)
-        & stored.transaction.eq(transaction)
-        & stored.number.eq(record)
+        and is_own_record(s, s.log[at])
+        and s.log[at].transaction == t
+        and s.log[at].number == number
     )
 
 
-def held_is_there(s: InstanceState) -> Formula:
+@invariant(needs=LOGGED)
+def held_is_there(s: InstanceState) -> bool:
     """Of each record of the instance in the log it is known where one stands."""
-    stored = log(s, I)
-    mine = in_log(s, I) & is_own_record(s, stored)
-    return (I,), mine.implies(holds(s, stored.transaction, stored.number))
+    return all(holds(s, at.transaction, at.number) for at in s.log if is_own_record(s, at))
 
 
-def sequences_rise(s: TransactionsState) -> Formula:
+@invariant(needs=LOGGED)
+def sequences_rise(k: Configuration, s: InstanceState) -> bool:
     """Of each epoch no sequence stands twice in the log: they rise. The group's offsets have
     none."""
-    a, b = log(s, I), log(s, J)
-    records = in_log(s, I) & in_log(s, J) & is_data(a) & is_data(b) & (I < J)
-    same = a.producer_id.eq(b.producer_id) & a.producer_epoch.eq(b.producer_epoch)
-    known = entry(s, a.producer_id)
-    latest = in_log(s, I) & is_data(a) & a.producer_epoch.eq(known.producer_epoch)
-    facts = (records & same).implies(a.sequence < b.sequence) & latest.implies(
-        a.sequence <= known.last_sequence
+    return all(
+        (not (i < j and is_data(b) and pair(a) == pair(b)) or a.sequence < b.sequence)
+        and (not is_of_last_epoch(s, a) or a.sequence <= entry(s, a.producer_id).last_sequence)
+        for i, a in enumerate(s.log)
+        for j, b in enumerate(s.log)
+        if is_data(a) and not is_of_group(k, s)
     )
-    return (I, J), (~is_of_group()).implies(facts)
 
 
-def remembered_is_stored(s: InstanceState) -> Formula:
+def is_of_last_epoch(s: InstanceState, stored: Stored) -> bool:
+    """A record has the last epoch that its producer id wrote here."""
+    return stored.producer_epoch == entry(s, stored.producer_id).producer_epoch
+
+
+@invariant(needs=LOGGED)
+def remembered_is_stored(k: Configuration, s: InstanceState) -> bool:
     """Each batch that a leader remembers is in its log."""
-    known = entry(s, P)
-    at = s.placed(P, known.producer_epoch, SEQUENCE)
-    stored = log(s, at)
-    remembered = (
-        (known.last_sequence - known.remembered < SEQUENCE)
-        & (known.last_sequence >= SEQUENCE)
-        & ~is_of_group()
+    return all(
+        is_placed(s, (p, entry(s, p).producer_epoch), sequence)
+        for p in s.producer_ids
+        for sequence in s.sequences
+        if entry(s, p).last_sequence - entry(s, p).remembered < sequence
+        and sequence <= entry(s, p).last_sequence
+        and not is_of_group(k, s)
     )
-    found = (
-        in_log(s, at)
-        & is_data(stored)
-        & stored.producer_id.eq(P)
-        & stored.producer_epoch.eq(known.producer_epoch)
-        & stored.sequence.eq(SEQUENCE)
-    )
-    return (P, SEQUENCE), remembered.implies(found)
 
 
-def remembers(s: InstanceState, sequence: Node) -> Node:
-    """Whether the leader remembers a batch of the instance's own pair and of this sequence."""
+def is_placed(s: InstanceState, of: Pair, sequence: int) -> bool:
+    """A batch of a pair and of a sequence is in the log."""
+    at = s.placed(of[0], of[1], sequence)
+    return has_data(s, at) and pair(s.log[at]) == of and s.log[at].sequence == sequence
+
+
+def remembers(s: InstanceState, sequence: int) -> bool:
+    """The leader remembers a batch of the instance's own pair and of this sequence."""
     known = entry(s, own_pair(s)[0])
     return (
         has_begun(s)
-        & own_pair(s)[1].eq(known.producer_epoch)
-        & (sequence <= known.last_sequence)
-        & (known.last_sequence - sequence < known.remembered)
+        and own_pair(s)[1] == known.producer_epoch
+        and sequence <= known.last_sequence
+        and known.last_sequence - sequence < known.remembered
     )
 
 
-def is_placed(s: InstanceState, sequence: Node) -> Node:
-    """Whether a batch of the instance's own pair and of this sequence is in the log."""
-    at = s.placed(*own_pair(s), sequence)
-    stored = log(s, at)
-    return (
-        in_log(s, at)
-        & is_data(stored)
-        & both_are((stored.producer_id, stored.producer_epoch), own_pair(s))
-        & stored.sequence.eq(sequence)
-    )
+def is_remembered(k: Configuration, s: InstanceState) -> bool:
+    """The leader remembers the batch that the instance has for the partition here."""
+    return s.client.is_started and not is_of_group(k, s) and remembers(s, here(s).written - 1)
 
 
-def is_known(s: InstanceState) -> tuple[Node, Node]:
-    """Whether a leader remembers the batch that the instance has for the partition here; and which
-    sequence that has."""
-    last = there(s, HERE).written - 1
-    of_partition = s.client.is_started & ~is_of_group()
-    return of_partition & remembers(s, last), last
-
-
-def known_batch_is_placed(s: InstanceState) -> Formula:
+@invariant(needs=("remembered_is_stored",), follows=True)
+def known_batch_is_placed(k: Configuration, s: InstanceState) -> bool:
     """If a leader remembers the batch that the instance has for the partition here, one of its
     sequence is in the log."""
-    remembered, last = is_known(s)
-    return (), remembered.implies(is_placed(s, last))
+    return not is_remembered(k, s) or is_placed(s, own_pair(s), here(s).written - 1)
 
 
-def known_batch_is_stored(s: InstanceState) -> Formula:
+@invariant(needs=(*STORED, "known_batch_is_placed"), follows=True)
+def known_batch_is_stored(k: Configuration, s: InstanceState) -> bool:
     """And it is that batch."""
-    remembered, last = is_known(s)
-    return (), remembered.implies(holds(s, present(s), last))
+    return not is_remembered(k, s) or holds(s, present(s), here(s).written - 1)
 
 
-def settled_is_stored(s: InstanceState) -> Formula:
+@invariant(needs=SETTLED)
+def settled_is_stored(s: InstanceState) -> bool:
     """Unless something has failed, each record that was sent is in the log, but for the one that
     waits for its answer."""
-    at = there(s, HERE)
-    works = one_of(state_of(s), (Client.IN_TRANSACTION, Client.COMMITTING))
-    last = N.eq(at.written - 1)
-    settled = ~last | at.write.eq(Write.NONE)
-    sent = (N >= 0) & (at.written > N)
-    return (N,), (works & sent & settled).implies(holds(s, present(s), N))
+    return all(
+        holds(s, present(s), number)
+        for number in s.numbers
+        if s.client.state in WRITING_STATES
+        and 0 <= number < here(s).written
+        and (number != here(s).written - 1 or here(s).write == Write.NONE)
+    )
 
 
-def committed_is_stored(s: InstanceState) -> Formula:
+@invariant(needs=(*SETTLED, "settled_is_stored"))
+def committed_is_stored(s: InstanceState) -> bool:
     """What was sent in a transaction whose commit succeeded is in the log."""
-    sent = (N >= 0) & (sent_here(s, T) > N)
-    told = (present(s) >= T) & outcome(s, T).eq(Outcome.COMMITTED)
-    return (T, N), (told & sent).implies(holds(s, T, N))
+    return all(
+        holds(s, t, number)
+        for t in s.transactions
+        for number in s.numbers
+        if is_committed(s, t) and 0 <= number < here(s).sent[t]
+    )
+
+
+def is_committed(s: InstanceState, t: int) -> bool:
+    """The application was told that a transaction is committed."""
+    return present(s) >= t and s.client.outcomes[t] == Outcome.COMMITTED
 
 
 # What is decided
 
 
-def marked(s: InstanceState, transaction: Node) -> Node:
-    """What was decided of a transaction: its markers have the epoch after its own."""
-    its_id, its_epoch = its_pair(s, transaction)
-    return s.decision(its_id, its_epoch + 1)
+def marked(s: InstanceState, of: Pair) -> int:
+    """What was decided of a pair's transaction: its markers have the epoch after its own."""
+    return s.decision(of[0], of[1] + 1)
 
 
-def commits_are_asked(s: InstanceState) -> Formula:
+def commits_soon(s: InstanceState, of: Pair) -> bool:
+    """A commit of a pair's transaction is in the log, or on its way there."""
+    return not all(
+        not (image.state == Txn.PREPARE_COMMIT and pair(image) == (of[0], of[1] + 1))
+        for image in s.to_be_known
+    )
+
+
+@invariant(needs=(*ASKED, "unsent_is_undecided"))
+def commits_are_asked(s: InstanceState) -> bool:
     """Only a transaction whose commit the instance has sent is decided so, or is about to be."""
-    commits = marked(s, T).eq(1) | commits_soon(s, its_pair(s, T))
-    return (T,), (is_started(s, T) & commits).implies(s.sent_end(T, ONE))
+    return all(
+        (t, 1) in s.sent_end
+        for t in s.transactions
+        if is_started(s, t) and (marked(s, s.its_pair(t)) == 1 or commits_soon(s, s.its_pair(t)))
+    )
 
 
-def commits_soon(s: InstanceState, pair: tuple[Node, Node]) -> Node:
-    """A commit of a pair is in the log, or on its way there."""
-    ends = (pair[0], pair[1] + 1)
-
-    def says(image: Scalars) -> Node:
-        its = both_are((image.producer_id, image.producer_epoch), ends)
-        return ~(image.state.eq(Txn.PREPARE_COMMIT) & its)
-
-    return ~images(s, says, ("log", "image"))
-
-
-def unsent_is_undecided(s: InstanceState) -> Formula:
+@invariant(needs=(*ASKED, "commits_are_asked"))
+def unsent_is_undecided(s: InstanceState) -> bool:
     """Of a pair under which nothing was sent yet no commit is decided, or about to be."""
-    own_id, own_epoch = own_pair(s)
-    idle = state_of(s).eq(Client.READY) | has_begun(s) & ~s.client.is_started
-    decided = s.decision(own_id, own_epoch + 1).eq(1)
-    commits = decided | commits_soon(s, own_pair(s))
-    return (), idle.implies(~commits)
+    idle = s.client.state == State.READY or (has_begun(s) and not s.client.is_started)
+    return not idle or not (marked(s, own_pair(s)) == 1 or commits_soon(s, own_pair(s)))
 
 
-def complete_is_decided(s: InstanceState) -> Formula:
+@invariant(needs=(*TOLD, "decided_is_past", "prepared_is_decided"))
+def complete_is_decided(k: Configuration, s: InstanceState) -> bool:
     """What is complete says what was decided: of its pair, or of the last epoch before its id."""
-
-    def said(image: Scalars) -> Node:
-        first = image.producer_epoch.eq(0)
-        decided = s.decision(
-            ite(first, image.previous_producer_id, image.producer_id),
-            ite(first, MAX_EPOCH, image.producer_epoch),
-        )
-        return image.state.eq(COMPLETE[0]).implies(decided.eq(1))
-
-    return (), images(s, said)
+    return all(
+        is_decided_commit(k, s, image) for image in s.images if image.state == Txn.COMPLETE_COMMIT
+    )
 
 
-def who_waits(s: InstanceState) -> Formula:
+def is_decided_commit(k: Configuration, s: InstanceState, image: Image) -> bool:
+    """The end that an image completes was decided to be a commit."""
+    first = image.producer_epoch == 0
+    p = image.previous_producer_id if first else image.producer_id
+    e = k.bounds.max_epoch if first else image.producer_epoch
+    return s.decision(p, e) == 1
+
+
+@invariant(needs=ASKED)
+def who_waits(s: InstanceState) -> bool:
     """Where an append is the instance's own, it waits for just that: its first pair, the end that
     it has asked for, or to ask again; another waits for the end of its own pair."""
-    c, image = s.coordinator, s.known("image")
-    answer = c.answer
-    good = answer.error.eq(0)
-    mine = c.is_appending & c.requester.eq(ME)
-    later = answer.error.eq(Error.CONCURRENT_TRANSACTIONS) & state_of(s).eq(Client.INITIALIZING)
-    state = state_of(s)
-    begins = state.eq(Client.INITIALIZING)
-    own_id, own_epoch = own_pair(s)
-    ends = (
-        one_of(state, (Client.COMMITTING, Client.ABORTING))
-        & s.client.is_started
-        & s.sent_end(present(s), ite(state.eq(Client.COMMITTING), 1, 0))
-        & is_prepared(image)
-        & image.state.eq(Txn.PREPARE_COMMIT).eq(state.eq(Client.COMMITTING))
-        & image.producer_id.eq(own_id)
-        & image.producer_epoch.eq(own_epoch + 1)
+    c = s.coordinator
+    mine = c.is_appending and c.requester == s.me
+    another = c.is_appending and not mine and c.requester != NONE and is_answer(c)
+    before = s.appended.producer_epoch - 1
+    return (
+        ((c.is_appending and not is_complete(s.appended)) or c.requester == NONE)
+        and (not mine or waits_for_pair(s) or waits_to_ask_again(s))
+        and (not another or pair(c.answer) not in s.holds_pair)
+        and (
+            not (another and is_prepared(s.appended))
+            or (s.appended.producer_id, before) in s.others_hold
+        )
     )
-    told = some(answer.producer_id) & (answer.producer_epoch >= 0)
-    unsaid = ~s.given(answer.producer_id, answer.producer_epoch)
-    anew = image.last_producer_epoch.eq(NONE)
-    starts = begins & anew & ~is_prepared(image)
-    waits = good & told & unsaid & (starts | ends)
-    nobody = c.requester.eq(NONE)
-    another = c.is_appending & ~mine & ~nobody & is_answer(s)
-    its = s.others_hold(image.producer_id, image.producer_epoch - 1)
-    unheard = ~s.holds_pair(answer.producer_id, answer.producer_epoch)
-    facts = (
-        c.is_appending & ~one_of(image.state, COMPLETE) | nobody,
-        mine.implies(waits | later),
-        another.implies(unheard & is_prepared(image).implies(its)),
-    )
-    return (), conjunction(facts)
 
 
-def told_is_decided(s: InstanceState) -> Formula:
+def waits_to_ask_again(s: InstanceState) -> bool:
+    """The instance will be told to ask for its producer id once more."""
+    return (
+        s.coordinator.answer.error == Error.CONCURRENT_TRANSACTIONS
+        and s.client.state == State.INITIALIZING
+    )
+
+
+def waits_for_pair(s: InstanceState) -> bool:
+    """The instance will be told a pair that nobody was told: its first, or the one behind the end
+    that it has asked for."""
+    answer = s.coordinator.answer
+    return (
+        answer.error == 0
+        and answer.producer_id != NONE
+        and answer.producer_epoch >= 0
+        and pair(answer) not in s.given
+        and (waits_to_begin(s) or waits_to_end(s))
+    )
+
+
+def waits_to_begin(s: InstanceState) -> bool:
+    """What is on its way gives the instance its pair."""
+    return (
+        s.client.state == State.INITIALIZING
+        and s.appended.last_producer_epoch == NONE
+        and not is_prepared(s.appended)
+    )
+
+
+def waits_to_end(s: InstanceState) -> bool:
+    """What is on its way is the end that the instance has asked for."""
+    commits = s.client.state == State.COMMITTING
+    return (
+        s.client.state in ENDING_STATES
+        and s.client.is_started
+        and (present(s), 1 if commits else 0) in s.sent_end
+        and is_prepared(s.appended)
+        and (s.appended.state == Txn.PREPARE_COMMIT) == commits
+        and s.appended.producer_id == own_pair(s)[0]
+        and s.appended.producer_epoch == own_pair(s)[1] + 1
+    )
+
+
+@invariant(needs=(*ASKED, "complete_is_decided", "commits_are_asked"))
+def told_is_decided(s: InstanceState) -> bool:
     """What the application was told is committed was decided so."""
-    told = (present(s) >= T) & outcome(s, T).eq(Outcome.COMMITTED)
-    return (T,), (told & is_started(s, T)).implies(marked(s, T).eq(1))
+    return all(
+        marked(s, s.its_pair(t)) == 1
+        for t in s.transactions
+        if is_committed(s, t) and is_started(s, t)
+    )
 
 
 # What follows
 
 
-def told_is_visible(s: InstanceState) -> Formula:
+@guarantee(
+    needs=(
+        "log_says_who",
+        "visible_as_decided",
+        "commits_are_asked",
+        "ends_are_asked",
+        "told_is_decided",
+    ),
+    follows=True,
+)
+def told_is_visible(s: InstanceState) -> bool:
     """A record of the instance becomes visible, wherever it stands, if and only if its transaction
     was decided to commit, which its application asked for; it is so once that was told."""
-    stored, marker = log(s, I), log(s, s.ended(I))
-    t = stored.transaction
-    asked = outcome(s, t)
-    ended = in_log(s, I) & is_own_record(s, stored) & ~s.ended(I).eq(NONE)
-    visible = marker.kind.eq(Kind.COMMIT)
-    facts = (
-        visible.eq(marked(s, t).eq(1)),
-        visible.implies(one_of(asked, (Outcome.COMMIT_ASKED, Outcome.COMMITTED))),
-        asked.eq(Outcome.COMMITTED).implies(visible),
+    return all(
+        is_visible_as(s, i, marked(s, s.its_pair(at.transaction)), at.transaction)
+        for i, at in enumerate(s.log)
+        if is_own_record(s, at) and s.ended(i) != NONE
     )
-    return (I,), ended.implies(conjunction(facts))
 
 
-def told_is_whole(s: InstanceState) -> Formula:
+def is_visible_as(s: InstanceState, i: int, outcome: int, t: int) -> bool:
+    """What stands at an offset is visible if and only if an outcome is to commit, and then the
+    application of its transaction has asked for that; and it is if that was told."""
+    is_visible = s.log[s.ended(i)].kind == Kind.COMMIT
+    asked = s.client.outcomes[t]
+    return (
+        is_visible == (outcome == 1)
+        and (not is_visible or asked in (Outcome.COMMIT_ASKED, Outcome.COMMITTED))
+        and (asked != Outcome.COMMITTED or is_visible)
+    )
+
+
+@guarantee(needs=("committed_is_stored", "log_says_who", "told_is_decided"), follows=True)
+def told_is_whole(s: InstanceState) -> bool:
     """Once a commit was told, each record that was sent here is in the log, and was decided to be
     visible; so it is with each partition, at its own time."""
-    sent = (N >= 0) & (sent_here(s, T) > N)
-    told = (present(s) >= T) & outcome(s, T).eq(Outcome.COMMITTED)
-    there_is = holds(s, T, N) & marked(s, T).eq(1)
-    return (T, N), (told & sent).implies(there_is)
+    return all(
+        holds(s, t, number) and marked(s, s.its_pair(t)) == 1
+        for t in s.transactions
+        for number in s.numbers
+        if is_committed(s, t) and 0 <= number < here(s).sent[t]
+    )
 
 
-def stored_once(s: InstanceState) -> Formula:
+@guarantee(needs=("log_says_who", "log_has_names", "sequences_rise"), follows=True)
+def stored_once(k: Configuration, s: InstanceState) -> bool:
     """No record of the instance stands twice in the log here; the group's offsets may."""
-    a, b = log(s, I), log(s, J)
-    both = in_log(s, I) & in_log(s, J) & is_own_record(s, a) & is_own_record(s, b)
-    same = a.transaction.eq(b.transaction) & a.number.eq(b.number)
-    here = ~is_of_group()
-    return (I, J), (here & both & same).implies(I.eq(J))
+    return all(
+        i == j
+        for i, a in enumerate(s.log)
+        for j, b in enumerate(s.log)
+        if is_own_record(s, a)
+        and is_own_record(s, b)
+        and a.transaction == b.transaction
+        and a.number == b.number
+        and not is_of_group(k, s)
+    )

@@ -1,4 +1,4 @@
-"""The clauses of transactions, checked on every world of small scopes, each with a past.
+"""The states of transactions in small scopes: each world with a past, a partition, an instance.
 
 Here the ghosts are what they are said to be: read off the worlds on the way by which a world was
 first found, and off its logs.
@@ -6,20 +6,24 @@ first found, and off its logs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
+from model.transactions.leader import Kind, Stored
 from proofs.explore.source import SourceGraph, source_graph
-from proofs.lift.dag import Node
 from proofs.lift.source import Model
 from proofs.prove.composition import Composition
-from proofs.prove.in_scope import ScopeCheck
-from proofs.prove.transactions.steps import Transactions
-from proofs.prove.valuation import Row, check_formulas, flat
+from proofs.prove.in_scope import PlacesOf, ScopeCheck, check_clauses
+from proofs.prove.transactions.state import NONE, Image, InstanceState, Pair
 
-Pair = tuple[int, int]
+NOBODY = (NONE, NONE)
+NOWHERE = Stored(Kind.OTHER, NONE, NONE, NONE, NONE, NONE, NONE)
+"""What stands outside of a log."""
+
+# What worlds on the way have left
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,116 +134,251 @@ def pasts(found: SourceGraph) -> list[Past]:
     return [pasts[i] for i in range(len(found.worlds))]
 
 
-class TransactionsValuation:
-    """One world and one partition, as the unknowns and functions of the proofs."""
+Key = tuple[int, int, int, int]
+"""A record: instance, partition, transaction, number."""
+ENDS = ("transaction_is_ended", "end_is_delayed")
+BATCHES = ("batch_is_produced", "batch_is_delayed", "offsets_are_committed", "offsets_are_delayed")
+"""Those that send a batch: two of records, then two of offsets, which have no sequence."""
 
-    def __init__(self, of: Composition, k: Any, world: Any, past: Past, here: int) -> None:
-        self.k, self.world, self.past, self.here = k, world, past, here
-        self.log = world.leaders[here].log
-        self.values: dict[str, int] = {
-            **dict(flat("w", world)),
-            "here": here,
-            "partitions": k.bounds.partitions,
-            "producer_ids": k.bounds.producer_ids,
-            "awaited": 0,
-            "turn": past.turn,
-            "reign_id": past.reign[0],
-            "reign_epoch": past.reign[1],
-            "repeated": past.repeated,
-            "went_back": past.went_back,
-            "disturbed": False,
-            "contradicted": past.contradicted,
-            "trespassed": past.trespassed,
-        }
-        for (owner, name), unknown in of.unknown.items():
-            self.values[unknown.name] = int(getattr(getattr(k, owner.lower()), name))
 
-    def apply(self, name: str, *arguments: int) -> int:
-        """The value of a function of the proofs; 0 outside of a map."""
-        if name == "given":
-            return arguments in self.past.given
-        if name == "sent":
-            return arguments in self.past.sent
-        if name == "decision":
-            return self.past.decision.get((arguments[0], arguments[1]), -1)
-        if name == "outcome_of":
-            return self.past.outcomes.get(arguments[0], -1)
-        if name == "turn_of":
-            return self.past.turns.get((self.here, arguments[0]), -1)
-        if name == "wanted":
-            return int(self.is_wanted(arguments[0]))
-        if name == "ended":
-            return self.ended(*arguments)
-        if name == "last_marker":
-            return self.last_marker(*arguments)
-        return self.stands_at(name, arguments)
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What the instances have left: see `proofs.prove.transactions.instances`."""
 
-    def is_wanted(self, turn: int) -> bool:
+    held: Mapping[int, frozenset[Pair]] = field(default_factory=dict)
+    pairs: Mapping[Pair, Pair] = field(default_factory=dict)
+    turns: Mapping[Pair, int] = field(default_factory=dict)
+    ends: frozenset[tuple[int, int, int]] = frozenset()
+    batches: Mapping[Key, tuple[int, int, int]] = field(default_factory=dict)
+    acked: frozenset[Key] = frozenset()
+
+    def after(
+        self, rule: str, choice: Mapping[str, int], before: Any, after: Any, turn: int
+    ) -> Own:
+        """What they have left after a step, which leads into a turn."""
+        own = self
+        for me, client in after.clients.items():
+            pair = (client.producer_id, client.producer_epoch)
+            if pair[0] != -1:
+                known = own.held.get(me, frozenset())
+                own = replace(own, held={**own.held, me: known | {pair}})
+            if client.is_started:
+                started = {(me, client.begun - 1): pair}
+                turns = {(me, client.begun - 1): turn, **own.turns}
+                own = replace(own, pairs={**started, **own.pairs}, turns=turns)
+        if rule in ENDS:
+            me = choice["instance"]
+            sender = before.clients[me]
+            commits = int(sender.state.name == "COMMITTING")
+            own = replace(own, ends=own.ends | {(me, sender.begun - 1, commits)})
+        if rule in BATCHES:
+            me, here = choice["instance"], choice["partition"]
+            sender = before.clients[me]
+            own = own.with_batch((me, here), sender, after.clients[me], rule in BATCHES[:2])
+        return own
+
+    def with_batch(self, place: Pair, sender: Any, after: Any, counts: bool) -> Own:
+        """A batch was sent, first or again, and perhaps answered: without error, if it is settled,
+        its sequence is not given back, and nothing is wrong. It `counts` if it has a
+        sequence."""
+        at, then = sender.partitions[place[1]], after.partitions[place[1]]
+        counted = at.next_sequence + int(at.write.name == "QUEUED" and counts)
+        key = (*place, sender.begun - 1, at.written - 1)
+        named = (sender.producer_id, sender.producer_epoch, counted - 1 if counts else 0)
+        settled = then.write.name == "NONE" and after.state == sender.state
+        acked = {key} if settled and then.next_sequence == counted else set()
+        return replace(self, batches={key: named, **self.batches}, acked=self.acked | acked)
+
+
+def owns(found: SourceGraph, pasts: Sequence[Past]) -> list[Own]:
+    """For each world what the way left by which it was first found."""
+    known: dict[int, Own] = {0: Own()}
+    for before, instance, after in found.edges:
+        if after not in known:
+            rule, choice = found.instances[instance]
+            a, b = found.worlds[before], found.worlds[after]
+            known[after] = known[before].after(rule, dict(choice), a, b, pasts[after].turn)
+    return [known[i] for i in range(len(found.worlds))]
+
+
+# States
+
+
+class TransactionsScopeState(InstanceState):
+    """One world, one partition and one instance, with what the way to the world has left."""
+
+    awaited, disturbed = 0, False
+
+    def __init__(self, k: Any, world: Any, past: Past, own: Own, here: int, me: int) -> None:
+        self.k, self.world, self.past, self.own = k, world, past, own
+        self.here, self.me = here, me
+        self.coordinator, self.leader = world.coordinator, world.leaders[here]
+        self.client = world.clients[me]
+        self.given, self.sent, self.turn, self.reign = past.given, past.sent, past.turn, past.reign
+        self.repeated, self.went_back = past.repeated, past.went_back
+        self.contradicted, self.trespassed = past.contradicted, past.trespassed
+        bounds = k.bounds
+        self.producer_ids = range(bounds.producer_ids)
+        self.pairs = tuple(product(self.producer_ids, range(bounds.max_epoch + 1)))
+        self.turns, self.offsets = range(past.turn + 2), range(len(self.leader.log))
+        self.transactions, self.numbers = range(bounds.transactions), range(bounds.writes)
+        self.sequences = range(bounds.max_sequence + 1)
+
+    @cached_property
+    def log(self) -> Sequence[Stored]:
+        """The log here."""
+        return PlacesOf(self.leader.log, NOWHERE)
+
+    @cached_property
+    def known(self) -> Image:
+        """What the coordinator knows."""
+        return Image.of(self.coordinator.known)
+
+    @cached_property
+    def images(self) -> Sequence[Image]:
+        """What is known, in the log, or on its way there."""
+        return (self.known, *self.to_be_known)
+
+    # What is remembered of the coordinator and the partition
+
+    def decision(self, p: int, e: int) -> int:
+        """What a pair was decided."""
+        return self.past.decision.get((p, e), NONE)
+
+    def outcome_of(self, turn: int) -> int:
+        """What was prepared of a transaction."""
+        return self.past.outcomes.get(turn, NONE)
+
+    def turn_of(self, offset: int) -> int:
+        """Which transaction a record is of."""
+        return self.past.turns.get((self.here, offset), NONE)
+
+    def wanted(self, turn: int) -> int:
         """The application has asked to commit: by a record of that transaction; of one without
         records, what was prepared says it."""
         for (partition, offset), mine in self.past.turns.items():
             stored = self.world.leaders[partition].log[offset]
-            if mine == turn and stored.kind == 0:
+            if mine == turn and stored.kind == Kind.DATA:
                 outcome = self.world.clients[stored.instance].outcomes[stored.transaction]
-                return outcome.name in ("COMMIT_ASKED", "COMMITTED")
-        return self.past.outcomes.get(turn) == 1
+                return int(outcome.name in ("COMMIT_ASKED", "COMMITTED"))
+        return int(self.past.outcomes.get(turn) == 1)
 
     def ended(self, offset: int) -> int:
         """Where the first marker is behind an offset, of the producer id that stands there."""
-        after = enumerate(self.log[offset + 1 :], offset + 1)
         mine = self.log[offset].producer_id
-        return next((i for i, s in after if s.kind in (1, 2) and s.producer_id == mine), -1)
+        return next((i for i in self.markers(mine) if i > offset), NONE)
 
-    def last_marker(self, producer_id: int) -> int:
+    def last_marker(self, p: int) -> int:
         """Where the last marker of a producer id is."""
-        mine = [i for i, s in enumerate(self.log) if s.kind in (1, 2)]
-        return max((i for i in mine if self.log[i].producer_id == producer_id), default=-1)
+        return max(self.markers(p), default=NONE)
 
-    def stands_at(self, name: str, arguments: tuple[int, ...]) -> int:
-        """What stands at a place of the world."""
-        keys = iter(arguments)
-        if name == "len(w.leaders.log)":
-            return len(self.log)
-        value = self.world
-        for part in name.split(".")[1:]:
-            value = getattr(value, part)
-            if hasattr(value, "put") or isinstance(value, tuple):
-                key = next(keys)
-                if not 0 <= key < (len(value) if isinstance(value, tuple) else len(value.values())):
-                    return 0
-                value = value[key]
-        return int(value)
+    def markers(self, p: int) -> Iterator[int]:
+        """Where the markers of a producer id are."""
+        ends = (Kind.COMMIT, Kind.ABORT)
+        return (i for i, s in enumerate(self.log) if s.kind in ends and s.producer_id == p)
 
-    def domain(self, variables: tuple[Node, ...]) -> Iterator[Row]:
-        """The values of bound numbers that there are."""
-        sizes = self.sizes()
-        return product(*(range(sizes[v.name]) for v in variables))
+    # What is remembered of the instance
 
-    def sizes(self) -> dict[str, int]:
-        """How many values each bound number has."""
-        bounds = self.k.bounds
-        return {
-            "?p": bounds.producer_ids,
-            "?e": bounds.max_epoch + 1,
-            "?outcome": 2,
-            "?term": bounds.faults.moves + 1,
-            "?place": bounds.partitions,
-            "?i": len(self.log),
-            "?j": len(self.log),
-            "?n": self.past.turn + 2,
-        }
+    @cached_property
+    def holds_pair(self) -> frozenset[Pair]:
+        """The pairs that the instance has heard of."""
+        return self.own.held.get(self.me, frozenset())
+
+    @cached_property
+    def others_hold(self) -> frozenset[Pair]:
+        """The pairs that were told to any other."""
+        return frozenset().union(*(held for me, held in self.own.held.items() if me != self.me))
+
+    def its_pair(self, t: int) -> Pair:
+        """The pair under which a transaction has sent."""
+        return self.own.pairs.get((self.me, t), NOBODY)
+
+    def its_turn(self, t: int) -> int:
+        """The turn in which a transaction was open."""
+        return self.own.turns.get((self.me, t), NONE)
+
+    @cached_property
+    def sent_end(self) -> frozenset[Pair]:
+        """The ends that the instance has asked for."""
+        return frozenset(end for me, *end in self.own.ends if me == self.me)
+
+    @cached_property
+    def named(self) -> Mapping[Pair, tuple[int, int, int]]:
+        """The batches that the instance has sent here: producer id, epoch and sequence."""
+        mine = (self.me, self.here)
+        return {tuple(key[2:]): it for key, it in self.own.batches.items() if key[:2] == mine}
+
+    @property
+    def sent_batch(self) -> Any:
+        """The batches that the instance has sent here."""
+        return self.named.keys()
+
+    def batch_pair(self, t: int, number: int) -> Pair:
+        """The pair that a batch had when it was first sent."""
+        return self.named.get((t, number), NOBODY)[:2]
+
+    def batch_sequence(self, t: int, number: int) -> int:
+        """The sequence that a batch had when it was first sent."""
+        return self.named.get((t, number), (*NOBODY, NONE))[2]
+
+    @cached_property
+    def acked(self) -> frozenset[Pair]:
+        """The batches that were answered without error."""
+        mine = (self.me, self.here)
+        return frozenset(key[2:] for key in self.own.acked if key[:2] == mine)
+
+    def copy_at(self, t: int, number: int) -> int:
+        """Where a record of the instance stands, its last copy."""
+        return self.last("instance", "transaction", "number", of=(self.me, t, number))
+
+    def placed(self, p: int, e: int, sequence: int) -> int:
+        """Where the batch of a sequence stands."""
+        return self.last("producer_id", "producer_epoch", "sequence", of=(p, e, sequence))
+
+    def last(self, *names: str, of: tuple[int, ...]) -> int:
+        """Where the last record stands whose fields are these."""
+        found = (
+            offset
+            for offset, stored in enumerate(self.log)
+            if stored.kind == Kind.DATA and tuple(getattr(stored, name) for name in names) == of
+        )
+        return max(found, default=NONE)
+
+    @property
+    def works_at(self) -> int:
+        """A partition that is not out of the instance's transaction, if there is any."""
+        return self.first_of("NEW", "ASKED", "IN")
+
+    @property
+    def asked_at(self) -> int:
+        """A partition that was asked for, if there is any."""
+        return self.first_of("ASKED")
+
+    def first_of(self, *names: str) -> int:
+        """The first partition with one of these memberships."""
+        found = (at for at, p in self.client.partitions.items() if p.membership.name in names)
+        return next(found, NONE)
 
 
-def check_transactions_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
-    """Explore a scope by its source and check each clause, and each fact, in each world."""
+def check_states(of: Composition, model: Model, k: Any, name: str, *, instances: int) -> ScopeCheck:
+    """Explore a scope by its source and check each clause, and each axiom, in each state: a world,
+    a partition, and one of so many instances."""
     found = source_graph(model, k, name)
-    worlds = Transactions(of, model, k.variant.name)
-    everything = list(zip(found.worlds, pasts(found), strict=True))
-    facts = (
-        TransactionsValuation(of, k, world, past, here)
-        for world, past in everything
-        for here in range(k.bounds.partitions)
+    past = pasts(found)
+    places = list(product(range(k.bounds.partitions), range(instances)))
+    states = (
+        TransactionsScopeState(k, world, *left, *place)
+        for world, *left in zip(found.worlds, past, owns(found, past), strict=True)
+        for place in places
     )
-    return check_formulas(
-        of.formulas(worlds.lifter, worlds.before), (name, k.variant.name), found, facts
-    )
+    return check_clauses((*of.clauses, *of.axioms), k, (name, k.variant.name), found, states)
+
+
+def check_partitions(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
+    """A composition whose clauses are about a partition, and about one instance at most."""
+    return check_states(of, model, k, name, instances=1)
+
+
+def check_instances(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
+    """A composition whose clauses are about each instance."""
+    return check_states(of, model, k, name, instances=k.bounds.instances)

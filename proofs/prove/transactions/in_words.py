@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from proofs.lift.containers import FunctionMap
 from proofs.lift.dag import ZERO, Node, reachable
 from proofs.prove.composition import Worlds
 from proofs.prove.induction import Clause
 from proofs.prove.smt import Formula, ProofObligation, obligation
-from proofs.prove.transactions.instances import ME, InstanceState
+from proofs.prove.transactions.instances import ME
 from proofs.prove.transactions.state import (
     HERE,
     PARTITIONS,
     TRANSACTIONS,
-    TransactionsState,
     any_leader,
-    with_ghosts,
 )
 from proofs.prove.transactions.steps import Transactions
 from proofs.prove.unknowns import function, number
@@ -62,7 +61,7 @@ def as_said(worlds: Transactions, name: str, clauses: Sequence[Clause]) -> Proof
     stored = [record for _, record in goal.records if record.cls is model.leader.Stored]
     instances = [at for at, record in goal.records if record.cls is client]
     named: list[Formula] = [((), here.eq(HERE)) for here in places[:1]]
-    own = ME if isinstance(worlds.before, InstanceState) else ZERO
+    own = ME if hasattr(worlds.before, "holds_pair") else ZERO
     named += [((), one.eq(own)) for one in [*instances, *(s.instance for s in stored)][:1]]
     states = [worlds.before, *(elsewhere(worlds, at) for at in places[1:])]
     known = [c.formula(worlds.lifter, state) for state in states for c in clauses]
@@ -72,8 +71,8 @@ def as_said(worlds: Transactions, name: str, clauses: Sequence[Clause]) -> Proof
     return obligation(f"transactions/always/{name}/in_words", assumed, ((), goal.node))
 
 
-def elsewhere(worlds: Transactions, place: Node) -> TransactionsState:
+def elsewhere(worlds: Transactions, place: Node) -> Any:
     """The state as another partition has it."""
     leader = any_leader(worlds.model, worlds.unknowns, place)
     own = {n: function(f"{n} at {place.name}") for n in OF_A_PARTITION if hasattr(worlds.before, n)}
-    return with_ghosts(worlds.before, leader=leader, **own)
+    return worlds.before.changed(leader=leader, **own)

@@ -13,7 +13,7 @@ where a copy of each stands (`copy_at`); of the leader, where the batch of a seq
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, conjunction, const, ite
@@ -22,17 +22,16 @@ from proofs.lift.values import Rec
 from proofs.prove.composition import Composition
 from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
+from proofs.prove.transactions.client import present
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
+from proofs.prove.transactions.rules import SIZES
 from proofs.prove.transactions.state import (
     HERE,
+    ME,
     NONE,
     PARTITIONS,
-    TransactionsState,
-    WithClient,
-    both_are,
-    extend,
+    Ghosts,
     pair,
-    with_ghosts,
 )
 from proofs.prove.transactions.steps import (
     STEPS,
@@ -42,82 +41,41 @@ from proofs.prove.transactions.steps import (
     is_success,
     merged,
 )
-from proofs.prove.unknowns import Predicate, bound, function, never, number, truth
+from proofs.prove.unknowns import Predicate, number, truth
 
-ME = number("me")
-"""The instance that is looked at: any."""
-T = bound("t")
 TRANSACTION, NUMBER, PLACE = number("transaction"), number("number"), number("place")
 """What a step chooses."""
-IN_LAST = number("last_partition")
-OFFSETS = truth("offsets")
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceState(WithClient):
-    """A state with one instance in it."""
-
-    holds_pair: Predicate
-    others_hold: Predicate
-    its_id: Predicate
-    its_epoch: Predicate
-    sent_end: Predicate
-    sent_batch: Predicate
-    copy_at: Predicate
-    placed: Predicate
-
-
-def instance_of(state: TransactionsState) -> InstanceState:
-    """What a step of others has left of a state with an instance."""
-    assert isinstance(state, InstanceState)
-    return state
+GHOSTS = Ghosts(
+    {
+        "holds_pair": ("p", "e"),
+        "others_hold": ("p", "e"),
+        "sent_end": ("t", "outcome"),
+        "sent_batch": ("t", "number"),
+    },
+    ("its_id", "its_epoch", "copy_at", "placed"),
+    {},
+)
+"""The ghosts of an instance."""
 
 
-GHOSTS = {
-    "holds_pair": FALSE,
-    "others_hold": FALSE,
-    "its_id": NONE,
-    "its_epoch": NONE,
-    "sent_end": FALSE,
-    "sent_batch": FALSE,
-    "copy_at": NONE,
-    "placed": NONE,
-}
-"""The ghosts of an instance, and what they are before it has begun."""
-
-
-def is_of_group() -> Node:
-    """The partition here holds the group's offsets: a batch there has no sequence."""
-    return OFFSETS & HERE.eq(IN_LAST)
-
-
-def present(state: InstanceState) -> Node:
-    """The number of the instance's present transaction."""
-    begun: Node = state.client.begun
-    return begun - 1
-
-
-def its_pair(state: InstanceState, transaction: Node) -> tuple[Node, Node]:
-    """The pair under which a transaction has sent; -1 if it has sent nothing."""
-    return state.its_id(transaction), state.its_epoch(transaction)
+OF_GROUP = SIZES["Bounds", "offsets"] & HERE.eq(SIZES["Bounds", "last_partition"])
+"""The partition here holds the group's offsets: a batch there has no sequence."""
 
 
 class Instances(Transactions):
     """The steps of `Transactions` with one instance, and its own."""
 
-    before: InstanceState
-
     def __init__(self, of: Composition, model: Model, variant: str) -> None:
         super().__init__(of, model, variant)
         client = self.unknowns.record(model.client.Client, "w.clients", (ME,))
-        ghosts = {n: function(n, is_bool=value.is_bool) for n, value in GHOSTS.items()}
-        self.before = extend(InstanceState, self.before, client=client, **ghosts)
+        self.before = self.before.changed(client=client, **GHOSTS.unknown())
 
-    def initial(self) -> InstanceState:
+    def initial(self) -> Any:
         """Nobody has begun."""
         client = self.world.clients.at(ME)
-        ghosts = {name: never(value) for name, value in GHOSTS.items()}
-        return extend(InstanceState, super().initial(), client=client, **ghosts)
+        return super().initial().changed(client=client, **GHOSTS.first())
 
     def named(self, name: str) -> ProofStep:
         """A step by its name: one of the instance's own, or of the others'."""
@@ -145,7 +103,7 @@ class Instances(Transactions):
             after = self.also_sent(after, sends, found.sends.slots[0])
         return self.make_step(name, evaluator, after, is_instance(), ((), given))
 
-    def with_client(self, client: Rec, state: InstanceState | None = None) -> InstanceState:
+    def with_client(self, client: Rec, state: Any | None = None) -> Any:
         """The instance after a step. A transaction has its pair once it is started."""
         state = state or self.before
         before = self.before.client
@@ -156,24 +114,17 @@ class Instances(Transactions):
         def its(which: int, old: Predicate) -> Predicate:
             return lambda t: ite(begins & t.eq(mine), told[which], old(t))
 
-        return with_ghosts(
-            state, client=client, its_id=its(0, state.its_id), its_epoch=its(1, state.its_epoch)
+        return state.changed(
+            client=client, its_id=its(0, state.its_id), its_epoch=its(1, state.its_epoch)
         )
 
-    def also_sent(self, state: InstanceState, kind: str, request: Rec) -> InstanceState:
+    def also_sent(self, state: Any, kind: str, request: Rec) -> Any:
         """A request is on its way: the end of the present transaction, or a batch for here."""
         mine = present(self.before)
         if kind == "end":
             commits = ite(request.committed, 1, 0)
-            old = state.sent_end
-            return with_ghosts(
-                state, sent_end=lambda t, c: old(t, c) | both_are((t, c), (mine, commits))
-            )
-        sent = request.batch.number
-        before = state.sent_batch
-        return with_ghosts(
-            state, sent_batch=lambda t, n: before(t, n) | both_are((t, n), (mine, sent))
-        )
+            return state.changed(sent_end=state.sent_end.plus((mine, commits)))
+        return state.changed(sent_batch=state.sent_batch.plus((mine, request.batch.number)))
 
     def elsewhere(self, name: str, sends: str, hears: str) -> ProofStep:
         """A batch for another partition, and any answer, or none."""
@@ -219,7 +170,7 @@ class Instances(Transactions):
         asking: UnboundedEvaluator,
         asked: tuple[Callable[..., Any], str, Rec],
         hears: Callable[..., Any],
-        sent: InstanceState,
+        sent: Any,
     ) -> ProofStep:
         """The coordinator answers the instance, or begins an append for it."""
         function, kind, request = asked
@@ -229,19 +180,14 @@ class Instances(Transactions):
         told = evaluator.call(hears, [self.k, self.before.client, answer])
         heard = (sends.length > 0) & truth("heard")
         client = merged(evaluator, heard, told, self.before.client)
-        state = with_ghosts(instance_of(moved), sent_end=sent.sent_end)
+        state = moved.changed(sent_end=sent.sent_end)
         after = self.with_client(client, state)
         after = self.grant_pair(after, heard & is_success(answer), answer, "holds_pair")
         return self.make_step(name, evaluator, after, is_instance())
 
-    def grant_pair(
-        self, state: InstanceState, heard: Node, answer: Rec, whose: str
-    ) -> InstanceState:
+    def grant_pair(self, state: Any, heard: Node, answer: Rec, whose: str) -> Any:
         """A pair that was told belongs to whom it was told to."""
-        told, old = pair(answer), getattr(state, whose)
-        return with_ghosts(
-            state, **{whose: lambda p, e: old(p, e) | heard & both_are((p, e), told)}
-        )
+        return state.changed(**{whose: getattr(state, whose).plus(pair(answer), heard)})
 
     def deliver_late_end(self) -> ProofStep:
         """EndTxn of the instance arrives, and nobody waits for its answer."""
@@ -249,11 +195,11 @@ class Instances(Transactions):
         committed = truth("committed")
         outcome = ite(committed, *commits)
         request = self.request()
-        its_id, its_epoch = its_pair(self.before, TRANSACTION)
+        its_id, its_epoch = self.before.its_pair(TRANSACTION)
         mine = {"producer_id": its_id, "producer_epoch": its_epoch, "committed": committed}
         request = request.changed(**mine)
         function = self.model.end_txn.on_end_txn
-        evaluator, after, _ = self.handle_request(function, "end", request, NONE)
+        evaluator, after, _ = self.handle_request(function, "end", request, const(NONE))
         sent: Formula = ((), self.before.sent_end(TRANSACTION, outcome))
         return self.make_step("my_late_end", evaluator, after, is_instance(), sent)
 
@@ -268,7 +214,7 @@ class Instances(Transactions):
         if kind == "init":
             shown = shown | request.producer_id.eq(NONE)
         other: Formula = ((), shown & ~number("requester").eq(ME))
-        after = self.grant_pair(instance_of(after), heard, answer, "others_hold")
+        after = self.grant_pair(after, heard, answer, "others_hold")
         return self.make_step(
             name, evaluator, after, is_instance(), is_request(request, kind), other
         )
@@ -313,7 +259,7 @@ class Instances(Transactions):
         evaluator.after(asking)
         told = evaluator.call(getattr(rules, hears), [self.k, sender, HERE, answer])
         client = merged(evaluator, truth("heard"), told, sender)
-        after = self.with_client(client, self.also_sent(instance_of(moved), "batch", request))
+        after = self.with_client(client, self.also_sent(moved, "batch", request))
         return self.make_step(
             name,
             evaluator,
@@ -322,7 +268,7 @@ class Instances(Transactions):
             is_batch(request.batch),
         )
 
-    def kept(self, state: InstanceState, batch: Rec, *, is_mine: bool) -> InstanceState:
+    def kept(self, state: Any, batch: Rec, *, is_mine: bool) -> Any:
         """Where a batch stands, if it is new in the log."""
         end = self.before.leader.log.length
         grew = end < state.leader.log.length
@@ -335,21 +281,21 @@ class Instances(Transactions):
             same = (a.eq(b) for a, b in zip(asked, one, strict=True))
             return conjunction((grew, *same))
 
-        after = with_ghosts(
-            state, placed=lambda p, e, s: ite(is_it((p, e, s), key), end, placed(p, e, s))
+        after = state.changed(
+            placed=lambda p, e, s: ite(is_it((p, e, s), key), end, placed(p, e, s))
         )
         if not is_mine:
             return after
-        return with_ghosts(after, copy_at=lambda t, n: ite(is_it((t, n), mine), end, held(t, n)))
+        return after.changed(copy_at=lambda t, n: ite(is_it((t, n), mine), end, held(t, n)))
 
     def deliver_late_batch(self) -> ProofStep:
         """A batch of the instance arrives, and nobody waits for its answer."""
-        its_id, its_epoch = its_pair(self.before, TRANSACTION)
+        its_id, its_epoch = self.before.its_pair(TRANSACTION)
         batch = self.batch()
         mine = {
             "producer_id": its_id,
             "producer_epoch": its_epoch,
-            "base_sequence": ite(is_of_group(), 0, NUMBER),
+            "base_sequence": ite(OF_GROUP, 0, NUMBER),
             "instance": ME,
             "transaction": TRANSACTION,
             "number": NUMBER,
@@ -357,7 +303,7 @@ class Instances(Transactions):
         batch = batch.changed(**mine)
         evaluator, after, _ = self.deliver_batch(batch)
         sent: Formula = ((), self.before.sent_batch(TRANSACTION, NUMBER))
-        after = self.kept(instance_of(after), batch, is_mine=True)
+        after = self.kept(after, batch, is_mine=True)
         return self.make_step(
             "my_late_batch", evaluator, after, is_instance(), is_batch(batch), sent
         )
@@ -367,7 +313,7 @@ class Instances(Transactions):
         batch = self.batch()
         evaluator, after, _ = self.deliver_batch(batch)
         others: Formula = ((), self.before.others_hold(*pair(batch)) & ~batch.instance.eq(ME))
-        after = self.kept(instance_of(after), batch, is_mine=False)
+        after = self.kept(after, batch, is_mine=False)
         return self.make_step(
             "their_batch", evaluator, after, is_instance(), is_batch(batch), others
         )

@@ -4,34 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from proofs.prove.induction import clause, follows
+from proofs.prove.induction import clause_of, clauses_of, collected
 from proofs.prove.transactions import (
     client,
+    coordinator,
     ordinals,
+    pairs,
     partition,
     records,
+    turns,
 )
 from proofs.prove.transactions.compositions import (
     ANYONE,
     BOUNDS,
-    BUMPS,
     DECIDING,
+    ENDED,
     EPOCHS,
     FIRST_MARKER,
-    GIVEN,
-    KNOWN,
-    MARKED,
     NO_WRITE_OUTSIDE,
     ON_TIME_SCOPES,
-    OUTSIDE,
     PARTITION,
     SENDING,
     SOUND,
 )
-from proofs.prove.transactions.coordinator import without
+from proofs.prove.transactions.in_scope import check_instances
 from proofs.prove.transactions.in_words import in_words
-from proofs.prove.transactions.instances_in_scope import check_instances_scope
-from proofs.prove.transactions.ordinals import OrdinalSteps
+from proofs.prove.transactions.ordinal_steps import OrdinalSteps
+from proofs.prove.transactions.rules import BUMPS, without
 
 ON_TIME = (
     *(step for step in DECIDING if step != "end"),
@@ -39,22 +38,16 @@ ON_TIME = (
     "batch_arrives_on_time",
     "other_writes",
 )
-TURNS = (*OUTSIDE, *MARKED, "first_offset_is_exact", "log_comes_next", "turns_are_prepared_once")
-
 VISIBILITY_V1 = replace(
     ANYONE,
     unknown=without("requests", "verification"),
     clauses=(
         *NO_WRITE_OUTSIDE.clauses,
-        clause(partition.log_has_epochs, *SOUND),
+        clause_of(partition.log_has_epochs).also(*coordinator.SOUND),
         *PARTITION.clauses[1:],
-        clause(partition.log_comes_next, *KNOWN),
-        clause(partition.turns_are_prepared_once, *KNOWN, "log_comes_next"),
-        clause(partition.commits_are_wanted, *KNOWN, "turns_are_prepared_once"),
-        clause(partition.ended_is_exact, *MARKED, "first_offset_is_exact"),
-        clause(partition.ended_by_the_first, "ended_is_exact", "last_marker_is_last"),
-        clause(partition.open_is_of_this_turn, *TURNS),
-        clause(partition.visible_as_wanted, *TURNS, "open_is_of_this_turn", "ended_is_exact"),
+        *ENDED,
+        *collected(turns),
+        clause_of(turns.visible_as_wanted),
     ),
     steps=ON_TIME,
     scopes=ON_TIME_SCOPES,
@@ -75,59 +68,25 @@ IN_TIME = (
         and step not in ("is_asked", "i_add", "i_add_offsets")
     ),
 )
-PAIRS = ("given_is_not_ahead", "pairs_have_one_owner", "pairs_are_told_again", "waits_for_its_own")
-WORK = ("client_has_batches", "transactions_have_turns", "work_is_ended", "ends_are_quiet")
-COUNTED = (
-    "fences_are_untold",
-    "log_comes_next",
-    "pairs_come_next",
-    "turns_are_prepared_once",
-    "complete_says_its_turn",
-)
-MY_TURN = ("nothing_is_prepared_early", "its_turn_is_now", "turns_have_pairs", *COUNTED)
-SHOWS = ("given_is_not_ahead", "pairs_have_one_owner", "transactions_have_turns")
-HEARD = (*GIVEN, "what_is_awaited_is_new", *PAIRS, *WORK, *MY_TURN)
-
 TOLD_V1 = replace(
     VISIBILITY_V1,
     bounds={**BOUNDS, "transactions": 0},
     unknown=without("requests", "verification", "fence") | BUMPS,
     clauses=(
         *(
-            c.also(*SHOWS) if c.name in ("ids_are_counted", "log_is_ahead") else c
+            c.also(*ordinals.SHOWS) if c.name in ("ids_are_counted", "log_is_ahead") else c
             for c in VISIBILITY_V1.clauses
             if c.name != "commits_are_wanted"
         ),
-        *(c for c in EPOCHS.clauses if c.name not in {d.name for d in VISIBILITY_V1.clauses}),
-        clause(ordinals.fences_are_untold, *GIVEN, *SHOWS, "what_is_awaited_is_new"),
-        clause(ordinals.pairs_come_next, *KNOWN, *PAIRS, "log_comes_next", "fences_are_untold"),
-        clause(ordinals.given_is_not_ahead, *GIVEN, "what_is_awaited_is_new"),
-        clause(client.pairs_have_one_owner, *HEARD),
-        clause(ordinals.pairs_are_told_again, *HEARD),
-        clause(records.client_has_batches, *PAIRS, *WORK),
-        clause(ordinals.transactions_have_turns, *HEARD),
-        clause(client.outcomes_are_of_states, *PAIRS, *WORK),
-        clause(ordinals.work_is_ended, *HEARD),
-        clause(client.ends_are_asked, *HEARD, "outcomes_are_of_states"),
-        clause(ordinals.ends_are_quiet, *HEARD, "ends_are_asked"),
-        clause(ordinals.waits_for_its_own, *HEARD, "ends_are_asked", "outcomes_are_of_states"),
-        clause(ordinals.nothing_is_prepared_early, *HEARD, "ends_are_asked"),
-        clause(ordinals.its_turn_is_now, *HEARD, "ends_are_asked"),
-        clause(ordinals.turns_have_pairs, *HEARD, "ends_are_asked"),
-        clause(
-            ordinals.complete_says_its_turn, *KNOWN, "log_comes_next", "turns_are_prepared_once"
+        *(c for c in EPOCHS.clauses if c not in SOUND),
+        *(
+            c.also(*ordinals.PAIRS, *ordinals.WORK)
+            for c in clauses_of(records.client_has_batches, client.outcomes_are_of_states)
         ),
-        clause(ordinals.open_is_of_its_turn, *HEARD, *OUTSIDE, "log_has_epochs"),
-        clause(ordinals.log_says_its_turn, *HEARD, *OUTSIDE, "open_is_of_its_turn"),
-        clause(ordinals.told_was_decided, *HEARD, "ends_are_asked", "outcomes_are_of_states"),
-        follows(
-            ordinals.visible_as_told,
-            "log_says_its_turn",
-            "visible_as_wanted",
-            "turns_have_pairs",
-            "ends_are_asked",
-            "told_was_decided",
-        ),
+        clause_of(pairs.pairs_have_one_owner).also(*ordinals.HEARD),
+        clause_of(client.ends_are_asked).also(*ordinals.HEARD, "outcomes_are_of_states"),
+        *collected(ordinals),
+        clause_of(ordinals.visible_as_told),
     ),
     lemmas=in_words(
         dict.fromkeys(("all_or_none", "no_aborted_read"), ("visible_as_told", *FIRST_MARKER))
@@ -135,7 +94,7 @@ TOLD_V1 = replace(
     steps=IN_TIME,
     variants=("v1", "3.9.2"),
     worlds=OrdinalSteps,
-    check=check_instances_scope,
+    check=check_instances,
     scopes=(
         *ON_TIME_SCOPES,
         "transactions-log-again",

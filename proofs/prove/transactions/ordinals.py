@@ -3,494 +3,472 @@ so transactions are counted. What an instance is answered was decided of its own
 what readers see.
 
 Theory of operation. Coordinators count transactions as they complete (`turn`). `its_turn` is the
-turn in which a transaction of ME was open: the one in which ME has heard that a partition is in
-it. Nothing of ME is late: a request of it arrives while it waits for the answer, or never
-(`requests_on_time`, `batches_on_time`); nor is a marker (`markers_on_time`). Others may do anything
-at any time, but that nobody uses a pair that only somebody else was told. Where a transaction must
-be ended, `works_at` is a partition that is in it, or is to be, and `asked_at` one that was asked
-for.
+turn in which a transaction of the instance was open: the one in which it has heard that a partition
+is in it. Nothing of the instance is late: a request of it arrives while it waits for the answer, or
+never (`requests_on_time`, `batches_on_time`); nor is a marker (`markers_on_time`). Others may do
+anything at any time, but that nobody uses a pair that only somebody else was told. Where a
+transaction must be ended, `works_at` is a partition that is in it, or is to be, and `asked_at` one
+that was asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Set as AbstractSet
 
-from model.transactions.client_state import ClientState as Client
+from model.transactions.client_state import ClientState as State
 from model.transactions.client_state import Membership, Outcome, Write
+from model.transactions.configuration import Configuration
 from model.transactions.coordinator import TransactionState as Txn
-from model.transactions.leader import Kind
 from model.transactions.messages import Error
-from proofs.lift import dag
-from proofs.lift.dag import ZERO, Node, Operand, conjunction, const, ite
-from proofs.lift.source import Model
-from proofs.lift.values import Rec, Scalars
-from proofs.prove.composition import Composition
-from proofs.prove.induction import ProofStep
-from proofs.prove.smt import Formula
-from proofs.prove.transactions.acknowledgements import is_own_record
+from proofs.prove.induction import guarantee, invariant
+from proofs.prove.transactions.acknowledgements import (
+    is_committed,
+    is_own_record,
+    is_visible_as,
+)
 from proofs.prove.transactions.client import (
-    ONE,
-    are_witnesses,
+    ENDING_STATES,
     has_begun,
-    is_asked,
+    has_ended,
+    is_idle,
     is_started,
-    one_of,
-    outcome,
     own_pair,
-    state_of,
+    present,
+    some_is_asked,
+    some_works,
     there,
-    witnesses,
-    works,
 )
 from proofs.prove.transactions.coordinator import (
-    COMPLETE,
-    EPOCHS_END,
-    EXHAUSTED,
-    OUTCOME,
-    PLACE,
-    PREPARED,
-    E,
-    P,
-    counts,
-    images,
-    inside,
+    in_transaction,
+    is_absent,
     is_answer,
     is_complete,
     is_ongoing,
     is_prepared,
-    is_same,
-    some,
 )
-from proofs.prove.transactions.evaluator import UnboundedEvaluator
-from proofs.prove.transactions.instances import (
-    ME,
-    Instances,
-    InstanceState,
-    T,
-    instance_of,
-    is_instance,
-    its_pair,
-    present,
-)
-from proofs.prove.transactions.partition import I, entry, in_log, in_transaction, is_open, log
+from proofs.prove.transactions.epochs import AWAITED
+from proofs.prove.transactions.partition import entry, is_open
+from proofs.prove.transactions.single_instance import is_to_be_added
 from proofs.prove.transactions.state import (
     NONE,
     Image,
+    InstanceState,
+    Pair,
     TransactionsState,
-    both_are,
-    extend,
     pair,
-    with_ghosts,
 )
-from proofs.prove.transactions.steps import SENDERS, merged
-from proofs.prove.unknowns import Predicate, function, never, truth
+from proofs.prove.transactions.writes import KNOWN, OUTSIDE
 
-BEHIND = ("log", "image")
+PAIRS = ("given_is_not_ahead", "pairs_have_one_owner", "pairs_are_told_again", "waits_for_its_own")
+WORK = ("client_has_batches", "transactions_have_turns", "work_is_ended", "ends_are_quiet")
+COUNTED = (
+    "fences_are_untold",
+    "log_comes_next",
+    "pairs_come_next",
+    "turns_are_prepared_once",
+    "complete_says_its_turn",
+)
+MY_TURN = ("nothing_is_prepared_early", "its_turn_is_now", "turns_have_pairs", *COUNTED)
+SHOWS = ("given_is_not_ahead", "pairs_have_one_owner", "transactions_have_turns")
+HEARD = (*AWAITED, *PAIRS, *WORK, *MY_TURN)
+ENDED = (*HEARD, "ends_are_asked")
 
-
-@dataclass(frozen=True, slots=True)
-class OrdinalState(InstanceState):
-    """A state in which each transaction of the instance has its turn."""
-
-    its_turn: Predicate
-    works_at: Node
-    asked_at: Node
-
-
-class OrdinalSteps(Instances):
-    """The steps of an instance that is on time, and of others who need not be."""
-
-    before: OrdinalState
-
-    def __init__(self, of: Composition, model: Model, variant: str) -> None:
-        super().__init__(of, model, variant)
-        self.before = extend(
-            OrdinalState, self.before, its_turn=function("its_turn"), **witnesses("")
-        )
-
-    def initial(self) -> OrdinalState:
-        """Nobody has begun."""
-        return extend(OrdinalState, super().initial(), its_turn=never(NONE), **witnesses(""))
-
-    def named(self, name: str) -> ProofStep:
-        """A step by its name."""
-        return ON_TIME[name](self) if name in ON_TIME else super().named(name)
-
-    def make_step(
-        self, name: str, evaluator: UnboundedEvaluator, after: TransactionsState, *more: Formula
-    ) -> ProofStep:
-        """The step. A record is of the turn in which it comes into the log."""
-        assert isinstance(after, OrdinalState)
-        counted: Formula = ((), SENDERS.eq(self.before.turn))
-        after = with_ghosts(after, **witnesses("'"))
-        return super().make_step(name, evaluator, after, counted, *are_witnesses(after), *more)
-
-    def with_client(self, client: Rec, state: InstanceState | None = None) -> InstanceState:
-        """The instance after a step. A transaction has its turn once it is started."""
-        after = super().with_client(client, state)
-        assert isinstance(after, OrdinalState)
-        before = self.before
-        started = before.client.is_started
-        begins = client.is_started & ~started
-        mine, old = present(before), after.its_turn
-        return with_ghosts(after, its_turn=lambda t: ite(begins & t.eq(mine), before.turn, old(t)))
-
-    def append_is_heard(self, step: ProofStep, answer: Rec) -> ProofStep:
-        """The instance hears of an append, if it is the one that waits."""
-        heard = super().append_is_heard(step, answer)
-        after = with_ghosts(heard.after, **witnesses("''"))
-        return replace(heard, after=after, assumed=(*heard.assumed, *are_witnesses(after)))
-
-    def adds(self, name: str, sends: str) -> ProofStep:
-        """A request of the instance that adds partitions, and the answer if it comes at once."""
-        rules, asking = self.model, self.evaluator()
-        asked = asking.call(getattr(rules.client, sends), [self.k, self.before.client])
-        request, sender = asked.sends.slots[0], asked.actor
-        adding = rules.add_partitions.on_add_partitions
-        evaluator, moved, sends_back = self.handle_request(adding, "add", request, ME)
-        evaluator.after(asking)
-        told = evaluator.call(
-            rules.client.on_partitions_added,
-            [self.k, sender, request.partitions, sends_back.slots[0]],
-        )
-        heard = (sends_back.length > 0) & truth("heard")
-        client = merged(evaluator, heard, told, sender)
-        after = self.with_client(client, instance_of(moved))
-        return self.make_step(name, evaluator, after, is_instance())
+# What the coordinator knows
 
 
-ON_TIME: dict[str, Callable[[OrdinalSteps], ProofStep]] = {
-    "i_add": lambda s: s.adds("i_add", "add_partitions"),
-    "i_add_offsets": lambda s: s.adds("i_add_offsets", "add_offsets"),
-    "add": lambda s: s.deliver_from_others("add", s.model.add_partitions.on_add_partitions, "add"),
-}
+def open_pair(s: TransactionsState) -> Pair:
+    """The pair of what is known, with the epoch of the transaction that is open: a fence whose
+    append has not succeeded is one ahead of it in memory."""
+    epoch = s.known.producer_epoch
+    return (s.known.producer_id, epoch - 1 if s.coordinator.unlogged_fence else epoch)
 
 
-def is_own(s: InstanceState, image: Scalars) -> Node:
-    """An image has the pair that the instance holds."""
-    return both_are(pair(image), own_pair(s)) & some(own_pair(s)[0])
+def is_own(s: InstanceState, of: Pair) -> bool:
+    """A pair is what the instance holds."""
+    return of == own_pair(s) and own_pair(s)[0] != NONE
 
 
-def now_known(s: TransactionsState) -> Image:
-    """What is known, with the epoch of the transaction that is open: a fence whose append has not
-    succeeded is one ahead of it in memory."""
-    known, failed = s.known("known"), s.coordinator.unlogged_fence
-    epoch = known.producer_epoch
-    return known.changed(producer_epoch=ite(failed, epoch - 1, epoch))
-
-
-def is_idle(s: InstanceState) -> Node:
-    """The instance is in no transaction, and not finished."""
-    return one_of(state_of(s), (Client.UNINITIALIZED, Client.INITIALIZING, Client.READY))
-
-
-def works_now(s: InstanceState) -> Node:
+def works_now(s: InstanceState) -> bool:
     """The instance's transaction is known to it to be open at the coordinator."""
-    started: Node = s.client.is_started
-    return started & has_begun(s)
+    return s.client.is_started and has_begun(s)
 
 
-def ends_as(s: InstanceState, image: Scalars, states: tuple[Operand, Operand], of: Node) -> Node:
-    """If an image is an end, the instance has asked for that of a transaction."""
-    commits, aborts = states
-    return image.state.eq(commits).implies(s.sent_end(of, ONE)) & image.state.eq(aborts).implies(
-        s.sent_end(of, ZERO)
+def ends_as_asked(s: InstanceState, image: Image, t: int) -> bool:
+    """If an image is an end that is prepared, the instance has asked for that of a transaction."""
+    return (image.state != Txn.PREPARE_COMMIT or (t, 1) in s.sent_end) and (
+        image.state != Txn.PREPARE_ABORT or (t, 0) in s.sent_end
+    )
+
+
+def ended_as_asked(s: InstanceState, image: Image, t: int) -> bool:
+    """If an image is an end that is complete, the instance has asked for that of a transaction."""
+    return (image.state != Txn.COMPLETE_COMMIT or (t, 1) in s.sent_end) and (
+        image.state != Txn.COMPLETE_ABORT or (t, 0) in s.sent_end
     )
 
 
 # Pairs
 
 
-def given_is_not_ahead(s: TransactionsState) -> Formula:
+@invariant(needs=AWAITED)
+def given_is_not_ahead(s: TransactionsState) -> bool:
     """A pair that was told has an epoch, and no producer id after the present one; who waits for a
     pair waits for that of the image."""
+    c = s.coordinator
+    return all(
+        e >= 0 and all(is_absent(image) or image.producer_id >= p for image in s.images)
+        for p, e in s.given
+    ) and (
+        not (c.is_appending and is_answer(c))
+        or (pair(c.answer) == pair(s.appended) and s.appended.producer_epoch >= 0)
+    )
 
-    def behind(image: Scalars) -> Node:
-        return image.state.eq(Txn.ABSENT) | (image.producer_id >= P)
 
-    answer, image = s.coordinator.answer, s.known("image")
-    waits = s.coordinator.is_appending & is_answer(s)
-    this = both_are(pair(answer), pair(image)) & (image.producer_epoch >= 0)
-    told = s.given(P, E).implies((E >= 0) & images(s, behind))
-    return (P, E), told & waits.implies(this)
-
-
-def pairs_are_told_again(s: InstanceState) -> Formula:
+@invariant(needs=HEARD)
+def pairs_are_told_again(k: Configuration, s: InstanceState) -> bool:
     """Who showed the pair before may be told the present one again, and nobody else has it. Where
     that was of another producer id, this one is at its first epoch, or at the next, which nobody
     is told: the coordinator has aborted of itself."""
-
-    def again(image: Scalars, opens: Node, tells: Node) -> Node:
-        now, before = pair(image), image.previous_producer_id
-        told = s.holds_pair(*now) | s.others_hold(*now) | tells
-        fenced = (now[1].eq(1), ~told, is_ongoing(image).implies(opens))
-        first = (now[1] <= 0) | conjunction(fenced)
-        facts = (
-            has_shown(s.others_hold, image).implies(~s.holds_pair(*now)),
-            has_shown(s.holds_pair, image).implies(~s.others_hold(*now)),
-            one_of(before, (NONE, now[0])) | EPOCHS_END & first,
-            some(image.next_producer_id).implies(EPOCHS_END),
+    tells = is_answer(s.coordinator)
+    return (
+        is_told_again(k, s, s.known)
+        and is_first(k, s, s.known, not is_ongoing(s.known) or s.coordinator.unlogged_fence)
+        and all(
+            is_told_again(k, s, image)
+            and is_first(k, s, image, not is_ongoing(image) and not tells)
+            for image in s.on_its_way
         )
-        return conjunction(facts)
-
-    known, image, log = (s.known(name) for name in ("known", "image", "log"))
-    facts = (
-        again(known, s.coordinator.unlogged_fence, dag.FALSE),
-        counts(s, "image").implies(again(image, dag.FALSE, is_answer(s))),
-        again(log, dag.FALSE, dag.FALSE),
+        and is_told_again(k, s, s.logged)
+        and is_first(k, s, s.logged, not is_ongoing(s.logged))
     )
-    return (), conjunction(facts)
 
 
-def has_shown(told: Predicate, image: Scalars) -> Node:
+def is_told_again(k: Configuration, s: InstanceState, image: Image) -> bool:
+    """Only one, the instance or another, has shown the pair before, and may have this one."""
+    now = pair(image)
+    return (
+        (not has_shown(k, s.others_hold, image) or now not in s.holds_pair)
+        and (not has_shown(k, s.holds_pair, image) or now not in s.others_hold)
+        and (image.next_producer_id == NONE or k.bounds.epochs_end)
+    )
+
+
+def is_first(k: Configuration, s: InstanceState, image: Image, is_fence: bool) -> bool:
+    """A producer id that follows another is at its first epoch, or at that of a fence, which nobody
+    was told."""
+    now = pair(image)
+    return image.previous_producer_id in (NONE, image.producer_id) or (
+        k.bounds.epochs_end
+        and (
+            image.producer_epoch <= 0
+            or (
+                image.producer_epoch == 1
+                and not (now in s.holds_pair or now in s.others_hold)
+                and is_fence
+            )
+        )
+    )
+
+
+def has_shown(k: Configuration, told: AbstractSet[Pair], image: Image) -> bool:
     """The pair before that of an image is one of these: whoever has it may ask again."""
     last = image.last_producer_epoch
-    rotated = EPOCHS_END & (last >= EXHAUSTED)
-    before = told(image.previous_producer_id, last) & rotated
-    return told(image.producer_id, last) | before
+    return (image.producer_id, last) in told or (
+        (image.previous_producer_id, last) in told
+        and k.bounds.epochs_end
+        and last >= k.bounds.exhausted_epoch
+    )
 
 
-def fences_are_untold(s: TransactionsState) -> Formula:
+@invariant(needs=(*AWAITED, *SHOWS))
+def fences_are_untold(s: TransactionsState) -> bool:
     """Nobody was told the epoch of a fence whose append has not succeeded; it is of what is
     open."""
-    known = s.known("known")
-    failed = s.coordinator.unlogged_fence
-    behind = P.eq(known.producer_id).implies(known.producer_epoch > E)
-    told = (failed & s.given(P, E)).implies(behind)
-    return (P, E), told & failed.implies(is_ongoing(known))
+    return all(
+        e < s.known.producer_epoch
+        for p, e in s.given
+        if s.coordinator.unlogged_fence and p == s.known.producer_id
+    ) and (not s.coordinator.unlogged_fence or is_ongoing(s.known))
 
 
-def pairs_come_next(s: TransactionsState) -> Formula:
+@invariant(needs=(*KNOWN, *PAIRS, "log_comes_next", "fences_are_untold"))
+def pairs_come_next(s: TransactionsState) -> bool:
     """What is on its way to the log, or there and not known, has the present pair; the next epoch,
     if the coordinator aborts of itself; or the next producer id, if it is complete."""
-    known = now_known(s)
-    states = tuple(const(i) for i in range(7))
-
-    def follows(image: Scalars) -> Node:
-        (now_id, now), (its_id, its) = pair(known), pair(image)
-        same, state = both_are((its_id, its), (now_id, now)), image.state
-        fences = its_id.eq(now_id) & its.eq(now + 1)
-        turns = its_id.eq(known.next_producer_id) & its.eq(0)
-        rows = (
-            one_of(state, states),
-            one_of(state, (Txn.ONGOING, Txn.PREPARE_COMMIT)).implies(same),
-            state.eq(Txn.PREPARE_ABORT).implies(same | fences),
-            is_complete(image).implies(same | turns),
-            one_of(state, (Txn.EMPTY, Txn.ABSENT)).implies(~in_transaction(known)),
+    return (
+        is_state(s.known.state)
+        and all(comes_next(s, image) for image in s.on_its_way)
+        and (
+            (s.logged.state == s.known.state and pair(s.logged) == open_pair(s))
+            or comes_next(s, s.logged)
         )
-        return conjunction(rows)
-
-    logged = is_same(s.known("log"), known) | images(s, follows, ("log",))
-    facts = (one_of(known.state, states), images(s, follows, ("image",)), logged)
-    return (), conjunction(facts)
-
-
-def transactions_have_turns(s: OrdinalState) -> Formula:
-    """A transaction that has begun at the coordinator has the pair that the instance held."""
-    now, started = present(s), s.client.is_started
-    facts = (
-        s.client.begun >= 0,
-        is_idle(s).implies(~started),
-        has_begun(s).implies(s.client.begun > 0),
-        has_begun(s).implies(is_started(s, now).eq(started)),
-        (has_begun(s) & started).implies(both_are(its_pair(s, now), own_pair(s))),
-        is_started(s, T).implies((T >= 0) & (now >= T)),
-        is_started(s, T).implies(s.holds_pair(*its_pair(s, T))),
-        has_begun(s).implies(some(own_pair(s)[0])),
-        state_of(s).eq(Client.READY).implies(some(own_pair(s)[0])),
     )
-    return (T,), conjunction(facts)
+
+
+def is_state(state: Txn) -> bool:
+    """It is one of the states that there are."""
+    return state in (
+        Txn.EMPTY,
+        Txn.ONGOING,
+        Txn.PREPARE_COMMIT,
+        Txn.PREPARE_ABORT,
+        Txn.COMPLETE_COMMIT,
+        Txn.COMPLETE_ABORT,
+        Txn.ABSENT,
+    )
+
+
+def comes_next(s: TransactionsState, image: Image) -> bool:
+    """An image has a pair that follows what is known."""
+    same = pair(image) == open_pair(s)
+    fences = pair(image) == (open_pair(s)[0], open_pair(s)[1] + 1)
+    turns = pair(image) == (s.known.next_producer_id, 0)
+    return (
+        is_state(image.state)
+        and (image.state not in (Txn.ONGOING, Txn.PREPARE_COMMIT) or same)
+        and (image.state != Txn.PREPARE_ABORT or same or fences)
+        and (not is_complete(image) or same or turns)
+        and (image.state not in (Txn.EMPTY, Txn.ABSENT) or not in_transaction(s.known))
+    )
+
+
+@invariant(needs=HEARD)
+def transactions_have_turns(s: InstanceState) -> bool:
+    """A transaction that has begun at the coordinator has the pair that the instance held."""
+    now = present(s)
+    return (
+        s.client.begun >= 0
+        and (not is_idle(s) or not s.client.is_started)
+        and (not has_begun(s) or s.client.begun > 0)
+        and (not has_begun(s) or is_started(s, now) == s.client.is_started)
+        and (not works_now(s) or s.its_pair(now) == own_pair(s))
+        and all(
+            0 <= t <= now and s.its_pair(t) in s.holds_pair
+            for t in s.transactions
+            if is_started(s, t)
+        )
+        and (not has_begun(s) or own_pair(s)[0] != NONE)
+        and (s.client.state != State.READY or own_pair(s)[0] != NONE)
+    )
 
 
 # What the instance does
 
 
-def work_is_ended(s: OrdinalState) -> Formula:
+@invariant(needs=HEARD)
+def work_is_ended(k: Configuration, s: InstanceState) -> bool:
     """What is to be ended is known to be open, or is still to be added; before that, only what a
     batch waits for is added."""
     started = s.client.is_started
-    commits = inside(s.works_at) & works(s, s.works_at)
-    aborts = inside(s.asked_at) & is_asked(s, s.asked_at)
-    at = there(s, PLACE)
-    adds, waits = (
-        one_of(at.membership, (Membership.NEW, Membership.ASKED)),
-        at.write.eq(Write.QUEUED),
+    return (
+        (s.client.state != State.COMMITTING or started or some_works(k, s))
+        and (s.client.state != State.ABORTING or started or some_is_asked(k, s))
+        and all(
+            there(s, at).membership
+            in (Membership.OUT, Membership.NEW, Membership.ASKED, Membership.IN)
+            and (
+                s.client.state != State.IN_TRANSACTION
+                or not is_to_be_added(s, at)
+                or there(s, at).write == Write.QUEUED
+            )
+            for at in range(k.bounds.partitions)
+            if has_begun(s)
+        )
     )
-    facts = (
-        state_of(s).eq(Client.COMMITTING).implies(started | commits),
-        state_of(s).eq(Client.ABORTING).implies(started | aborts),
-        (inside(PLACE) & has_begun(s)).implies(
-            one_of(at.membership, (ZERO, Membership.NEW, Membership.ASKED, Membership.IN))
-        ),
-        (inside(PLACE) & state_of(s).eq(Client.IN_TRANSACTION) & adds).implies(waits),
-    )
-    return (PLACE,), conjunction(facts)
 
 
-def ends_are_quiet(s: InstanceState) -> Formula:
+@invariant(needs=ENDED)
+def ends_are_quiet(k: Configuration, s: InstanceState) -> bool:
     """Once EndTxn is sent, its transaction is started, no batch is unfinished, and nothing is to be
     added."""
-    sent = s.sent_end(present(s), ZERO) | s.sent_end(present(s), ONE)
-    at = there(s, PLACE)
-    quiet = at.write.eq(Write.NONE) & ~one_of(at.membership, (Membership.NEW, Membership.ASKED))
-    return (PLACE, T, OUTCOME), (
-        (sent & has_begun(s) & inside(PLACE)).implies(quiet)
-        & s.sent_end(T, OUTCOME).implies(is_started(s, T))
-    )
+    return all(
+        there(s, at).write == Write.NONE and not is_to_be_added(s, at)
+        for at in range(k.bounds.partitions)
+        if has_ended(s) and has_begun(s)
+    ) and all(is_started(s, t) for t, _ in s.sent_end)
 
 
-def waits_for_its_own(s: OrdinalState) -> Formula:
+@invariant(needs=(*ENDED, "outcomes_are_of_states"))
+def waits_for_its_own(k: Configuration, s: InstanceState) -> bool:
     """Where an append is the instance's own, it waits for just that: a pair, a partition, the end
     that it has asked for, or to ask again. What another waits for the instance was not told."""
-    c, image, state = s.coordinator, s.known("image"), state_of(s)
-    answer = c.answer
-    good = answer.error.eq(0)
-    mine = c.is_appending & c.requester.eq(ME)
-    later = answer.error.eq(Error.CONCURRENT_TRANSACTIONS) & state.eq(Client.INITIALIZING)
-    told = some(answer.producer_id) & ~s.others_hold(*pair(answer))
-    begins = (
-        state.eq(Client.INITIALIZING)
-        & told
-        & ~in_transaction(image)
-        & ~has_shown(s.others_hold, image)
+    c = s.coordinator
+    mine = c.is_appending and c.requester == s.me
+    another = c.is_appending and not (mine or c.requester == NONE) and is_answer(c)
+    good = c.answer.error == 0 and (waits_to_begin(k, s) or waits_to_add(k, s) or waits_to_end(s))
+    asks_again = (
+        c.answer.error == Error.CONCURRENT_TRANSACTIONS and s.client.state == State.INITIALIZING
     )
-    asks = inside(s.asked_at) & is_asked(s, s.asked_at)
-    lives = (
+    return (
+        ((c.is_appending and not is_complete(s.appended)) or c.requester == NONE)
+        and (not mine or good or asks_again)
+        and (
+            not another
+            or not (pair(c.answer) in s.holds_pair or has_shown(k, s.holds_pair, s.appended))
+        )
+    )
+
+
+def waits_to_begin(k: Configuration, s: InstanceState) -> bool:
+    """What is on its way gives the instance a pair."""
+    answer = s.coordinator.answer
+    return (
+        s.client.state == State.INITIALIZING
+        and answer.producer_id != NONE
+        and pair(answer) not in s.others_hold
+        and not in_transaction(s.appended)
+        and not has_shown(k, s.others_hold, s.appended)
+    )
+
+
+def waits_to_add(k: Configuration, s: InstanceState) -> bool:
+    """What is on its way is the transaction to which the instance adds partitions, or added."""
+    acts = s.client.state in (State.IN_TRANSACTION, State.COMMITTING, State.ABORTING)
+    return (
+        (works_now(s) or s.client.state == State.FATAL_ERROR or (acts and some_is_asked(k, s)))
+        and s.coordinator.answer.producer_id == NONE
+        and is_own(s, pair(s.appended))
+        and is_ongoing(s.appended)
+        and s.client.begun > 0
+        and is_started(s, present(s)) == s.client.is_started
+        and s.client.outcomes[present(s)] != Outcome.COMMITTED
+    )
+
+
+def waits_to_end(s: InstanceState) -> bool:
+    """What is on its way is the end that the instance has asked for."""
+    commits = s.client.state == State.COMMITTING
+    return (
         works_now(s)
-        | state.eq(Client.FATAL_ERROR)
-        | one_of(state, (Client.IN_TRANSACTION, Client.COMMITTING, Client.ABORTING)) & asks
+        and s.coordinator.answer.producer_id == NONE
+        and is_own(s, pair(s.appended))
+        and is_own(s, open_pair(s))
+        and s.client.state in ENDING_STATES
+        and s.appended.state == (Txn.PREPARE_COMMIT if commits else Txn.PREPARE_ABORT)
+        and (present(s), 1 if commits else 0) in s.sent_end
     )
-    nothing = answer.producer_id.eq(NONE)
-    has = nothing & is_own(s, image)
-    adds = (
-        lives
-        & has
-        & is_ongoing(image)
-        & (s.client.begun > 0)
-        & is_started(s, present(s)).eq(s.client.is_started)
-        & ~outcome(s, present(s)).eq(Outcome.COMMITTED)
-    )
-    ends = (
-        works_now(s)
-        & has
-        & is_own(s, now_known(s))
-        & one_of(state, (Client.COMMITTING, Client.ABORTING))
-        & image.state.eq(ite(state.eq(Client.COMMITTING), *PREPARED))
-        & s.sent_end(present(s), ite(state.eq(Client.COMMITTING), 1, 0))
-    )
-    waits = good & (begins | adds | ends)
-    nobody = c.requester.eq(NONE)
-    another = c.is_appending & ~(mine | nobody) & is_answer(s)
-    busy = c.is_appending & ~is_complete(image)
-    facts = (
-        busy | nobody,
-        mine.implies(waits | later),
-        another.implies(~(s.holds_pair(*pair(answer)) | has_shown(s.holds_pair, image))),
-    )
-    return (), conjunction(facts)
 
 
 # Turns
 
 
-def nothing_is_prepared_early(s: InstanceState) -> Formula:
+@invariant(needs=ENDED)
+def nothing_is_prepared_early(s: InstanceState) -> bool:
     """While the instance has not heard that its transaction is open, nobody has ended it."""
-    lives = has_begun(s) | is_idle(s)
-    waits = lives & ~s.client.is_started
-    known = now_known(s)
-    opened = is_ongoing(known) & is_own(s, known)
-
-    def unsaid(image: Scalars) -> Node:
-        return ~(is_prepared(image) & is_own(s, image))
-
-    return (), (waits & opened).implies(images(s, unsaid, BEHIND))
+    waits = (has_begun(s) or is_idle(s)) and not s.client.is_started
+    return not (waits and is_ongoing(s.known) and is_own(s, open_pair(s))) or all(
+        not (is_prepared(image) and is_own(s, pair(image))) for image in s.to_be_known
+    )
 
 
-def its_turn_is_now(s: OrdinalState) -> Formula:
+@invariant(needs=ENDED)
+def its_turn_is_now(s: InstanceState) -> bool:
     """What the coordinator knows under the instance's pair, while its transaction is open: that, in
     this turn; or its end as it has asked for it, in this turn or in the one before."""
-    known, now = now_known(s), present(s)
-    turn = s.its_turn(now)
-    opened = in_transaction(known).implies(turn.eq(s.turn))
-    complete = is_complete(known).implies(turn.eq(s.turn - 1))
-    some_state = in_transaction(known) | is_complete(known)
-    ends = ends_as(s, known, PREPARED, now) & ends_as(s, known, COMPLETE, now)
-
-    def follows(image: Scalars) -> Node:
-        same = is_complete(known).implies(image.state.eq(known.state))
-        return is_own(s, image).implies(ends_as(s, image, PREPARED, now) & same)
-
-    facts = (some_state, opened, complete, ends)
-    is_here = is_own(s, known).implies(conjunction(facts))
-    return (), works_now(s).implies(is_here & images(s, follows, BEHIND))
+    return not works_now(s) or (
+        (not is_own(s, open_pair(s)) or is_in_turn(s, s.its_turn(present(s))))
+        and all(
+            ends_as_asked(s, image, present(s))
+            and (not is_complete(s.known) or image.state == s.known.state)
+            for image in s.to_be_known
+            if is_own(s, pair(image))
+        )
+    )
 
 
-def turns_have_pairs(s: OrdinalState) -> Formula:
+def is_in_turn(s: InstanceState, turn: int) -> bool:
+    """What is known is open in a turn, or was, and ends as the instance has asked for."""
+    return (
+        (in_transaction(s.known) or is_complete(s.known))
+        and (not in_transaction(s.known) or turn == s.turn)
+        and (not is_complete(s.known) or turn == s.turn - 1)
+        and ends_as_asked(s, s.known, present(s))
+        and ended_as_asked(s, s.known, present(s))
+    )
+
+
+@invariant(needs=ENDED)
+def turns_have_pairs(s: InstanceState) -> bool:
     """A transaction of the instance whose turn it is has the coordinator's pair, and is over for
     the instance only if it is prepared; its commit is decided, or about to be, only if the
     instance has sent it."""
-    mine, known = is_started(s, T), now_known(s)
-    now = mine & s.its_turn(T).eq(s.turn)
-    past = (present(s) > T) | is_idle(s)
-
-    def commits(image: Scalars) -> Node:
-        return image.state.eq(Txn.PREPARE_COMMIT).implies(s.sent_end(T, ONE))
-
-    has = both_are(pair(known), its_pair(s, T)) & ~past
-    facts = (in_transaction(known), is_ongoing(known).implies(has), images(s, commits))
-    decided = s.outcome_of(s.its_turn(T)).eq(1)
-    return (T,), (
-        mine.implies(s.its_turn(T) <= s.turn)
-        & now.implies(conjunction(facts))
-        & (mine & decided).implies(s.sent_end(T, ONE))
+    return all(
+        s.its_turn(t) <= s.turn
+        and (s.its_turn(t) != s.turn or has_turn(s, t))
+        and (s.outcome_of(s.its_turn(t)) != 1 or (t, 1) in s.sent_end)
+        for t in s.transactions
+        if is_started(s, t)
     )
 
 
-def complete_says_its_turn(s: TransactionsState) -> Formula:
+def has_turn(s: InstanceState, t: int) -> bool:
+    """A transaction is the one that the coordinator knows."""
+    is_over = present(s) > t or is_idle(s)
+    return (
+        in_transaction(s.known)
+        and (not is_ongoing(s.known) or (open_pair(s) == s.its_pair(t) and not is_over))
+        and all((t, 1) in s.sent_end for image in s.images if image.state == Txn.PREPARE_COMMIT)
+    )
+
+
+@invariant(needs=(*KNOWN, "log_comes_next", "turns_are_prepared_once"))
+def complete_says_its_turn(s: TransactionsState) -> bool:
     """What is complete says what was decided in the turn before."""
-    state, before = s.known("known").state, s.outcome_of(s.turn - 1)
-    return (), (
-        state.eq(COMPLETE[0]).implies(before.eq(1)) & state.eq(COMPLETE[1]).implies(before.eq(0))
+    before = s.outcome_of(s.turn - 1)
+    return (s.known.state != Txn.COMPLETE_COMMIT or before == 1) and (
+        s.known.state != Txn.COMPLETE_ABORT or before == 0
     )
 
 
-def open_is_of_its_turn(s: OrdinalState) -> Formula:
+@invariant(needs=(*HEARD, *OUTSIDE, "log_has_epochs"))
+def open_is_of_its_turn(s: InstanceState) -> bool:
     """What is open here under the instance's pair, or an older one of its producer id, while its
     transaction is, is of this turn."""
-    own_id, own_epoch = own_pair(s)
-    older = entry(s, own_id).producer_epoch <= own_epoch
-    mine = works_now(s) & is_open(s, own_id) & older
-    return (), mine.implies(s.its_turn(present(s)).eq(s.turn))
+    p = own_pair(s)[0]
+    return (
+        not (works_now(s) and is_open(s, p) and entry(s, p).producer_epoch <= own_pair(s)[1])
+        or s.its_turn(present(s)) == s.turn
+    )
 
 
-def log_says_its_turn(s: OrdinalState) -> Formula:
+@invariant(needs=(*HEARD, *OUTSIDE, "open_is_of_its_turn"))
+def log_says_its_turn(s: InstanceState) -> bool:
     """A record of the instance is of a transaction that was open then, and of its turn."""
-    stored = log(s, I)
-    t = stored.transaction
-    facts = (is_started(s, t), t <= present(s), s.turn_of(I).eq(s.its_turn(t)))
-    return (I,), (in_log(s, I) & is_own_record(s, stored)).implies(conjunction(facts))
+    return all(
+        is_started(s, at.transaction)
+        and at.transaction <= present(s)
+        and s.turn_of(i) == s.its_turn(at.transaction)
+        for i, at in enumerate(s.log)
+        if is_own_record(s, at)
+    )
 
 
-def told_was_decided(s: OrdinalState) -> Formula:
+@invariant(needs=(*ENDED, "outcomes_are_of_states"))
+def told_was_decided(s: InstanceState) -> bool:
     """What the application was told is committed was decided so, in its turn."""
-    told = (present(s) >= T) & outcome(s, T).eq(Outcome.COMMITTED)
-    decided = s.outcome_of(s.its_turn(T)).eq(1)
-    return (T,), (told & is_started(s, T)).implies(decided)
+    return all(
+        s.outcome_of(s.its_turn(t)) == 1
+        for t in s.transactions
+        if is_committed(s, t) and is_started(s, t)
+    )
 
 
-def visible_as_told(s: OrdinalState) -> Formula:
+@guarantee(
+    needs=(
+        "log_says_its_turn",
+        "visible_as_wanted",
+        "turns_have_pairs",
+        "ends_are_asked",
+        "told_was_decided",
+    ),
+    follows=True,
+)
+def visible_as_told(s: InstanceState) -> bool:
     """A record of the instance becomes visible, wherever it stands, if and only if its own
     transaction was decided to commit, which its application asked for; it is so once that was
     told."""
-    stored, marker = log(s, I), log(s, s.ended(I))
-    t = stored.transaction
-    asked = outcome(s, t)
-    ended = in_log(s, I) & is_own_record(s, stored) & ~s.ended(I).eq(NONE)
-    visible = marker.kind.eq(Kind.COMMIT)
-    facts = (
-        visible.eq(s.outcome_of(s.its_turn(t)).eq(1)),
-        visible.implies(one_of(asked, (Outcome.COMMIT_ASKED, Outcome.COMMITTED))),
-        asked.eq(Outcome.COMMITTED).implies(visible),
+    return all(
+        is_visible_as(s, i, s.outcome_of(s.its_turn(at.transaction)), at.transaction)
+        for i, at in enumerate(s.log)
+        if is_own_record(s, at) and s.ended(i) != NONE
     )
-    return (I,), ended.implies(conjunction(facts))

@@ -1,419 +1,413 @@
 """A single instance whose requests are never delayed is never fenced.
 
-Theory of operation. Here the rules of the world move the world as they stand, with one instance,
-its coordinator, and the partition of each step, which is any: what is so of the leader here is so
-of each. Nothing of the instance is late; markers may be, and answers may be lost. What the
-coordinator knows then is what the instance expects (`in_step`): of its first pair, or of the next
-that it asks for (`is_asking`); or nothing yet of the transaction that it is in, if any (`is_next`);
-or that, perhaps on its way to the log (`is_coming`, `is_registered`); or its end, of which the
-instance has not heard (`is_ended`).
+Theory of operation. Nothing of the instance is late; markers may be, and answers may be lost. What
+the coordinator knows then is what the instance expects (`in_step`): of its first pair, or of the
+next that it asks for (`is_asking`); or nothing yet of the transaction that it is in, if any
+(`is_next`); or that, perhaps on its way to the log (`is_coming`, `is_registered`); or its end, of
+which the instance has not heard (`is_ended`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from inspect import signature
-
-from model.transactions.client_state import ClientState as Client
+from model.transactions.client_state import ClientState as State
 from model.transactions.client_state import Membership, Write
+from model.transactions.configuration import Configuration, Pending
 from model.transactions.coordinator import TransactionState as Txn
-from proofs.lift.containers import FocusMap
-from proofs.lift.dag import ZERO, Node, Operand, conjunction, const, disjunction, ite, leaf
-from proofs.lift.source import Model
-from proofs.lift.values import MapValue, Rec, Scalars
-from proofs.prove.composition import Composition
-from proofs.prove.induction import ProofStep
-from proofs.prove.smt import Formula
+from model.transactions.messages import speaks_v2
+from proofs.prove.induction import guarantee, invariant
 from proofs.prove.transactions.client import (
-    are_witnesses,
+    ENDING_STATES,
+    NEW_STATES,
+    WRITING_STATES,
     has_begun,
-    is_asked,
-    one_of,
     own_pair,
+    some_is_asked,
+    some_works,
     there,
-    witnesses,
-    works,
 )
 from proofs.prove.transactions.coordinator import (
-    COMPLETE,
-    EPOCHS_END,
-    EXHAUSTED,
-    OUTCOME,
-    PLACE,
-    PREPARED,
-    RULES,
-    SIZES,
-    TERM,
-    E,
-    P,
-    counts,
-    inside,
+    is_absent,
+    is_before,
     is_complete,
     is_ongoing,
     is_prepared,
     is_same,
     is_unlogged,
-    some,
 )
-from proofs.prove.transactions.evaluator import UnboundedEvaluator
 from proofs.prove.transactions.partition import entry, is_open
 from proofs.prove.transactions.state import (
-    HERE,
     NONE,
+    Image,
+    InstanceState,
+    Pair,
     TransactionsState,
-    WithClient,
-    any_leader,
-    both_are,
-    extend,
-    is_before,
     pair,
-    with_ghosts,
 )
-from proofs.prove.transactions.steps import Transactions, merged
-from proofs.prove.unknowns import number
 
-PARTITION = number("partition")
-"""The partition of a step."""
-APPENDS = SIZES["Bounds", "appends"]
-CHOICES = {
-    "instance": ZERO,
-    "partition": PARTITION,
-    **{n: leaf(n, 0, 1) for n in ("heard", "waits")},
-}
-
-
-@dataclass(frozen=True, slots=True)
-class SoleInstanceState(WithClient):
-    """A state with the only instance in it; a partition that is not out of its transaction, and one
-    that it has asked to add, if there are any."""
-
-    works_at: Node
-    asked_at: Node
-
-
-class SoleInstanceSteps(Transactions):
-    """The rules of the world, with one instance of which nothing is late."""
-
-    before: SoleInstanceState
-
-    def __init__(self, of: Composition, model: Model, variant: str) -> None:
-        super().__init__(of, model, variant)
-        client = self.unknowns.record(model.client.Client, "w.clients", (ZERO,))
-        self.before = extend(SoleInstanceState, self.before, client=client, **witnesses(""))
-
-    def initial(self) -> SoleInstanceState:
-        """Nobody has begun."""
-        client = self.world.clients.at(ZERO)
-        return extend(SoleInstanceState, super().initial(), client=client, **witnesses(""))
-
-    def named(self, name: str) -> ProofStep:
-        """A rule of the world; or what is late of markers."""
-        return self.rule(name) if name in self.model.rules else super().named(name)
-
-    def rule(self, name: str) -> ProofStep:
-        """A rule of the world, at any partition."""
-        evaluator, before = self.evaluator(), self.before
-        function = self.model.rules[name]
-        names = list(signature(function).parameters)[2:]
-        there = any_leader(self.model, self.unknowns, PARTITION)
-        nobody = self.world.leaders.at(PARTITION)
-        world = Rec(
-            self.world.cls,
-            {
-                **self.world.fields,
-                "clients": MapValue((before.client,)),
-                "coordinator": before.coordinator,
-                "leaders": FocusMap(PARTITION, there, nobody),
-            },
-        )
-        after = evaluator.call(function, [self.k, world, *(CHOICES[n] for n in names)])
-        here = merged(evaluator, PARTITION.eq(HERE), after.leaders.value, before.leader)
-        moved = with_ghosts(
-            before,
-            coordinator=after.coordinator,
-            leader=before.leader if after.leaders.value is there else here,
-        )
-        alike = (formula(with_ghosts(before, leader=there)) for formula in OF_LEADERS)
-        state = with_ghosts(moved, client=after.clients.slots[0], **witnesses("'"))
-        return self.make_step(name, evaluator, state, ((), inside(PARTITION)), *alike)
-
-    def make_step(
-        self, name: str, evaluator: UnboundedEvaluator, after: TransactionsState, *more: Formula
-    ) -> ProofStep:
-        """The step; partitions stand for those that there are."""
-        assert isinstance(after, SoleInstanceState)
-        return super().make_step(name, evaluator, after, *more, *are_witnesses(after))
-
+LONE = (
+    "epochs_are_many",
+    "ids_are_counted",
+    "log_is_memory",
+    "epochs_are_usable",
+    "in_step",
+    "client_has_batches",
+    "ends_have_work",
+    "ends_are_quiet",
+    "acked_is_registered",
+    "who_waits_is_answered",
+    "markers_are_not_ahead",
+    "written_is_not_ahead",
+    "in_turn",
+    "epochs_are_compared",
+)
 
 # What the coordinator knows, as the instance expects it
 
 
-def speaks_v2() -> Node:
-    """Clients speak V2."""
-    return RULES["Variant", "requests"].eq(2)
-
-
-def in_turn() -> Formula:
+def in_turn(k: Configuration) -> bool:
     """Where V2 is spoken, a coordinator that is busy says so first (KAFKA-18660); where V1 is,
     epochs do not end: two answers that are lost at the last one would fence who asks again."""
-    busy_first = RULES["Variant", "pending"].eq(0)
-    return (), ite(speaks_v2(), busy_first, ~EPOCHS_END)
+    return k.variant.pending == Pending.BEFORE_PRODUCER if speaks_v2(k) else not k.bounds.epochs_end
 
 
-def is_finished(image: Scalars) -> Node:
+def is_finished(image: Image) -> bool:
     """No transaction is open, and the next one can begin."""
-    return one_of(image.state, (Txn.EMPTY, *COMPLETE))
+    return image.state in (Txn.EMPTY, Txn.COMPLETE_COMMIT, Txn.COMPLETE_ABORT)
 
 
-def next_pair(image: Scalars) -> tuple[Node, Node]:
+def next_pair(image: Image) -> Pair:
     """The producer id and epoch of the next transaction: with V2, once this one is ended."""
-    rotates = is_prepared(image) & some(image.next_producer_id)
+    rotates = is_prepared(image) and image.next_producer_id != NONE
     return (
-        ite(rotates, image.next_producer_id, image.producer_id),
-        ite(rotates, 0, image.producer_epoch),
+        image.next_producer_id if rotates else image.producer_id,
+        0 if rotates else image.producer_epoch,
     )
 
 
-def is_exhausted(epoch: Node) -> Node:
+def is_exhausted(k: Configuration, epoch: int) -> bool:
     """No client may use a later epoch, and none does."""
-    return EPOCHS_END & EXHAUSTED.eq(epoch)
+    return k.bounds.epochs_end and k.bounds.exhausted_epoch == epoch
 
 
-def becomes(s: SoleInstanceState, *says: Node) -> Node:
-    """What is on its way, if anything is, is one of these."""
-    return counts(s, "image").implies(disjunction(says))
-
-
-def completes(s: SoleInstanceState) -> Node:
+def completes(s: InstanceState, image: Image) -> bool:
     """What is on its way completes what is prepared."""
-    known, image = s.known("known"), s.known("image")
-    return is_prepared(known) & is_complete(image)
+    return is_prepared(s.known) and is_complete(image)
 
 
-def is_ending(s: SoleInstanceState, image: Scalars, commit: Operand, abort: Operand) -> Node:
-    """The end that the instance asks for, in one of its states; with V2 it is one epoch ahead, or
-    behind the last the next producer id's."""
-    state: Node = s.client.state
-    commits = state.eq(Client.COMMITTING) & image.state.eq(commit)
-    aborts = state.eq(Client.ABORTING) & image.state.eq(abort)
-    (my_id, my_epoch), last = own_pair(s), is_exhausted(own_pair(s)[1])
-    same_id = image.producer_id.eq(my_id)
-    turns = some(image.next_producer_id).eq(last)
-    bumped = same_id & image.producer_epoch.eq(my_epoch + 1) & is_prepared(image).implies(turns)
-    turned = (
-        is_complete(image)
-        & last
-        & image.previous_producer_id.eq(my_id)
-        & image.producer_epoch.eq(0)
+def is_ending(k: Configuration, s: InstanceState, image: Image, commit: Txn, abort: Txn) -> bool:
+    """The end that the instance asks for, in one of its states."""
+    return (
+        (s.client.state == State.COMMITTING and image.state == commit)
+        or (s.client.state == State.ABORTING and image.state == abort)
+    ) and is_ahead(k, s, image)
+
+
+def is_ahead(k: Configuration, s: InstanceState, image: Image) -> bool:
+    """The pair of an end: with V2 it is one epoch ahead, or behind the last the next producer
+    id's."""
+    last = is_exhausted(k, own_pair(s)[1])
+    return (
+        (
+            image.producer_id == own_pair(s)[0]
+            and image.producer_epoch == own_pair(s)[1] + 1
+            and (not is_prepared(image) or (image.next_producer_id != NONE) == last)
+        )
+        or (
+            is_complete(image)
+            and last
+            and image.previous_producer_id == own_pair(s)[0]
+            and image.producer_epoch == 0
+        )
+        if speaks_v2(k)
+        else pair(image) == own_pair(s)
     )
-    ahead = ite(speaks_v2(), bumped | turned, both_are(pair(image), own_pair(s)))
-    return (commits | aborts) & ahead
 
 
-def is_next(s: SoleInstanceState) -> Node:
+def is_preparing(k: Configuration, s: InstanceState, image: Image) -> bool:
+    """The end that the instance asks for is prepared."""
+    return is_ending(k, s, image, Txn.PREPARE_COMMIT, Txn.PREPARE_ABORT)
+
+
+def is_completing(k: Configuration, s: InstanceState, image: Image) -> bool:
+    """The end that the instance asks for is complete."""
+    return is_ending(k, s, image, Txn.COMPLETE_COMMIT, Txn.COMPLETE_ABORT)
+
+
+def is_next(s: InstanceState) -> bool:
     """What the instance does next is not known to the coordinator yet."""
-    known, image = s.known("known"), s.known("image")
-    rests = is_finished(known) | is_prepared(known)
-    same = both_are(next_pair(image), own_pair(s))
-    return rests & both_are(next_pair(known), own_pair(s)) & becomes(s, completes(s) & same)
+    return (
+        (is_finished(s.known) or is_prepared(s.known))
+        and next_pair(s.known) == own_pair(s)
+        and all(completes(s, image) and next_pair(image) == own_pair(s) for image in s.on_its_way)
+    )
 
 
-def is_coming(s: SoleInstanceState, *states: Node) -> Node:
+def is_coming(k: Configuration, s: InstanceState) -> bool:
     """What the instance does next is on its way to the log: a partition, or an abort of nothing."""
-    known, image = s.known("known"), s.known("image")
-    rests = counts(s, "image") & is_finished(known) & both_are(pair(known), own_pair(s))
-    adds = is_ongoing(image) & both_are(pair(image), own_pair(s))
-    aborts = image.state.eq(Txn.PREPARE_ABORT) & is_ending(s, image, *PREPARED)
-    return rests & (adds | speaks_v2() & aborts)
+    aborts = s.appended.state == Txn.PREPARE_ABORT and is_preparing(k, s, s.appended)
+    return (
+        s.coordinator.is_appending
+        and is_finished(s.known)
+        and pair(s.known) == own_pair(s)
+        and (is_own_ongoing(s, s.appended) or (speaks_v2(k) and aborts))
+    )
 
 
-def is_registered(s: SoleInstanceState) -> Node:
+def is_own_ongoing(s: InstanceState, image: Image) -> bool:
+    """The instance's transaction is open."""
+    return is_ongoing(image) and pair(image) == own_pair(s)
+
+
+def is_registered(k: Configuration, s: InstanceState) -> bool:
     """The instance's transaction is open at the coordinator, or its end is on its way."""
-    known, image = s.known("known"), s.known("image")
-    goes_on = is_ongoing(image) & both_are(pair(image), own_pair(s))
-    ends = is_ending(s, image, *PREPARED)
-    return is_ongoing(known) & both_are(pair(known), own_pair(s)) & becomes(s, goes_on, ends)
+    return is_own_ongoing(s, s.known) and all(
+        is_own_ongoing(s, image) or is_preparing(k, s, image) for image in s.on_its_way
+    )
 
 
-def is_ended(s: SoleInstanceState) -> Node:
+def is_ended(k: Configuration, s: InstanceState) -> bool:
     """The end that the instance asks for is known, or complete."""
-    known, image = s.known("known"), s.known("image")
-    prepared = is_ending(s, known, *PREPARED)
-    complete = is_ending(s, known, *COMPLETE)
-    done = completes(s) & is_ending(s, image, *COMPLETE)
-    return (prepared | complete) & becomes(s, done)
+    return (is_preparing(k, s, s.known) or is_completing(k, s, s.known)) and all(
+        completes(s, image) and is_completing(k, s, image) for image in s.on_its_way
+    )
 
 
-def is_bumped(s: SoleInstanceState, image: Scalars) -> Node:
+def is_bumped(k: Configuration, s: InstanceState, image: Image) -> bool:
     """The next epoch that the instance has asked for, or the next producer id."""
-    my_id, my_epoch = own_pair(s)
-    before = image.previous_producer_id.eq(my_id)
-    mine = image.producer_id.eq(my_id) | before & is_exhausted(my_epoch)
-    last = image.last_producer_epoch.eq(my_epoch)
-    return image.state.eq(Txn.EMPTY) & last & mine
+    before = image.previous_producer_id == own_pair(s)[0]
+    return (
+        image.state == Txn.EMPTY
+        and image.last_producer_epoch == own_pair(s)[1]
+        and (image.producer_id == own_pair(s)[0] or (before and is_exhausted(k, own_pair(s)[1])))
+    )
 
 
-def is_asking(s: SoleInstanceState) -> Node:
+def is_asking(k: Configuration, s: InstanceState) -> bool:
     """What the coordinator knows while the instance asks for its first pair, or for the next."""
-    known, image = s.known("known"), s.known("image")
-    nobody = known.state.eq(Txn.ABSENT) & ~counts(s, "image")
-    there = known.state.eq(Txn.EMPTY) & becomes(s, image.state.eq(Txn.EMPTY))
-    first = own_pair(s)[0].eq(NONE) & (nobody | there)
-    rests = is_finished(known) | is_prepared(known)
-    old = completes(s) & both_are(pair(image), own_pair(s))
-    new = is_finished(known) & is_bumped(s, image)
-    begins = rests & both_are(pair(known), own_pair(s)) & becomes(s, old, new)
-    bumped = is_bumped(s, known) & becomes(s, is_bumped(s, image))
-    again = some(own_pair(s)[0]) & ~speaks_v2() & (begins | bumped)
-    return first | again
+    empty = s.known.state == Txn.EMPTY and all(image.state == Txn.EMPTY for image in s.on_its_way)
+    return (own_pair(s)[0] == NONE and (is_unknown(s) or empty)) or (
+        own_pair(s)[0] != NONE and not speaks_v2(k) and (bumps(k, s) or has_bumped(k, s))
+    )
+
+
+def is_unknown(s: InstanceState) -> bool:
+    """The coordinator does not know the id, and nothing is on its way."""
+    return is_absent(s.known) and not s.coordinator.is_appending
+
+
+def bumps(k: Configuration, s: InstanceState) -> bool:
+    """The coordinator knows the instance's pair; the next may be on its way."""
+    return (
+        (is_finished(s.known) or is_prepared(s.known))
+        and pair(s.known) == own_pair(s)
+        and all(
+            (completes(s, image) and pair(image) == own_pair(s))
+            or (is_finished(s.known) and is_bumped(k, s, image))
+            for image in s.on_its_way
+        )
+    )
+
+
+def has_bumped(k: Configuration, s: InstanceState) -> bool:
+    """The coordinator knows the pair after the instance's."""
+    return is_bumped(k, s, s.known) and all(is_bumped(k, s, image) for image in s.on_its_way)
 
 
 # Clauses
 
 
-def in_step(s: SoleInstanceState) -> Formula:
+@invariant(needs=LONE)
+def in_step(k: Configuration, s: InstanceState) -> bool:
     """The coordinator knows what the instance expects."""
-    state, c = s.client.state, s.client
-    nobody = s.known("known").state.eq(Txn.ABSENT) & ~counts(s, "image") & own_pair(s)[0].eq(NONE)
-    asked = inside(s.asked_at) & is_asked(s, s.asked_at)
-    added = asked & (is_coming(s) | is_registered(s))
-    unstarted = is_next(s) | ~speaks_v2() & added
-    unknown = speaks_v2() & (is_next(s) | is_coming(s))
-    started = is_registered(s) | is_ended(s) | unknown
-    begun = ite(c.is_started, started, unstarted)
-    has_pair = state.eq(Client.READY) | has_begun(s)
-    return (), (
-        state.eq(Client.UNINITIALIZED).implies(nobody)
-        & state.eq(Client.INITIALIZING).implies(is_asking(s))
-        & state.eq(Client.READY).implies(is_next(s))
-        & has_begun(s).implies(begun)
-        & has_pair.implies(some(own_pair(s)[0]) & (own_pair(s)[1] >= 0))
-        & (own_pair(s)[0] >= NONE)
+    ready = s.client.state == State.READY
+    return (
+        (s.client.state != State.UNINITIALIZED or (is_unknown(s) and own_pair(s)[0] == NONE))
+        and (s.client.state != State.INITIALIZING or is_asking(k, s))
+        and (not ready or is_next(s))
+        and (not has_begun(s) or expects(k, s))
+        and (not (ready or has_begun(s)) or (own_pair(s)[0] != NONE and own_pair(s)[1] >= 0))
+        and own_pair(s)[0] >= NONE
     )
 
 
-def ends_are_quiet(s: SoleInstanceState) -> Formula:
+def expects(k: Configuration, s: InstanceState) -> bool:
+    """What the coordinator knows of the transaction that the instance is in."""
+    return (
+        is_registered(k, s) or is_ended(k, s) or (speaks_v2(k) and (is_next(s) or is_coming(k, s)))
+        if s.client.is_started
+        else is_next(s)
+        or (not speaks_v2(k) and some_is_asked(k, s) and (is_coming(k, s) or is_registered(k, s)))
+    )
+
+
+@invariant(needs=LONE)
+def ends_are_quiet(k: Configuration, s: InstanceState) -> bool:
     """Once the end of a transaction is on its way, no batch is unfinished, and no partition is to
     be added."""
-    ends = counts(s, "image") & is_prepared(s.known("image"))
-    over = has_begun(s) & s.client.is_started & (ends | is_ended(s))
-    at = there(s, PLACE)
-    quiet = at.write.eq(Write.NONE) & one_of(at.membership, (ZERO, Membership.IN))
-    return (PLACE,), (inside(PLACE) & over).implies(quiet)
+    ends = s.coordinator.is_appending and is_prepared(s.appended)
+    return all(
+        there(s, at).write == Write.NONE
+        and there(s, at).membership in (Membership.OUT, Membership.IN)
+        for at in range(k.bounds.partitions)
+        if has_begun(s) and s.client.is_started and (ends or is_ended(k, s))
+    )
 
 
-def acked_is_registered(s: SoleInstanceState) -> Formula:
+@invariant(needs=LONE)
+def acked_is_registered(k: Configuration, s: InstanceState) -> bool:
     """With V2, once a batch has its answer, the coordinator knows of the transaction."""
-    works_on = one_of(s.client.state, (Client.IN_TRANSACTION, Client.COMMITTING))
-    at = there(s, PLACE)
-    acked = at.membership.eq(Membership.IN) & at.write.eq(Write.NONE)
-    known = is_registered(s) | is_ended(s)
-    started = works_on & s.client.is_started
-    return (PLACE,), (inside(PLACE) & speaks_v2() & started & acked).implies(known)
+    return all(
+        is_registered(k, s) or is_ended(k, s)
+        for at in range(k.bounds.partitions)
+        if speaks_v2(k)
+        and s.client.state in WRITING_STATES
+        and s.client.is_started
+        and there(s, at).membership == Membership.IN
+        and there(s, at).write == Write.NONE
+    )
 
 
-def ends_have_work(s: SoleInstanceState) -> Formula:
+@invariant(needs=LONE)
+def ends_have_work(k: Configuration, s: InstanceState) -> bool:
     """A transaction that is ended by a request has a partition; with V2, once it has begun; and
     nothing is added there by a request."""
-    state, started = s.client.state, s.client.is_started
-    has = inside(s.works_at) & works(s, s.works_at)
-    ending = one_of(state, (Client.COMMITTING, Client.ABORTING)) & ~started
-    begun = has_begun(s) & started & speaks_v2()
-    lives = has_begun(s) | state.eq(Client.READY)
-    membership = there(s, PLACE).membership
-    member = one_of(membership, (ZERO, Membership.IN))
-    adds, write = one_of(membership, (const(1), Membership.ASKED)), there(s, PLACE).write
-    facts = (
-        ending.implies(has & ~speaks_v2()),
-        begun.implies(has),
-        state.eq(Client.ABORTABLE_ERROR).implies(started),
-        speaks_v2().implies(~s.client.must_bump),
-        state.eq(Client.READY).implies(~started),
-        one_of(state, (Client.UNINITIALIZED, Client.INITIALIZING)).implies(~started),
-        (inside(PLACE) & speaks_v2() & lives).implies(member),
-        (inside(PLACE) & lives).implies(
-            one_of(membership, (ZERO, const(1), Membership.ASKED, Membership.IN))
-        ),
-        (inside(PLACE) & state.eq(Client.IN_TRANSACTION) & adds).implies(write.eq(Write.QUEUED)),
+    started = s.client.is_started
+    ends = s.client.state in ENDING_STATES and not started
+    lives = has_begun(s) or s.client.state == State.READY
+    return (
+        (not ends or (some_works(k, s) and not speaks_v2(k)))
+        and (not (has_begun(s) and started and speaks_v2(k)) or some_works(k, s))
+        and (s.client.state != State.ABORTABLE_ERROR or started)
+        and (not speaks_v2(k) or not s.client.must_bump)
+        and (s.client.state != State.READY or not started)
+        and (s.client.state not in NEW_STATES or not started)
+        and all(is_member(k, s, at) for at in range(k.bounds.partitions) if lives)
     )
-    return (PLACE,), conjunction(facts)
 
 
-def who_waits_is_answered(s: SoleInstanceState) -> Formula:
+def is_member(k: Configuration, s: InstanceState, place: int) -> bool:
+    """A partition is in the transaction, or is added for a batch; with V2 by no request."""
+    at = there(s, place)
+    return (
+        (not speaks_v2(k) or at.membership in (Membership.OUT, Membership.IN))
+        and at.membership in (Membership.OUT, Membership.NEW, Membership.ASKED, Membership.IN)
+        and (
+            not (s.client.state == State.IN_TRANSACTION and is_to_be_added(s, place))
+            or at.write == Write.QUEUED
+        )
+    )
+
+
+def is_to_be_added(s: InstanceState, at: int) -> bool:
+    """A partition is to be added to the transaction, or was asked for."""
+    return there(s, at).membership in (Membership.NEW, Membership.ASKED)
+
+
+@invariant(needs=LONE)
+def who_waits_is_answered(k: Configuration, s: InstanceState) -> bool:
     """Where the instance waits for an append, the answer is of what it asks for, or has asked for
     before it aborts."""
-    c, image, state = s.coordinator, s.known("image"), s.client.state
-    answer = c.answer
-    begins = (
-        state.eq(Client.INITIALIZING)
-        & image.state.eq(Txn.EMPTY)
-        & both_are(pair(answer), pair(image))
+    c = s.coordinator
+    return c.requester == NONE or (
+        c.is_appending
+        and c.requester == 0
+        and c.answer.error == 0
+        and (begins(s) or (adds(k, s) and not speaks_v2(k)) or ends(k, s))
     )
-    asks = inside(s.asked_at) & is_asked(s, s.asked_at)
-    has_asked = state.eq(Client.ABORTING) & s.client.is_started
-    adds = has_begun(s) & is_ongoing(image) & (asks | has_asked)
-    told = speaks_v2().implies(both_are(pair(answer), next_pair(image)))
-    ends = (
-        one_of(state, (Client.COMMITTING, Client.ABORTING))
-        & s.client.is_started
-        & is_prepared(image)
-        & told
-    )
-    waits = answer.error.eq(0) & (begins | adds & ~speaks_v2() | ends)
-    nobody = c.requester.eq(NONE)
-    busy = counts(s, "image") & c.requester.eq(0)
-    return (), (nobody | busy) & (nobody | waits)
 
 
-def log_is_memory(s: TransactionsState) -> Formula:
+def begins(s: InstanceState) -> bool:
+    """What is on its way gives the instance its pair."""
+    return (
+        s.client.state == State.INITIALIZING
+        and s.appended.state == Txn.EMPTY
+        and pair(s.coordinator.answer) == pair(s.appended)
+    )
+
+
+def adds(k: Configuration, s: InstanceState) -> bool:
+    """What is on its way is the transaction to which the instance adds partitions, or added."""
+    has_asked = s.client.state == State.ABORTING and s.client.is_started
+    return has_begun(s) and is_ongoing(s.appended) and (some_is_asked(k, s) or has_asked)
+
+
+def ends(k: Configuration, s: InstanceState) -> bool:
+    """What is on its way is the end that the instance has asked for."""
+    return (
+        s.client.state in ENDING_STATES
+        and s.client.is_started
+        and is_prepared(s.appended)
+        and (not speaks_v2(k) or pair(s.coordinator.answer) == next_pair(s.appended))
+    )
+
+
+@invariant(needs=LONE)
+def log_is_memory(s: TransactionsState) -> bool:
     """What is known is in the log."""
-    known, log = s.known("known"), s.known("log")
-    kept = one_of(log.next_producer_id, (NONE, known.next_producer_id))
-    return (), is_unlogged(s, log) | is_same(known, log) & kept
+    return is_unlogged(s, s.logged) or (
+        is_same(s.known, s.logged) and s.logged.next_producer_id in (NONE, s.known.next_producer_id)
+    )
 
 
-def epochs_are_usable(s: TransactionsState) -> Formula:
+@invariant(needs=LONE)
+def epochs_are_usable(k: Configuration, s: TransactionsState) -> bool:
     """Only what is prepared with V2 has the last epoch, and then it names the producer id that is
     to come; what is on its way is not behind what is known, and with V2 an end is ahead."""
-
-    def usable(image: Scalars) -> Node:
-        ends = is_prepared(image) & speaks_v2()
-        epoch = image.producer_epoch
-        few = EPOCHS_END.implies(epoch <= EXHAUSTED)
-        turns = few | some(image.next_producer_id)
-        return ends & (epoch > 0) & turns | few & image.next_producer_id.eq(NONE)
-
-    known, image = s.known("known"), s.known("image")
-    now, then = next_pair(known), next_pair(image)
-    ends = is_ongoing(known) & speaks_v2() & ~is_ongoing(image)
-    moves = ~is_before(then, now) & ends.implies(is_before(now, then))
-    facts = (usable(image), moves, image.producer_epoch >= 0, APPENDS)
-    coming = counts(s, "image").implies(conjunction(facts))
-    return (), usable(known) & coming
+    return is_usable(k, s.known) and all(
+        is_usable(k, image)
+        and not is_before(next_pair(image), next_pair(s.known))
+        and (
+            not (is_ongoing(s.known) and speaks_v2(k) and not is_ongoing(image))
+            or is_before(next_pair(s.known), next_pair(image))
+        )
+        and image.producer_epoch >= 0
+        and k.bounds.appends
+        for image in s.on_its_way
+    )
 
 
-def markers_are_not_ahead(s: TransactionsState) -> Formula:
+def is_usable(k: Configuration, image: Image) -> bool:
+    """A client may use the epoch of an image; or it ends a transaction."""
+    few = not k.bounds.epochs_end or image.producer_epoch <= k.bounds.exhausted_epoch
+    turns = few or image.next_producer_id != NONE
+    return (is_prepared(image) and speaks_v2(k) and image.producer_epoch > 0 and turns) or (
+        few and image.next_producer_id == NONE
+    )
+
+
+@invariant(needs=LONE)
+def markers_are_not_ahead(s: TransactionsState) -> bool:
     """No marker that was ever sent is ahead of what comes next."""
-    sent = s.sent(P, E, OUTCOME, TERM)
-    behind = ~is_before(next_pair(s.known("known")), (P, E))
-    return (P, E, OUTCOME, TERM), sent.implies(behind)
+    return all(not is_before(next_pair(s.known), (p, e)) for p, e, _, _ in s.sent)
 
 
-def written_is_not_ahead(s: TransactionsState) -> Formula:
+@invariant(needs=LONE)
+def written_is_not_ahead(k: Configuration, s: TransactionsState) -> bool:
     """No epoch that a leader knows is ahead of what comes next; and with V2 what is open is open at
     the coordinator, or behind that."""
-    known, here = s.known("known"), (P, entry(s, P).producer_epoch)
-    behind = ~is_before(next_pair(known), here)
-    opened = is_ongoing(known) & both_are(here, pair(known))
-    known_there = is_before(here, next_pair(known)) | opened
-    nothing = here[1].eq(NONE) & ~is_open(s, P)
-    something = behind & (speaks_v2() & is_open(s, P)).implies(known_there)
-    return (P,), (P >= 0).implies(nothing | something)
+    return all(
+        (entry(s, p).producer_epoch == NONE and not is_open(s, p))
+        or (
+            not is_before(next_pair(s.known), (p, entry(s, p).producer_epoch))
+            and (
+                not (speaks_v2(k) and is_open(s, p))
+                or is_known_there(s, (p, entry(s, p).producer_epoch))
+            )
+        )
+        for p in s.producer_ids
+        if p >= 0
+    )
 
 
-def no_false_fencing(s: SoleInstanceState) -> Formula:
+def is_known_there(s: TransactionsState, of: Pair) -> bool:
+    """A pair is that of the open transaction, or behind what comes next."""
+    return is_before(of, next_pair(s.known)) or (is_ongoing(s.known) and of == pair(s.known))
+
+
+@guarantee(needs=LONE)
+def no_false_fencing(s: InstanceState) -> bool:
     """The instance is never told that it is fenced."""
-    return (), ~s.client.state.eq(Client.FATAL_ERROR)
+    return s.client.state != State.FATAL_ERROR
 
 
 OF_LEADERS = (written_is_not_ahead,)

@@ -1,82 +1,235 @@
-"""Any coordinator, any leader of one partition, and the ghosts that remember what was said.
+"""What the clauses of transactions speak of: any coordinator, any leader of one partition, any
+instance of the application, and the ghosts that remember what was said.
 
-Theory of operation. Ghosts are nobody's state: no rule reads them. They remember, of a run that may
-be of any length, which pairs (producer id, epoch) were told to somebody (`given`), to whom the
-transactional id belongs (`reign_id`, `reign_epoch`: what InitProducerId told last), what each pair
-was decided (`decision`, written when PREPARE is known to be in the log: by who has its append
-confirmed, or who reads it there), which markers were ever sent
-(`sent`), and which marker ended what stands at an offset (`ended`). For V1, whose pairs do not tell
-transactions apart, transactions are numbered as they complete: `turn` is the present one, `turn_of`
-a record's, `outcome_of` what was prepared of it. What must never happen is
+Theory of operation. The same clause is lifted over a state of unknowns (`SymbolicState`) and
+evaluated, as plain Python, on each state of small scopes (`proofs.prove.transactions.in_scope`).
+
+Ghosts are nobody's state: no rule reads them. They remember, of a run that may be of any length,
+which pairs (producer id, epoch) were told to somebody (`given`), to whom the transactional id
+belongs (`reign`: what InitProducerId told last), what each pair was decided (`decision`, written
+when PREPARE is known to be in the log: by who has its append confirmed, or who reads it there),
+which markers were ever `sent`, and which marker `ended` what stands at an offset. For V1, whose
+pairs do not tell transactions apart, transactions are numbered as they complete: `turn` is the
+present one, `turn_of` a record's, `outcome_of` what was prepared of it. What must never happen is
 remembered too: `repeated`, `went_back`, `disturbed`, `contradicted`, `trespassed` stay false.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from model.language import Map
+from model.transactions.client_state import Client
+from model.transactions.coordinator import Coordinator, Known, TransactionState
+from model.transactions.leader import Leader, Stored
 from proofs.lift.containers import FunctionMap, FunctionSeq
-from proofs.lift.dag import FALSE, INFINITE, ZERO, Node, const, leaf, uninterpreted
+from proofs.lift.dag import FALSE, INFINITE, TRUE, ZERO, Node, const, leaf, uninterpreted
 from proofs.lift.source import Model
-from proofs.lift.values import Rec, Scalars
-from proofs.prove.unknowns import Predicate, Unknowns, function, never, number, truth
+from proofs.lift.values import Rec
+from proofs.prove.formulas import RecordSet, present
+from proofs.prove.unknowns import Unknowns, function, never, number, truth
+
+Pair = tuple[int, int]
+"""A producer id and an epoch."""
 
 HERE = number("here")
 """The partition whose leader is looked at: any."""
+ME = number("me")
+"""The instance that is looked at: any."""
 PARTITIONS = leaf("partitions", 1, INFINITE)
 PRODUCER_IDS = leaf("producer_ids", 1, INFINITE)
 TRANSACTIONS = leaf("transactions", 1, INFINITE)
-NONE = const(-1)
+NONE = -1
 
-NOBODY_WAITS, AGAIN, ANEW = const(0), const(1), const(2)
+NOBODY_WAITS, AGAIN, ANEW = range(3)
 """What an append is for: nothing that gives a producer id; InitProducerId that may be told again
 what was told before; one that must be told something new."""
 
 
-class Image(Scalars, Protocol):
-    """What a coordinator knows, logs or appends of a transaction."""
+class HasPair(Protocol):
+    """What has a producer id and an epoch."""
 
-    partitions: Any
+    @property
+    def producer_id(self) -> int:
+        """The producer id."""
 
-    def changed(self, **changes: Any) -> Image:
-        """The image with some fields replaced."""
+    @property
+    def producer_epoch(self) -> int:
+        """The epoch."""
+
+
+def pair(of: HasPair) -> Pair:
+    """Producer id and epoch."""
+    return (of.producer_id, of.producer_epoch)
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """What a coordinator knows, logs or appends of a transaction: a `Known`, with its metadata."""
+
+    state: TransactionState
+    producer_id: int
+    producer_epoch: int
+    partitions: Map[int, bool]
+    last_producer_epoch: int
+    previous_producer_id: int
+    next_producer_id: int
+
+    @staticmethod
+    def of(known: Known) -> Image:
+        """The image with its metadata's fields."""
+        metadata = known.metadata
+        return Image(
+            metadata.state,
+            metadata.producer_id,
+            metadata.producer_epoch,
+            metadata.partitions,
+            known.last_producer_epoch,
+            known.previous_producer_id,
+            known.next_producer_id,
+        )
+
+
 class TransactionsState:
     """One state of a run, with what its past left in the ghosts."""
 
-    coordinator: Rec
-    leader: Rec
-    given: Predicate
-    sent: Predicate
-    decision: Predicate
-    ended: Predicate
-    last_marker: Predicate
-    turn_of: Predicate
-    outcome_of: Predicate
-    turn: Node
-    awaited: Node
-    reign_id: Node
-    reign_epoch: Node
-    repeated: Node
-    went_back: Node
-    disturbed: Node
-    contradicted: Node
-    trespassed: Node
+    coordinator: Coordinator
+    here: int
+    leader: Leader
+    given: AbstractSet[Pair]
+    sent: AbstractSet[tuple[int, int, int, int]]
+    """Producer id, epoch, outcome and coordinator epoch of each marker."""
+    decision: Callable[[int, int], int]
+    ended: Callable[[int], int]
+    last_marker: Callable[[int], int]
+    turn: int
+    turn_of: Callable[[int], int]
+    outcome_of: Callable[[int], int]
+    wanted: Callable[[int], int]
+    """What the application wants of each transaction: 1 is to commit it."""
+    awaited: int
+    reign: Pair
+    repeated: bool
+    went_back: bool
+    disturbed: bool
+    contradicted: bool
+    trespassed: bool
 
-    def known(self, which: str) -> Image:
-        """What is `known`, in the `log`, or on its way there as the `image`, and its metadata."""
-        image: Rec = self.coordinator.fields[which]
-        return image.changed(**image.metadata.fields)
+    pairs: Iterable[Pair]
+    producer_ids: Iterable[int]
+    turns: Iterable[int]
+    offsets: Iterable[int]
+    """All that there are; in a state of unknowns any."""
+
+    @property
+    def log(self) -> Sequence[Stored]:
+        """The log here."""
+        return self.leader.log
+
+    @property
+    def known(self) -> Image:
+        """What the coordinator knows."""
+        return Image.of(self.coordinator.known)
+
+    @property
+    def logged(self) -> Image:
+        """What is in the transaction log."""
+        return Image.of(self.coordinator.log)
+
+    @property
+    def appended(self) -> Image:
+        """What is on its way to the log: it means something only while the coordinator appends."""
+        return Image.of(self.coordinator.image)
+
+    @property
+    def on_its_way(self) -> Sequence[Image]:
+        """What is on its way to the log, if anything is."""
+        return present((self.coordinator.is_appending, self.appended))
+
+    @property
+    def to_be_known(self) -> Sequence[Image]:
+        """What is in the log, or on its way there."""
+        return present((True, self.logged), (self.coordinator.is_appending, self.appended))
+
+    @property
+    def images(self) -> Sequence[Image]:
+        """What is known, in the log, or on its way there."""
+        return present(
+            (True, self.known),
+            (True, self.logged),
+            (self.coordinator.is_appending, self.appended),
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class WithClient(TransactionsState):
-    """A state with one client in it."""
+class InstanceState(TransactionsState):
+    """A state with one instance in it: see `proofs.prove.transactions.instances`."""
 
-    client: Rec
+    me: int
+    client: Client
+    holds_pair: AbstractSet[Pair]
+    others_hold: AbstractSet[Pair]
+    its_pair: Callable[[int], Pair]
+    sent_end: AbstractSet[Pair]
+    """Transaction and outcome of each EndTxn."""
+    sent_batch: AbstractSet[Pair]
+    """Transaction and number of each batch."""
+    copy_at: Callable[[int, int], int]
+    placed: Callable[[int, int, int], int]
+    its_turn: Callable[[int], int]
+    works_at: int
+    asked_at: int
+    batch_pair: Callable[[int, int], Pair]
+    batch_sequence: Callable[[int, int], int]
+    acked: AbstractSet[Pair]
+
+    transactions: Iterable[int]
+    numbers: Iterable[int]
+    sequences: Iterable[int]
+    """All that there are; in a state of unknowns any."""
+
+
+def everything(*names: str) -> RecordSet:
+    """All tuples of numbers; all numbers, if there is one name."""
+    if len(names) == 1:
+        return RecordSet(lambda _: TRUE, names, lambda one: one)
+    return RecordSet(lambda *_: TRUE, names)
+
+
+class SymbolicState(InstanceState):
+    """A state of unknowns; of an instance, if it has these parts."""
+
+    here, me = HERE, ME  # type: ignore[assignment]
+    wanted = staticmethod(function("wanted"))  # type: ignore[assignment]
+    pairs = everything("p", "e")  # type: ignore[assignment]
+    producer_ids, turns = everything("p"), everything("n")  # type: ignore[assignment]
+    offsets = everything("i")  # type: ignore[assignment]
+    transactions, numbers = everything("t"), everything("number")  # type: ignore[assignment]
+    sequences = everything("sequence")  # type: ignore[assignment]
+
+    def __init__(self, parts: Mapping[str, Any]) -> None:
+        self.parts = parts
+        vars(self).update(parts)
+
+    def changed(self, **parts: Any) -> Any:
+        """The state with some of its parts replaced, or with more."""
+        return SymbolicState({**self.parts, **parts})
+
+    @property
+    def reign(self) -> Pair:  # type: ignore[override]
+        """What InitProducerId told last."""
+        return self.parts["reign_id"], self.parts["reign_epoch"]
+
+    def its_pair(self, transaction: Any) -> Pair:  # type: ignore[override]
+        """The pair under which a transaction has sent; -1 if it has sent nothing."""
+        return self.parts["its_id"](transaction), self.parts["its_epoch"](transaction)
+
+    def batch_pair(self, transaction: Any, record: Any) -> Pair:  # type: ignore[override]
+        """The pair that a batch had when it was first sent."""
+        key = transaction, record
+        return self.parts["batch_id"](*key), self.parts["batch_epoch"](*key)
 
 
 class MapsOfAnySize(Unknowns):
@@ -106,70 +259,66 @@ def any_coordinator(model: Model, unknowns: Unknowns) -> Rec:
     return bare.changed(leadership=const(model.coordinator.CoordinatorLeadership.LEADS))
 
 
-FUNCTIONS = {
-    "given": FALSE,
-    "sent": FALSE,
-    "decision": NONE,
-    "ended": NONE,
-    "last_marker": NONE,
-    "turn_of": NONE,
-    "outcome_of": NONE,
-}
-VALUES: dict[str, Any] = {
-    "turn": ZERO,
-    "awaited": NOBODY_WAITS,
-    "reign_id": NONE,
-    "reign_epoch": NONE,
-    "repeated": FALSE,
-    "went_back": FALSE,
-    "disturbed": FALSE,
-    "contradicted": FALSE,
-    "trespassed": FALSE,
-}
-"""The ghosts, and what they are before anything has happened."""
+@dataclass(frozen=True, slots=True)
+class Ghosts:
+    """Ghosts: relations with the names of their numbers, functions, which are -1 before anything
+    has happened, and values with what they are then."""
+
+    relations: Mapping[str, tuple[str, ...]]
+    functions: Sequence[str]
+    values: Mapping[str, Node]
+
+    def unknown(self) -> dict[str, Any]:
+        """The ghosts of any state."""
+        relations = {
+            n: RecordSet(function(n, is_bool=True), names) for n, names in self.relations.items()
+        }
+        values = {n: truth(n) if v.is_bool else number(n) for n, v in self.values.items()}
+        return {**relations, **{n: function(n) for n in self.functions}, **values}
+
+    def first(self) -> dict[str, Any]:
+        """The ghosts of the state that a run begins in."""
+        relations = {n: RecordSet(never(FALSE), names) for n, names in self.relations.items()}
+        return {**relations, **{n: never(const(NONE)) for n in self.functions}, **self.values}
 
 
-def any_state(model: Model, unknowns: Unknowns) -> TransactionsState:
+GHOSTS = Ghosts(
+    {"given": ("p", "e"), "sent": ("p", "e", "outcome", "term")},
+    ("decision", "ended", "last_marker", "turn_of", "outcome_of"),
+    {
+        "turn": ZERO,
+        "awaited": const(NOBODY_WAITS),
+        "reign_id": const(NONE),
+        "reign_epoch": const(NONE),
+        "repeated": FALSE,
+        "went_back": FALSE,
+        "disturbed": FALSE,
+        "contradicted": FALSE,
+        "trespassed": FALSE,
+    },
+)
+
+
+def any_state(model: Model, unknowns: Unknowns) -> SymbolicState:
     """A state of which nothing is known."""
     coordinator, leader = any_coordinator(model, unknowns), any_leader(model, unknowns)
-    ghosts: dict[str, Any] = {n: function(n, is_bool=v.is_bool) for n, v in FUNCTIONS.items()}
-    ghosts |= {n: truth(n) if v.is_bool else number(n) for n, v in VALUES.items()}
-    return TransactionsState(coordinator, leader, **ghosts)
+    return SymbolicState({"coordinator": coordinator, "leader": leader, **GHOSTS.unknown()})
 
 
-def first_state(model: Model, unknowns: Unknowns, world: Rec) -> TransactionsState:
+def first_state(model: Model, unknowns: Unknowns, world: Rec) -> SymbolicState:
     """The state that a run begins in, out of the world that every scope begins in."""
     stored = unknowns.record(model.leader.Stored, "nothing", (HERE,))
     leader = world.leaders.at(HERE).changed(log=FunctionSeq(ZERO, lambda _i: stored))
-    ghosts: dict[str, Any] = {n: never(value) for n, value in FUNCTIONS.items()}
-    return TransactionsState(world.coordinator, leader, **ghosts, **VALUES)
+    return SymbolicState({"coordinator": world.coordinator, "leader": leader, **GHOSTS.first()})
 
 
-def both_are(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
-    """The same pair."""
-    return a[0].eq(b[0]) & a[1].eq(b[1])
+def both_are(a: tuple[Any, Any], b: tuple[Any, Any]) -> Node:
+    """The same pair, of unknowns."""
+    result: Node = a[0].eq(b[0]) & a[1].eq(b[1])
+    return result
 
 
-def pair(of: Scalars) -> tuple[Node, Node]:
-    """Producer id and epoch."""
-    return of.producer_id, of.producer_epoch
-
-
-def is_before(a: tuple[Node, Node], b: tuple[Node, Node]) -> Node:
-    """Producer ids are given in their order; under one id, epochs are."""
-    same = a[0].eq(b[0]) & (a[1] < b[1])
-    return (a[0] < b[0]) | same
-
-
-S = TypeVar("S", bound=TransactionsState)
-
-
-def extend(cls: type[S], state: TransactionsState, **more: Any) -> S:
-    """A state of a class: what `state` has, and more."""
-    known: dict[str, Any] = {f.name: getattr(state, f.name) for f in fields(state)}
-    return cls(**{**known, **more})
-
-
-def with_ghosts(state: S, **changes: Any) -> S:
-    """The state with some of its fields replaced."""
-    return replace(state, **changes)
+def is_older(a: tuple[Any, Any], b: tuple[Any, Any]) -> Node:
+    """`is_before`, of unknowns."""
+    result: Node = (a[0] < b[0]) | a[0].eq(b[0]) & (a[1] < b[1])
+    return result

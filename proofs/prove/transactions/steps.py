@@ -14,12 +14,14 @@ from typing import Any
 from model.transactions.coordinator import TransactionState as Txn
 from proofs.lift import dag
 from proofs.lift.containers import FocusMap
-from proofs.lift.dag import FALSE, TRUE, Node, conjunction, const, disjunction, eq, ite, leaf
+from proofs.lift.dag import FALSE, TRUE, Node, const, disjunction, eq, ite, leaf
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Scalars, Seq
 from proofs.prove.composition import Composition, Worlds
+from proofs.prove.formulas import RecordSet
 from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
+from proofs.prove.transactions.client import asked_at_is_asked, works_at_works
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
 from proofs.prove.transactions.state import (
     AGAIN,
@@ -29,15 +31,14 @@ from proofs.prove.transactions.state import (
     NONE,
     PARTITIONS,
     MapsOfAnySize,
-    TransactionsState,
+    SymbolicState,
     any_state,
     both_are,
     first_state,
-    is_before,
+    is_older,
     pair,
-    with_ghosts,
 )
-from proofs.prove.unknowns import Predicate, function, number
+from proofs.prove.unknowns import Predicate, number
 
 COVERED = {
     "producer_id_is_asked": ("init",),
@@ -105,7 +106,7 @@ class Transactions(Worlds):
         self.model = model
         self.k = of.configuration(model, variant)
         self.unknowns = MapsOfAnySize(self.k.bounds)
-        self.before: TransactionsState = any_state(model, self.unknowns)
+        self.before = any_state(model, self.unknowns)
         self.world: Rec = super().initial()
 
     def evaluator(self) -> UnboundedEvaluator:
@@ -113,7 +114,7 @@ class Transactions(Worlds):
         plain = super().evaluator()
         return UnboundedEvaluator(self.model, self.k, plain.overrides, plain.contracts)
 
-    def initial(self) -> TransactionsState:
+    def initial(self) -> Any:
         """Nobody has begun."""
         return first_state(self.model, self.unknowns, self.world)
 
@@ -136,7 +137,7 @@ class Transactions(Worlds):
         return self.unknowns.record(self.model.messages.Batch, "batch")
 
     def make_step(
-        self, name: str, evaluator: UnboundedEvaluator, after: TransactionsState, *more: Formula
+        self, name: str, evaluator: UnboundedEvaluator, after: Any, *more: Formula
     ) -> ProofStep:
         """The step, with what was decided on the way."""
         required: list[Formula] = [((), limit.condition) for limit in evaluator.limits]
@@ -144,9 +145,12 @@ class Transactions(Worlds):
         assumed = (here, *required, *evaluator.choices, *more)
         return ProofStep(name, self.before, self.record_decisions(evaluator, after), assumed)
 
-    def record_decisions(
-        self, evaluator: UnboundedEvaluator, after: TransactionsState
-    ) -> TransactionsState:
+    def are_witnesses(self, state: Any) -> Iterator[Formula]:
+        """`works_at` is a partition that works, `asked_at` one that was asked for, if any is."""
+        yield self.lifter.formula(works_at_works, state)
+        yield self.lifter.formula(asked_at_is_asked, state)
+
+    def record_decisions(self, evaluator: UnboundedEvaluator, after: Any) -> Any:
         """The decisions of the images that are known to be in the log."""
         for reached, image in evaluator.written:
             after = with_decision(self.model, after, reached, image)
@@ -158,7 +162,7 @@ class Transactions(Worlds):
         """A step of the coordinator by itself, which answers nobody."""
         evaluator = self.evaluator()
         actor = evaluator.call(function, [self.k, self.before.coordinator, *arguments])
-        return self.make_step(name, evaluator, with_ghosts(self.before, coordinator=actor))
+        return self.make_step(name, evaluator, self.before.changed(coordinator=actor))
 
     # Requests
 
@@ -173,28 +177,26 @@ class Transactions(Worlds):
 
     def handle_request(
         self, function: Callable[..., Any], kind: str, request: Rec, requester: Node
-    ) -> tuple[UnboundedEvaluator, TransactionsState, Seq]:
+    ) -> tuple[UnboundedEvaluator, Any, Seq]:
         """The coordinator has a request: what it is then, and the answer that goes at once."""
         evaluator = self.evaluator()
         step = evaluator.call(function, [self.k, self.before.coordinator, request, requester])
         actor, sends = step.actor, step.sends
         answer = sends.slots[0]
         heard = (sends.length > 0) & is_success(answer)
-        waits = self.purpose(request) if kind == "init" else NOBODY_WAITS
+        waits = self.purpose(request) if kind == "init" else const(NOBODY_WAITS)
         begun = actor.is_appending & ~self.before.coordinator.is_appending
         waiting = ite(is_success(actor.answer), waits, NOBODY_WAITS)
         after = with_answer(self.before, heard, answer, waits)
-        after = with_ghosts(
-            after, coordinator=actor, awaited=ite(begun, waiting, self.before.awaited)
-        )
+        after = after.changed(coordinator=actor, awaited=ite(begun, waiting, self.before.awaited))
         if kind != "init":
-            after = with_ghosts(after, disturbed=self.disturbed(request, actor))
+            after = after.changed(disturbed=self.disturbed(request, actor))
         return evaluator, after, sends
 
     def on_time(self, request: Rec) -> tuple[Formula, ...]:
         """The missing assumption of V1: EndTxn arrives before its sender begins the next
         transaction, so what is open is what its application wants to end so."""
-        ongoing = self.before.known("known").state.eq(Txn.ONGOING)
+        ongoing = self.before.known.state.eq(Txn.ONGOING)
         commits = wanted(SENDERS).eq(1)
         asks = request.committed.eq(commits)
         mine = ~ongoing | SENDERS.eq(self.before.turn)
@@ -202,15 +204,15 @@ class Transactions(Worlds):
 
     def purpose(self, request: Rec) -> Node:
         """Whoever expects another pair than the present one may be told that once more."""
-        known, asked = self.before.known("known"), request
+        known, asked = self.before.known, request
         expects = ~asked.producer_id.eq(NONE)
         same = both_are(pair(asked), pair(known))
         return ite(expects & ~same, AGAIN, ANEW)
 
     def disturbed(self, request: Rec, actor: Rec) -> Node:
         """Something has changed although the request is of an older pair than the reign."""
-        reign = (self.before.reign_id, self.before.reign_epoch)
-        old = is_before(pair(request), reign)
+        reign = self.before.reign
+        old = is_older(pair(request), reign)
         return old & differs(self.before, actor) | self.before.disturbed
 
     # Appends
@@ -222,7 +224,7 @@ class Transactions(Worlds):
         step = evaluator.call(rule, [self.k, self.before.coordinator])
         answer = self.before.coordinator.answer
         after = with_answer(self.before, is_success(answer), answer, self.before.awaited)
-        after = with_ghosts(after, coordinator=step.actor, awaited=NOBODY_WAITS)
+        after = after.changed(coordinator=step.actor, awaited=const(NOBODY_WAITS))
         return self.make_step("append_succeeds", evaluator, after)
 
     def append_fails(self, name: str, in_log: Node) -> ProofStep:
@@ -230,7 +232,7 @@ class Transactions(Worlds):
         evaluator = self.evaluator()
         rule = self.model.coordinator.append_fails
         step = evaluator.call(rule, [self.k, self.before.coordinator, in_log])
-        after = with_ghosts(self.before, coordinator=step.actor, awaited=NOBODY_WAITS)
+        after = self.before.changed(coordinator=step.actor, awaited=const(NOBODY_WAITS))
         return self.make_step(name, evaluator, after)
 
     def takes_over(self, name: str, *, with_append: bool) -> ProofStep:
@@ -244,14 +246,14 @@ class Transactions(Worlds):
         is_news = ~same_state(c.log, c.known)
         evaluator.written.append((is_news, c.log))
         actor = evaluator.call(self.model.coordinator_leadership.take_over, [self.k, c])
-        after = with_ghosts(self.before, coordinator=actor, awaited=NOBODY_WAITS)
+        after = self.before.changed(coordinator=actor, awaited=const(NOBODY_WAITS))
         return self.make_step(name, evaluator, after, appending)
 
     def requester_leaves(self) -> ProofStep:
         """Nobody waits any more."""
         c = self.before.coordinator
-        alone = c.changed(requester=NONE)
-        after = with_ghosts(self.before, coordinator=alone)
+        alone = c.changed(requester=const(NONE))
+        after = self.before.changed(coordinator=alone)
         return self.make_step("requester_leaves", self.evaluator(), after)
 
     # Markers
@@ -262,7 +264,7 @@ class Transactions(Worlds):
         rule = self.model.coordinator.marker_for
         step = evaluator.call(rule, [self.k, c, number("partition")])
         marker = step.sends.slots[0]
-        after = with_ghosts(self.before, sent=also_sent(self.before, marker))
+        after = self.before.changed(sent=also_sent(self.before, marker))
         return self.make_step("marker_is_sent", evaluator, after)
 
     def marker_is_answered(self) -> ProofStep:
@@ -273,8 +275,8 @@ class Transactions(Worlds):
             self.model.coordinator.marker_for, [self.k, self.before.coordinator, partition]
         )
         actor = evaluator.call(rule, [self.k, self.before.coordinator, partition, number("error")])
-        after = with_ghosts(
-            self.before, coordinator=actor, sent=also_sent(self.before, asked.sends.slots[0])
+        after = self.before.changed(
+            coordinator=actor, sent=also_sent(self.before, asked.sends.slots[0])
         )
         elsewhere: Formula = ((), ~partition.eq(HERE))
         inside: Formula = ((), (partition >= 0) & (partition < PARTITIONS))
@@ -290,8 +292,7 @@ class Transactions(Worlds):
         error = step.sends.slots[0]
         told = evaluator.call(rules.on_marker_written, [self.k, before.coordinator, HERE, error])
         heard = leaf("heard", 0, 1, is_bool=True)
-        after = with_ghosts(
-            with_marker(before, marker, error),
+        after = with_marker(before, marker, error).changed(
             coordinator=merged(evaluator, heard, told, before.coordinator),
             leader=step.actor,
             sent=also_sent(before, marker),
@@ -318,7 +319,7 @@ class Transactions(Worlds):
         rule = self.model.leader.on_marker
         step = evaluator.call(rule, [self.k, self.before.leader, marker])
         after = with_marker(self.before, marker, step.sends.slots[0])
-        return self.make_step(name, evaluator, with_ghosts(after, leader=step.actor), *given)
+        return self.make_step(name, evaluator, after.changed(leader=step.actor), *given)
 
     # Batches
 
@@ -327,13 +328,13 @@ class Transactions(Worlds):
         transaction."""
         batch = self.batch()
         evaluator, after, _ = self.deliver_batch(batch)
-        state = self.before.known("known").state
+        state = self.before.known.state
         open_states = [state.eq(i) for i in (1, 2, 3)]
         mine = ~disjunction(open_states) | SENDERS.eq(self.before.turn)
         given: tuple[Formula, ...] = (((), mine),) if on_time else ()
         return self.make_step(name, evaluator, after, is_batch(batch), *given)
 
-    def deliver_batch(self, batch: Rec) -> tuple[UnboundedEvaluator, TransactionsState, Rec]:
+    def deliver_batch(self, batch: Rec) -> tuple[UnboundedEvaluator, Any, Rec]:
         """A batch is here, and its answer: the coordinator is asked if it must be."""
         evaluator = self.evaluator()
         leaders = FocusMap(HERE, self.before.leader, self.world.leaders.at(HERE))
@@ -343,8 +344,7 @@ class Transactions(Worlds):
         )
         step = evaluator.call(self.model.world.produced, [self.k, world, batch, HERE])
         actors = step.actor
-        after = with_ghosts(
-            self.before,
+        after = self.before.changed(
             coordinator=actors.coordinator,
             leader=actors.leaders.value,
             awaited=ite(
@@ -366,9 +366,9 @@ class Transactions(Worlds):
 
     def trespassed(self, batch: Rec, leader: Rec) -> Node:
         """A batch was written although it is of an older pair than the reign."""
-        reign = (self.before.reign_id, self.before.reign_epoch)
+        reign = self.before.reign
         grew: Node = self.before.leader.log.length < leader.log.length
-        old = is_before(pair(batch), reign)
+        old = is_older(pair(batch), reign)
         return old & grew | self.before.trespassed
 
     def leader_takes(self, name: str, rule: Callable[..., Any], *more: Any) -> ProofStep:
@@ -376,23 +376,25 @@ class Transactions(Worlds):
         evaluator, batch = self.evaluator(), self.batch()
         step = evaluator.call(rule, [self.k, self.before.leader, batch, *more])
         leader = step.fields.get("actor", step)
-        return self.make_step(
-            name, evaluator, with_ghosts(self.before, leader=leader), is_batch(batch)
-        )
+        return self.make_step(name, evaluator, self.before.changed(leader=leader), is_batch(batch))
 
     def other_writes(self) -> ProofStep:
         """Another transactional id writes here, or ends what it wrote."""
         evaluator = self.evaluator()
         leader = evaluator.call(self.model.leader.on_other, [self.k, self.before.leader])
-        return self.make_step("other_writes", evaluator, with_ghosts(self.before, leader=leader))
+        return self.make_step("other_writes", evaluator, self.before.changed(leader=leader))
 
 
 # Ghosts
 
 SENDERS = number("senders")
 """Which transaction the sender of a request is in, as the coordinator counts them."""
-wanted = function("wanted")
-"""What the application wants of each transaction: 1 is to commit it."""
+wanted = SymbolicState.wanted
+
+
+def witnesses(mark: str) -> dict[str, Node]:
+    """A partition that works, and one that was asked for, if there are any."""
+    return {name: number(f"{name}{mark}") for name in ("works_at", "asked_at")}
 
 
 def is_batch(batch: Scalars) -> Formula:
@@ -410,18 +412,15 @@ def is_success(answer: Scalars) -> Node:
     return answer.error.eq(0) & ~answer.producer_id.eq(NONE)
 
 
-def with_answer(
-    state: TransactionsState, heard: Node, answer: Any, waits: Node
-) -> TransactionsState:
+def with_answer(state: Any, heard: Node, answer: Any, waits: Node) -> Any:
     """A pair is told to somebody, who waits for what `waits` says."""
     told = pair(answer)
     known = state.given(*told)
     reigns = heard & ~waits.eq(NOBODY_WAITS)
     anew = heard & waits.eq(ANEW)
-    back = is_before(told, (state.reign_id, state.reign_epoch))
-    return with_ghosts(
-        state,
-        given=lambda p, e: state.given(p, e) | heard & both_are((p, e), told),
+    back = is_older(told, state.reign)
+    return state.changed(
+        given=state.given.plus(told, heard),
         repeated=state.repeated | anew & known,
         went_back=state.went_back | reigns & back,
         reign_id=ite(reigns, told[0], state.reign_id),
@@ -444,9 +443,7 @@ def prepares(model: Model, image: Any) -> tuple[Node, Node]:
     return commits | aborts, ite(commits, 1, 0)
 
 
-def with_outcome(
-    model: Model, state: TransactionsState, reached: Node, image: Rec
-) -> TransactionsState:
+def with_outcome(model: Model, state: Any, reached: Node, image: Rec) -> Any:
     """The present transaction is prepared; or it is complete, and the next one's turn comes."""
     is_prepare, outcome = prepares(model, image)
     states = model.coordinator.TransactionState
@@ -460,12 +457,10 @@ def with_outcome(
 
     over = reached & complete
     following = ite(over, turn + 1, turn)
-    return with_ghosts(state, outcome_of=outcome_of, turn=following)
+    return state.changed(outcome_of=outcome_of, turn=following)
 
 
-def with_decision(
-    model: Model, state: TransactionsState, reached: Node, image: Rec
-) -> TransactionsState:
+def with_decision(model: Model, state: Any, reached: Node, image: Rec) -> Any:
     """PREPARE is known: the pair of its markers is decided, and stays so."""
     state = with_outcome(model, state, reached, image)
     is_prepare, outcome = prepares(model, image)
@@ -479,7 +474,7 @@ def with_decision(
     def decision(p: Node, e: Node) -> Node:
         return ite(decides & both_are((p, e), marked), outcome, state.decision(p, e))
 
-    return with_ghosts(state, decision=decision, contradicted=state.contradicted | other)
+    return state.changed(decision=decision, contradicted=state.contradicted | other)
 
 
 IMAGE = (
@@ -493,12 +488,12 @@ IMAGE = (
 """What an image says, but for its partitions."""
 
 
-def differs(state: TransactionsState, actor: Rec) -> Node:
+def differs(state: Any, actor: Rec) -> Node:
     """The coordinator is not as it was: in what it knows, or in what it has begun to append."""
-    after = with_ghosts(state, coordinator=actor)
+    after = state.changed(coordinator=actor)
     changes = [~state.coordinator.is_appending.eq(actor.is_appending)]
-    for which in ("known", "log", "image"):
-        old, new = state.known(which), after.known(which)
+    for which in ("known", "logged", "appended"):
+        old, new = getattr(state, which), getattr(after, which)
         changes += [~getattr(old, name).eq(getattr(new, name)) for name in IMAGE]
         changes.append(~old.partitions.at(HERE).eq(new.partitions.at(HERE)))
     return disjunction(changes)
@@ -510,23 +505,18 @@ def marker_key(marker: Scalars) -> tuple[Node, ...]:
     return (*pair(marker), committed, marker.coordinator_epoch, marker.partition)
 
 
-def was_sent(state: TransactionsState, marker: Scalars) -> Node:
+def was_sent(state: Any, marker: Scalars) -> Node:
     """Some coordinator has sent it, to this partition."""
     return state.sent(*marker_key(marker)[:-1]) & marker.partition.eq(HERE)
 
 
-def also_sent(state: TransactionsState, marker: Rec) -> Predicate:
+def also_sent(state: Any, marker: Rec) -> RecordSet:
     """One more marker that was sent, to whichever partition."""
-    key = marker_key(marker)[:-1]
-
-    def sent(*asked: Node) -> Node:
-        same = conjunction((a.eq(b) for a, b in zip(asked, key, strict=True)))
-        return state.sent(*asked) | same
-
-    return sent
+    result: RecordSet = state.sent.plus(marker_key(marker)[:-1])
+    return result
 
 
-def with_marker(state: TransactionsState, marker: Rec, error: Node) -> TransactionsState:
+def with_marker(state: Any, marker: Rec, error: Node) -> Any:
     """A marker was taken: it ends all that its producer id has open."""
     taken = error.eq(0)
     producer_id = marker.producer_id
@@ -541,7 +531,7 @@ def with_marker(state: TransactionsState, marker: Rec, error: Node) -> Transacti
     def last_marker(p: Node) -> Node:
         return ite(taken & p.eq(producer_id), log.length, state.last_marker(p))
 
-    return with_ghosts(state, ended=ended, last_marker=last_marker)
+    return state.changed(ended=ended, last_marker=last_marker)
 
 
 def merged(evaluator: UnboundedEvaluator, condition: Node, a: Rec, b: Rec) -> Rec:
