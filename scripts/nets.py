@@ -139,10 +139,9 @@ def explored(variant: str, scopes: Sequence[str]) -> dict[str, Any]:
 
 PLAN = """
 import json
-from proofs.lift.source import load_model
 from proofs.prove.plan import plan
 from proofs.prove.theorems import THEOREMS
-planned = plan(load_model("idempotent"), THEOREMS, lambda theorem: theorem.variant)
+planned = plan(THEOREMS, lambda theorem: theorem.variant)
 print(json.dumps(list(planned.unchanged)))
 for duty in planned.duties:
     print(json.dumps([duty.obligation.name, duty.needed_by, duty.obligation.text]))

@@ -97,26 +97,6 @@ class Clause:
         return all(self.holds(*own, *self.subject(s, *length)) for length in lengths)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeClause(Clause):
-    """A clause that is made of nodes."""
-
-    def formula(self, lifter: Lifter, state: Any) -> Formula:
-        """What it says of a state of unknowns."""
-        made: Formula = self.holds(state)  # type: ignore[assignment]
-        return made
-
-
-def clause(formula: Callable[..., Any], *uses: str) -> Clause:
-    """A clause named and described as its function is."""
-    return NodeClause(formula.__name__, described(formula), formula, frozenset(uses))
-
-
-def follows(formula: Callable[..., Any], *uses: str) -> Clause:
-    """A clause that needs no induction: what it uses implies it."""
-    return replace(clause(formula, *uses), follows=True)
-
-
 Predicate = TypeVar("Predicate", bound=Callable[..., bool])
 
 

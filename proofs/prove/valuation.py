@@ -1,7 +1,8 @@
 """Terms over unknowns, evaluated on one state of a scope.
 
 An unknown is found by its name: a place of the world (`w.coordinator.known.metadata.state`), an
-attribute of the configuration, or one of the state, which may be a function or a set.
+attribute of the configuration, or one of the state, which may be a function or a set; `reign[0]` is
+a part of a pair.
 """
 
 from __future__ import annotations
@@ -48,11 +49,13 @@ def unknown(s: Any, name: str, arguments: list[int]) -> Any:
     """The value of an unknown, or of a function of numbers."""
     if name.startswith(("w.", "len(w.")):
         return place(s.world, name, arguments)
+    name, _, part = name.removesuffix("]").partition("[")
     owner = next(of for of in (s.k.variant, s.k.bounds, s) if hasattr(of, name))
     value = getattr(owner, name)
     if isinstance(value, AbstractSet):
         return tuple(arguments) in value
-    return value(*arguments) if arguments else value
+    value = value(*arguments) if arguments else value
+    return value[int(part)] if part else value
 
 
 def place(world: Any, name: str, arguments: list[int]) -> int:

@@ -154,7 +154,7 @@ def writes_are_numbered(k: Configuration, s: InstanceState) -> bool:
     have. The group's offsets have none."""
     return (
         here(s).written >= 0
-        and here(s).write in (Write.NONE, Write.QUEUED, Write.SENT)
+        and Write.NONE <= here(s).write <= Write.SENT
         and (not has_begun(s) or here(s).write == Write.NONE or here(s).written > 0)
         and (not (has_begun(s) and not is_of_group(k, s)) or is_numbered(s))
     )

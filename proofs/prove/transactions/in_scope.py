@@ -6,7 +6,7 @@ first found, and off its logs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -223,6 +223,13 @@ class TransactionsScopeState(InstanceState):
         self.turns, self.offsets = range(past.turn + 2), range(len(self.leader.log))
         self.transactions, self.numbers = range(bounds.transactions), range(bounds.writes)
         self.sequences = range(bounds.max_sequence + 1)
+        others = (held for who, held in own.held.items() if who != me)
+        self.holds_pair, self.others_hold = own.held.get(me, frozenset()), union(others)
+        self.sent_end = frozenset(end[1:] for end in own.ends if end[0] == me)
+        self.batches = {key[2:]: it for key, it in own.batches.items() if key[:2] == (me, here)}
+        self.sent_batch = self.batches.keys()
+        self.acked = frozenset(key[2:] for key in own.acked if key[:2] == (me, here))
+        self.works_at, self.asked_at = self.first_of("NEW", "ASKED", "IN"), self.first_of("ASKED")
 
     @cached_property
     def log(self) -> Sequence[Stored]:
@@ -279,16 +286,6 @@ class TransactionsScopeState(InstanceState):
 
     # What is remembered of the instance
 
-    @cached_property
-    def holds_pair(self) -> frozenset[Pair]:
-        """The pairs that the instance has heard of."""
-        return self.own.held.get(self.me, frozenset())
-
-    @cached_property
-    def others_hold(self) -> frozenset[Pair]:
-        """The pairs that were told to any other."""
-        return frozenset().union(*(held for me, held in self.own.held.items() if me != self.me))
-
     def its_pair(self, t: int) -> Pair:
         """The pair under which a transaction has sent."""
         return self.own.pairs.get((self.me, t), NOBODY)
@@ -297,35 +294,13 @@ class TransactionsScopeState(InstanceState):
         """The turn in which a transaction was open."""
         return self.own.turns.get((self.me, t), NONE)
 
-    @cached_property
-    def sent_end(self) -> frozenset[Pair]:
-        """The ends that the instance has asked for."""
-        return frozenset(end for me, *end in self.own.ends if me == self.me)
-
-    @cached_property
-    def named(self) -> Mapping[Pair, tuple[int, int, int]]:
-        """The batches that the instance has sent here: producer id, epoch and sequence."""
-        mine = (self.me, self.here)
-        return {tuple(key[2:]): it for key, it in self.own.batches.items() if key[:2] == mine}
-
-    @property
-    def sent_batch(self) -> Any:
-        """The batches that the instance has sent here."""
-        return self.named.keys()
-
     def batch_pair(self, t: int, number: int) -> Pair:
         """The pair that a batch had when it was first sent."""
-        return self.named.get((t, number), NOBODY)[:2]
+        return self.batches.get((t, number), NOBODY)[:2]
 
     def batch_sequence(self, t: int, number: int) -> int:
         """The sequence that a batch had when it was first sent."""
-        return self.named.get((t, number), (*NOBODY, NONE))[2]
-
-    @cached_property
-    def acked(self) -> frozenset[Pair]:
-        """The batches that were answered without error."""
-        mine = (self.me, self.here)
-        return frozenset(key[2:] for key in self.own.acked if key[:2] == mine)
+        return self.batches.get((t, number), (*NOBODY, NONE))[2]
 
     def copy_at(self, t: int, number: int) -> int:
         """Where a record of the instance stands, its last copy."""
@@ -344,20 +319,15 @@ class TransactionsScopeState(InstanceState):
         )
         return max(found, default=NONE)
 
-    @property
-    def works_at(self) -> int:
-        """A partition that is not out of the instance's transaction, if there is any."""
-        return self.first_of("NEW", "ASKED", "IN")
-
-    @property
-    def asked_at(self) -> int:
-        """A partition that was asked for, if there is any."""
-        return self.first_of("ASKED")
-
     def first_of(self, *names: str) -> int:
         """The first partition with one of these memberships."""
         found = (at for at, p in self.client.partitions.items() if p.membership.name in names)
         return next(found, NONE)
+
+
+def union(sets: Iterable[frozenset[Pair]]) -> frozenset[Pair]:
+    """All that is in any of them."""
+    return frozenset().union(*sets)
 
 
 def check_states(of: Composition, model: Model, k: Any, name: str, *, instances: int) -> ScopeCheck:
@@ -367,9 +337,9 @@ def check_states(of: Composition, model: Model, k: Any, name: str, *, instances:
     past = pasts(found)
     places = list(product(range(k.bounds.partitions), range(instances)))
     states = (
-        TransactionsScopeState(k, world, *left, *place)
-        for world, *left in zip(found.worlds, past, owns(found, past), strict=True)
-        for place in places
+        TransactionsScopeState(k, world, left, own, here, me)
+        for world, left, own in zip(found.worlds, past, owns(found, past), strict=True)
+        for here, me in places
     )
     return check_clauses((*of.clauses, *of.axioms), k, (name, k.variant.name), found, states)
 

@@ -16,9 +16,9 @@ from proofs.lift.dag import ZERO, Node, reachable
 from proofs.prove.composition import Worlds
 from proofs.prove.induction import Clause
 from proofs.prove.smt import Formula, ProofObligation, obligation
-from proofs.prove.transactions.instances import ME
 from proofs.prove.transactions.state import (
     HERE,
+    ME,
     PARTITIONS,
     TRANSACTIONS,
     any_leader,

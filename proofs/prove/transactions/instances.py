@@ -4,7 +4,7 @@ Theory of operation. ME is any instance; it does what the text of the client say
 do anything, but that nobody uses a pair (producer id, epoch) which only somebody else was told:
 `holds_pair` are the pairs that ME has heard of, `others_hold` those that were told to any other.
 What ME has sent may arrive at any time and any number of times, with nobody to hear the answer. Of
-its transactions the ghosts know the pair under which each has sent (`its_id`, `its_epoch`), which
+its transactions the ghosts know the pair under which each has sent (`its_pair`), which
 ends were asked for (`sent_end`), which batches were sent to the partition here (`sent_batch`) and
 where a copy of each stands (`copy_at`); of the leader, where the batch of a sequence stands
 (`placed`).
@@ -28,9 +28,12 @@ from proofs.prove.transactions.rules import SIZES
 from proofs.prove.transactions.state import (
     HERE,
     ME,
+    NOBODY,
     NONE,
+    NOTHING,
     PARTITIONS,
     Ghosts,
+    choose,
     pair,
 )
 from proofs.prove.transactions.steps import (
@@ -41,7 +44,7 @@ from proofs.prove.transactions.steps import (
     is_success,
     merged,
 )
-from proofs.prove.unknowns import Predicate, number, truth
+from proofs.prove.unknowns import number, truth
 
 TRANSACTION, NUMBER, PLACE = number("transaction"), number("number"), number("place")
 """What a step chooses."""
@@ -54,7 +57,7 @@ GHOSTS = Ghosts(
         "sent_end": ("t", "outcome"),
         "sent_batch": ("t", "number"),
     },
-    ("its_id", "its_epoch", "copy_at", "placed"),
+    {"its_pair": NOBODY, "copy_at": NOTHING, "placed": NOTHING},
     {},
 )
 """The ghosts of an instance."""
@@ -109,13 +112,9 @@ class Instances(Transactions):
         before = self.before.client
         begins = client.is_started & ~before.is_started
         mine = present(self.before)
-        told = pair(before)
-
-        def its(which: int, old: Predicate) -> Predicate:
-            return lambda t: ite(begins & t.eq(mine), told[which], old(t))
-
+        told, old = pair(before), state.its_pair
         return state.changed(
-            client=client, its_id=its(0, state.its_id), its_epoch=its(1, state.its_epoch)
+            client=client, its_pair=lambda t: choose(begins & t.eq(mine), told, old(t))
         )
 
     def also_sent(self, state: Any, kind: str, request: Rec) -> Any:
@@ -277,7 +276,7 @@ class Instances(Transactions):
         key = (*pair(named), named.base_sequence)
         held, placed = state.copy_at, state.placed
 
-        def is_it(asked: tuple[Node, ...], one: tuple[Node, ...]) -> Node:
+        def is_it(asked: tuple[Node, ...], one: tuple[Any, ...]) -> Node:
             same = (a.eq(b) for a, b in zip(asked, one, strict=True))
             return conjunction((grew, *same))
 

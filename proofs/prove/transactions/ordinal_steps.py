@@ -12,20 +12,21 @@ from proofs.lift.values import Rec
 from proofs.prove.composition import Composition
 from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
+from proofs.prove.transactions.client import present
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
 from proofs.prove.transactions.instances import (
-    ME,
     Instances,
     is_instance,
-    present,
 )
 from proofs.prove.transactions.state import (
+    ME,
+    NOTHING,
     Ghosts,
 )
 from proofs.prove.transactions.steps import SENDERS, merged, witnesses
 from proofs.prove.unknowns import truth
 
-GHOSTS = Ghosts({}, ("its_turn",), {})
+GHOSTS = Ghosts({}, {"its_turn": NOTHING}, {})
 
 
 class OrdinalSteps(Instances):

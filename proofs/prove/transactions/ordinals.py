@@ -196,25 +196,12 @@ def pairs_come_next(s: TransactionsState) -> bool:
     """What is on its way to the log, or there and not known, has the present pair; the next epoch,
     if the coordinator aborts of itself; or the next producer id, if it is complete."""
     return (
-        is_state(s.known.state)
+        Txn.EMPTY <= s.known.state <= Txn.ABSENT
         and all(comes_next(s, image) for image in s.on_its_way)
         and (
             (s.logged.state == s.known.state and pair(s.logged) == open_pair(s))
             or comes_next(s, s.logged)
         )
-    )
-
-
-def is_state(state: Txn) -> bool:
-    """It is one of the states that there are."""
-    return state in (
-        Txn.EMPTY,
-        Txn.ONGOING,
-        Txn.PREPARE_COMMIT,
-        Txn.PREPARE_ABORT,
-        Txn.COMPLETE_COMMIT,
-        Txn.COMPLETE_ABORT,
-        Txn.ABSENT,
     )
 
 
@@ -224,7 +211,7 @@ def comes_next(s: TransactionsState, image: Image) -> bool:
     fences = pair(image) == (open_pair(s)[0], open_pair(s)[1] + 1)
     turns = pair(image) == (s.known.next_producer_id, 0)
     return (
-        is_state(image.state)
+        Txn.EMPTY <= image.state <= Txn.ABSENT
         and (image.state not in (Txn.ONGOING, Txn.PREPARE_COMMIT) or same)
         and (image.state != Txn.PREPARE_ABORT or same or fences)
         and (not is_complete(image) or same or turns)
@@ -264,8 +251,7 @@ def work_is_ended(k: Configuration, s: InstanceState) -> bool:
         (s.client.state != State.COMMITTING or started or some_works(k, s))
         and (s.client.state != State.ABORTING or started or some_is_asked(k, s))
         and all(
-            there(s, at).membership
-            in (Membership.OUT, Membership.NEW, Membership.ASKED, Membership.IN)
+            Membership.OUT <= there(s, at).membership <= Membership.IN
             and (
                 s.client.state != State.IN_TRANSACTION
                 or not is_to_be_added(s, at)

@@ -1,8 +1,8 @@
 """The steps of one instance and the leader of a partition, V1 or V2.
 
 Theory of operation. The coordinator is not here: what it answers may be anything. A batch of the
-instance keeps, from its first sending on, the pair and the sequence that it then had (`batch_id`,
-`batch_epoch`, `batch_sequence`), and may arrive at any time and any number of times; so no record
+instance keeps, from its first sending on, the pair and the sequence that it then had (`batch_pair`,
+`batch_sequence`), and may arrive at any time and any number of times; so no record
 is stored twice, whatever is late. That an answer without error means that the record is stored
 needs more: a sequence that was given back is another record's next. So there, a batch arrives only
 while its sender waits for its answer, and is refused only if it is not in the log
@@ -22,7 +22,6 @@ from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
 from proofs.prove.transactions.client import own_pair, present
 from proofs.prove.transactions.instances import (
-    ME,
     NUMBER,
     OF_GROUP,
     TRANSACTION,
@@ -32,17 +31,18 @@ from proofs.prove.transactions.instances import (
 from proofs.prove.transactions.records import pair_is_new, refused_is_absent
 from proofs.prove.transactions.state import (
     HERE,
+    ME,
+    NOBODY,
+    NOTHING,
     Ghosts,
     both_are,
+    choose,
     pair,
 )
 from proofs.prove.transactions.steps import is_batch, merged
-from proofs.prove.unknowns import Predicate, truth
+from proofs.prove.unknowns import truth
 
-BATCH = ("batch_id", "batch_epoch", "batch_sequence")
-
-
-GHOSTS = Ghosts({"acked": ("t", "number")}, BATCH, {})
+GHOSTS = Ghosts({"acked": ("t", "number")}, {"batch_pair": NOBODY, "batch_sequence": NOTHING}, {})
 
 
 class Records(Instances):
@@ -127,21 +127,24 @@ class Records(Instances):
         before, named = self.before, batch
         key = (present(before), named.number)
         new = ~before.sent_batch(*key)
-        values = (*pair(named), named.base_sequence)
+        its_pair, its_sequence = before.batch_pair, before.batch_sequence
 
-        def put(old: Predicate, value: Node) -> Predicate:
-            return lambda t, n: ite(new & both_are((t, n), key), value, old(t, n))
+        def is_it(t: Node, n: Node) -> Any:
+            return new & both_are((t, n), key)
 
-        olds = (getattr(before, name) for name in BATCH)
-        changed = {n: put(o, v) for n, o, v in zip(BATCH, olds, values, strict=True)}
-        return before.changed(sent_batch=before.sent_batch.plus(key), **changed)
+        return before.changed(
+            sent_batch=before.sent_batch.plus(key),
+            batch_pair=lambda t, n: choose(is_it(t, n), pair(named), its_pair(t, n)),
+            batch_sequence=lambda t, n: ite(is_it(t, n), named.base_sequence, its_sequence(t, n)),
+        )
 
     def deliver_late(self, name: str, rule: str, place: Node) -> ProofStep:
         """A batch that the instance has sent arrives, and nobody waits for its answer."""
         evaluator, batch = self.evaluator(), self.batch()
+        its_id, its_epoch = self.before.batch_pair(TRANSACTION, NUMBER)
         mine = {
-            "producer_id": self.before.batch_id(TRANSACTION, NUMBER),
-            "producer_epoch": self.before.batch_epoch(TRANSACTION, NUMBER),
+            "producer_id": its_id,
+            "producer_epoch": its_epoch,
             "base_sequence": self.before.batch_sequence(TRANSACTION, NUMBER),
             "instance": ME,
             "transaction": TRANSACTION,

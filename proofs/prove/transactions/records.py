@@ -72,7 +72,7 @@ def is_orderly(s: InstanceState, place: int) -> bool:
         and (not waits or at.membership != Membership.OUT)
         and (at.write != Write.SENT or at.membership == Membership.IN)
         and (not (at.membership == Membership.IN and has_begun(s)) or s.client.is_started)
-        and at.write in (Write.NONE, Write.QUEUED, Write.SENT)
+        and Write.NONE <= at.write <= Write.SENT
         and at.written >= 0
         and (not is_idle(s) or at.written == 0)
         and (not (has_begun(s) and waits) or at.written > 0)

@@ -290,7 +290,7 @@ def is_member(k: Configuration, s: InstanceState, place: int) -> bool:
     at = there(s, place)
     return (
         (not speaks_v2(k) or at.membership in (Membership.OUT, Membership.IN))
-        and at.membership in (Membership.OUT, Membership.NEW, Membership.ASKED, Membership.IN)
+        and Membership.OUT <= at.membership <= Membership.IN
         and (
             not (s.client.state == State.IN_TRANSACTION and is_to_be_added(s, place))
             or at.write == Write.QUEUED

@@ -26,7 +26,7 @@ from model.transactions.client_state import Client
 from model.transactions.coordinator import Coordinator, Known, TransactionState
 from model.transactions.leader import Leader, Stored
 from proofs.lift.containers import FunctionMap, FunctionSeq
-from proofs.lift.dag import FALSE, INFINITE, TRUE, ZERO, Node, const, leaf, uninterpreted
+from proofs.lift.dag import FALSE, INFINITE, TRUE, ZERO, Node, const, ite, leaf, uninterpreted
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
 from proofs.prove.formulas import RecordSet, present
@@ -94,7 +94,8 @@ class Image:
 
 
 class TransactionsState:
-    """One state of a run, with what its past left in the ghosts."""
+    """One state of a run, with what its past left in the ghosts. Where it is a state of unknowns,
+    these are in place of the values."""
 
     coordinator: Coordinator
     here: int
@@ -217,20 +218,6 @@ class SymbolicState(InstanceState):
         """The state with some of its parts replaced, or with more."""
         return SymbolicState({**self.parts, **parts})
 
-    @property
-    def reign(self) -> Pair:  # type: ignore[override]
-        """What InitProducerId told last."""
-        return self.parts["reign_id"], self.parts["reign_epoch"]
-
-    def its_pair(self, transaction: Any) -> Pair:  # type: ignore[override]
-        """The pair under which a transaction has sent; -1 if it has sent nothing."""
-        return self.parts["its_id"](transaction), self.parts["its_epoch"](transaction)
-
-    def batch_pair(self, transaction: Any, record: Any) -> Pair:  # type: ignore[override]
-        """The pair that a batch had when it was first sent."""
-        key = transaction, record
-        return self.parts["batch_id"](*key), self.parts["batch_epoch"](*key)
-
 
 class MapsOfAnySize(Unknowns):
     """Unknowns whose maps are over partitions, transactions, or producer ids."""
@@ -261,35 +248,60 @@ def any_coordinator(model: Model, unknowns: Unknowns) -> Rec:
 
 @dataclass(frozen=True, slots=True)
 class Ghosts:
-    """Ghosts: relations with the names of their numbers, functions, which are -1 before anything
-    has happened, and values with what they are then."""
+    """Ghosts: relations, with the names of their numbers, functions and values, with what they are
+    before anything has happened: a number, or a pair of them."""
 
     relations: Mapping[str, tuple[str, ...]]
-    functions: Sequence[str]
-    values: Mapping[str, Node]
+    functions: Mapping[str, Any]
+    values: Mapping[str, Any]
 
     def unknown(self) -> dict[str, Any]:
         """The ghosts of any state."""
-        relations = {
-            n: RecordSet(function(n, is_bool=True), names) for n, names in self.relations.items()
+        relations = {n: (function(n, is_bool=True), names) for n, names in self.relations.items()}
+        return {
+            **{n: RecordSet(*relation) for n, relation in relations.items()},
+            **{n: unknown_function(n, value) for n, value in self.functions.items()},
+            **{n: unknown_value(n, value) for n, value in self.values.items()},
         }
-        values = {n: truth(n) if v.is_bool else number(n) for n, v in self.values.items()}
-        return {**relations, **{n: function(n) for n in self.functions}, **values}
 
     def first(self) -> dict[str, Any]:
         """The ghosts of the state that a run begins in."""
-        relations = {n: RecordSet(never(FALSE), names) for n, names in self.relations.items()}
-        return {**relations, **{n: never(const(NONE)) for n in self.functions}, **self.values}
+        return {
+            **{n: RecordSet(never(FALSE), names) for n, names in self.relations.items()},
+            **{n: never(value) for n, value in self.functions.items()},
+            **self.values,
+        }
 
 
+def unknown_function(name: str, value: Any) -> Callable[..., Any]:
+    """An unknown function, of numbers like this value."""
+    if not isinstance(value, tuple):
+        return function(name)
+    parts = [function(f"{name}[{i}]") for i in range(len(value))]
+    return lambda *arguments: tuple(part(*arguments) for part in parts)
+
+
+def unknown_value(name: str, value: Any) -> Any:
+    """An unknown like this value."""
+    if isinstance(value, tuple):
+        return tuple(number(f"{name}[{i}]") for i in range(len(value)))
+    return truth(name) if value.is_bool else number(name)
+
+
+def choose(condition: Node, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Node, ...]:
+    """a if condition else b, of unknowns."""
+    return tuple(ite(condition, x, y) for x, y in zip(a, b, strict=True))
+
+
+NOTHING = const(NONE)
+NOBODY = (NOTHING, NOTHING)
 GHOSTS = Ghosts(
     {"given": ("p", "e"), "sent": ("p", "e", "outcome", "term")},
-    ("decision", "ended", "last_marker", "turn_of", "outcome_of"),
+    dict.fromkeys(("decision", "ended", "last_marker", "turn_of", "outcome_of"), NOTHING),
     {
         "turn": ZERO,
         "awaited": const(NOBODY_WAITS),
-        "reign_id": const(NONE),
-        "reign_epoch": const(NONE),
+        "reign": NOBODY,
         "repeated": FALSE,
         "went_back": FALSE,
         "disturbed": FALSE,

@@ -34,6 +34,7 @@ from proofs.prove.transactions.state import (
     SymbolicState,
     any_state,
     both_are,
+    choose,
     first_state,
     is_older,
     pair,
@@ -209,7 +210,7 @@ class Transactions(Worlds):
         same = both_are(pair(asked), pair(known))
         return ite(expects & ~same, AGAIN, ANEW)
 
-    def disturbed(self, request: Rec, actor: Rec) -> Node:
+    def disturbed(self, request: Rec, actor: Rec) -> Any:
         """Something has changed although the request is of an older pair than the reign."""
         reign = self.before.reign
         old = is_older(pair(request), reign)
@@ -364,7 +365,7 @@ class Transactions(Worlds):
         grew = end < leader.log.length
         return lambda offset: ite(grew & offset.eq(end), SENDERS, before.turn_of(offset))
 
-    def trespassed(self, batch: Rec, leader: Rec) -> Node:
+    def trespassed(self, batch: Rec, leader: Rec) -> Any:
         """A batch was written although it is of an older pair than the reign."""
         reign = self.before.reign
         grew: Node = self.before.leader.log.length < leader.log.length
@@ -423,8 +424,7 @@ def with_answer(state: Any, heard: Node, answer: Any, waits: Node) -> Any:
         given=state.given.plus(told, heard),
         repeated=state.repeated | anew & known,
         went_back=state.went_back | reigns & back,
-        reign_id=ite(reigns, told[0], state.reign_id),
-        reign_epoch=ite(reigns, told[1], state.reign_epoch),
+        reign=choose(reigns, told, state.reign),
     )
 
 
@@ -499,13 +499,13 @@ def differs(state: Any, actor: Rec) -> Node:
     return disjunction(changes)
 
 
-def marker_key(marker: Scalars) -> tuple[Node, ...]:
+def marker_key(marker: Any) -> tuple[Any, ...]:
     """What markers are told apart by."""
     committed = ite(marker.committed, 1, 0)
     return (*pair(marker), committed, marker.coordinator_epoch, marker.partition)
 
 
-def was_sent(state: Any, marker: Scalars) -> Node:
+def was_sent(state: Any, marker: Scalars) -> Any:
     """Some coordinator has sent it, to this partition."""
     return state.sent(*marker_key(marker)[:-1]) & marker.partition.eq(HERE)
 

@@ -93,7 +93,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
             "c.known.metadata.producer_epoch >= k.bounds.max_epoch",
             "c.known.metadata.producer_epoch >= k.bounds.exhausted_epoch",
         ),
-        "always/last_epoch_is_nobodys",
+        "always/last_epoch_is_nobodys/in_words",
     ),
     (
         "partition_is_sound",

@@ -20,7 +20,7 @@ from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import ask
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.transactions.compositions import ONLY_EXPLORED, PROVED_AS, WITH_V1
-from proofs.prove.transactions.in_scope import check_transactions_scope
+from proofs.prove.transactions.in_scope import check_partitions
 from proofs.prove.transactions.instances import Instances
 from proofs.prove.transactions.steps import COVERED, LEFT_OUT, OF_CLIENTS, STEPS, Transactions
 from proofs.trace.replay import configuration_of
@@ -85,7 +85,7 @@ def test_z3_proves_every_tenth_obligation(theorem: str) -> None:
 
 def contradictions(of: CompositionInduction, *more: Formula) -> list[str]:
     """The steps from no state at all: z3 needs no second for those; others it may leave open."""
-    everything = {*of.before, *of.of.facts}
+    everything = {*of.before, *of.facts}
     steps = [(s.rule, (*of.assumed(everything, s), *more)) for s in of.worlds.steps()]
     asked = [obligation(rule, assumed, ((), dag.FALSE)) for rule, assumed in steps]
     return [o.name for o in asked if ask("z3", o.text, timeout_s=1).result == "proved"]
@@ -256,4 +256,4 @@ def test_a_wrong_clause_fails_in_scope() -> None:
     patch = Patch("coordinator.completed", "0 if rotates else metadata.producer_epoch", "0")
     model = load_model("transactions", [patch])
     k = configuration_of(model, "transactions-tiny", "v2")
-    assert check_transactions_scope(of, model, k, "transactions-tiny").failed != ()
+    assert check_partitions(of, model, k, "transactions-tiny").failed != ()
