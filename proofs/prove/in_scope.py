@@ -53,12 +53,12 @@ class ScopeCheck:
 T = TypeVar("T")
 
 
-class PlacesOf(tuple[T, ...]):
+class TotalLog(tuple[T, ...]):
     """A log, outside of which something stands that nobody wrote."""
 
     nowhere: T
 
-    def __new__(cls, stored: Iterable[T], nowhere: T) -> PlacesOf[T]:
+    def __new__(cls, stored: Iterable[T], nowhere: T) -> TotalLog[T]:
         """What is stored, and what stands elsewhere."""
         made = super().__new__(cls, stored)
         made.nowhere = nowhere
@@ -171,7 +171,7 @@ class ScopeState:
         )
 
     @cached_property
-    def log(self) -> PlacesOf[LogEntry]:
+    def log(self) -> TotalLog[LogEntry]:
         """The log."""
         entries = (
             LogEntry(
@@ -183,7 +183,7 @@ class ScopeState:
             )
             for s in self.leader.log
         )
-        return PlacesOf(entries, NOWHERE)
+        return TotalLog(entries, NOWHERE)
 
     @cached_property
     def travelling(self) -> tuple[Any, ...]:

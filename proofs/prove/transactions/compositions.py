@@ -25,11 +25,11 @@ from proofs.prove.transactions.in_scope import check_instances, check_partitions
 from proofs.prove.transactions.in_words import in_words
 from proofs.prove.transactions.instances import Instances
 from proofs.prove.transactions.last_stable_offset import first_open, late_markers, stable_offsets
+from proofs.prove.transactions.marker_steps import Takers
 from proofs.prove.transactions.record_steps import Records
 from proofs.prove.transactions.rules import BUMPS, without
 from proofs.prove.transactions.single_instance_steps import SoleInstanceSteps
 from proofs.prove.transactions.steps import COVERED, Transactions
-from proofs.prove.transactions.taking_steps import Takers
 from proofs.prove.unknowns import number
 
 CONTRACTS = {

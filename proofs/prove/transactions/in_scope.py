@@ -16,7 +16,7 @@ from model.transactions.leader import Kind, Stored
 from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.source import Model
 from proofs.prove.composition import Composition
-from proofs.prove.in_scope import PlacesOf, ScopeCheck, check_clauses
+from proofs.prove.in_scope import ScopeCheck, TotalLog, check_clauses
 from proofs.prove.transactions.state import NONE, Image, InstanceState, Pair
 
 NOBODY = (NONE, NONE)
@@ -234,7 +234,7 @@ class TransactionsScopeState(InstanceState):
     @cached_property
     def log(self) -> Sequence[Stored]:
         """The log here."""
-        return PlacesOf(self.leader.log, NOWHERE)
+        return TotalLog(self.leader.log, NOWHERE)
 
     @cached_property
     def known(self) -> Image:

@@ -1,7 +1,7 @@
 """What the clauses of transactions speak of: any coordinator, any leader of one partition, any
 instance of the application, and the ghosts that remember what was said.
 
-Theory of operation. The same clause is lifted over a state of unknowns (`SymbolicState`) and
+Theory of operation. The same clause is lifted over a state of unknowns (`UnknownState`) and
 evaluated, as plain Python, on each state of small scopes (`proofs.prove.transactions.in_scope`).
 
 Ghosts are nobody's state: no rule reads them. They remember, of a run that may be of any length,
@@ -199,7 +199,7 @@ def everything(*names: str) -> RecordSet:
     return RecordSet(lambda *_: TRUE, names)
 
 
-class SymbolicState(InstanceState):
+class UnknownState(InstanceState):
     """A state of unknowns; of an instance, if it has these parts."""
 
     here, me = HERE, ME  # type: ignore[assignment]
@@ -216,7 +216,7 @@ class SymbolicState(InstanceState):
 
     def changed(self, **parts: Any) -> Any:
         """The state with some of its parts replaced, or with more."""
-        return SymbolicState({**self.parts, **parts})
+        return UnknownState({**self.parts, **parts})
 
 
 class MapsOfAnySize(Unknowns):
@@ -311,17 +311,17 @@ GHOSTS = Ghosts(
 )
 
 
-def any_state(model: Model, unknowns: Unknowns) -> SymbolicState:
+def any_state(model: Model, unknowns: Unknowns) -> UnknownState:
     """A state of which nothing is known."""
     coordinator, leader = any_coordinator(model, unknowns), any_leader(model, unknowns)
-    return SymbolicState({"coordinator": coordinator, "leader": leader, **GHOSTS.unknown()})
+    return UnknownState({"coordinator": coordinator, "leader": leader, **GHOSTS.unknown()})
 
 
-def first_state(model: Model, unknowns: Unknowns, world: Rec) -> SymbolicState:
+def first_state(model: Model, unknowns: Unknowns, world: Rec) -> UnknownState:
     """The state that a run begins in, out of the world that every scope begins in."""
     stored = unknowns.record(model.leader.Stored, "nothing", (HERE,))
     leader = world.leaders.at(HERE).changed(log=FunctionSeq(ZERO, lambda _i: stored))
-    return SymbolicState({"coordinator": world.coordinator, "leader": leader, **GHOSTS.first()})
+    return UnknownState({"coordinator": world.coordinator, "leader": leader, **GHOSTS.first()})
 
 
 def both_are(a: tuple[Any, Any], b: tuple[Any, Any]) -> Node:

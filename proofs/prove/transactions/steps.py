@@ -31,7 +31,7 @@ from proofs.prove.transactions.state import (
     NONE,
     PARTITIONS,
     MapsOfAnySize,
-    SymbolicState,
+    UnknownState,
     any_state,
     both_are,
     choose,
@@ -390,7 +390,7 @@ class Transactions(Worlds):
 
 SENDERS = number("senders")
 """Which transaction the sender of a request is in, as the coordinator counts them."""
-wanted = SymbolicState.wanted
+wanted = UnknownState.wanted
 
 
 def witnesses(mark: str) -> dict[str, Node]:
