@@ -77,7 +77,7 @@ class RecordSet:
 
 
 @dataclass(frozen=True, slots=True)
-class PossibleValues:
+class ValuesByCondition:
     """Values, each of which is there if its condition holds."""
 
     cases: tuple[tuple[Node, Any], ...]
@@ -86,7 +86,7 @@ class PossibleValues:
 def present(*cases: tuple[Any, T]) -> tuple[T, ...]:
     """The values whose condition holds. Where that is unknown, the lifter knows what is meant."""
     if any(isinstance(condition, Node) for condition, _ in cases):
-        return PossibleValues(tuple((dag.operand(there), v) for there, v in cases))  # type: ignore[return-value]
+        return ValuesByCondition(tuple((dag.operand(there), v) for there, v in cases))  # type: ignore[return-value]
     return tuple(value for condition, value in cases if condition)
 
 
@@ -323,7 +323,7 @@ class FormulaEvaluator(Evaluator):
             slots = super().elements(node.args[0], frame)
             return [(there, (a, b)) for (_, a), (there, b) in itertools.pairwise(slots)]
         owner = self.value(node, frame) if isinstance(node, ast.Attribute) else None
-        if isinstance(owner, PossibleValues):
+        if isinstance(owner, ValuesByCondition):
             return list(owner.cases)
         return super().elements(node, frame)
 

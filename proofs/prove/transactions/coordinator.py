@@ -6,7 +6,14 @@ from model.transactions.configuration import Configuration
 from model.transactions.coordinator import Coordinator
 from model.transactions.coordinator import TransactionState as Txn
 from proofs.prove.induction import invariant
-from proofs.prove.transactions.state import NONE, HasPair, Image, Pair, TransactionsState, pair
+from proofs.prove.transactions.state import (
+    NONE,
+    Image,
+    Pair,
+    ProducerIdPair,
+    TransactionsState,
+    pair,
+)
 
 PREPARED = (Txn.PREPARE_COMMIT, Txn.PREPARE_ABORT)
 COMPLETE = (Txn.COMPLETE_COMMIT, Txn.COMPLETE_ABORT)
@@ -40,7 +47,7 @@ def is_same(a: Image, b: Image) -> bool:
     return a.state == b.state and pair(a) == pair(b)
 
 
-def is_not_after(a: HasPair, b: HasPair) -> bool:
+def is_not_after(a: ProducerIdPair, b: ProducerIdPair) -> bool:
     """The epoch of a is not after that of b."""
     return a.producer_epoch <= b.producer_epoch
 

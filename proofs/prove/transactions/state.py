@@ -49,7 +49,7 @@ NOBODY_WAITS, AGAIN, ANEW = range(3)
 what was told before; one that must be told something new."""
 
 
-class HasPair(Protocol):
+class ProducerIdPair(Protocol):
     """What has a producer id and an epoch."""
 
     @property
@@ -61,7 +61,7 @@ class HasPair(Protocol):
         """The epoch."""
 
 
-def pair(of: HasPair) -> Pair:
+def pair(of: ProducerIdPair) -> Pair:
     """Producer id and epoch."""
     return (of.producer_id, of.producer_epoch)
 
