@@ -24,7 +24,6 @@ ours.
 from __future__ import annotations
 
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -57,6 +56,7 @@ from benchmarks.measuring import (
 )
 from conformance.kafka.admin import create_topic
 from conformance.kafka.errors import KafkaError
+from conformance.kafka.wait import poll
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 
@@ -64,7 +64,6 @@ RECORDS_OF_A_TRANSACTION: Final = 10
 BURST_LINGER_MS: Final = 5
 
 ARRIVAL_TIMEOUT_S: Final = 10.0
-_PAUSE_S: Final = 0.01
 _LIST_OFFSETS_VERSION: Final = 2
 _LATEST: Final = -1
 
@@ -123,11 +122,11 @@ def end_offsets(running: Running, topic: str) -> int:
 
 def await_arrival(running: Running, topic: str, expected: int) -> None:
     """Wait until the log is that long: markers may follow the answer. Raises WrongCount."""
-    deadline = time.perf_counter() + ARRIVAL_TIMEOUT_S
-    while (found := end_offsets(running, topic)) != expected:
-        if found > expected or time.perf_counter() > deadline:
-            raise WrongCount(f"{topic} has {found} offsets, not {expected}")
-        time.sleep(_PAUSE_S)
+    found = poll(
+        lambda: end_offsets(running, topic), lambda end: end >= expected, ARRIVAL_TIMEOUT_S
+    )
+    if found != expected:
+        raise WrongCount(f"{topic} has {found} offsets, not {expected}")
 
 
 # ---- one round
