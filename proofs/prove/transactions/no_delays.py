@@ -8,11 +8,11 @@ from proofs.prove.induction import clause_of, clauses_of, collected
 from proofs.prove.transactions import (
     client,
     coordinator,
+    ordinal_visibility,
     ordinals,
     pairs,
     partition,
     records,
-    turns,
 )
 from proofs.prove.transactions.compositions import (
     ANYONE,
@@ -46,8 +46,8 @@ VISIBILITY_V1 = replace(
         clause_of(partition.log_has_epochs).also(*coordinator.SOUND),
         *PARTITION.clauses[1:],
         *ENDED,
-        *collected(turns),
-        clause_of(turns.visible_as_wanted),
+        *collected(ordinal_visibility),
+        clause_of(ordinal_visibility.visible_as_wanted),
     ),
     steps=ON_TIME,
     scopes=ON_TIME_SCOPES,
