@@ -242,7 +242,7 @@ def places(theorem: Theorem, of: ProofTarget) -> Iterator[tuple[str, str]]:
     composed = theorem.composition
     if composed is None or of.shown_in:
         yield from product(of.scopes, (of.shown_in or of.under(theorem),))
-    elif "*" in of.variants:
+    elif "*" in of.variants or theorem.home in of.patches:
         yield from product((*composed.searched, *composed.scopes), (of.under(theorem),))
     else:
         yield from product(composed.scopes, composed.variants)

@@ -39,6 +39,7 @@ from proofs.prove.run import (
     counterexample,
     elapsed,
     failed,
+    places,
     solve,
     subject,
     write_texts,
@@ -143,7 +144,8 @@ def answer_failures(
         if theorem.name in names:
             answer = counterexample(theorem, of)
             if answer is None:
-                say(f"\n{theorem.name} is not proved; no trace was found in {', '.join(of.scopes)}")
+                scopes = ", ".join(dict.fromkeys(scope for scope, _ in places(theorem, of)))
+                say(f"\n{theorem.name} is not proved; no run breaks it in {scopes}")
             else:
                 found.append(answer)
                 tell_counterexample(answer)

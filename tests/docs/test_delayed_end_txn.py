@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import cache
 
 import pytest
 
+from proofs.lift.patch import Patch, parse_diff
+from proofs.lift.source import load_model
+from proofs.prove.plan import plan
+from proofs.prove.run import counterexample, subject
+from proofs.prove.solvers import ask
+from proofs.prove.theorems import THEOREMS
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, model_of, replay
 from tests.docs.pages import REPOSITORY, STORIES, called, is_understood, missing, page
@@ -48,3 +56,36 @@ def test_each_story_breaks_its_guarantee_at_its_last_step(name: str, broken: str
     kept = [guarantee.check(k, world) for world in replay(trace, model)]
     assert all(kept[:-1])
     assert not kept[-1]
+
+
+@cache
+def the_change() -> tuple[Patch, ...]:
+    """The change of the page: the epoch before ends what is open."""
+    text = (REPOSITORY / "docs" / "delayed_end_txn.md").read_text(encoding="utf-8")
+    found = re.search(r"^```diff\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    assert found
+    return parse_diff(found[1])
+
+
+def unproved(theorem: str, only: str, patches: Sequence[Patch] = ()) -> set[str]:
+    """The obligations of a theorem that Z3 does not prove, of those whose names contain `only`."""
+    (of,) = (t for t in THEOREMS if t.name == theorem)
+    duties = plan((of,), lambda t: t.variant, [load_model("transactions", patches)]).duties
+    asked = [d.obligation for d in duties if only in d.obligation.name]
+    assert asked
+    return {o.name for o in asked if ask("z3", o.text, timeout_s=5).result != "proved"}
+
+
+def test_the_theorem_that_is_cited_fails_with_the_defect() -> None:
+    """The delayed EndTxn is refused by one step of all_or_none; the smaller theorem does not see
+    it, and a run breaks what is guaranteed."""
+    (of,) = (t for t in THEOREMS if t.name == "all_or_none")
+    assert unproved("all_or_none", "/my_late_end/") == set()
+    assert unproved("all_or_none", "/my_late_end/", the_change()) == {
+        "transactions/my_late_end/commits_are_asked",
+        "transactions/my_late_end/unsent_is_undecided",
+    }
+    assert unproved("transaction_decisions", "/end/", the_change()) == set()
+    found = counterexample(of, subject(None, None, the_change()))
+    assert found is not None
+    assert (found.finding.property, found.finding.steps) == ("no_aborted_read", 14)
