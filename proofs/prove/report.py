@@ -65,6 +65,10 @@ class Proof:
             return "failed"
         return "excluded" if self.vacuity.excluded_by(duty) else "proved"
 
+    def is_refuted(self, duty: Duty) -> bool:
+        """Whether a solver has found a state in which an obligation fails."""
+        return any(v.answer.result == "failed" for v in self.verdicts_of(duty))
+
     def counts(self, duties: Sequence[Duty]) -> dict[str, int]:
         """How many of some obligations are of each kind."""
         found = Counter(map(self.kind_of, duties))

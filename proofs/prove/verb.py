@@ -20,6 +20,7 @@ from proofs.prove.answers import AnswerCache, answers_folder
 from proofs.prove.asking import AnswerSource
 from proofs.prove.assumption_necessity import trace_without
 from proofs.prove.assumptions import ASSUMPTIONS
+from proofs.prove.broken_step import BrokenStep, broken_step, tell_step
 from proofs.prove.plan import Duty, ProofPlan, plan
 from proofs.prove.report import (
     Proof,
@@ -58,6 +59,8 @@ from proofs.trace.format import label
 from proofs.verbs.options import add_patch, patches_of, rows_of
 
 SCHEMA_VERSION = 2
+SHOWN = 3
+"""Of how many failed obligations of a theorem the state that breaks them is shown."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,6 +136,25 @@ def drop(name: str) -> int:
     found = trace_without(name)
     tell_dropped(name, found, in_full=True)
     return EXIT_CODES["violated" if found else "undecided"]
+
+
+def look_at_failures(theorems: Sequence[Theorem], done: Proof) -> list[BrokenStep]:
+    """For the first failures of each theorem, a state and a step that break its clause."""
+    found: dict[str, BrokenStep] = {}
+    for theorem in theorems:
+        mine = (d for d in done.plan.duties if theorem.name in d.needed_by)
+        failures = [duty for duty in mine if done.is_refuted(duty)]
+        for duty in failures[:SHOWN]:
+            name = duty.obligation.name
+            broken = None if name in found else broken_step(duty, theorem)
+            if broken is not None:
+                found[name] = broken
+                say("")
+                for line in tell_step(broken):
+                    say(line)
+        if len(failures) > SHOWN:
+            say(f"\n{len(failures) - SHOWN} more steps break clauses of {theorem.name}")
+    return list(found.values())
 
 
 def answer_failures(
@@ -281,6 +303,7 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     tell(theorems, done, of)
     tell_vacuity(done)
     names = failed(verdicts)
+    broken = look_at_failures(theorems, done)
     answers = answer_failures(names, theorems, of)
     is_sound = not names and done.is_labelled
     looked = look_in_scopes(theorems, of, arguments.processes) if is_sound else Scoped()
@@ -302,6 +325,7 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
         "vacuity": [check_json(c) for c in looked.clauses],
         "ranges": [asdict(c) for c in looked.ranges],
         "dropped": [dropped_json(name, found) for name, found in looked.excluded.items()],
+        "broken_steps": [asdict(step) for step in broken],
         "counterexamples": [counterexample_json(a) for a in answers],
         "verdict": verdict,
     }

@@ -22,6 +22,7 @@ from proofs.prove.answers import AnswerCache
 from proofs.prove.asking import AnswerSource
 from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.assumptions import ASSUMPTIONS, EVERYWHERE
+from proofs.prove.broken_step import BrokenStep, broken_step, enums_of, format_value, tell_step
 from proofs.prove.in_scope import ScopeState, check_scope
 from proofs.prove.invariant import GUARANTEED
 from proofs.prove.plan import Planner, ProofPlan, configuration, plan
@@ -419,6 +420,7 @@ def test_the_verb_answers_a_failure_with_a_trace(tmp_path: Path) -> None:
     assert 0 < found["events"] <= 25
     failed = {o["name"] for o in report["obligations"] if o["result"] != "proved"}
     assert failed == {"in_sequence/accepts_the_successor"}
+    assert [step["obligation"] for step in report["broken_steps"]] == list(failed)
     assert set(SOLVERS) == {o["solver"] for o in report["obligations"]}
 
 
@@ -552,3 +554,56 @@ def test_what_is_trivial_is_told_apart_and_not_asked() -> None:
     done = Proof(few, (), look_for_vacuity(few.duties, source))
     assert source.asked == 0
     assert done.counts(few.duties)["trivial"] == 3
+
+
+@pytest.mark.parametrize(
+    ("home", "theorem", "patch", "obligation", "state", "choices"),
+    [
+        (
+            "idempotent",
+            "at_most_once",
+            Patch("leader.check_producer_epoch", "Error.INVALID_PRODUCER_EPOCH", "Error.NONE"),
+            "on_produce/accepted_follows/3",
+            {"known.producer_epoch", "known.batches.length"},
+            {"batch.producer_epoch", "batch.record_count"},
+        ),
+        (
+            "producer_ids",
+            "producer_ids_unique",
+            find("same_producer_id_twice").patches[0],
+            "producer_ids/block_is_written/blocks_were_taken",
+            {"store.block", "managers.block(-1)"},
+            {"broker"},
+        ),
+    ],
+)
+def test_a_failed_step_is_shown_in_the_words_of_the_model(
+    home: str, theorem: str, patch: Patch, obligation: str, state: set[str], choices: set[str]
+) -> None:
+    """State, step and clause; the same step has no such state without the bug."""
+    of = BY_NAME[theorem]
+
+    def shown(*patches: Patch) -> BrokenStep | None:
+        duties = plan((of,), lambda t: t.variant, [load_model(home, patches)]).duties
+        (duty,) = (d for d in duties if d.obligation.name == obligation)
+        return broken_step(duty, of)
+
+    found = shown(patch)
+    assert found is not None
+    assert shown() is None
+    assert state <= set(found.state)
+    assert choices <= set(found.choices)
+    numbers = [int(v) for v in found.state.values() if v.lstrip("-").isdecimal()]
+    assert max(numbers) <= 20
+    assert next(tell_step(found)).startswith(f"{found.step} breaks {found.clause}")
+
+
+def test_fields_of_a_failed_step_have_the_names_of_their_enumerations() -> None:
+    enums = enums_of("transactions")
+    values = {"w.coordinator.known.metadata.state": 1, "w.clients.begun(0)": 1, "answer.error": 16}
+    named = {name: format_value(name, value, False, enums) for name, value in values.items()}
+    assert named == {
+        "w.coordinator.known.metadata.state": "ONGOING",
+        "w.clients.begun(0)": "1",
+        "answer.error": "NOT_COORDINATOR",
+    }
