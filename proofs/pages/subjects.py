@@ -12,9 +12,8 @@ from proofs.explore.expected import EXPECTED
 from proofs.lift.source import COMPOSITIONS, assumed_properties_of, load_model
 from proofs.mutants.table import MUTANTS, ModelMutant
 from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS
+from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS, bears_on
 from proofs.prove.transactions.compositions import ONLY_EXPLORED as OF_TRANSACTIONS
-from proofs.prove.transactions.compositions import PROVED_AS, WITH_V1
 from proofs.trace.replay import configuration_of
 
 SAYS_NOTHING = frozenset({"name", "release"})
@@ -152,21 +151,6 @@ def theorems_of(composition: str, name: str) -> tuple[Theorem, ...]:
     return tuple(
         t for t in THEOREMS if t.home == composition and not t.patches and bears_on(t, name)
     )
-
-
-def bears_on(theorem: Theorem, name: str) -> bool:
-    """A theorem is of its clause; where it has none, of the guarantees that answer for it."""
-    about = (theorem.clause.name,) if theorem.clause else theorem.answered_by
-    return name in about
-
-
-def proves(theorem: Theorem, name: str) -> bool:
-    """Whether all of the guarantee is in the theorem."""
-    if theorem.clause is not None:
-        return theorem.clause.name == name and not theorem.part
-    of_transactions = theorem.home == "transactions"
-    named = (PROVED_AS.get(name, name), WITH_V1.get(name)) if of_transactions else (name,)
-    return theorem.name in named or name in theorem.uses
 
 
 def why_not_proved(composition: str, name: str) -> str:

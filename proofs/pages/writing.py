@@ -31,7 +31,6 @@ from proofs.pages.subjects import (
     is_guaranteed,
     known_defects,
     page_of,
-    proves,
     sentence,
     theorems_of,
     title_of,
@@ -41,7 +40,7 @@ from proofs.pages.subjects import (
 from proofs.prove.assumption_necessity import DROPPED
 from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import THEOREMS
+from proofs.prove.theorems import THEOREMS, proves
 
 GENERATED = "*Written by `python -m proofs docs`; do not edit.*"
 
@@ -333,14 +332,14 @@ def without_page(evidence: Evidence, name: str) -> str:
 
 
 def evidence_in_a_word(evidence: Evidence, composition: str, name: str, column: Column) -> str:
-    """A cell of the index: theorem, or scopes; and the trace that shows where it ends."""
+    """A cell of the index: theorem, or scopes, and the theorem that says a part of it; and the
+    trace that shows where it ends."""
     guaranteed, _, _ = by_condition(evidence, composition, name, column.variant)
-    theorems = [
-        t for t in theorems_of(composition, name) if proves(t, name) and covers(t, column.variant)
-    ]
-    words = [f"theorem `{t.name}`" for t in theorems[:1]]
-    if not theorems:
+    theorems = [t for t in theorems_of(composition, name) if covers(t, column.variant)]
+    words = [f"theorem `{t.name}`" for t in theorems if proves(t, name)][:1]
+    if not words:
         words = [amount(len(guaranteed), "scope")] if guaranteed else ["not guaranteed"]
+        words += [f"part of it by theorem `{t.name}`" for t in theorems[:1] if guaranteed]
     run = evidence.shortest(composition, name, column.variant)
     return "; ".join([*words, f"trace of {amount(run.events, 'event')}"] if run else words)
 

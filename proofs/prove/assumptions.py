@@ -73,7 +73,36 @@ ASSUMPTIONS = {
         " anybody asks either"
     ),
     "fence_takes_next_epoch": "the coordinator's own abort takes the next epoch (KAFKA-6119)",
+    "steps_are_the_events": (
+        "each event of the world is one of the proof's steps, and changes nothing else that the"
+        " clauses read"
+    ),
+    "two_partitions": "a producer writes to two partitions",
+    "five_in_flight": (
+        "a producer has at most five batches in flight at a partition, and a leader remembers five"
+    ),
+    "logs_are_kept": (
+        "no log of transactions loses what it has: none is truncated, and no replica leads that"
+        " lacks some of it"
+    ),
+    "nothing_expires": (
+        "no producer id and no transactional id expires, and no record of a transaction is deleted"
+    ),
+    "one_conversation": "all requests of a transactional id are V1, or all are V2",
+    "one_batch_in_flight": (
+        "an instance sends a batch to a partition after it has the answer to the one before, or has"
+        " given it up"
+    ),
 }
+
+OF_ONE_PRODUCER = ("steps_are_the_events", "two_partitions", "five_in_flight")
+"""What the abstraction of one producer at one partition is about."""
+
+OF_STEPS = ("steps_are_the_events",)
+"""Assumed of steps that are not the rules of the world as they stand."""
+
+OF_TRANSACTIONS = ("logs_are_kept", "nothing_expires", "one_conversation", "one_batch_in_flight")
+"""What the model of transactions leaves out, or has one of."""
 
 EVERYWHERE = ("nothing_forgotten", "nothing_deleted", "no_crash", "no_splits", "id_for_life")
 """What the proofs leave out, each a rule of the world or a part of one."""

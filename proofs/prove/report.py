@@ -15,7 +15,7 @@ from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.plan import Duty, ProofPlan
 from proofs.prove.run import Counterexample, ObligationVerdict, ProofTarget
 from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import THEOREMS
+from proofs.prove.theorems import THEOREMS, part_of
 from proofs.prove.vacuity import Vacuity, is_labelled, step_of
 from proofs.trace.format import dumps
 
@@ -106,6 +106,7 @@ def theorem_json(theorem: Theorem, of: ProofTarget) -> dict[str, Any]:
         "statement": theorem.says,
         "variant": of.under(theorem),
         "regime": theorem.regime.says,
+        "part_of": list(part_of(theorem)),
         "assumptions": [{"name": a, "says": ASSUMPTIONS[a]} for a in theorem.assumptions],
         "uses": list(theorem.uses),
     }

@@ -8,7 +8,12 @@ from typing import Any
 
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model
-from proofs.prove.assumptions import EVERYWHERE
+from proofs.prove.assumptions import (
+    EVERYWHERE,
+    OF_ONE_PRODUCER,
+    OF_STEPS,
+    OF_TRANSACTIONS,
+)
 from proofs.prove.composition import Composition
 from proofs.prove.induction import Clause
 from proofs.prove.invariant import HELPERS
@@ -49,9 +54,17 @@ class Theorem:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What it rests on, and its regime."""
+        """What it rests on, its regime, and what the abstraction of its proof is about."""
         left_out = self.left_out if self.clause else ()
-        return (*self.regime.assumptions, *self.rests_on, *left_out)
+        return (*self.regime.assumptions, *self.rests_on, *left_out, *self.of_abstraction)
+
+    @property
+    def of_abstraction(self) -> tuple[str, ...]:
+        """What is assumed of each proof that is made in the same way."""
+        if self.clause is not None:
+            return OF_ONE_PRODUCER
+        made = OF_STEPS if self.composition is not None and self.composition.worlds else ()
+        return (*made, *(OF_TRANSACTIONS if self.home == "transactions" else ()))
 
     @property
     def uses(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from proofs.prove.one_log import one_log_lemmas
 from proofs.prove.producer_ids import PRODUCER_IDS
 from proofs.prove.sequence_arithmetic import NO_WRAP, UNCOUNTED, WRAPS, SequenceArithmetic
 from proofs.prove.theorem import Theorem
+from proofs.prove.transactions.compositions import PROVED_AS, WITH_V1
 from proofs.prove.transactions.theorems import TRANSACTIONAL
 from proofs.prove.why_five import why_five_lemmas
 
@@ -280,7 +281,7 @@ THEOREMS: tuple[Theorem, ...] = (
         "Each remembered batch that comes again is answered without error; nothing is appended.",
         "4.3.1",
         WRAPPING,
-        (),
+        ("five_in_flight",),
         ("no_false_error", "acked_once"),
         lemmas=duplicate_lemmas,
     ),
@@ -297,3 +298,24 @@ THEOREMS: tuple[Theorem, ...] = (
     ),
     *TRANSACTIONAL,
 )
+
+
+def bears_on(theorem: Theorem, name: str) -> bool:
+    """A theorem is of its clause; where it has none, of the guarantees that answer for it."""
+    about = (theorem.clause.name,) if theorem.clause else theorem.answered_by
+    return name in about
+
+
+def proves(theorem: Theorem, name: str) -> bool:
+    """Whether all of the guarantee is in the theorem."""
+    if theorem.clause is not None:
+        return theorem.clause.name == name and not theorem.part
+    of_transactions = theorem.home == "transactions"
+    named = (PROVED_AS.get(name, name), WITH_V1.get(name)) if of_transactions else (name,)
+    return theorem.name in named or name in theorem.uses
+
+
+def part_of(theorem: Theorem) -> tuple[str, ...]:
+    """The guarantees that a theorem says a part of, and not all."""
+    about = (theorem.clause.name,) if theorem.clause else theorem.answered_by
+    return tuple(name for name in about if not proves(theorem, name))

@@ -49,6 +49,7 @@ from proofs.prove.scoped import Scoped, scoped
 from proofs.prove.seeds import ratio, unstable
 from proofs.prove.solvers import SOLVERS
 from proofs.prove.theorem import Theorem
+from proofs.prove.theorems import part_of
 from proofs.prove.vacuity import look_for_vacuity
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
@@ -88,6 +89,8 @@ def tell(theorems: Sequence[Theorem], done: Proof, of: ProofTarget) -> None:
     for theorem in theorems:
         say(f"\n{theorem.name}  [{of.under(theorem)}; {theorem.regime.says}]")
         say(f"  {theorem.says}")
+        if part := part_of(theorem):
+            say(f"  part of {', '.join(part)}")
         for name in theorem.assumptions:
             say(f"  assuming {name}: {ASSUMPTIONS[name]}")
         mine = [duty for duty in done.plan.duties if theorem.name in duty.needed_by]

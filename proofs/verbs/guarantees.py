@@ -167,13 +167,14 @@ def not_guaranteed(deployment: Deployment, reports: Sequence[ScopeReport]) -> It
 def theorems_for(name: str, deployment: Deployment) -> dict[str, tuple[str, ...]]:
     """The theorems that cover the configurations, with what each assumes."""
     from proofs.prove.assumptions import ASSUMPTIONS
+    from proofs.prove.theorems import proves
 
     if not deployment.has_theorems():
         return {}
     return {
         theorem.name: tuple(f"{a}: {ASSUMPTIONS[a]}" for a in theorem.assumptions)
         for theorem in subjects.theorems_of(deployment.composition, name)
-        if subjects.proves(theorem, name) and subjects.covers(theorem, deployment.variant)
+        if proves(theorem, name) and subjects.covers(theorem, deployment.variant)
     }
 
 

@@ -124,8 +124,10 @@ def error_codes(models: Sequence[Model]) -> Iterator[dict[str, Any]]:
 def theorems() -> Iterator[dict[str, str]]:
     """What `prove` proves; nothing where the solvers are not installed."""
     try:
-        from proofs.prove.theorems import THEOREMS
+        from proofs.prove.theorems import THEOREMS, part_of
     except ModuleNotFoundError:
         return
     for theorem in THEOREMS:
-        yield {"name": theorem.name, "says": theorem.says}
+        part = ", ".join(part_of(theorem))
+        says = f"{theorem.says} (Part of {part}.)" if part else theorem.says
+        yield {"name": theorem.name, "says": says}

@@ -21,7 +21,12 @@ from proofs.prove import asking
 from proofs.prove.answers import AnswerCache
 from proofs.prove.asking import AnswerSource
 from proofs.prove.assumption_necessity import DROPPED, trace_without
-from proofs.prove.assumptions import ASSUMPTIONS, EVERYWHERE
+from proofs.prove.assumptions import (
+    ASSUMPTIONS,
+    EVERYWHERE,
+    OF_ONE_PRODUCER,
+    OF_TRANSACTIONS,
+)
 from proofs.prove.broken_step import BrokenStep, broken_step, enums_of, format_value, tell_step
 from proofs.prove.in_scope import ScopeState, check_scope
 from proofs.prove.invariant import GUARANTEED
@@ -34,7 +39,7 @@ from proofs.prove.seeds import ratio, unstable
 from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import SOLVERS, SolverAnswer, ask
 from proofs.prove.steps import IdempotentSteps
-from proofs.prove.theorems import COVERED, LEFT_OUT, ONLY_EXPLORED, THEOREMS
+from proofs.prove.theorems import COVERED, LEFT_OUT, ONLY_EXPLORED, THEOREMS, part_of
 from proofs.prove.vacuity import OWN_GUARDS, look_for_vacuity
 from proofs.run.journal import Journal
 from proofs.trace.replay import configuration_of
@@ -607,3 +612,25 @@ def test_fields_of_a_failed_step_have_the_names_of_their_enumerations() -> None:
         "w.clients.begun(0)": "1",
         "answer.error": "NOT_COORDINATOR",
     }
+
+
+def test_a_theorem_says_which_guarantees_it_is_only_a_part_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert part_of(BY_NAME["coordinator_fences"]) == ("fenced", "no_aborted_read", "no_lost_write")
+    assert part_of(BY_NAME["at_most_once_in_2_4"]) == ("at_most_once",)
+    assert not part_of(BY_NAME["at_most_once"])
+    assert not part_of(BY_NAME["fenced"])
+    assert main(["prove", "--only", "sequences_wrap", "--processes", "1"]) == 0
+    assert "part of no_false_error, no_gap" in capsys.readouterr().out
+    assert main(["list"]) == 0
+    assert "(Part of fenced, no_aborted_read, no_lost_write.)" in capsys.readouterr().out
+
+
+def test_what_an_abstraction_leaves_out_is_an_assumption_of_each_proof_that_is_made_so() -> None:
+    for theorem in THEOREMS:
+        own = set(theorem.assumptions)
+        assert (theorem.clause is None) or set(OF_ONE_PRODUCER) <= own
+        assert (theorem.home != "transactions") or set(OF_TRANSACTIONS) <= own
+        makes_steps = theorem.composition is not None and theorem.composition.worlds is not None
+        assert ("steps_are_the_events" in own) == (makes_steps or theorem.clause is not None)
