@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from proofs.lift.dag import ARITHMETIC, Node, reachable
 from proofs.lift.machine import Machine
 
-_OPERATIONS: Mapping[str, Callable[..., int]] = {
+OPERATIONS: Mapping[str, Callable[..., int]] = {
     **ARITHMETIC,
     "not": operator.not_,
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
     "ite": lambda condition, then, otherwise: then if condition else otherwise,
 }
+"""What each operation does with Python's own numbers."""
 
 
 def evaluate(
@@ -34,7 +35,7 @@ def evaluate(
             known[node.serial] = (leaves if node.op == "leaf" else inputs)[node.name]
         else:
             args = (known[a.serial] for a in node.args)
-            known[node.serial] = int(_OPERATIONS[node.op](*args))
+            known[node.serial] = int(OPERATIONS[node.op](*args))
     return [known[root.serial] for root in wanted]
 
 

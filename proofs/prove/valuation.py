@@ -7,26 +7,12 @@ a part of a pair.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from proofs.lift.dag import Node, reachable
-
-OPERATIONS: Mapping[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "mod": operator.mod,
-    "lt": operator.lt,
-    "le": operator.le,
-    "eq": operator.eq,
-    "not": operator.not_,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
-    "ite": lambda condition, a, b: a if condition else b,
-}
+from proofs.lift.step import OPERATIONS
 
 
 def evaluate(node: Node, s: Any, bound: Mapping[str, int]) -> Any:
