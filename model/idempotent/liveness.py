@@ -259,8 +259,11 @@ EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World
 UNBOUNDED = Bounds(records=4, in_flight=3, log=9, max_epoch=5, unbounded=True, faults=Faults())
 """Three batches, all in flight at once, and no trouble yet."""
 
+NOT_REPLICATED = {"high_watermark_catches_up": "there is one replica"}
+"""What a scope never has if it does not say otherwise."""
+
 SCOPES = read_scopes(
-    Scope("", "", UNBOUNDED, Budgets()),
+    Scope("", "", UNBOUNDED, Budgets(), NOT_REPLICATED),
     """
 live-retries: connections break for ever, requests are refused for ever
     | records=4 breaks=1 refusals=1
@@ -269,7 +272,7 @@ live-restarts: leaders restart for ever, and forget what makes a producer begin 
 live-stream: an application that never stops sending: each restart can cost an epoch
     | records=4 max_sequence=7 streams breaks=1 restarts=1
 live-failover: two replicas: leaders fail over for ever, and lose what only they had
-    | records=4 replicas=2 breaks=1 restarts=1 failovers=1
+    | records=4 replicas=2 breaks=1 restarts=1 failovers=1 | sometimes high_watermark_catches_up
 live-partitions: two partitions share one epoch: what one of them loses, both begin again
     | partitions=2 records=3 in_flight=2 restarts=1
 live-timeouts: producers give batches up for ever, and must find out what became of them

@@ -15,10 +15,16 @@ from pathlib import Path
 
 from proofs.explore.engines import ENGINES, EngineCounts, EngineJob, say_on_stderr
 from proofs.explore.explorer import Report
-from proofs.explore.sometimes import Sometimes, compare_unpatched, sometimes
+from proofs.explore.sometimes import (
+    Sometimes,
+    compare_unpatched,
+    happened,
+    sometimes_explored,
+)
 from proofs.lift.build import is_unbounded
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, model_for, with_assumed_properties
+from proofs.run import worst
 from proofs.trace.events import events
 from proofs.trace.format import Header, Instance, Trace, dumps
 from proofs.trace.replay import (
@@ -112,12 +118,8 @@ def finding(stepper: Stepper, header: Header, name: str, path: Sequence[Instance
 
 def verdict_of(counts: EngineCounts, violations: Sequence[Finding], claims: Sometimes) -> str:
     """A fault is a fault, however much was seen; nothing holds until all was seen."""
-    unexpected = claims.is_enforced and claims.unexpected
-    if unexpected or any(f.guaranteed for f in violations):
-        return "violated"
-    if not counts.complete:
-        return "undecided"
-    return "vacuous" if claims.is_enforced and claims.lost else "holds"
+    kept = "violated" if any(f.guaranteed for f in violations) else "holds"
+    return worst((kept, claims.verdict, "holds" if counts.complete else "undecided"))
 
 
 def with_budgets(scope: str, budgets: Mapping[str, int] | None) -> str:
@@ -229,10 +231,10 @@ def explore_scope(
     )
     counts = ENGINES[engine](job)
     enforce = witnesses or is_as_named(stepper, name)
-    claims = sometimes(model, name, variant_text, counts, enforce=enforce)
+    claims = sometimes_explored(model, name, variant_text, counts, enforce=enforce)
     if patches and (claims.lost or claims.unexpected):
         unpatched = explore_unpatched(name, variant_text, engine, workers)
-        claims = compare_unpatched(claims, unpatched.counts, unpatched.witnesses)
+        claims = compare_unpatched(claims, happened(unpatched.counts), unpatched.witnesses)
     header = header_of(stepper, name, patches)
     report = reported(stepper, header, patches, counts, claims, workers)
     return replace(report, seconds=clock() - begun)

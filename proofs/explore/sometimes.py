@@ -35,6 +35,13 @@ class Sometimes:
     is_enforced: bool = False
     before: Mapping[str, Trace] = field(default_factory=dict)
 
+    @property
+    def verdict(self) -> str:
+        """`violated` by what never happens, `vacuous` without what must; else `holds`."""
+        if self.is_enforced and self.unexpected:
+            return "violated"
+        return "vacuous" if self.is_enforced and self.lost else "holds"
+
 
 @functools.cache
 def allowed_events(scope: str, variant: str) -> frozenset[str]:
@@ -45,37 +52,57 @@ def allowed_events(scope: str, variant: str) -> frozenset[str]:
     return frozenset(rule.rule for rule in rules if rule.guard is not FALSE)
 
 
+def sometimes(
+    model: Model,
+    scope: str,
+    variant: str,
+    wanted: Iterable[str],
+    met: Collection[str],
+    *,
+    enforce: bool,
+) -> Sometimes:
+    """The scope's claims against all that was met in it: what is `wanted` beside the events."""
+    never = scope_of(model, scope).never
+    lost = without([*wanted, *sorted(allowed_events(scope, variant))], {*met, *never})
+    return Sometimes(lost, unexpected(never, met), enforce)
+
+
+def sometimes_explored(
+    model: Model, scope: str, variant: str, counts: EngineCounts, *, enforce: bool
+) -> Sometimes:
+    """The claims against what an engine counted. Nothing is lost in what is not explored to its
+    end, and by an engine that counts no events."""
+    if counts.firings is None:
+        return Sometimes()
+    met = happened(counts)
+    if not counts.complete:
+        return Sometimes((), unexpected(scope_of(model, scope).never, met), enforce)
+    witnesses = [w.name for w in model.guarantees.WITNESSES]
+    return sometimes(model, scope, variant, witnesses, met, enforce=enforce)
+
+
 def happened(counts: EngineCounts) -> frozenset[str]:
     """The witnesses that were met, and the events that happened."""
     labels = counts.firings or {}
     return frozenset({*counts.witnesses, *(label.partition("(")[0] for label in labels)})
 
 
-def sometimes(
-    model: Model, scope: str, variant: str, counts: EngineCounts, *, enforce: bool
-) -> Sometimes:
-    """The scope's claims against what an engine found; of one that counts no events, nothing."""
-    if counts.firings is None:
-        return Sometimes()
-    met, never = happened(counts), scope_of(model, scope).never
-    events = allowed_events(scope, variant) if counts.complete else frozenset[str]()
-    witnesses = [w.name for w in model.guarantees.WITNESSES if counts.complete]
-    lost = without([*witnesses, *sorted(events)], {*met, *never})
-    return Sometimes(lost, {n: why for n, why in never.items() if n in met}, enforce)
+def unexpected(never: Mapping[str, str], met: Collection[str]) -> dict[str, str]:
+    """What was met although it never happens, with the reason why it does not."""
+    return {name: why for name, why in never.items() if name in met}
 
 
 def compare_unpatched(
-    claims: Sometimes, counts: EngineCounts, traces: Mapping[str, Trace]
+    claims: Sometimes, met: Collection[str], traces: Mapping[str, Trace]
 ) -> Sometimes:
-    """The claims of a patched model, with what the same configuration without patches shows.
+    """The claims of a patched model, with what the same configuration without patches has met.
 
     Where the scope's own claims are not enforced, that takes their place.
     """
-    met = happened(counts)
     if not claims.is_enforced:
         lost = tuple(name for name in claims.lost if name in met)
-        unexpected = {name: why for name, why in claims.unexpected.items() if name not in met}
-        claims = Sometimes(lost, unexpected, is_enforced=True)
+        others = {name: why for name, why in claims.unexpected.items() if name not in met}
+        claims = Sometimes(lost, others, is_enforced=True)
     return replace(claims, before={n: traces[n] for n in claims.lost if n in traces})
 
 

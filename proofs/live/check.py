@@ -6,19 +6,24 @@ of the scope is searched for a loop that violates it and keeps every assumption.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from proofs.explore.engines import say_on_stderr
 from proofs.explore.explorer import Report
-from proofs.explore.scope import DEFAULT_VARIANT, header_of
+from proofs.explore.scope import DEFAULT_VARIANT, header_of, is_as_named
+from proofs.explore.sometimes import Sometimes, compare_unpatched, sometimes
 from proofs.lift.compiler import NoCompiler
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, model_for
 from proofs.live.fair import Bools, Loop, LoopQuestion, Strong, Weak, shortest_loop
 from proofs.live.graph import Explored, GraphQuestion, Place, Sentence, explored, places
 from proofs.live.lasso import Lasso, lasso
+from proofs.run import worst
 from proofs.trace.replay import Stepper, UnknownScope, configuration_of
 
 
@@ -45,7 +50,8 @@ class PropertyOutcome:
 @dataclass(frozen=True, slots=True)
 class LiveReport:
     """A scope's properties. `cut` names assumptions that the scope's sizes make empty, as they
-    forbid somewhere what is to happen: with one of them nothing is decided."""
+    forbid somewhere what is to happen: with one of them nothing is decided. `sometimes` has the
+    properties whose "if" never happens, and the events that never do."""
 
     scope: str
     variant: str
@@ -53,6 +59,7 @@ class LiveReport:
     distinct: int
     transitions: int
     cut: tuple[str, ...]
+    sometimes: Sometimes
     outcomes: tuple[PropertyOutcome, ...] = field(default=())
 
     @property
@@ -60,9 +67,8 @@ class LiveReport:
         """A lasso is a violation whatever the scope cuts off; nothing holds where it cuts. What is
         not guaranteed may fail; where an assumption is dropped, every lasso counts."""
         counted = (o for o in self.outcomes if o.guaranteed or self.dropped is not None)
-        if not all(outcome.holds for outcome in counted):
-            return "violated"
-        return "undecided" if self.cut else "holds"
+        kept = "holds" if all(outcome.holds for outcome in counted) else "violated"
+        return worst((kept, self.sometimes.verdict, "undecided" if self.cut else "holds"))
 
     def outcome(self, name: str) -> PropertyOutcome:
         """The outcome of one property."""
@@ -119,17 +125,20 @@ def constraints(
     return tuple(weak), tuple(strong)
 
 
-def asked_of(
-    graph: Explored, guarantee: Any, place: Place
-) -> tuple[Bools, Bools, Bools | None, bool]:
-    """(states, edges, must, exercised): where a loop would break a property."""
-    everywhere = graph.depth >= 0
+def asked_of(graph: Explored, guarantee: Any, place: Place) -> tuple[Bools, Bools, Bools | None]:
+    """(states, edges, must): where a loop would break a property."""
     if is_ceasing(guarantee):
-        happens = graph.taken(guarantee.event, place)
-        return everywhere, graph.rules >= 0, happens, bool(happens.any())
+        return graph.depth >= 0, graph.rules >= 0, graph.taken(guarantee.event, place)
     pending = graph.value(guarantee.pending, place)
     same = pending[graph.edges.sources] == pending[graph.edges.targets]
-    return pending != 0, same, None, bool((pending != 0).any())
+    return pending != 0, same, None
+
+
+def is_exercised(graph: Explored, guarantee: Any) -> bool:
+    """Whether what a property speaks of happens at some place."""
+    if is_ceasing(guarantee):
+        return any(graph.taken(guarantee.event, place).any() for place in places(graph.k))
+    return any(graph.value(guarantee.pending, place).any() for place in places(graph.k))
 
 
 def cut(graph: Explored, model: Model, guarantees: Iterable[Any]) -> tuple[str, ...]:
@@ -152,6 +161,7 @@ class Live:
 
     stepper: Stepper
     scope: str
+    engine: str
     patches: tuple[Patch, ...]
     graph: Explored
 
@@ -161,6 +171,7 @@ class Live:
         Raises UnknownAssumption, and EnginesDisagree where a lasso is none.
         """
         guarantees = asked_for(self.stepper, only, drop)
+        asked = [guarantee.name for guarantee in guarantees]
         return LiveReport(
             scope=self.scope,
             variant=self.stepper.k.variant.name,
@@ -168,25 +179,47 @@ class Live:
             distinct=self.graph.edges.states,
             transitions=len(self.graph.rules),
             cut=cut(self.graph, self.stepper.model, guarantees),
+            sometimes=Sometimes() if drop else self.sometimes(asked),
             outcomes=tuple(self.outcome(guarantee, drop) for guarantee in guarantees),
         )
+
+    def sometimes(self, asked: Sequence[str]) -> Sometimes:
+        """The scope's claims against what happens in it: events, and the "if" of properties."""
+        stepper, variant = self.stepper, self.stepper.k.variant.name
+        claims = sometimes(
+            stepper.model,
+            self.scope,
+            variant,
+            asked,
+            self.happened(),
+            enforce=is_as_named(stepper, self.scope),
+        )
+        if self.patches and (claims.lost or claims.unexpected):
+            unpatched = live_unpatched(self.scope, variant, self.engine)
+            return compare_unpatched(claims, unpatched.happened(), {})
+        return claims
+
+    def happened(self) -> frozenset[str]:
+        """The events that happened, and the properties whose "if" did."""
+        rules = {self.graph.instances[number][0] for number in np.unique(self.graph.rules)}
+        asked = asked_for(self.stepper, (), None)
+        return frozenset({*rules, *(p.name for p in asked if is_exercised(self.graph, p))})
 
     def outcome(self, guarantee: Any, drop: str | None) -> PropertyOutcome:
         """A property at all places, with the shortest of its lassos."""
         under = tuple(name for name in guarantee.under if name != drop)
         assumed = [self.stepper.model.liveness.ASSUMPTIONS[name] for name in under]
         weak, strong = constraints(self.graph, assumed)
-        exercised = False
         found: list[Lasso] = []
         for place in places(self.graph.k):
-            states, edges, must, happens = asked_of(self.graph, guarantee, place)
-            exercised = exercised or happens
+            states, edges, must = asked_of(self.graph, guarantee, place)
             question = LoopQuestion(self.graph.edges, states, edges, weak, strong, must)
             loop = shortest_loop(question, self.graph.depth)
             if loop is not None:
                 found.append(self.lasso(guarantee, assumed, place, loop))
         shortest = min(found, key=lambda one: len(one.trace.steps), default=None)
         guaranteed = bool(guarantee.guaranteed(self.graph.k))
+        exercised = is_exercised(self.graph, guarantee)
         return PropertyOutcome(guarantee.name, guaranteed, under, exercised, shortest)
 
     def lasso(self, guarantee: Any, assumed: Sequence[Any], place: Place, loop: Loop) -> Lasso:
@@ -244,4 +277,10 @@ def explore_live(
     except NoCompiler as missing:
         say(f"no C compiler, so engine ints, which is slower: {missing}")
         graph = explored(asked, "ints", progress)
-    return Live(stepper, scope, tuple(patches), graph)
+    return Live(stepper, scope, engine, tuple(patches), graph)
+
+
+@functools.lru_cache(maxsize=16)
+def live_unpatched(scope: str, variant: str, engine: str) -> Live:
+    """The model as it stands in this configuration; explored once."""
+    return explore_live(scope, variant, engine=engine)

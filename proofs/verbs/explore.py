@@ -10,7 +10,6 @@ from typing import Any
 
 from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.scope import ScopeReport, explore_scope
-from proofs.explore.sometimes import Sometimes
 from proofs.java import FetchFailed, MissingTool
 from proofs.lift.patch import Patch
 from proofs.lift.source import model_for
@@ -25,7 +24,14 @@ from proofs.verbs.options import (
     patches_of,
     rows_of,
 )
-from proofs.verbs.output import ExplorationDisplay, Output, finding_json, trace_json
+from proofs.verbs.output import (
+    ExplorationDisplay,
+    Output,
+    finding_json,
+    sometimes_json,
+    sometimes_lines,
+    trace_json,
+)
 
 COMPARED: Mapping[str, tuple[str, ...]] = {
     "idempotent-tiny": ("source", "c", "ints", "tlc"),
@@ -223,7 +229,7 @@ class Work:
 
 def exploration_json(report: ScopeReport, asked: str) -> dict[str, Any]:
     """One exploration in the report; `asked` is the engine that the plan names."""
-    counts, claims = report.counts, report.sometimes
+    counts = report.counts
     return {
         "scope": report.scope,
         "variant": report.variant,
@@ -238,12 +244,7 @@ def exploration_json(report: ScopeReport, asked: str) -> dict[str, Any]:
         "deadlocks": counts.deadlocks,
         "violations": [finding_json(found) for found in report.violations],
         "witnesses": {name: trace_json(trace) for name, trace in report.witnesses.items()},
-        "lost": {
-            name: trace_json(claims.before[name]) if name in claims.before else None
-            for name in claims.lost
-        },
-        "unexpected": dict(claims.unexpected),
-        "witnesses_enforced": claims.is_enforced,
+        **sometimes_json(report.sometimes),
         "collision_bound": counts.collision_bound,
         "interrupted": counts.interrupted,
         "verdict": report.verdict,
@@ -324,19 +325,3 @@ def say_report(report: ScopeReport) -> None:
         say(f"    {found.property}: {fault}; {found.steps} steps, {found.events} events")
     for line in sometimes_lines(report.sometimes):
         say(f"    {line}")
-
-
-def sometimes_lines(claims: Sometimes) -> Iterator[str]:
-    """What should have happened and did not, and the other way round."""
-    if not claims.is_enforced:
-        if claims.lost:
-            yield f"never happens here: {', '.join(claims.lost)}"
-        return
-    for name, why in claims.unexpected.items():
-        yield f"{name}: UNEXPECTED, the scope says that it never happens: {why}"
-    for name in claims.lost:
-        yield f"{name}: LOST, it must happen in this scope and never does"
-        if name in claims.before:
-            steps = claims.before[name].steps
-            yield f"    without the patch it takes {len(steps)} steps:"
-            yield from (f"    {step.label}" for step in steps)

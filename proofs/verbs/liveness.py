@@ -14,7 +14,13 @@ from proofs.run import HOLDS
 from proofs.say import say
 from proofs.trace.pictures import text
 from proofs.verbs.options import add_output, add_patch, add_variant, patches_of, rows_of
-from proofs.verbs.output import ExplorationDisplay, Output, trace_json
+from proofs.verbs.output import (
+    ExplorationDisplay,
+    Output,
+    sometimes_json,
+    sometimes_lines,
+    trace_json,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,6 +97,7 @@ def lines(report: LiveReport) -> Iterator[str]:
         f"{report.scope}, {report.variant}{dropped}: {report.distinct:,} states,"
         f" {report.transitions:,} transitions: {report.verdict}"
     )
+    yield from sometimes_lines(report.sometimes)
     if report.cut:
         yield f"the scope is too small for {', '.join(report.cut)}: nothing is decided"
 
@@ -99,7 +106,7 @@ def answer(outcome: PropertyOutcome) -> str:
     """What became of a property, in a line."""
     under = f"under {', '.join(outcome.fairness)}" if outcome.fairness else "under nothing"
     if not outcome.exercised:
-        return "there is nothing to wait for in this scope"
+        return "vacuous, there is nothing to wait for in this scope"
     if outcome.lasso is None:
         return f"holds, {under}"
     fails = "FAILS" if outcome.guaranteed else "is not guaranteed, and fails"
@@ -129,6 +136,7 @@ def report_json(report: LiveReport) -> dict[str, Any]:
         "properties": [property_json(outcome) for outcome in report.outcomes],
         "assumptions": {name: says[name].says for name in used},
         "cut": list(report.cut),
+        **sometimes_json(report.sometimes),
         "verdict": report.verdict,
     }
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from proofs.explore.result import SearchProgress
 from proofs.explore.scope import Finding
+from proofs.explore.sometimes import Sometimes
 from proofs.lift.source import Model
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
@@ -88,6 +89,36 @@ def finding_json(found: Finding) -> dict[str, Any]:
         "events": found.events,
         "trace": trace_json(found.trace),
     }
+
+
+# Always with sometimes
+
+
+def sometimes_json(claims: Sometimes) -> dict[str, Any]:
+    """A scope's claims in a report: what is lost, with how it was reached before where that is
+    known, and what was not expected, with the scope's reason."""
+    before = {name: trace_json(trace) for name, trace in claims.before.items()}
+    return {
+        "lost": {name: before.get(name) for name in claims.lost},
+        "unexpected": dict(claims.unexpected),
+        "witnesses_enforced": claims.is_enforced,
+    }
+
+
+def sometimes_lines(claims: Sometimes) -> Iterator[str]:
+    """What should have happened and did not, and the other way round."""
+    if not claims.is_enforced:
+        if claims.lost:
+            yield f"never happens here: {', '.join(claims.lost)}"
+        return
+    for name, why in claims.unexpected.items():
+        yield f"{name}: UNEXPECTED, the scope says that it never happens: {why}"
+    for name in claims.lost:
+        yield f"{name}: LOST, it must happen in this scope and never does"
+        if name in claims.before:
+            steps = claims.before[name].steps
+            yield f"    without the patch it takes {len(steps)} steps:"
+            yield from (f"    {step.label}" for step in steps)
 
 
 # Progress

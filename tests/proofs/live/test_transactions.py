@@ -2,9 +2,12 @@
 breaks it."""
 
 import functools
+import json
+from pathlib import Path
 
 import pytest
 
+from proofs.__main__ import main
 from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.live.check import Live, explore_live
@@ -91,3 +94,33 @@ def test_a_strict_epoch_refuses_the_retry_of_a_marker_for_ever() -> None:
     report = live(ONE[0], strict).report(only=["completes"])
     assert report.verdict == "violated"
     assert live(*ONE).report(only=["completes"]).verdict == "holds"
+
+
+# Always with sometimes
+
+REFUSES_ALL = Patch(
+    "leader.is_ahead",
+    "batch.base_sequence > verification.lowest_sequence",
+    "batch.base_sequence >= verification.lowest_sequence",
+)
+"""A leader that refuses every first transactional batch: no transaction is ever open there."""
+
+
+def test_a_property_whose_if_never_happens_is_vacuous() -> None:
+    report = explore_live("live-log", patches=[REFUSES_ALL], engine="source").report()
+    assert all(outcome.holds for outcome in report.outcomes)
+    assert report.sometimes.lost == ("last_stable_offset_moves",)
+    assert report.verdict == "vacuous"
+    assert not report.outcome("last_stable_offset_moves").exercised
+
+
+def test_the_verb_ends_with_1_and_names_the_property(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    patch, file = tmp_path / "idea.py", tmp_path / "report.json"
+    patch.write_text(repr([(REFUSES_ALL.function, REFUSES_ALL.before, REFUSES_ALL.after)]))
+    argv = ["liveness", "live-log", "--engine", "source", "--patch", str(patch)]
+    assert main([*argv, "--json", str(file)]) == 1
+    assert "last_stable_offset_moves: LOST" in capsys.readouterr().out
+    written = json.loads(file.read_text())
+    assert (written["verdict"], written["lost"]) == ("vacuous", {"last_stable_offset_moves": None})
