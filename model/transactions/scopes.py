@@ -22,14 +22,15 @@ from model.transactions.leader import NOT_VERIFIED, UNKNOWN_PRODUCER, Leader
 from model.transactions.messages import NO_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from model.transactions.world import Initialization, World
 
-WITHOUT_OFFSETS = {
+USUALLY_NEVER = {
     "late_addition_arrives": "AddPartitionsToTxn is of V1",
     "late_offsets_arrive": "no group has offsets in the transaction",
+    "dead_slot_is_added": "a batch that comes after the abort was not verified, and is refused",
 }
 """What a scope never has if it does not say otherwise."""
 
 SCOPES = read_scopes(
-    Scope("", "", Bounds(), Budgets(), WITHOUT_OFFSETS),
+    Scope("", "", Bounds(), Budgets(), USUALLY_NEVER),
     """
 transactions-tiny: one instance, one transaction, two partitions
     | instances=1 transactions=1 log=3 max_epoch=3 begun=1 unheard=1
@@ -57,7 +58,7 @@ transactions-markers: markers whose answers are lost, and markers that are late
 transactions-late-batch: a batch whose time is up arrives after its transaction
     | partitions=1 delays=2 unheard=1 expirations=1
 transactions-guards: a late batch is verified, and appended some time after that
-    | partitions=1 guards delays=1 unheard=1 expirations=1
+    | partitions=1 guards delays=1 unheard=1 expirations=1 | sometimes dead_slot_is_added
 transactions-offsets: offsets of a group in the transaction, and what of them is late
     | instances=1 max_epoch=5 offsets delays=1 unheard=1 timeouts=1
     | sometimes late_offsets_arrive
@@ -66,31 +67,33 @@ transactions-readers: a reader, and another transaction that holds it back
 transactions-writes: two records in a row, two requests and two markers that are late at once
     | instances=1 partitions=1 transactions=1 writes=2 log=4 late=2 late_markers=2 max_epoch=2
     guards begun=1 delays=2 expirations=1 marker_delays=2 | room
-    | never both_committed: there is one transaction
+    | sometimes dead_slot_is_added | never both_committed: there is one transaction
 transactions-window: six records in a row, one of them late: leaders remember five
     | instances=1 partitions=1 transactions=1 writes=6 log=7 max_epoch=1 begun=1 delays=1 | room
-    | never both_committed: there is one transaction
+    | sometimes dead_slot_is_added | never both_committed: there is one transaction
 transactions-adopted: two batches that are late at once: of a transaction that was aborted, and of
     the next
     | instances=1 partitions=1 log=4 late=2 max_epoch=2 guards delays=2 expirations=1 | room
+    | sometimes dead_slot_is_added
 transactions-guards-partitions: a late batch is verified, and there is another partition
     | instances=1 transactions=1 log=2 max_epoch=2 guards begun=1 delays=1 expirations=1 | room
-    | never both_committed: there is one transaction
+    | sometimes dead_slot_is_added | never both_committed: there is one transaction
 transactions-offsets-log: offsets of a group, where appends to the transaction log take their time
     | instances=1 transactions=1 log=2 max_epoch=1 appends offsets begun=1 delays=1 unheard=1
     expirations=1
     | sometimes late_offsets_arrive | never both_committed: there is one transaction
 transactions-offsets-again: offsets of a group twice in one transaction, and what of them is late
     | instances=1 transactions=1 writes=2 log=4 max_epoch=1 offsets begun=1 delays=1 unheard=1
-    | sometimes late_offsets_arrive | never both_committed: there is one transaction
+    | sometimes late_offsets_arrive, dead_slot_is_added
+    | never both_committed: there is one transaction
 transactions-log-again: two transactions, where appends to the transaction log take their time
     | instances=1 partitions=1 log=4 max_epoch=3 appends | room
     | never zombie_died: there is no other instance, and no request is late
 transactions-two-errors: one batch expires, and to the other the transactional id is forgotten
     | instances=1 transactions=1 log=1 late=2 producer_ids=2 max_epoch=1 begun=1 delays=2
     expirations=1 forgotten=1 | room
-    | never marker_is_written, something_committed, something_aborted, both_committed: a log has no
-    room behind the record
+    | never marker_is_written, something_committed, something_aborted, both_committed,
+    slots_are_readable: a log has no room behind the record
 transactions-leaderless: two transactions over two partitions, one of which has no leader for a time
     | instances=1 log=4 late=0 late_markers=0 max_epoch=4 leaves=1 | room leaves=2
     | never zombie_died: there is no other instance, and no request is late
@@ -100,7 +103,7 @@ transactions-others: two transactions over two partitions, one of which another 
 transactions-between: two records of a transaction, and what comes between: another id, the next
     instance
     | partitions=1 transactions=1 writes=2 log=4 late=0 late_markers=0 max_epoch=2 begun=1 others=1
-    | room leaves=1 | never both_committed: there is one transaction
+    | room leaves=1 | sometimes dead_slot_is_added | never both_committed: there is one transaction
 transactions-moves: a coordinator that moves, takes time to load, and whose move nobody knows of at
     once
     | instances=1 partitions=1 log=5 max_epoch=4 loads delays=1 unheard=1 expirations=1 moves=1 |

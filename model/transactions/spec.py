@@ -8,12 +8,13 @@ growing part of the row, up to the first pending slot; how fast it grows is each
 affair.
 
 `view` says which of these rows a world of the protocol stands for, `is_step` what may happen to
-them; that every step of the protocol is one of these, or changes nothing, is what
-`python -m proofs refine` checks.
+them, `STEPS` by which events of the protocol. That every step of the protocol is one of these, or
+changes nothing, and that each of these happens, is what `python -m proofs refine` checks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated
@@ -29,6 +30,7 @@ from model.transactions.messages import (
     Offset,
     Partition,
     Transaction,
+    WriteCount,
     WriteNumber,
     is_of_group,
 )
@@ -63,10 +65,12 @@ class Row:
 
 @record
 class View:
-    """All that a user knows of: the rows, and what applications asked for."""
+    """All that a user knows of: the rows, what applications asked for, and how many records they
+    have sent."""
 
     rows: Map[Partition, Row]
     outcomes: Map[Instance, Map[Transaction, Outcome]]
+    sent: Map[Instance, Map[Partition, Map[Transaction, WriteCount]]]
 
 
 # What a world stands for
@@ -134,6 +138,12 @@ def view(k: Configuration, w: World) -> View:
     return View(
         rows=Map(tuple(row(k, w, p, leader) for p, leader in w.leaders.items())),
         outcomes=Map(tuple(client.outcomes for client in w.clients.values())),
+        sent=Map(
+            tuple(
+                Map(tuple(there.sent for there in client.partitions.values()))
+                for client in w.clients.values()
+            )
+        ),
     )
 
 
@@ -148,6 +158,11 @@ def is_of(slot: Slot, other: Slot) -> bool:
 def is_same(slot: Slot, other: Slot) -> bool:
     """Both are the one record."""
     return slot.number == other.number and is_of(slot, other)
+
+
+def is_before(slot: Slot, other: Slot) -> bool:
+    """The one comes first, if both are of one transaction."""
+    return slot.number < other.number or not is_of(slot, other)
 
 
 def is_decided_slot(slot: Slot) -> bool:
@@ -169,10 +184,10 @@ def stays(was: Slot, now: Slot) -> bool:
 
 
 def may_come(before: View, was: Row, slot: Slot) -> bool:
-    """A record is written once, and pending; after the abort of its transaction it is dead from
-    the start."""
+    """A record is written once, behind those that were sent before it, and pending; after the
+    abort of its transaction it is dead from the start."""
     too_late = slot.fate == Fate.ABORTED and is_decided_whole(before, slot)
-    return (too_late or not is_decided_slot(slot)) and not any(is_same(s, slot) for s in was.slots)
+    return (too_late or not is_decided_slot(slot)) and all(is_before(s, slot) for s in was.slots)
 
 
 def only_grows(before: View, was: Row, now: Row) -> bool:
@@ -208,9 +223,38 @@ def is_kept(after: View, slot: Slot) -> bool:
     return committed and (told != Outcome.ABORTED or slot.fate == Fate.ABORTED)
 
 
+def is_complete(after: View, row: Row, partition: Partition) -> bool:
+    """Of a transaction that was reported as committed, all records that were sent are there."""
+    return all(
+        outcome != Outcome.COMMITTED
+        or after.sent[instance][partition][transaction]
+        == sum(1 for s in row.slots if (s.instance, s.transaction) == (instance, transaction))
+        for instance, outcomes in after.outcomes.items()
+        for transaction, outcome in outcomes.items()
+    )
+
+
+FOLLOWS = {
+    Outcome.OPEN: frozenset(Outcome),
+    Outcome.COMMIT_ASKED: frozenset((Outcome.COMMITTED, Outcome.ABORT_ASKED)),
+    Outcome.COMMITTED: frozenset[Outcome](),
+    Outcome.ABORT_ASKED: frozenset((Outcome.ABORTED,)),
+    Outcome.ABORTED: frozenset[Outcome](),
+}
+"""What may come next of what an application knows. A commit that fails must be aborted."""
+
+
+def outcome_changes(before: View, after: View) -> Iterator[tuple[Outcome, Outcome]]:
+    """What applications knew and know, where that changes."""
+    for instance, outcomes in after.outcomes.items():
+        for was, now in zip(before.outcomes[instance].values(), outcomes.values(), strict=False):
+            if was != now:
+                yield was, now
+
+
 def is_step(before: View, after: View) -> bool:
     """A user may see `after` follow `before`."""
-    return all(
+    return all(now in FOLLOWS[was] for was, now in outcome_changes(before, after)) and all(
         only_grows(before, before.rows[p], row)
         and is_readable(before.rows[p], row)
         and all(
@@ -218,8 +262,124 @@ def is_step(before: View, after: View) -> bool:
             for s in row.slots
         )
         and all(is_kept(after, s) for s in row.slots)
+        and is_complete(after, row, p)
         for p, row in after.rows.items()
     )
+
+
+# Which step it is
+
+
+@dataclass(frozen=True, slots=True)
+class AbstractStep:
+    """One way in which the page changes, and the events of the protocol that change it so."""
+
+    name: str
+    says: str
+    happens: Callable[[View, View], bool]
+    events: frozenset[str]
+
+
+def is_written(fate: Fate) -> Callable[[View, View], bool]:
+    """A slot comes, and has this fate."""
+    return lambda before, after: any(
+        s.fate == fate
+        for p, row in after.rows.items()
+        for s in row.slots[len(before.rows[p].slots) :]
+    )
+
+
+def is_decided_as(fate: Fate) -> Callable[[View, View], bool]:
+    """Slots that were pending have this fate."""
+    return lambda before, after: any(
+        now.fate == fate and was.fate != fate
+        for p, row in after.rows.items()
+        for was, now in zip(before.rows[p].slots, row.slots, strict=False)
+    )
+
+
+def becomes(outcome: Outcome) -> Callable[[View, View], bool]:
+    """An application asks for this, or hears so."""
+    return lambda before, after: any(now == outcome for _, now in outcome_changes(before, after))
+
+
+def reads_on(before: View, after: View) -> bool:
+    """Readers see more."""
+    return any(row.readable > before.rows[p].readable for p, row in after.rows.items())
+
+
+def sends(before: View, after: View) -> bool:
+    """An application sends a record."""
+    return before.sent != after.sent
+
+
+WRITES = frozenset(
+    {
+        "batch_is_produced",
+        "late_batch_arrives",
+        "late_offsets_arrive",
+        "offsets_are_committed",
+        "verified_batch_arrives",
+    }
+)
+APPENDS = frozenset(
+    {
+        "append_is_done",
+        "append_is_refused",
+        "coordinator_moves",
+        "coordinator_moves_with_append",
+    }
+)
+"""What an end waits for where appends to the transaction log take their time. The next coordinator
+finds in the log what its former did not know to be there."""
+ENDS = APPENDS | {"transaction_is_ended", "late_end_arrives"}
+FENCES = frozenset({"producer_id_is_asked", "late_init_arrives", "transaction_times_out"})
+MARKERS = frozenset({"marker_is_written", "late_marker_arrives", "former_writes_marker"})
+REPORTS = frozenset({"transaction_is_ended", "append_is_done"})
+
+STEPS: tuple[AbstractStep, ...] = (
+    AbstractStep("record_is_given", "an application sends", sends, frozenset({"record_is_sent"})),
+    AbstractStep("slot_is_added", "a record is written", is_written(Fate.PENDING), WRITES),
+    AbstractStep(
+        "dead_slot_is_added",
+        "a record comes after its transaction's abort",
+        is_written(Fate.ABORTED),
+        WRITES,
+    ),
+    AbstractStep("slots_commit", "a transaction commits", is_decided_as(Fate.COMMITTED), ENDS),
+    AbstractStep("slots_abort", "a transaction aborts", is_decided_as(Fate.ABORTED), ENDS | FENCES),
+    AbstractStep(
+        "slots_are_readable",
+        "readers see more: behind a marker, or as another transaction ends",
+        reads_on,
+        MARKERS | {"other_writes"},
+    ),
+    AbstractStep(
+        "commit_is_requested",
+        "an application asks for a commit",
+        becomes(Outcome.COMMIT_ASKED),
+        frozenset({"commit_is_asked"}),
+    ),
+    AbstractStep(
+        "abort_is_requested",
+        "an application asks for an abort",
+        becomes(Outcome.ABORT_ASKED),
+        frozenset({"abort_is_asked"}),
+    ),
+    AbstractStep(
+        "commit_is_reported",
+        "an application hears that it is committed; of nothing, at once",
+        becomes(Outcome.COMMITTED),
+        REPORTS | {"commit_is_asked"},
+    ),
+    AbstractStep(
+        "abort_is_reported",
+        "an application hears that it is aborted; of nothing, at once",
+        becomes(Outcome.ABORTED),
+        REPORTS | {"abort_is_asked"},
+    ),
+)
+"""Each way in which the page changes."""
 
 
 # What it takes

@@ -2,21 +2,27 @@
 that it speaks of.
 
 The search is breadth first, over the model's own functions. Each world is mapped to a view by its
-composition's `spec`. Where a step changes the view, `spec.is_step` must allow the change. The first
-step that it does not allow ends a shortest counterexample.
+composition's `spec`. Where a step changes the view, `spec.is_step` must allow the change, and it
+must be among `spec.STEPS`, each by one of its own events. The first step that is not allowed ends a
+shortest counterexample. Each of `spec.STEPS` must happen, but for what the scope never has.
 """
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from proofs.explore.result import SearchProgress
+from proofs.explore.scope import is_as_named
+from proofs.explore.sometimes import Sometimes, compare_unpatched, sometimes
 from proofs.explore.source import instances, successors
 from proofs.lift.patch import Patch
 from proofs.lift.source import model_for
+from proofs.run import worst
 from proofs.trace.format import Header, Instance, Trace
 from proofs.trace.replay import Stepper, World, configuration_of, record
 
@@ -33,7 +39,8 @@ class UnknownRefinementAssumption(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """What was found. `trace` ends with the first step that the specification does not allow."""
+    """What was found. `trace` ends with the first step that the specification does not allow, `why`
+    says what is wrong with it. `steps` counts the changes by abstract step."""
 
     scope: str
     variant: str
@@ -41,12 +48,16 @@ class Refinement:
     distinct: int
     transitions: int
     changes: int
+    steps: Mapping[str, int]
     trace: Trace | None
+    why: str
+    sometimes: Sometimes
 
     @property
     def verdict(self) -> str:
-        """`holds` if the whole scope was searched, `violated` if a step is not allowed."""
-        return "holds" if self.trace is None else "violated"
+        """`holds` if the whole scope was searched, `violated` if a step is not allowed, `vacuous`
+        if an abstract step or an event that must happen never does."""
+        return worst(("holds" if self.trace is None else "violated", self.sometimes.verdict))
 
 
 def without(assumption: str, spec: Any) -> tuple[str, str]:
@@ -68,10 +79,38 @@ class Walk:
         self.stepper = stepper
         self.spec = spec
         self.of = instances(stepper.model, stepper.k)
-        self.views: dict[World, Any] = {first: spec.view(stepper.k, first)}
+        self.views: dict[World, Any] = {}
+        self.known: dict[Any, Any] = {}
+        self.found: dict[tuple[int, int], tuple[bool, tuple[str, ...]]] = {}
+        self.steps = Counter({step.name: 0 for step in spec.STEPS})
+        self.happened: set[str] = set()
+        self.why = ""
+        self.add_view(first)
         self.parents: dict[World, tuple[World, int] | None] = {first: None}
         self.frontier = [first]
         self.depth = self.transitions = self.changes = 0
+
+    def add_view(self, world: World) -> None:
+        """Keep the world's view; equal views are one object."""
+        view = self.spec.view(self.stepper.k, world)
+        self.views[world] = self.known.setdefault(view, view)
+
+    def classify(self, before: Any, after: Any) -> tuple[bool, tuple[str, ...]]:
+        """Whether one view may follow another, and which abstract steps that is."""
+        pair = id(before), id(after)
+        if pair not in self.found:
+            names = tuple(s.name for s in self.spec.STEPS if s.happens(before, after))
+            self.found[pair] = self.spec.is_step(before, after), names
+        return self.found[pair]
+
+    def wrong(self, before: Any, after: Any, rule: str) -> str:
+        """What is wrong with a change that a rule makes; nothing, if it is allowed."""
+        allowed, names = self.classify(before, after)
+        self.steps.update(names)
+        if not allowed or not names:
+            return "this is no step of the specification"
+        others = [s.name for s in self.spec.STEPS if s.name in names and rule not in s.events]
+        return f"{others[0]} is no step of {rule}" if others else ""
 
     def path(self, world: World) -> list[Instance]:
         """The rule instances that lead to a world."""
@@ -89,13 +128,15 @@ class Walk:
         before = self.views[world]
         for number, after in successors(self.stepper, world, self.of):
             self.transitions += 1
+            self.happened.add(self.of[number][0])
             if after not in self.views:
-                self.views[after] = self.spec.view(self.stepper.k, after)
+                self.add_view(after)
                 self.parents[after] = (world, number)
                 found.append(after)
-            if before != self.views[after]:
+            if before is not self.views[after]:
                 self.changes += 1
-                if not self.spec.is_step(before, self.views[after]):
+                self.why = self.wrong(before, self.views[after], self.of[number][0])
+                if self.why:
                     return found, [*self.path(world), self.of[number]]
         return found, None
 
@@ -148,4 +189,40 @@ def refine(
     rows = tuple((patch.function, patch.before, patch.after) for patch in patches)
     header = Header(scope, name, patches=rows)
     trace = None if wrong is None else record(stepper, header, wrong)[0]
-    return Refinement(scope, name, dropped, len(walk.views), walk.transitions, walk.changes, trace)
+    return Refinement(
+        scope=scope,
+        variant=name,
+        dropped=dropped,
+        distinct=len(walk.views),
+        transitions=walk.transitions,
+        changes=walk.changes,
+        steps=dict(walk.steps),
+        trace=trace,
+        why=walk.why,
+        sometimes=Sometimes() if trace or dropped else sometimes_walked(walk, scope, patches),
+    )
+
+
+def sometimes_walked(walk: Walk, scope: str, patches: tuple[Patch, ...]) -> Sometimes:
+    """The scope's claims against a search that came to its end: events, and abstract steps."""
+    stepper, variant = walk.stepper, walk.stepper.k.variant.name
+    claims = sometimes(
+        stepper.model,
+        scope,
+        variant,
+        walk.steps,
+        walk.happened | set(+walk.steps),
+        enforce=is_as_named(stepper, scope),
+    )
+    if patches and (claims.lost or claims.unexpected):
+        return compare_unpatched(claims, happened_unpatched(scope, variant), {})
+    return claims
+
+
+@functools.lru_cache(maxsize=64)
+def happened_unpatched(scope: str, variant: str) -> frozenset[str]:
+    """What happens in the model as it stands."""
+    model = model_for(scope)
+    walk = Walk(Stepper(model, configuration_of(model, scope, variant)), model.spec)
+    walk.run(lambda now: None)
+    return frozenset(walk.happened | set(+walk.steps))

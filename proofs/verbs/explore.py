@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from proofs.explore.engines import ENGINES
 from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
-from proofs.explore.scope import ScopeReport, explore_scope
+from proofs.explore.scope import ScopeReport, explore_scope, read_pairs
 from proofs.java import FetchFailed, MissingTool
 from proofs.lift.patch import Patch
 from proofs.lift.source import model_for
@@ -34,22 +35,23 @@ from proofs.verbs.output import (
 )
 
 COMPARED: Mapping[str, tuple[str, ...]] = {
-    "idempotent-tiny": ("source", "c", "ints", "tlc"),
-    "idempotent-small": ("c", "ints", "tlc"),
-    "idempotent-medium": ("c",),
-    "transactions-tiny": ("source", "c", "ints", "tlc"),
-    "transactions-writes": ("source", "c", "ints", "tlc"),
-    "transactions-guards-partitions": ("source", "c", "ints", "tlc"),
-    "transactions-offsets-log": ("source", "c", "ints", "tlc"),
-    "transactions-small": ("c",),
-    "transactions-exhausted": ("c",),
-    "transactions-forgotten": ("c",),
-    "transactions-log": ("c",),
-    "transactions-markers": ("c", "ints"),
-    "transactions-late-batch": ("c", "ints"),
-    "transactions-guards": ("c", "ints"),
-    "transactions-offsets": ("c", "ints"),
-    "transactions-readers": ("c", "ints"),
+    scope: tuple(engines.split())
+    for scope, engines in read_pairs(
+        """
+c: idempotent-medium transactions-small transactions-exhausted transactions-forgotten
+    transactions-log
+c ints: transactions-markers transactions-late-batch transactions-guards transactions-offsets
+    transactions-readers
+c ints tlc: idempotent-small processing
+source c ints tlc: idempotent-tiny idempotent-restart idempotent-expiry idempotent-producers
+    idempotent-loss idempotent-too-large idempotent-exhaustion idempotent-late-error
+    idempotent-wrap-across idempotent-unresolved idempotent-split idempotent-deletion delivery
+    producer-ids producer-ids-alone transactions-tiny transactions-trouble transactions-trouble-log
+    transactions-log-again transactions-guards-partitions transactions-window transactions-between
+    transactions-writes transactions-offsets-log transactions-two-errors
+    transactions-two-expirations transactions-leaderless
+"""
+    )
 }
 """Which engines explore a scope where all are compared; others have the three of COMPARED_ELSE."""
 
@@ -65,7 +67,11 @@ AGREED = ("distinct", "transitions", "depth", "levels")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's options."""
     parser.add_argument("scopes", nargs="*", metavar="SCOPE", help="NAME[/BUDGET=N...]")
-    parser.add_argument("--all", action="store_true", help="all scopes but large, engines compared")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="all scopes but large, engines compared; --engine: by these of them only",
+    )
     add_variant(parser)
     add_engines(parser)
     add_patch(parser)
@@ -116,11 +122,15 @@ def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     scopes = every_scope() if everything else arguments.scopes
     for scope in scopes:
         configuration_of(model_for(scope), scope, arguments.variant)
-    if arguments.engine:
-        return [(scope, engine) for scope in scopes for engine in arguments.engine]
     if not everything:
-        return [(scope, "c") for scope in scopes]
-    return [(scope, engine) for scope in scopes for engine in COMPARED.get(scope, COMPARED_ELSE)]
+        return [(scope, engine) for scope in scopes for engine in arguments.engine or ("c",)]
+    chosen = arguments.engine or tuple(ENGINES)
+    return [
+        (scope, engine)
+        for scope in scopes
+        for engine in COMPARED.get(scope, COMPARED_ELSE)
+        if engine in chosen
+    ]
 
 
 def every_scope() -> list[str]:

@@ -13,7 +13,13 @@ from proofs.trace.pictures import text
 from proofs.trace.replay import model_of, replay
 from proofs.trace.story import tell
 from proofs.verbs.options import add_output, add_patch, add_variant, patches_of, rows_of
-from proofs.verbs.output import ExplorationDisplay, Output, trace_json
+from proofs.verbs.output import (
+    ExplorationDisplay,
+    Output,
+    sometimes_json,
+    sometimes_lines,
+    trace_json,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +62,11 @@ def lines(found: Refinement) -> Iterator[str]:
         f"{found.distinct:,} states, {found.transitions:,} transitions,"
         f" {found.changes:,} of which a user sees"
     )
+    for name, times in found.steps.items():
+        yield f"  {name}: {times:,}"
+    yield from sometimes_lines(found.sometimes)
+    if found.why:
+        yield f"the last step is wrong: {found.why}"
     yield f"{found.scope}, {found.variant}{without}: {seen}: {found.verdict}"
 
 
@@ -68,14 +79,17 @@ def report_json(found: Refinement) -> dict[str, Any]:
         "dropped": found.dropped,
         "distinct": found.distinct,
         "transitions": found.transitions,
+        "steps": dict(found.steps),
         "properties": [
             {
                 "name": "refines",
                 "holds": found.trace is None,
                 "fairness": [],
+                "why": found.why,
                 "trace": None if found.trace is None else trace_json(found.trace),
             }
         ],
         "assumptions": {a.name: a.says for a in assumptions},
+        **sometimes_json(found.sometimes),
         "verdict": found.verdict,
     }

@@ -43,11 +43,21 @@ def of_composition(name):
 
 @pytest.mark.fast
 @pytest.mark.parametrize("name", COMPOSITIONS)
-def test_what_a_scope_never_has_is_a_witness_or_an_event(name):
+def test_what_a_scope_never_has_is_a_witness_an_event_or_a_step_of_the_specification(name):
     witnesses, events = of_composition(name)
+    spec = load_model(name).modules.get("spec")
+    steps = {step.name for step in spec.STEPS} if spec else set()
     assert not witnesses & events
+    assert not steps & (witnesses | events)
     for scope in load_model(name).scopes.SCOPES.values():
-        assert scope.never.keys() <= witnesses | events, scope.name
+        assert scope.never.keys() <= witnesses | events | steps, scope.name
+
+
+@pytest.mark.fast
+def test_steps_of_the_specification_are_by_events_that_there_are():
+    model = load_model("transactions")
+    for step in model.spec.STEPS:
+        assert step.events <= model.rules.keys(), step.name
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)

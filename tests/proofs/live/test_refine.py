@@ -159,11 +159,11 @@ PLANTED: dict[str, tuple[tuple[Patch, ...], str, int, str]] = {
     ),
     "the newest record comes first": ((BACKWARDS,), "transactions-window", 7, "batch_is_produced"),
     "an aborted record is shown": ((SHOWN,), "transactions-tiny", 8, "marker_is_written"),
-    "a late batch joins a decided commit": (
+    "a commit is reported while a batch is late": (
         (NOT_POISONED,),
         "transactions-writes",
-        10,
-        "verified_batch_arrives",
+        9,
+        "transaction_is_ended",
     ),
 }
 
@@ -173,6 +173,55 @@ def test_a_planted_bug_is_found(bug: str) -> None:
     patches, scope, steps, rule = PLANTED[bug]
     assert last_step(walked(scope, "v2", *patches)) == (steps, rule)
     assert walked(scope, "v2").verdict == "holds"
+
+
+# Each step of the page happens, and by its own events
+
+REFUSES_ALL = Patch(
+    "leader.is_ahead",
+    "batch.base_sequence > verification.lowest_sequence",
+    "batch.base_sequence >= verification.lowest_sequence",
+)
+"""A leader that refuses every first transactional batch: no step is wrong, and none writes."""
+OTHER_BUGS = {
+    "an application that commits aborts": (
+        Patch(
+            "world.commit_is_asked",
+            "client_rules.commit_transaction",
+            "client_rules.abort_transaction",
+        ),
+        "abort_is_reported is no step of commit_is_asked",
+    ),
+    "an outcome is taken back": (
+        Patch("client.on_ended", "Outcome.ABORTED", "Outcome.OPEN"),
+        "this is no step of the specification",
+    ),
+}
+
+
+def test_a_step_of_the_page_that_never_happens_is_lost() -> None:
+    found = walked("transactions-tiny", "v2", REFUSES_ALL)
+    assert found.trace is None
+    assert found.verdict == "vacuous"
+    assert set(found.sometimes.lost) == {
+        "slot_is_added",
+        "slots_commit",
+        "slots_abort",
+        "slots_are_readable",
+    }
+
+
+def test_a_scope_of_ones_own_may_lack_steps() -> None:
+    found = walked("transactions-tiny/begun=0", "v2")
+    assert (found.verdict, found.sometimes.is_enforced) == ("holds", False)
+    assert "slots_commit" in found.sometimes.lost
+
+
+@pytest.mark.parametrize("bug", OTHER_BUGS)
+def test_what_the_page_knows_beside_its_rows_finds_more(bug: str) -> None:
+    """By which events a step may be, and what may follow an outcome."""
+    patch, why = OTHER_BUGS[bug]
+    assert walked("transactions-tiny", "v2", patch).why == why
 
 
 # The verb
