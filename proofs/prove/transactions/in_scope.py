@@ -17,7 +17,16 @@ from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.source import Model
 from proofs.prove.composition import Composition
 from proofs.prove.in_scope import ScopeCheck, TotalLog, check_clauses
-from proofs.prove.transactions.state import NONE, Image, InstanceState, Pair
+from proofs.prove.transactions.state import (
+    AGAIN,
+    ANEW,
+    NOBODY_WAITS,
+    NONE,
+    Image,
+    InstanceState,
+    Pair,
+    pair,
+)
 
 NOBODY = (NONE, NONE)
 NOWHERE = Stored(Kind.OTHER, NONE, NONE, NONE, NONE, NONE, NONE)
@@ -37,8 +46,10 @@ class Past:
     outcomes: dict[int, int] = field(default_factory=dict)
     turns: dict[Pair, int] = field(default_factory=dict)
     reign: Pair = (-1, -1)
+    awaited: int = NOBODY_WAITS
     repeated: bool = False
     went_back: bool = False
+    disturbed: bool = False
     contradicted: bool = False
     trespassed: bool = False
 
@@ -48,13 +59,48 @@ def prepared(known: Any) -> int | None:
     return {2: 1, 3: 0}.get(int(known.metadata.state))
 
 
-def with_markers(past: Past, world: Any) -> Past:
-    """The markers that are in logs, or late."""
-    late = {
-        (m.producer_id, m.producer_epoch, int(m.committed), m.coordinator_epoch)
-        for m in world.late_markers
-    }
-    return replace(past, sent=past.sent | late)
+MARKS = ("marker_is_written", "marker_is_delayed")
+BEGINS = ("producer_id_is_asked", "late_init_arrives")
+CHANGES = (
+    "partitions_are_added",
+    "offsets_are_added",
+    "late_addition_arrives",
+    "transaction_is_ended",
+    "late_end_arrives",
+)
+"""The rules by which a marker, InitProducerId, and any other request comes to its receiver."""
+
+
+def with_marker(past: Past, rule: str, before: Any) -> Past:
+    """The coordinator has sent a marker of what it knows."""
+    outcome = prepared(before.coordinator.known)
+    if rule not in MARKS or outcome is None:
+        return past
+    marker = (*known(before), outcome, before.coordinator.coordinator_epoch)
+    return replace(past, sent=past.sent | {marker})
+
+
+def shown(choice: Mapping[str, int], before: Any) -> Pair:
+    """The pair that a request shows, of who sends it or late."""
+    sender = before.late[choice["late"]] if "late" in choice else before.clients[choice["instance"]]
+    return pair(sender)
+
+
+def with_request(past: Past, rule: str, choice: Mapping[str, int], before: Any, after: Any) -> Past:
+    """Whether who waits for the append that is on its way may be told again what was told before;
+    and whether an older pair than the reign has changed what is known, or is to be."""
+    now, then = before.coordinator, after.coordinator
+    same = (then.known, then.log, then.is_appending) == (now.known, now.log, now.is_appending)
+    if rule in CHANGES and not same:
+        past = replace(past, disturbed=past.disturbed or shown(choice, before) < past.reign)
+    if now.is_appending and then.is_appending:
+        return past
+    tells = then.answer.error == 0 and then.answer.producer_id != NONE
+    if not (then.is_appending and rule in BEGINS and tells):
+        return replace(past, awaited=NOBODY_WAITS)
+    asked = shown(choice, before)
+    again = asked[0] != NONE and asked != known(before)
+    return replace(past, awaited=AGAIN if again else ANEW)
 
 
 def with_decision(past: Past, known: Any) -> Past:
@@ -124,14 +170,15 @@ def known(world: Any) -> Pair:
 
 def pasts(found: SourceGraph) -> list[Past]:
     """For each world what the way left by which it was first found."""
-    first = with_markers(Past(), found.worlds[0])
-    pasts: dict[int, Past] = {0: first}
-    for before, _, after in found.edges:
-        if after not in pasts:
+    known: dict[int, Past] = {0: Past()}
+    for before, instance, after in found.edges:
+        if after not in known:
+            rule, choice = found.instances[instance]
             a, b = found.worlds[before], found.worlds[after]
-            past = with_decision(pasts[before], b.coordinator.known)
-            pasts[after] = with_markers(with_reign(with_turn(past, a, b), a, b), b)
-    return [pasts[i] for i in range(len(found.worlds))]
+            past = with_decision(known[before], b.coordinator.known)
+            past = with_request(with_marker(past, rule, a), rule, dict(choice), a, b)
+            known[after] = with_reign(with_turn(past, a, b), a, b)
+    return [known[i] for i in range(len(found.worlds))]
 
 
 Key = tuple[int, int, int, int]
@@ -207,8 +254,6 @@ def owns(found: SourceGraph, pasts: Sequence[Past]) -> list[Own]:
 class TransactionsScopeState(InstanceState):
     """One world, one partition and one instance, with what the way to the world has left."""
 
-    awaited, disturbed = 0, False
-
     def __init__(self, k: Any, world: Any, past: Past, own: Own, here: int, me: int) -> None:
         self.k, self.world, self.past, self.own = k, world, past, own
         self.here, self.me = here, me
@@ -216,6 +261,7 @@ class TransactionsScopeState(InstanceState):
         self.client = world.clients[me]
         self.given, self.sent, self.turn, self.reign = past.given, past.sent, past.turn, past.reign
         self.repeated, self.went_back = past.repeated, past.went_back
+        self.awaited, self.disturbed = past.awaited, past.disturbed
         self.contradicted, self.trespassed = past.contradicted, past.trespassed
         bounds = k.bounds
         self.producer_ids = range(bounds.producer_ids)

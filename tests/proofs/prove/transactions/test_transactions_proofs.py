@@ -257,3 +257,17 @@ def test_a_wrong_clause_fails_in_scope() -> None:
     model = load_model("transactions", [patch])
     k = configuration_of(model, "transactions-tiny", "v2")
     assert check_partitions(of, model, k, "transactions-tiny").failed != ()
+
+
+def test_an_epoch_that_is_told_twice_is_seen_while_its_append_is_on_its_way() -> None:
+    """What an append is for is remembered in scopes, too."""
+    of = MINE["transaction_epochs"].composition
+    assert of is not None
+    next_one = "with_epoch(k, c, next_epoch(epoch), NO_PRODUCER_EPOCH)"
+    patch = Patch(
+        "coordinator.on_finished", next_one, next_one.replace("next_epoch(epoch)", "epoch")
+    )
+    model = load_model("transactions", [patch])
+    k = configuration_of(model, "transactions-log/begun=0", "v1")
+    failed = check_partitions(of, model, k, "transactions-log/begun=0").failed
+    assert {"what_is_awaited_is_new", "epochs_unique"} <= set(failed)
