@@ -10,9 +10,11 @@ import argparse
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from proofs.explore.scope import Finding
@@ -22,6 +24,13 @@ from proofs.prove.assumption_necessity import trace_without
 from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.broken_step import BrokenStep, broken_step, tell_step
 from proofs.prove.plan import Duty, ProofPlan, plan
+from proofs.prove.programs import (
+    PROGRAMS,
+    ProgramAnswer,
+    ask_sample,
+    draw,
+    missing_among,
+)
 from proofs.prove.report import (
     Proof,
     check_json,
@@ -57,7 +66,7 @@ from proofs.run.journal import Journal
 from proofs.run.progress import count_display
 from proofs.say import say
 from proofs.trace.format import label
-from proofs.verbs.options import add_patch, patches_of, rows_of
+from proofs.verbs.options import add_patch, parse_positive, patches_of, rows_of
 
 SCHEMA_VERSION = 2
 SHOWN = 3
@@ -79,9 +88,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache", type=Path, metavar="DIR", help="keep answers there (default: the cache folder)"
     )
     cached.add_argument("--no-cache", action="store_true", help="ask everything anew")
+    parser.add_argument(
+        "--sample", type=parse_positive, metavar="N", help="ask programs about N obligations, drawn"
+    )
+    parser.add_argument("--sample-seed", type=int, default=0, metavar="N", help="what N are drawn")
+    parser.add_argument(
+        "--programs",
+        type=parse_programs,
+        default=PROGRAMS,
+        metavar="P[,P...]",
+        help=f"which programs --sample asks: {','.join(PROGRAMS)}",
+    )
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--json", type=Path, metavar="FILE", help="report and times, merged")
     parser.add_argument("--out", type=Path, metavar="DIR", help="report.json, run.json, texts")
+
+
+def parse_programs(text: str) -> tuple[str, ...]:
+    """Names of programs, with commas between them."""
+    names = tuple(dict.fromkeys(text.split(",")))
+    if unknown := [name for name in names if name not in PROGRAMS]:
+        valid = ", ".join(PROGRAMS)
+        raise argparse.ArgumentTypeError(f"invalid program {unknown[0]!r}; valid: {valid}")
+    return names
 
 
 def tell(theorems: Sequence[Theorem], done: Proof, of: ProofTarget) -> None:
@@ -280,21 +309,80 @@ def execute(arguments: argparse.Namespace) -> int:
     """Prove, say, write. Raises UnknownName, UnknownMutant and UnknownVariant."""
     if arguments.drop:
         return drop(arguments.drop)
-    names = ("verb", "only", "variant", "mutant", "seeds", "solver")
+    names = ("verb", "only", "variant", "mutant", "seeds", "solver", "sample", "sample_seed")
     question = {name: getattr(arguments, name) for name in names}
+    question["programs"] = list(arguments.programs) if arguments.sample else None
     question["patches"] = rows_of(patches_of(arguments))
     # The journal names answers by the text of their obligations: other code asks others.
     with RunDirectory(arguments.out, question) as directory:
-        return prove(arguments, directory)
+        return (ask_programs if arguments.sample else prove)(arguments, directory)
+
+
+def planned(arguments: argparse.Namespace) -> tuple[ProofTarget, tuple[Theorem, ...], ProofPlan]:
+    """What is proved, of which theorems, and all obligations."""
+    of = subject(arguments.mutant, arguments.variant, patches_of(arguments), arguments.only)
+    theorems = of.asks(chosen(arguments.only))
+    return of, theorems, plan(theorems, of.under, of.models.values())
+
+
+def ask_programs(arguments: argparse.Namespace, directory: RunDirectory) -> int:
+    """Draw obligations and ask programs about them; the exit code."""
+    began = time.perf_counter()
+    _, _, asked = planned(arguments)
+    drawn = draw(asked.duties, arguments.sample, arguments.sample_seed)
+    skipped = missing_among(arguments.programs)
+    for program, why in skipped.items():
+        say(f"{program}: left out, {why}")
+    programs = [name for name in arguments.programs if name not in skipped]
+    found: list[ProgramAnswer] = []
+    with TemporaryDirectory() as folder, count_display("answers") as progress:
+        for answer in ask_sample(drawn, programs, Path(folder)):
+            found.append(answer)
+            progress(len(found), len(drawn) * len(programs))
+    for program in programs:
+        say(format_program(program, found))
+    verdict = verdict_of_sample(found)
+    report = {
+        "schema_version": SCHEMA_VERSION,
+        "sample": {"seed": arguments.sample_seed, "obligations": len(drawn)},
+        "programs": {name: dict(results_of(name, found)) for name in programs},
+        "skipped": skipped,
+        "answers": [asdict(answer) for answer in found],
+        "verdict": verdict,
+    }
+    directory.write(report, {"seconds": elapsed(began)}, arguments.json)
+    say(f"{verdict}: {len(drawn)} obligations drawn with seed {arguments.sample_seed}")
+    return EXIT_CODES[verdict]
+
+
+def results_of(program: str, found: Sequence[ProgramAnswer]) -> Counter[str]:
+    """How often a program said what."""
+    return Counter(answer.result for answer in found if answer.program == program)
+
+
+def format_program(program: str, found: Sequence[ProgramAnswer]) -> str:
+    """What a program said of the sample; of proofs, how many steps were checked."""
+    mine = [answer for answer in found if answer.program == program]
+    said = ", ".join(f"{count} {result}" for result, count in results_of(program, found).items())
+    slowest = max((answer.seconds for answer in mine), default=0.0)
+    steps, trusted = (sum(getattr(a, name) for a in mine) for name in ("steps", "trusted"))
+    checked = f"; {steps - trusted:,} of {steps:,} steps checked by rule" if steps else ""
+    return f"{program}: {said}, slowest {slowest:.2f} s{checked}"
+
+
+def verdict_of_sample(found: Sequence[ProgramAnswer]) -> str:
+    """violated where a program finds that an obligation fails, holds if each is proved by some."""
+    if any(answer.result == "failed" for answer in found):
+        return "violated"
+    asked = {answer.obligation for answer in found}
+    proved = {answer.obligation for answer in found if answer.result == "proved"}
+    return "holds" if asked and asked == proved else "undecided"
 
 
 def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     """Prove what is asked; the exit code."""
     began = time.perf_counter()
-    patches = patches_of(arguments)
-    of = subject(arguments.mutant, arguments.variant, patches, arguments.only)
-    theorems = of.asks(chosen(arguments.only))
-    asked = plan(theorems, of.under, of.models.values())
+    of, theorems, asked = planned(arguments)
     say(
         f"{len(asked.duties)} obligations, {len(asked.unchanged)} more leave their clause unchanged"
     )
@@ -318,7 +406,7 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     report = {
         "schema_version": SCHEMA_VERSION,
         "mutant": arguments.mutant,
-        "patches": rows_of(patches),
+        "patches": rows_of(patches_of(arguments)),
         "theorems": [theorem_json(t, of) for t in theorems],
         "obligations": [obligation_json(done, v) for v in verdicts],
         "trivial": [d.obligation.name for d in asked.duties if d.obligation.is_trivial],
