@@ -1,12 +1,14 @@
 """How long a designer waits, from an edited rule to a verdict.
 
-    python -m benchmarks.edit [SCOPE] [--edits 5] [--json FILE]
+    python -m benchmarks.edit [SCOPE] [--edits 5] [--prove NAME] [--json FILE]
 
 The scope is explored once as it stands, so that the cache has every rule compiled. Then each edit
 is timed from the start of a new Python process to its verdict: `explore SCOPE --patch FILE`, with a
-patch that changes one rule. The edits are the first systematic mutants of each function that rules
-call. An edit without an effect in this scope, or without a verdict (a rule may write a value out of
-its range), is counted and skipped.
+patch that changes one rule. With `--prove NAME` the theorem, or all of the composition, is proved
+once as it stands, and again with each edit: what the edit does not reach comes from the cache, and
+its seconds are those of both commands. The edits are the first systematic mutants of each function
+that rules call. An edit without an effect in this scope, or without a verdict (a rule may write a
+value out of its range), is counted and skipped.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ REPOSITORY = Path(__file__).parents[1]
 VERDICTS: Mapping[int, str] = {0: "holds", 1: "violated"}
 """By exit code."""
 UNDECIDED = 3
+PROOFS: Mapping[int, str] = {0: "proved", 1: "vacuous", 3: "not proved"}
+"""What became of the theorems, by exit code."""
 
 
 class NoVerdict(RuntimeError):
@@ -70,7 +74,20 @@ def run_explore(scope: str, *words: str) -> tuple[float, int]:
     return time.seconds, done.returncode
 
 
-def measure_edit(scope: str, patch: Patch, folder: Path) -> dict[str, Any] | None:
+def run_prove(name: str, *words: str) -> tuple[float, int]:
+    """The proof, without a look at scopes: seconds and exit code."""
+    command = [sys.executable, "-m", "proofs", "prove", "--only", name, "--no-scopes", *words]
+    time, done = measure_time(
+        lambda: subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    )
+    if done.returncode not in PROOFS:
+        raise NoVerdict(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return time.seconds, done.returncode
+
+
+def measure_edit(
+    scope: str, patch: Patch, folder: Path, theorem: str | None = None
+) -> dict[str, Any] | None:
     """One edit, timed; None if it leads to no verdict, or no rule is another one for it."""
     file = folder / "edit.py"
     file.write_text(repr([(patch.function, patch.before, patch.after)]), encoding="utf-8")
@@ -80,10 +97,13 @@ def measure_edit(scope: str, patch: Patch, folder: Path) -> dict[str, Any] | Non
     if code not in VERDICTS or not new:
         return None
     verdict = {"verdict": VERDICTS[code], "seconds": round(seconds, 3), "compiled": new}
+    if theorem is not None:
+        proving, code = run_prove(theorem, "--patch", str(file))
+        verdict |= {"proof": PROOFS[code], "seconds": round(seconds + proving, 3)}
     return asdict(patch) | verdict
 
 
-def measure_edits(scope: str, count: int) -> dict[str, Any]:
+def measure_edits(scope: str, count: int, theorem: str | None = None) -> dict[str, Any]:
     """So many edits, with a cache of their own. Raises UnknownScope, NoVerdict."""
     done: list[dict[str, Any]] = []
     passed_over = 0
@@ -93,15 +113,18 @@ def measure_edits(scope: str, count: int) -> dict[str, Any]:
         patches = changes(model)
         run_explore(scope)
         unedited, _ = run_explore(scope)
+        if theorem is not None:
+            run_prove(theorem)
         while len(done) < count:
             patch = next(patches, None)
             if patch is None:
                 raise NoVerdict(f"{scope}: {len(done)} edits lead to a verdict, not {count}")
-            edit = measure_edit(scope, patch, Path(name))
+            edit = measure_edit(scope, patch, Path(name), theorem)
             passed_over += edit is None
             done += [] if edit is None else [edit]
     return {
         "scope": scope,
+        "proved": theorem,
         "edits": done,
         "passed_over": passed_over,
         "unedited_seconds": round(unedited, 3),
@@ -112,11 +135,13 @@ def measure_edits(scope: str, count: int) -> dict[str, Any]:
 
 def measure(asked: Namespace) -> Mapping[str, Any]:
     """All edits of a scope. Raises UnknownScope, NoVerdict."""
-    found = measure_edits(asked.scope, asked.edits)
+    found = measure_edits(asked.scope, asked.edits, asked.prove)
     for edit in found["edits"]:
         print(
-            "{function}: {before} -> {after}: {verdict} after {seconds:.2f} s,"
-            " {compiled} units compiled".format(**edit)
+            "{function}: {before} -> {after}: {verdict}{proof} after {seconds:.2f} s,"
+            " {compiled} units compiled".format(
+                **{**edit, "proof": f", {edit['proof']}" if "proof" in edit else ""}
+            )
         )
     print(
         "{scope}: median {median_seconds:.2f} s of {count} edits, slowest {slowest_seconds:.2f} s;"
@@ -130,6 +155,7 @@ def measure(asked: Namespace) -> Mapping[str, Any]:
 OPTIONS = {
     "scope": scope_argument("idempotent-tiny"),
     "--edits": count_option(5, "edits with a verdict"),
+    "--prove": {"metavar": "NAME", "help": "prove this theorem or composition again, too"},
 }
 
 main = partial(run_benchmark, "edit", __doc__, OPTIONS, measure, (UnknownScope,))

@@ -69,6 +69,11 @@ from proofs.trace.format import label
 from proofs.verbs.options import add_patch, parse_positive, patches_of, rows_of
 
 SCHEMA_VERSION = 2
+ASKED = (
+    *("verb", "only", "variant", "mutant", "seeds", "solver"),
+    *("sample", "sample_seed", "no_scopes"),
+)
+"""The options that a run's directory is for."""
 SHOWN = 3
 """Of how many failed obligations of a theorem the state that breaks them is shown."""
 
@@ -88,6 +93,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache", type=Path, metavar="DIR", help="keep answers there (default: the cache folder)"
     )
     cached.add_argument("--no-cache", action="store_true", help="ask everything anew")
+    parser.add_argument(
+        "--no-scopes",
+        action="store_true",
+        help="ask solvers only: explore nothing, neither for traces nor what proofs stand on",
+    )
     parser.add_argument(
         "--sample", type=parse_positive, metavar="N", help="ask programs about N obligations, drawn"
     )
@@ -309,7 +319,17 @@ def execute(arguments: argparse.Namespace) -> int:
     """Prove, say, write. Raises UnknownName, UnknownMutant and UnknownVariant."""
     if arguments.drop:
         return drop(arguments.drop)
-    names = ("verb", "only", "variant", "mutant", "seeds", "solver", "sample", "sample_seed")
+    names = (
+        "verb",
+        "only",
+        "variant",
+        "mutant",
+        "seeds",
+        "solver",
+        "sample",
+        "sample_seed",
+        "no_scopes",
+    )
     question = {name: getattr(arguments, name) for name in names}
     question["programs"] = list(arguments.programs) if arguments.sample else None
     question["patches"] = rows_of(patches_of(arguments))
@@ -395,9 +415,11 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     tell_vacuity(done)
     names = failed(verdicts)
     broken = look_at_failures(theorems, done)
-    answers = answer_failures(names, theorems, of)
     is_sound = not names and done.is_labelled
-    looked = look_in_scopes(theorems, of, arguments.processes) if is_sound else Scoped()
+    explores = not arguments.no_scopes
+    answers = answer_failures(names, theorems, of) if explores else []
+    looks = is_sound and explores
+    looked = look_in_scopes(theorems, of, arguments.processes) if looks else Scoped()
     tell_scoped(looked)
     survives = bool(of.home) and is_sound
     if survives:

@@ -24,6 +24,15 @@ def test_each_edit_compiles_its_rule_and_leads_to_a_verdict(
     assert written["median_seconds"] == done["seconds"] > 0
 
 
+def test_an_edit_is_proved_again_where_a_theorem_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "out.json"
+    words = ["idempotent-restart", "--edits", "1", "--prove", "sequences_wrap"]
+    assert edit.main([*words, "--json", str(file)]) == 0
+    written = json.loads(file.read_text(encoding="utf-8"))
+    assert written["proved"] == "sequences_wrap"
+    assert written["edits"][0]["proof"] in edit.PROOFS.values()
+
+
 def test_a_command_that_fails_is_no_edit(tmp_path: Path) -> None:
     with pytest.raises(edit.NoVerdict, match="no-such-scope"):
         edit.run_explore("no-such-scope")

@@ -634,3 +634,13 @@ def test_what_an_abstraction_leaves_out_is_an_assumption_of_each_proof_that_is_m
         assert (theorem.home != "transactions") or set(OF_TRANSACTIONS) <= own
         makes_steps = theorem.composition is not None and theorem.composition.worlds is not None
         assert ("steps_are_the_events" in own) == (makes_steps or theorem.clause is not None)
+
+
+def test_solvers_alone_look_for_no_trace(tmp_path: Path) -> None:
+    """What fails is undecided then: its state is shown, and no run."""
+    report = tmp_path / "report.json"
+    words = ["prove", "--only", "sequences_wrap", "--mutant", "sequence_wraps_negative"]
+    assert main([*words, "--no-scopes", "--json", str(report)]) == 3
+    found = json.loads(report.read_text(encoding="utf-8"))
+    assert found["counterexamples"] == []
+    assert found["broken_steps"] != []
