@@ -13,11 +13,19 @@ from model.transactions.configuration import (
     Rotation,
     Verification,
 )
-from model.transactions.coordinator import TransactionState, decided, is_prepared, overflows
-from model.transactions.leader import Kind, Stored, last_stable_offset
+from model.transactions.coordinator import (
+    CoordinatorLeadership,
+    TransactionState,
+    decided,
+    is_prepared,
+    overflows,
+)
+from model.transactions.leader import Kind, ProducerStateEntry, Stored, last_stable_offset
 from model.transactions.messages import (
     NO_OFFSET,
+    NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    NO_SEQUENCE,
     Partition,
     is_of_group,
     speaks_v2,
@@ -288,6 +296,112 @@ def last_epoch_is_nobodys(k: Configuration, w: World) -> bool:
     )
 
 
+# What leaders and coordinators know
+
+
+def leaders_know_their_logs(k: Configuration, w: World) -> bool:
+    """What a leader knows of a producer id is what its log says: the epoch and the sequence of the
+    newest record, and where a transaction is open."""
+    return all(
+        all(
+            knows_epoch(leader.log, producer_id, entry)
+            and knows_sequence(leader.log, producer_id, entry)
+            and knows_open(leader.log, producer_id, entry)
+            for producer_id, entry in leader.producers.items()
+        )
+        for leader in w.leaders.values()
+    )
+
+
+def is_of(stored: Stored, producer_id: int) -> bool:
+    """A record or a marker of this producer id."""
+    return stored.kind != Kind.OTHER and stored.producer_id == producer_id
+
+
+def knows_epoch(log: Log, producer_id: int, entry: ProducerStateEntry) -> bool:
+    """The epoch is that of the newest record or marker; none where there is nothing."""
+    return all(
+        not is_of(s, producer_id)
+        or any(is_of(later, producer_id) for later in log[i + 1 :])
+        or s.producer_epoch == entry.producer_epoch
+        for i, s in enumerate(log)
+    ) and (entry.producer_epoch == NO_PRODUCER_EPOCH or any(is_of(s, producer_id) for s in log))
+
+
+def knows_sequence(log: Log, producer_id: int, entry: ProducerStateEntry) -> bool:
+    """The sequence is that of the newest record of the present epoch; none where there is none."""
+    return all(
+        not is_record_of(s, producer_id, entry)
+        or any(is_record_of(later, producer_id, entry) for later in log[i + 1 :])
+        or s.sequence == entry.last_sequence
+        for i, s in enumerate(log)
+    ) and (
+        entry.last_sequence == NO_SEQUENCE or any(is_record_of(s, producer_id, entry) for s in log)
+    )
+
+
+def is_record_of(stored: Stored, producer_id: int, entry: ProducerStateEntry) -> bool:
+    """A record of this producer id, under the epoch that the leader knows."""
+    return (
+        stored.kind == Kind.DATA
+        and stored.producer_id == producer_id
+        and stored.producer_epoch == entry.producer_epoch
+    )
+
+
+def knows_open(log: Log, producer_id: int, entry: ProducerStateEntry) -> bool:
+    """A transaction is open from the first record that no marker has ended."""
+    first = entry.current_txn_first_offset
+    return all(
+        s.kind != Kind.DATA
+        or s.producer_id != producer_id
+        or is_decided(log, i)
+        or (first != NO_OFFSET and first <= i)
+        for i, s in enumerate(log)
+    ) and (
+        first == NO_OFFSET
+        or any(
+            i == first
+            and s.kind == Kind.DATA
+            and s.producer_id == producer_id
+            and not is_decided(log, i)
+            for i, s in enumerate(log)
+        )
+    )
+
+
+def records_are_where_sent(k: Configuration, w: World) -> bool:
+    """Each record is in the log of a partition that its application sent it to."""
+    return all(
+        all(s.kind != Kind.DATA or was_sent(w, partition, s) for s in leader.log)
+        for partition, leader in w.leaders.items()
+    )
+
+
+def was_sent(w: World, partition: Partition, stored: Stored) -> bool:
+    """The application has sent so many records there, in that transaction."""
+    there = w.clients[stored.instance].partitions[partition]
+    return stored.number < there.sent[stored.transaction]
+
+
+def coordinator_epochs_rise(k: Configuration, w: World) -> bool:
+    """Each coordinator has an epoch of its own, newer than all before: leaders can refuse the
+    markers of a former one."""
+    former = w.placement.former
+    present = w.coordinator.coordinator_epoch
+    is_newer = former.leadership != CoordinatorLeadership.REPLACED or (
+        former.coordinator_epoch < present
+    )
+    return (
+        is_newer
+        and present >= w.faults.moves
+        and all(
+            all(e.coordinator_epoch <= present for e in leader.producers.values())
+            for leader in w.leaders.values()
+        )
+    )
+
+
 # Readers
 
 
@@ -442,6 +556,9 @@ GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
     Guarantee("no_false_fencing", no_false_fencing, alone),
     Guarantee("markers_are_taken", markers_are_taken, retries_are_taken),
     Guarantee("last_epoch_is_nobodys", last_epoch_is_nobodys, all_rotate),
+    Guarantee("leaders_know_their_logs", leaders_know_their_logs, always),
+    Guarantee("records_are_where_sent", records_are_where_sent, always),
+    Guarantee("coordinator_epochs_rise", coordinator_epochs_rise, always),
     Guarantee("last_stable_offset_sound", last_stable_offset_sound, always),
     Guarantee("no_dirty_read", no_dirty_read, always),
 )

@@ -51,11 +51,12 @@ class MutantEffect:
 
     `fate` is "same" (the machine is the same graph), "unmet" (it differs in no state that is
     reached), "differs" (and breaks nothing), "loses" (a witness that the configuration has), or
-    "breaks"; `how` says where, or what.
+    "breaks"; `how` says where, or what. What only differs has the `rules` that still happen.
     """
 
     fate: str
     how: str = ""
+    rules: frozenset[str] = frozenset()
 
 
 class Baseline:
@@ -138,10 +139,13 @@ class Baseline:
         lost = sorted(self._reached.witnesses.keys() - result.witnesses.keys())
         if lost:
             return MutantEffect("loses", f"{lost[0]} is lost")
-        never = sorted(fired(self._reached) - fired(result))
-        if never:
-            return MutantEffect("differs", f"{never[0]} never happens")
-        return MutantEffect("differs", where or "a guarantee says something else")
+        how = where or "a guarantee says something else"
+        return MutantEffect("differs", how, rules_of(result))
+
+    @cached_property
+    def rules(self) -> frozenset[str]:
+        """The rules that happen here."""
+        return rules_of(self._reached)
 
     def _changed(self, model: Model, touched: set[str]) -> Machine:
         """The machine of the changed model: what it does not touch is as it is."""
@@ -232,9 +236,9 @@ def sentences_of(machine: Machine) -> tuple[Mapping[str, Node], Mapping[str, Nod
     return machine.guarantees, machine.witnesses
 
 
-def fired(result: Exploration) -> set[str]:
-    """The rule instances that happened."""
-    return {label for label, times in result.firings.items() if times > 0}
+def rules_of(result: Exploration) -> frozenset[str]:
+    """The rules that happened, in whatever instance."""
+    return frozenset(label.partition("(")[0] for label, times in result.firings.items() if times)
 
 
 def alike(

@@ -11,7 +11,7 @@ import enum
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from proofs.mutants.static_types import (
     FunctionTypes,
@@ -188,7 +188,8 @@ def argument(node: ast.Call, types: FunctionTypes) -> Iterator[ast.AST]:
         fields = fields_of(types.of(node.args[0]))
         places = [(fields.get(key.arg or ""), key.value) for key in node.keywords]
     for (one, left), (other, right) in itertools.combinations(places, 2):
-        if one is not None and bare(one) == bare(other) and ast.dump(left) != ast.dump(right):
+        is_known = one is not None and not isinstance(one, TypeVar)
+        if is_known and bare(one) == bare(other) and ast.dump(left) != ast.dump(right):
             swap = {id(left): right, id(right): left}
             values = [swap.get(id(value), value) for value in node.args]
             keys = [ast.keyword(k.arg, swap.get(id(k.value), k.value)) for k in node.keywords]

@@ -150,6 +150,7 @@ class MutantRun:
         self._function = mutated(self._original, mutant.patch)
         self._unequal: list[tuple[str, str]] = []
         self._differs: list[str] = []
+        self._rules: set[str] = set()
 
     @functools.cached_property
     def _changed(self) -> Model:
@@ -159,7 +160,7 @@ class MutantRun:
         """The verdict of the first verb that has one."""
         try:
             return self._explored() or self._noticed_otherwise() or self._not_noticed()
-        except LiftError as refusal:
+        except (LiftError, AttributeError, TypeError) as refusal:
             return MutantVerdict("invalid", how=first_line(refusal))
 
     # explore
@@ -168,6 +169,7 @@ class MutantRun:
         for scope, variant in of_group(CONFIGURATIONS, self._mutant.group):
             found = self._difference(scope, variant)
             if found is None:
+                self._rules |= baseline(scope, variant).rules
                 continue
             if found in ("TypeError", "AttributeError"):
                 return MutantVerdict("invalid", how=found)
@@ -189,13 +191,17 @@ class MutantRun:
             seen = baseline(scope, variant).see(self._changed)
         except RangeBroken as broken:
             return MutantVerdict("killed", "explore", scope, variant, first_line(broken))
-        except (Overgrown, LimitReached, IndexError):
-            self._differs.append(scope)
+        except (Overgrown, LimitReached, IndexError) as limit:
+            self._differs.append(f"{scope} ({variant}): {first_line(limit)}")
+            self._rules |= baseline(scope, variant).rules
             return None
         if seen.fate in ("breaks", "loses"):
             return MutantVerdict("killed", "explore", scope, variant, seen.how)
         if seen.fate == "differs":
             self._differs.append(f"{scope} ({variant}): {seen.how}")
+            self._rules |= seen.rules
+        else:
+            self._rules |= baseline(scope, variant).rules
         if seen.fate == "same":
             self._unequal.remove((scope, variant))
         return None
@@ -210,11 +216,19 @@ class MutantRun:
             return MutantVerdict("killed", "explore", scope, variant, first_line(failure))
         return None
 
-    # liveness and refine
+    # coverage, liveness and refine
+
+    def _uncovered(self) -> MutantVerdict | None:
+        """Killed where a rule happens in no configuration any more."""
+        every = of_group(CONFIGURATIONS, self._mutant.group)
+        lost = sorted({rule for pair in every for rule in baseline(*pair).rules} - self._rules)
+        return MutantVerdict("killed", "coverage", how=f"{lost[0]} never happens") if lost else None
 
     def _noticed_otherwise(self) -> MutantVerdict | None:
         """Of what differs somewhere: whether verbs notice it that need more time."""
-        return (self._in_the_end() or self._refined()) if self._differs else None
+        if not self._differs:
+            return None
+        return self._uncovered() or self._refined() or self._in_the_end()
 
     def _in_the_end(self) -> MutantVerdict | None:
         for scope, variant in of_group(IN_THE_END, self._mutant.group):

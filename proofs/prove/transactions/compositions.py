@@ -438,6 +438,10 @@ WITH_V1 = dict.fromkeys(
 )
 """The theorem that is about it with V1."""
 
-ONLY_EXPLORED: dict[str, str] = {}
+ONLY_EXPLORED: dict[str, str] = {
+    "leaders_know_their_logs": "no obligation compares a leader's state with its whole log",
+    "records_are_where_sent": "no step says which partition an application sent a record to",
+    "coordinator_epochs_rise": "how often the coordinator has moved is counted in scopes only",
+}
 """What of the guarantees no theorem covers, or not all of it, and why: they are explored in scopes.
 Of no theorem is a batch whose verification and append are apart (`guards`)."""

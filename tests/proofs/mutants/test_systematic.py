@@ -127,6 +127,13 @@ def test_verdicts_agree_with_the_explorer(mutant, small):
         assert (seen.levels, seen.firings) == (plain.levels, plain.firings)
 
 
+def test_a_rule_that_happens_nowhere_any_more_kills(small):
+    gone = "(*link.broken, left)", "(*link.broken,)"
+    found = verdict("network.broken", *gone)
+    assert (found.fate, found.verb) == ("killed", "coverage")
+    assert found.how == "late_request_arrives never happens"
+
+
 def test_a_change_with_too_many_states_is_left_there():
     few_enough(SearchProgress(0, 0, 0, verdicts.MOST_IN_THE_END, 0, 0.0))
     with pytest.raises(Overgrown):
