@@ -10,10 +10,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from typing import Any
 
-from proofs.mutants.calls import text_digest
 from proofs.mutants.systematic import SystematicMutant, diff, selected
 from proofs.mutants.verdicts import CONFIGURATIONS, FATES, IN_THE_END, REFINED, verdict_on
-from proofs.run.files import digest, line
+from proofs.run.files import code_digest, digest, line
 from proofs.run.interrupts import without_interrupts
 from proofs.run.journal import Journal
 from proofs.run.progress import CountDisplay
@@ -58,7 +57,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def tried_text() -> str:
     """A digest of the model and of the configurations: verdicts on others are no answer."""
-    return digest(line([text_digest(), CONFIGURATIONS, IN_THE_END, REFINED]))[:16]
+    return digest(line([code_digest(["model"]), CONFIGURATIONS, IN_THE_END, REFINED]))[:16]
 
 
 # Trying
