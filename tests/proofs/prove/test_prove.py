@@ -40,7 +40,7 @@ from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import SOLVERS, SolverAnswer, ask
 from proofs.prove.steps import IdempotentSteps
 from proofs.prove.theorems import COVERED, LEFT_OUT, ONLY_EXPLORED, THEOREMS, part_of
-from proofs.prove.vacuity import OWN_GUARDS, look_for_vacuity
+from proofs.prove.vacuity import EXCLUDED, OWN_GUARDS, look_for_vacuity
 from proofs.run.journal import Journal
 from proofs.trace.replay import configuration_of
 
@@ -644,3 +644,12 @@ def test_solvers_alone_look_for_no_trace(tmp_path: Path) -> None:
     found = json.loads(report.read_text(encoding="utf-8"))
     assert found["counterexamples"] == []
     assert found["broken_steps"] != []
+
+
+@pytest.mark.full
+@pytest.mark.xdist_group("whole_plan")
+def test_all_that_is_excluded_is_what_the_table_says_and_is_assumed() -> None:
+    duties = whole_plan().duties
+    done = Proof(whole_plan(), (), look_for_vacuity(duties, AnswerSource()))
+    assert {e.step for e in done.exclusions} == set(EXCLUDED)
+    assert done.is_labelled
