@@ -18,6 +18,7 @@ from proofs.prove.formulas import Lifter, configured, conjuncts
 from proofs.prove.proof_state import after_replay
 from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
 from proofs.prove.smt import Formula, ProofObligation, obligation
+from proofs.prove.step_evaluator import Edit, TakenRule
 from proofs.prove.unknowns import number
 
 LENGTH = number("length")
@@ -236,6 +237,7 @@ class ProofStep:
     `prefixes` are the lengths of the prefixes of the log that the step is about. `lemmas` hold too
     where it is taken: each is proved first, then assumed by the clauses that use it. `given` are
     assumptions by name, for the clauses that use them. Each clause also uses what it `recalls`.
+    `taken` are the rules of actors whose text it evaluates, `edits` what it makes besides.
     """
 
     rule: str
@@ -247,6 +249,8 @@ class ProofStep:
     recalls: tuple[str, ...] = ()
     lemmas: tuple[Lemma, ...] = ()
     given: tuple[tuple[str, Formula], ...] = ()
+    taken: tuple[TakenRule, ...] = ()
+    edits: frozenset[Edit] = frozenset()
 
     @property
     def grows(self) -> bool:

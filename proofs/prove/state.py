@@ -29,7 +29,6 @@ from typing import Any
 
 from proofs.lift.containers import FocusMap, FunctionSeq
 from proofs.lift.dag import INFINITE, ZERO, Node, const, leaf
-from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq
 from proofs.prove.formulas import LiftedGoal, Lifter, RecordSet
@@ -43,6 +42,7 @@ from proofs.prove.proof_state import (
 )
 from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
 from proofs.prove.smt import Formula
+from proofs.prove.step_evaluator import StepEvaluator
 from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
 
 P = leaf("p", 0, INFINITE)
@@ -259,10 +259,10 @@ class Builder(Unknowns):
             **{("Variant", rule): value for rule, value in self.unknown.items()},
         }
 
-    def evaluator(self, **contracts: Callable[..., Any]) -> Evaluator:
+    def evaluator(self, **contracts: Callable[..., Any]) -> StepEvaluator:
         """An evaluator in which sequences and replicas are unknown."""
         called = {"filled": self.filled, **contracts}
-        return Evaluator(self.model, self.k, overrides=self.overrides, contracts=called)
+        return StepEvaluator(self.model, self.k, overrides=self.overrides, contracts=called)
 
     @property
     def lifter(self) -> Lifter:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from proofs.lift import containers
 from proofs.lift.containers import FocusMap, FunctionSeq, PredicateSet
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const, disjunction, ite, leaf
-from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Scalars, SetValue
 from proofs.prove import auxiliary, clauses, fifo, step_lemmas
@@ -22,9 +22,12 @@ from proofs.prove.induction import Lemma, ProofStep, of_replay
 from proofs.prove.invariant import HELPERS
 from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
 from proofs.prove.smt import Formula
+from proofs.prove.step_evaluator import StepEvaluator
 from proofs.prove.state import PRODUCER, RECORDS_IN, REPLICAS, Builder, P, Seen, SymbolicState
 from proofs.prove.unknowns import Predicate, never, number, within
 
+HERE, ELSEWHERE = ZERO, const(1)
+"""The partition of the theorems, and any other one: clients know partitions by number."""
 IN_TURN = leaf("in_turn", 0, 1, is_bool=True)
 """Whether a request comes from the open connection; else it is late, from one that broke."""
 COUNTED = "sequences_suffice"
@@ -60,11 +63,14 @@ class IdempotentSteps:
             self.on_success(),
             self.on_error(),
             self.on_disconnect(),
-            self.on_produce(),
+            self.on_produce,
             self.on_produce_of_others(),
+            self.on_produce_without_replicas(),
+            self.on_produce_then_unreplicated(),
             self.advance_high_watermark(),
             self.restart(),
             self.fail_over(),
+            *self.at_other_partition(),
         )
 
     def outcome(
@@ -76,8 +82,16 @@ class IdempotentSteps:
         replicas = REPLICAS >= 1
         formulas = tuple(((), node) for node in (*guards, *assumed, replicas) if node is not TRUE)
         given = ((COUNTED, ((), self.counted(after))),)
-        lengths = (self.before.log.length,)
-        return ProofStep(rule, self.before, after, formulas, prefixes=lengths, given=given)
+        return ProofStep(
+            rule,
+            self.before,
+            after,
+            formulas,
+            prefixes=(self.before.log.length,),
+            given=given,
+            taken=tuple(evaluator.taken),
+            edits=frozenset(evaluator.edits),
+        )
 
     def counted(self, after: SymbolicState) -> Node:
         """Where sequences do not wrap, no epoch has more records than there are sequences."""
@@ -120,11 +134,11 @@ class IdempotentSteps:
         return self.outcome("send_again", evaluator, [], client=client, sent=sent)
 
     def sending(
-        self, function: Callable[..., Any], *arguments: Node
-    ) -> tuple[Evaluator, Rec, Scalars]:
+        self, function: Callable[..., Any], *arguments: Node, partition: Node = HERE
+    ) -> tuple[StepEvaluator, Rec, Scalars]:
         """The client after a rule that sends one request, and the request's batch."""
         evaluator = self.builder.evaluator()
-        step = evaluator.call(function, [self.k, self.before.client, ZERO, *arguments])
+        step = evaluator.call(function, [self.k, self.before.client, partition, *arguments])
         request = step.sends.slots[0].batch
         return evaluator, step.actor, request
 
@@ -164,7 +178,7 @@ class IdempotentSteps:
     def expire_batch(self) -> ProofStep:
         """The time of a batch is up."""
         call = self.model.recovery.expire_batch
-        step = self.moved("expire_batch", call, ZERO, number("expired"))
+        step = self.moved("expire_batch", call, HERE, number("expired"))
         return replace(step, given=(*step.given, (IN_TIME, ((), FALSE))))
 
     def resolve_sequences(self) -> ProofStep:
@@ -177,11 +191,11 @@ class IdempotentSteps:
         client = evaluator.call(function, [self.k, self.before.client, *arguments])
         return self.outcome(rule, evaluator, [], client=client)
 
-    def answered(self, answer: Rec) -> tuple[Evaluator, Rec]:
-        """The client after an answer."""
+    def answered(self, answer: Rec, partition: Node = HERE) -> tuple[StepEvaluator, Rec]:
+        """The client after an answer of the leader of a partition."""
         evaluator = self.builder.evaluator()
-        call = self.model.responses.on_answer
-        return evaluator, evaluator.call(call, [self.k, self.before.client, ZERO, answer, OVERDUE])
+        arguments = [self.k, self.before.client, partition, answer, OVERDUE]
+        return evaluator, evaluator.call(self.model.responses.on_answer, arguments)
 
     def on_success(self) -> ProofStep:
         """An answer without error, once the high watermark lets it go."""
@@ -233,30 +247,64 @@ class IdempotentSteps:
 
     def on_disconnect(self) -> ProofStep:
         """A connection breaks."""
-        step = self.moved("on_disconnect", self.model.responses.on_disconnect, ZERO, OVERDUE)
+        step = self.moved("on_disconnect", self.model.responses.on_disconnect, HERE, OVERDUE)
         in_time = (IN_TIME, ((), OVERDUE.eq(0)))
         epoch = self.before.entry.producer_epoch
         after = step.after.changed(handled=ZERO, epoch_in_turn=epoch)
         return replace(step, after=after, given=(*step.given, in_time))
 
+    # The client at any other partition, which shares the producer's id and epoch
+
+    def at_other_partition(self) -> Iterator[ProofStep]:
+        """What the client does there, whatever any leader may have answered there."""
+        client, recovery, responses = self.model.client, self.model.recovery, self.model.responses
+        for rule, function, *arguments in (
+            ("send_new", client.send_new, RECORDS_IN),
+            ("send_again", client.send_again),
+        ):
+            evaluator, after, _ = self.sending(function, *arguments, partition=ELSEWHERE)
+            yield self.outcome(f"{rule}_elsewhere", evaluator, [RECORDS_IN >= 1], client=after)
+        gives_up = self.moved(
+            "expire_batch_elsewhere", recovery.expire_batch, ELSEWHERE, number("expired")
+        )
+        yield replace(gives_up, given=(*gives_up.given, (IN_TIME, ((), FALSE))))
+        in_time = (IN_TIME, ((), OVERDUE.eq(0)))
+        breaks = self.moved(
+            "on_disconnect_elsewhere", responses.on_disconnect, ELSEWHERE, OVERDUE
+        )
+        yield replace(breaks, given=(*breaks.given, in_time))
+        answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
+        evaluator, after = self.answered(answer, ELSEWHERE)
+        too_large = const(self.model.messages.Error.MESSAGE_TOO_LARGE)
+        hears = self.outcome(
+            "on_answer_elsewhere", evaluator, [~answer.error.eq(too_large)], client=after
+        )
+        yield replace(hears, given=(*hears.given, in_time))
+
     # The leader
 
-    def produced(self, batch: Rec) -> tuple[Evaluator, Rec, Rec]:
+    def produced(
+        self, batch: Rec, rule: Callable[..., Any], *arguments: Node
+    ) -> tuple[StepEvaluator, Rec, Rec]:
         """The leader and its answer after a batch."""
         request = Rec(self.model.messages.ProduceRequest, {"batch": batch})
         evaluator = self.builder.evaluator()
-        call = self.model.leader.on_produce
-        step = evaluator.call(call, [self.k, self.before.leader, request])
+        step = evaluator.call(rule, [self.k, self.before.leader, request, *arguments])
         return evaluator, step.actor, step.sends.slots[0]
 
-    def on_produce(self) -> ProofStep:
-        """Any request that p sent arrives."""
+    def any_batch(self) -> tuple[Rec, Node]:
+        """Any batch of p, and the position at which it begins."""
         batch = self.builder.batch("batch")
         begin = self.before.position(batch.producer_epoch, batch.first_record)
         sequence = self.regime.sequence(begin)
-        batch = batch.changed(producer_id=P, producer=PRODUCER, base_sequence=sequence)
+        return batch.changed(producer_id=P, producer=PRODUCER, base_sequence=sequence), begin
+
+    @cached_property
+    def on_produce(self) -> ProofStep:
+        """Any request that p sent arrives."""
+        batch, begin = self.any_batch()
         was_sent = self.before.sent(batch.producer_epoch, batch.record_count, batch.first_record)
-        evaluator, leader, answer = self.produced(batch)
+        evaluator, leader, answer = self.produced(batch, self.model.leader.on_produce)
         appended = self.before.log.length < leader.log.length
         error, epoch = answer.error, batch.producer_epoch
         is_refused = ~error.eq(0)
@@ -282,6 +330,41 @@ class IdempotentSteps:
         assumed = ((n, self.lifter.formula(f, self.seen, *of)) for n, f, of in given)
         cuts = tuple(self.cuts(Seen(step.after), batch, begin, answer))
         return replace(step, lemmas=cuts, given=(*step.given, *assumed))
+
+    def on_produce_without_replicas(self) -> ProofStep:
+        """Any request arrives where too few replicas are in sync."""
+        batch, _ = self.any_batch()
+        evaluator, leader, _ = self.produced(batch, self.model.leader.on_produce_without_replicas)
+        step = self.outcome(
+            "on_produce_without_replicas",
+            evaluator,
+            [],
+            leader=leader,
+            handled=self.before.handled + ite(IN_TURN, 1, 0),
+            refused=self.before.refused | IN_TURN,
+        )
+        return replace(step, given=(*step.given, (IN_ORDER, ((), FALSE))))
+
+    def on_produce_then_unreplicated(self) -> ProofStep:
+        """Any request that p sent arrives, and is answered as always, or by an error: as the
+        network of the proofs may answer any request. (So the obligations are those of `on_produce`,
+        unless the leader does something else.)"""
+        batch, _ = self.any_batch()
+        rules = self.model.leader
+        evaluator, leader, answer = self.produced(
+            batch, rules.on_produce_then_unreplicated, number("timed_out")
+        )
+        *_, usual = self.produced(batch, rules.on_produce)
+        is_usual = ~answer.error.eq(0) | containers.equal(answer, usual)
+        same = self.on_produce
+        return replace(
+            same,
+            rule="on_produce_then_unreplicated",
+            after=same.after.changed(leader=leader),
+            lemmas=(*same.lemmas, Lemma("answers_as_usual", ((), is_usual), ())),
+            given=(*same.given, (IN_ORDER, ((), FALSE))),
+            taken=tuple(evaluator.taken),
+        )
 
     def cuts(self, after: Seen, batch: Rec, begin: Node, answer: Rec) -> Iterator[Lemma]:
         """The lemmas about the request, each with those before it."""
@@ -375,7 +458,7 @@ class IdempotentSteps:
         batch = self.builder.batch("other")
         theirs = ~batch.producer_id.eq(P)
         some = batch.record_count >= 1
-        evaluator, leader, _ = self.produced(batch)
+        evaluator, leader, _ = self.produced(batch, self.model.leader.on_produce)
         return self.outcome(
             "on_produce_of_others",
             evaluator,
@@ -431,6 +514,8 @@ class IdempotentSteps:
             recalls=tuple(c.name for c in HELPERS if c.subject is of_replay),
             lemmas=tuple(lemmas),
             given=(("high_watermark_survives", ((), survives)),),
+            taken=tuple(evaluator.taken),
+            edits=frozenset(evaluator.edits),
         )
 
     def folded(

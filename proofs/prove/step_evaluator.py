@@ -1,0 +1,96 @@
+"""The evaluator of steps: it notes which rules of actors were evaluated, and what else was made.
+
+What is evaluated outside of those rules is the text of the world, or of a step of the proofs. If
+it builds an actor, or a message that actors take, then it does by itself what a rule would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, get_type_hints
+
+from model.language import RECORDS, is_actor_rule, is_input
+from proofs.lift.dag import Node
+from proofs.lift.evaluate import Evaluator
+from proofs.lift.source import Model
+from proofs.lift.values import Rec
+
+
+@dataclass(frozen=True, slots=True)
+class TakenRule:
+    """A rule of an actor that was evaluated, with its arguments."""
+
+    rule: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A function of the world builds an actor, or a message that actors take."""
+
+    function: str
+    cls: type
+
+
+def parameters_of(rule: Callable[..., Any]) -> list[Any]:
+    """The types of a rule's actor and inputs."""
+    hints = get_type_hints(rule)
+    return [hints[name] for name in hints if name not in ("k", "return")]
+
+
+def actor_of(rule: Callable[..., Any]) -> type:
+    """The class of the actor whose rule it is."""
+    found: type = parameters_of(rule)[0]
+    return found
+
+
+@lru_cache(maxsize=64)
+def exchanged(model: Model) -> frozenset[type]:
+    """The classes of a composition's actors, and of the messages that they take."""
+    return frozenset(_exchanged(model))
+
+
+def _exchanged(model: Model) -> Iterator[type]:
+    for rule in model.actor_rules.values():
+        yield actor_of(rule)
+        if is_input(rule):
+            yield from (t for t in parameters_of(rule) if t in RECORDS)
+
+
+class StepEvaluator(Evaluator):
+    """An evaluator that notes the outermost rules that it comes to, and edits outside of them."""
+
+    def __init__(
+        self,
+        model: Model,
+        k: Any,
+        overrides: Mapping[tuple[str, str], Node] | None = None,
+        contracts: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        super().__init__(model, k, overrides, contracts)
+        self.taken: list[TakenRule] = []
+        self.edits: set[Edit] = set()
+        self._is_within_rule = False
+
+    def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """The value of function(*arguments)."""
+        if self._is_within_rule or not is_actor_rule(function):
+            return super().call(function, arguments)
+        self.taken.append(TakenRule(function, tuple(arguments)))
+        self._is_within_rule = True
+        try:
+            return self.take(function, arguments)
+        finally:
+            self._is_within_rule = False
+
+    def take(self, rule: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """What a rule of an actor makes of its arguments."""
+        return super().call(rule, arguments)
+
+    def construct(self, cls: type, values: Mapping[str, Any]) -> Rec:
+        """A record; an edit, if it is exchanged and no rule makes it."""
+        if not self._is_within_rule and self._names and cls in exchanged(self.model):
+            self.edits.add(Edit(self._names[-1], cls))
+        return super().construct(cls, values)
