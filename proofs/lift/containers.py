@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from proofs.lift import dag
@@ -90,7 +91,8 @@ def merge(shapes: Shapes, condition: Node, a: Any, b: Any) -> Any:
     if isinstance(a, (SetValue, Span)) and isinstance(b, (SetValue, Span)):
         return merge_sets(condition, a, b)
     if isinstance(a, PredicateSet) and isinstance(b, PredicateSet):
-        return PredicateSet(lambda x: dag.ite(condition, a.holds(x), b.holds(x)))
+        # Cached: what many branches share is asked for once, not once for each of them.
+        return PredicateSet(cache(lambda x: dag.ite(condition, a.holds(x), b.holds(x))))
     if isinstance(a, Seq) and isinstance(b, FunctionSeq):
         a = as_function(shapes, a)
     if isinstance(a, FunctionSeq) and isinstance(b, Seq):

@@ -109,3 +109,24 @@ EVERYWHERE = ("nothing_forgotten", "nothing_deleted", "no_crash", "no_splits", "
 
 OF_CLIENTS = ("no_splits", "id_for_life")
 """What of it matters where no clause speaks of leaders: any error may be heard there, any time."""
+
+LEFT_OUT = {
+    "id_for_life": ("client_receives_producer_id",),
+    "nothing_forgotten": ("producer_id_expires",),
+    "nothing_deleted": ("records_are_deleted",),
+    "no_crash": ("leader_crashes",),
+    "guards": ("late_batch_is_verified", "verified_batch_arrives"),
+    "leaders_are_there": ("leader_leaves", "leader_returns", "marker_is_skipped"),
+    "moves_are_known": (
+        "coordinator_is_replaced",
+        "log_is_loaded",
+        "former_resigns",
+        "former_writes_marker",
+        "coordinator_is_found",
+        "metadata_arrives",
+    ),
+}
+"""The events of worlds that an assumption leaves out."""
+
+STAY = {"moves_are_known": ("placement",), "leaders_are_there": ("leaderless",)}
+"""The parts of worlds that stay, by an assumption, as they were at first."""

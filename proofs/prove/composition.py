@@ -16,12 +16,12 @@ from typing import Any
 from proofs.explore.source import source_graph
 from proofs.lift.containers import FunctionMap
 from proofs.lift.dag import Node, reachable
-from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.prove.formulas import Lifter
 from proofs.prove.in_scope import ScopeCheck, check_clauses
 from proofs.prove.induction import Clause, Induction, Named, ProofStep, of_nothing
 from proofs.prove.smt import Formula, ProofObligation
+from proofs.prove.step_evaluator import StepEvaluator
 from proofs.prove.unknowns import Unknowns, number
 
 
@@ -94,14 +94,14 @@ class Worlds:
         self.unknowns = Unknowns(self.k.bounds)
         self.before: Any = self.unknowns.record(model.world.World, "w")
 
-    def evaluator(self) -> Evaluator:
+    def evaluator(self) -> StepEvaluator:
         """An evaluator without a scope's limits."""
         contracts: dict[str, Callable[..., Any]] = {
             "filled": _filled,
             "within_scope": no_limit,
             **self.of.contracts,
         }
-        return Evaluator(self.model, self.k, self.of.unknown, contracts)
+        return StepEvaluator(self.model, self.k, self.of.unknown, contracts)
 
     @property
     def lifter(self) -> Lifter:
@@ -129,11 +129,11 @@ class Worlds:
             yield self.step(rule, function)
 
 
-def _filled(_evaluator: Evaluator, size: Node, value: Any) -> FunctionMap:
+def _filled(_evaluator: StepEvaluator, size: Node, value: Any) -> FunctionMap:
     return FunctionMap(size, lambda _key: value)
 
 
-def no_limit(_evaluator: Evaluator, _condition: Node) -> None:
+def no_limit(_evaluator: StepEvaluator, _condition: Node) -> None:
     """A contract for `within_scope`: the limits of scopes are left out."""
 
 

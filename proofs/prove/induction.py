@@ -237,7 +237,7 @@ class ProofStep:
     `prefixes` are the lengths of the prefixes of the log that the step is about. `lemmas` hold too
     where it is taken: each is proved first, then assumed by the clauses that use it. `given` are
     assumptions by name, for the clauses that use them. Each clause also uses what it `recalls`.
-    `taken` are the rules of actors whose text it evaluates, `edits` what it makes besides.
+    `elsewhere` is another state in which the clauses hold before the step. `taken` are the rules of actors whose text it evaluates, `edits` what it makes besides.
     """
 
     rule: str
@@ -249,6 +249,7 @@ class ProofStep:
     recalls: tuple[str, ...] = ()
     lemmas: tuple[Lemma, ...] = ()
     given: tuple[tuple[str, Formula], ...] = ()
+    elsewhere: Any = None
     taken: tuple[TakenRule, ...] = ()
     edits: frozenset[Edit] = frozenset()
 
@@ -323,8 +324,14 @@ class Induction:
             found += [(x.name, x.formula) for x in self.lemmas_of(step) if x.name in uses]
             found += [(name, formula) for name, formula in step.given if name in uses]
             found += [("", formula) for formula in step.assumed]
+            found += self.assumed_elsewhere(uses, step.elsewhere) if step.elsewhere else []
         self.names.update((formula, name) for name, formula in found)
         return [formula for _, formula in found]
+
+    def assumed_elsewhere(self, uses: Collection[str], state: Any) -> list[tuple[str, Formula]]:
+        """The same clauses of another state, but for those about prefixes."""
+        used = (c for c in self.known.values() if c.name in uses and not c.prefixes)
+        return [(f"{c.name}, elsewhere", c.formula(self.lifter, state)) for c in used]
 
     def posed(
         self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula

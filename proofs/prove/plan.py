@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proofs.lift.source import Model, load_model
+from proofs.lift.values import Rec
 from proofs.prove import clauses
+from proofs.prove.assumptions import LEFT_OUT, STAY
+from proofs.prove.completeness import actors_read, demand_all_steps, missing_steps
 from proofs.prove.composition import CompositionInduction
 from proofs.prove.induction import ARITHMETIC, Clause, Induction, Named
 from proofs.prove.invariant import (
@@ -24,7 +27,9 @@ from proofs.prove.sequence_arithmetic import SequenceArithmetic
 from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.state import BEFORE_KIP_360, VARIANT, Seen, resets
 from proofs.prove.steps import IdempotentSteps, initial
+from proofs.prove.step_evaluator import exchanged
 from proofs.prove.theorem import Theorem
+from proofs.prove.world_events import WorldEvents
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,15 @@ class IdempotentInduction(Induction):
             asked = self.in_words(clause)
             yield asked.name, asked
 
+    def below(self, clause: Clause) -> Iterator[Clause]:
+        """A clause, and all that it stands on."""
+        found, frontier = {clause.name}, [clause]
+        while frontier:
+            yield (one := frontier.pop())
+            new = [n for n in one.uses if n in self.known and n not in found]
+            found.update(new)
+            frontier += [self.known[n] for n in new]
+
     def in_words(self, clause: Clause) -> ProofObligation:
         """That the model's guarantee, as its text says it, follows from the clause. Where sequences
         matter, what they mean is said of the places that the text looks at."""
@@ -161,13 +175,35 @@ class Planner:
         if theorem.composition is not None:
             model = self.composed.get(theorem.home) or load_model(theorem.home)
             ruled = theorem.composition.ruled_by(model, variant, theorem.variant)
-            yield from CompositionInduction(ruled, model, variant).obligations()
+            induction = CompositionInduction(ruled, model, variant)
+            demand_steps(theorem, variant, model, induction, ruled.clauses)
+            yield from induction.obligations()
         if theorem.lemmas is not None:
             for lemma in theorem.lemmas(self.model, configuration(self.model, variant)):
                 yield lemma.name, lemma
         if theorem.clause is not None:
             rules = rules_of(self.model, variant)
-            yield from self.induction(variant, theorem).guaranteed(theorem.clause, rules)
+            one = self.induction(variant, theorem)
+            demand_steps(theorem, variant, one.builder.model, one, one.below(theorem.clause))
+            yield from one.guaranteed(theorem.clause, rules)
+
+
+def demand_steps(
+    theorem: Theorem, variant: str, model: Model, induction: Induction, clauses: Iterable[Clause]
+) -> None:
+    """Raises IncompleteSteps if something can happen that is no step of the theorem's."""
+    if not isinstance(getattr(induction.state, "leader", None), Rec):
+        return  # its steps are the rules of the world, as they stand
+    events = WorldEvents(
+        model,
+        variant,
+        frozenset(induction.lifter.overrides),
+        frozenset(event for a in theorem.assumptions for event in LEFT_OUT.get(a, ())),
+        frozenset(part for a in theorem.assumptions for part in STAY.get(a, ())),
+    )
+    speak = [induction.before[c.name] for c in clauses]
+    actors = actors_read(induction.state, speak, exchanged(model))
+    demand_all_steps(theorem.name, missing_steps(events, induction.steps, actors))
 
 
 def plan(

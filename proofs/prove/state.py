@@ -318,19 +318,25 @@ class Builder(Unknowns):
         client = self.record(self.model.client.Client, "client")
         return client.changed(producer=PRODUCER, producer_id=P)
 
-    def log(self) -> FunctionSeq:
+    def log(self, at: str = "") -> FunctionSeq:
         """Any log: each field is a function of the place."""
-        batch = self.model.leader.StoredBatch
-        return FunctionSeq(number("log_length"), cache(lambda i: self.record(batch, "log", (i,))))
+        batch, name = self.model.leader.StoredBatch, f"{at}log"
+        return FunctionSeq(
+            number(f"{name}_length"), cache(lambda i: self.record(batch, name, (i,)))
+        )
 
-    def leader(self) -> Rec:
+    def leader(self, at: str = "") -> Rec:
         """The leader of that partition. Nothing of its log is deleted."""
         entry = self.model.leader.ProducerStateEntry
-        producers = FocusMap(P, self.record(entry, "known"), self.record(entry, "others"))
-        known = {"log": self.log(), "log_start_offset": ZERO, "producers": producers}
+        known, others = (self.record(entry, f"{at}{name}") for name in ("known", "others"))
+        told = {
+            "log": self.log(at),
+            "log_start_offset": ZERO,
+            "producers": FocusMap(P, known, others),
+        }
         hints = self.shapes.hints(self.model.leader.Leader)
-        rest = {f: self.value(hint, f) for f, hint in hints.items() if f not in known}
-        return Rec(self.model.leader.Leader, {f: {**rest, **known}[f] for f in hints})
+        rest = {f: self.value(hint, f"{at}{f}") for f, hint in hints.items() if f not in told}
+        return Rec(self.model.leader.Leader, {f: {**rest, **told}[f] for f in hints})
 
     def batch(self, name: str) -> Rec:
         """Any batch."""
@@ -338,26 +344,31 @@ class Builder(Unknowns):
 
     def state(self) -> SymbolicState:
         """Any state."""
+        return self.state_at("", self.client())
+
+    def state_elsewhere(self) -> SymbolicState:
+        """The same client's state at another partition."""
+        client = self.client()
+        here, there = client.partitions.slots
+        return self.state_at("elsewhere.", client.changed(partitions=MapValue((there, here))))
+
+    def state_at(self, at: str, client: Rec) -> SymbolicState:
+        """Any state at the first of a client's partitions; names begin with `at`."""
         entry = self.model.leader.ProducerStateEntry
+        values = {name: number(f"{at}{name}") for name in ("next_position", "handled")}
+        truths = {name: truth(f"{at}{name}") for name in ("refused", "fenced")}
+        sets = ("sent", "numbered", "answers")
+        functions = ("position", "begins", "where", "cover", "told", "place", "previous")
+        ghosts = {name: function(f"{at}{name}", is_bool=True) for name in sets}
+        ghosts |= {name: function(f"{at}{name}") for name in functions}
         return SymbolicState(
             regime=self.regime,
-            client=self.client(),
-            leader=self.leader(),
-            next_position=number("next_position"),
-            handled=number("handled"),
-            refused=truth("refused"),
-            fenced=truth("fenced"),
-            epoch_in_turn=number("epoch_in_turn"),
-            sent=function("sent", is_bool=True),
-            numbered=function("numbered", is_bool=True),
-            position=function("position"),
-            answers=function("answers", is_bool=True),
-            begins=function("begins"),
-            where=function("where"),
-            cover=function("cover"),
-            told=function("told"),
-            place=function("place"),
-            previous=function("previous"),
-            history=cache(lambda length: self.record(entry, "history", (length,))),
+            client=client,
+            leader=self.leader(at),
+            epoch_in_turn=number(f"{at}epoch_in_turn"),
+            history=cache(lambda length: self.record(entry, f"{at}history", (length,))),
             text=ModelText(self.replayed, self.nothing(), self.guaranteed),
+            **values,
+            **truths,
+            **ghosts,
         )

@@ -51,6 +51,7 @@ class IdempotentSteps:
         self.lifter = self.builder.lifter
         self.before = self.builder.state()
         self.seen = Seen(self.before)
+        self.elsewhere = self.builder.state_elsewhere()
 
     def all(self) -> tuple[ProofStep, ...]:
         """Every step."""
@@ -191,10 +192,12 @@ class IdempotentSteps:
         client = evaluator.call(function, [self.k, self.before.client, *arguments])
         return self.outcome(rule, evaluator, [], client=client)
 
-    def answered(self, answer: Rec, partition: Node = HERE) -> tuple[StepEvaluator, Rec]:
+    def answered(
+        self, answer: Rec, *, partition: Node = HERE, overdue: Node = OVERDUE
+    ) -> tuple[StepEvaluator, Rec]:
         """The client after an answer of the leader of a partition."""
         evaluator = self.builder.evaluator()
-        arguments = [self.k, self.before.client, partition, answer, OVERDUE]
+        arguments = [self.k, self.before.client, partition, answer, overdue]
         return evaluator, evaluator.call(self.model.responses.on_answer, arguments)
 
     def on_success(self) -> ProofStep:
@@ -224,26 +227,28 @@ class IdempotentSteps:
         is_first = self.lifter.formula(fifo.answers_the_first, self.seen, first)
         return replace(step, given=(*step.given, (IN_ORDER, is_first)))
 
+    def any_error(self) -> tuple[Rec, list[Node]]:
+        """Any answer, and that it is an error, but not that a batch is too large."""
+        answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
+        too_large = const(self.model.messages.Error.MESSAGE_TOO_LARGE)
+        return answer, [~answer.error.eq(0), ~answer.error.eq(too_large)]
+
     def on_error(self) -> ProofStep:
         """Any error but that a batch is too large, for any batch, at any time."""
-        answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
+        answer, assumed = self.any_error()
         evaluator, client = self.answered(answer)
-        error = answer.error
-        too_large = const(self.model.messages.Error.MESSAGE_TOO_LARGE)
-        fits = ~error.eq(too_large)
-        is_error = ~error.eq(0)
-        step = self.outcome("on_error", evaluator, [is_error, fits], client=client)
-        in_time = (IN_TIME, ((), OVERDUE.eq(0)))
-        in_order = (IN_ORDER, ((), self.before.refused))
-        return replace(step, given=(*step.given, in_order, in_time, self.heard(error)))
+        step = self.outcome("on_error", evaluator, assumed, client=client)
+        return replace(step, given=(*step.given, *self.heard(answer.error, self.before)))
 
-    def heard(self, error: Node) -> tuple[str, Formula]:
+    def heard(self, error: Node, state: SymbolicState) -> Iterator[tuple[str, Formula]]:
         """An error that is heard is one that there is, and was answered: to a request in its turn,
         as no others are."""
         errors = self.model.messages.Error
+        yield IN_ORDER, ((), state.refused)
+        yield IN_TIME, ((), OVERDUE.eq(0))
         is_known = disjunction(error.eq(known) for known in errors)
         fences = error.eq(errors.INVALID_PRODUCER_EPOCH)
-        return "errors_were_answered", ((), is_known & fences.implies(self.before.fenced))
+        yield "errors_were_answered", ((), is_known & fences.implies(state.fenced))
 
     def on_disconnect(self) -> ProofStep:
         """A connection breaks."""
@@ -256,30 +261,40 @@ class IdempotentSteps:
     # The client at any other partition, which shares the producer's id and epoch
 
     def at_other_partition(self) -> Iterator[ProofStep]:
-        """What the client does there, whatever any leader may have answered there."""
+        """What the client does there. Each partition is as the theorem says, also that one."""
         client, recovery, responses = self.model.client, self.model.recovery, self.model.responses
+        out_of_time = (IN_TIME, ((), FALSE))
         for rule, function, *arguments in (
             ("send_new", client.send_new, RECORDS_IN),
             ("send_again", client.send_again),
         ):
             evaluator, after, _ = self.sending(function, *arguments, partition=ELSEWHERE)
             yield self.outcome(f"{rule}_elsewhere", evaluator, [RECORDS_IN >= 1], client=after)
-        gives_up = self.moved(
-            "expire_batch_elsewhere", recovery.expire_batch, ELSEWHERE, number("expired")
-        )
-        yield replace(gives_up, given=(*gives_up.given, (IN_TIME, ((), FALSE))))
-        in_time = (IN_TIME, ((), OVERDUE.eq(0)))
-        breaks = self.moved(
-            "on_disconnect_elsewhere", responses.on_disconnect, ELSEWHERE, OVERDUE
-        )
-        yield replace(breaks, given=(*breaks.given, in_time))
+        for rule, function, argument, *given in (
+            ("expire_batch", recovery.expire_batch, number("expired"), out_of_time),
+            ("on_disconnect", responses.on_disconnect, ZERO),
+            ("on_late_disconnect", responses.on_disconnect, const(1), out_of_time),
+        ):
+            step = self.moved(f"{rule}_elsewhere", function, ELSEWHERE, argument)
+            yield replace(step, given=(*step.given, *given), elsewhere=self.elsewhere)
+        yield self.success_elsewhere()
+        yield self.error_elsewhere()
+
+    def success_elsewhere(self) -> ProofStep:
+        """An answer without error there."""
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
-        evaluator, after = self.answered(answer, ELSEWHERE)
-        too_large = const(self.model.messages.Error.MESSAGE_TOO_LARGE)
-        hears = self.outcome(
-            "on_answer_elsewhere", evaluator, [~answer.error.eq(too_large)], client=after
-        )
-        yield replace(hears, given=(*hears.given, in_time))
+        answer = answer.changed(error=ZERO)
+        evaluator, client = self.answered(answer, partition=ELSEWHERE, overdue=ZERO)
+        step = self.outcome("on_success_elsewhere", evaluator, [], client=client)
+        return replace(step, elsewhere=self.elsewhere)
+
+    def error_elsewhere(self) -> ProofStep:
+        """Any error there but that a batch is too large."""
+        answer, assumed = self.any_error()
+        evaluator, client = self.answered(answer, partition=ELSEWHERE)
+        step = self.outcome("on_error_elsewhere", evaluator, assumed, client=client)
+        given = self.heard(answer.error, self.elsewhere)
+        return replace(step, given=(*step.given, *given), elsewhere=self.elsewhere)
 
     # The leader
 

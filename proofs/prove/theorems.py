@@ -48,15 +48,6 @@ COVERED = {
 }
 """Which steps of the proofs make up each rule of the world."""
 
-LEFT_OUT = {
-    "client_receives_producer_id": "id_for_life",
-    "producer_id_expires": "nothing_forgotten",
-    "records_are_deleted": "nothing_deleted",
-    "leader_crashes": "no_crash",
-}
-"""The assumption that leaves out each other rule."""
-
-
 GIVEN_BACK = (
     "under the recoveries up to 2.4, once a producer has given its id back: two ids are then in"
     " flight at once; the theorems are about all that comes before"

@@ -1,43 +1,49 @@
 """What each event of a world does to actors: which of their rules it takes, and what else it does.
 
-Theory of operation. An event's text is evaluated for any world, with each rule of an actor replaced
-by one of which nothing is known. What the event makes of an actor, or of a message, besides is then
-in its own text. Rules of the variant are unknown, so that each branch is looked at.
+Theory of operation. An event's text is evaluated for any world, where nothing is known of what
+rules of actors make. What the event makes of an actor, or of a message, besides is then in its own
+text. Sizes and budgets of scopes limit nothing here. Events that are left out do not happen: parts
+of the world that no other event changes are as they were at first, so what needs them to be
+different does not happen either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from model.language import Step
-from proofs.lift.build import choices, symbolic_world
-from proofs.lift.dag import Node, leaf
+from proofs.lift.build import choices, concrete, symbolic_world
+from proofs.lift.dag import FALSE, Node, conjunction, leaf
 from proofs.lift.source import Model
-from proofs.lift.values import Rec, Seq, Shapes
-from proofs.prove.step_evaluator import Edit, StepEvaluator
-from proofs.prove.unknowns import Unknowns, number
+from proofs.lift.values import Rec, Seq, Shapes, scalars
+from proofs.prove.step_evaluator import Edit, StepEvaluator, exchanged
+from proofs.prove.unknowns import Unknowns, number, truth
 
 
 @dataclass(frozen=True, slots=True)
 class EventEffect:
-    """`takes` are the rules of actors that an event takes; `edits` what it makes by itself."""
+    """`takes` are the rules of actors that an event takes; `edits` what it makes by itself;
+    `changes` are the parts of the world that it changes."""
 
     takes: frozenset[Callable[..., Any]]
     edits: frozenset[Edit]
+    changes: frozenset[tuple[str, ...]]
 
 
 class EventEvaluator(StepEvaluator):
-    """Evaluates an event; of what a rule of an actor does nothing is known."""
+    """Evaluates an event; of what a rule of an actor makes nothing is known."""
 
-    def __init__(self, model: Model, k: Any) -> None:
-        super().__init__(model, k, any_variant(k))
+    def __init__(self, model: Model, k: Any, overrides: Mapping[tuple[str, str], Node]) -> None:
+        super().__init__(model, k, overrides)
         self.unknowns = Unknowns(k.bounds)
 
     def take(self, rule: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """Any value that the rule may return; it sends one message at most."""
+        """Any value that the rule may return; it sends one message at most. Its own text is
+        evaluated for what it requires."""
+        super().take(rule, arguments)
         hint, name = get_type_hints(rule)["return"], f"{rule.__name__}()"
         if get_origin(hint) is not Step:
             return self.unknowns.value(hint, name)
@@ -45,22 +51,134 @@ class EventEvaluator(StepEvaluator):
         sends = Seq(leaf(f"len({name})", 0, 1), (self.unknowns.value(message, f"{name}.sends"),))
         return Rec(Step, {"actor": self.unknowns.value(actor, f"{name}.actor"), "sends": sends})
 
+    def limit(self, node: Any, condition: Node, *, by_scope: bool) -> None:
+        """What an event requires; a scope's limits do not count."""
+        if not by_scope:
+            super().limit(node, condition, by_scope=by_scope)
 
-def any_variant(k: Any) -> dict[tuple[str, str], Node]:
-    """Each rule of the variant, unknown."""
-    names = [field.name for field in fields(k.variant)]
-    return {("Variant", n): number(f"variant.{n}") for n in names if n not in ("name", "release")}
+    @property
+    def is_possible(self) -> bool:
+        """Whether what was evaluated can happen."""
+        return conjunction(limit.condition for limit in self.limits) is not FALSE
 
 
-@lru_cache(maxsize=16)
-def effects(model: Model, k: Any) -> Mapping[str, EventEffect]:
-    """What each event of a world does to actors, by the event's name, in a configuration."""
-    world = symbolic_world(model, Shapes(k.bounds))
-    found = {}
-    for name, function in model.rules.items():
-        evaluator = EventEvaluator(model, k)
-        for choice in choices(evaluator.shapes, function):
-            evaluator.call(function, [k, world, *(evaluator.lift(value) for _, value in choice)])
-        takes = frozenset(taken.rule for taken in evaluator.taken)
-        found[name] = EventEffect(takes, frozenset(evaluator.edits))
-    return found
+@dataclass(frozen=True)
+class WorldEvents:
+    """The events of a model in a variant, but for those that are `left_out`; the `fixed` parts of
+    the world are assumed to stay as they are at first. Of the configuration some attributes are
+    `unknown`, by class and name."""
+
+    model: Model
+    variant: str
+    unknown: frozenset[tuple[str, str]]
+    left_out: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
+
+    def effects(self) -> Mapping[str, EventEffect]:
+        """What each event does to actors, by its name."""
+        k = self.configuration()
+        first, anything = concrete(self.model, k), symbolic_world(self.model, Shapes(k.bounds))
+        parts = paths_of(self.model, first)
+        constant = {
+            path
+            for path in parts
+            if path[0] in self.fixed or not has_actor(self.model, part_at(first, path))
+        }
+        while True:
+            world = with_parts(anything, {path: part_at(first, path) for path in constant})
+            found = {name: self.effect(k, world, name) for name in self.included()}
+            changed = {path for effect in found.values() for path in effect.changes & constant}
+            changed = {path for path in changed if path[0] not in self.fixed}
+            if not changed:
+                return found
+            constant -= changed
+
+    def included(self) -> Iterator[str]:
+        """The events that are not left out."""
+        return (name for name in self.model.rules if name not in self.left_out)
+
+    def configuration(self) -> Any:
+        """That of the first scope, with room for each fault."""
+        scope = next(iter(self.model.scopes.SCOPES.values()))
+        k = scope.configuration(self.model.variants.parse(self.variant))
+        faults = type(k.bounds.faults)(**{f.name: 1 for f in fields(k.bounds.faults)})
+        return replace(k, bounds=replace(k.bounds, faults=faults))
+
+    def overrides(self, k: Any) -> dict[tuple[str, str], Node]:
+        """What is unknown of the configuration: rules of the variant, and what scopes have."""
+        flags = [f.name for f in fields(k.bounds) if f.type == "bool" and f.name != "unbounded"]
+        asked = {key: number(".".join(key)) for key in self.unknown if key[0] == "Variant"}
+        asked |= {("Bounds", "replicas"): number("replicas")}
+        return asked | {("Bounds", name): truth(name) for name in flags}
+
+    def effect(self, k: Any, world: Rec, name: str) -> EventEffect:
+        """What an event does to actors, for any choice."""
+        takes, edits, changes = set(), set(), set()
+        function = self.model.rules[name]
+        for choice in choices(Shapes(k.bounds), function):
+            evaluator = EventEvaluator(self.model, k, self.overrides(k))
+            chosen = [evaluator.lift(value) for _, value in choice]
+            try:
+                after = evaluator.call(function, [k, world, *chosen])
+            except IndexError:  # the first of nothing: the event required that there is one
+                assert not evaluator.is_possible, f"{name} looks at what is not there"
+            if evaluator.is_possible:
+                takes |= {taken.rule for taken in evaluator.taken}
+                edits |= evaluator.edits
+                changes |= {
+                    path
+                    for path in paths_of(self.model, world)
+                    if not is_same(part_at(world, path), part_at(after, path))
+                }
+        return EventEffect(frozenset(takes), frozenset(edits), frozenset(changes))
+
+
+Path = tuple[str, ...]
+
+
+def paths_of(model: Model, value: Rec, path: Path = ()) -> Iterator[Path]:
+    """The parts of a world: its fields, and those of records in it that are no actors."""
+    for name, inner in value.fields.items():
+        if isinstance(inner, Rec) and inner.cls not in exchanged(model):
+            yield from paths_of(model, inner, (*path, name))
+        else:
+            yield (*path, name)
+
+
+def has_actor(model: Model, value: Any) -> bool:
+    """Whether an actor is in a value, or is the value."""
+    if isinstance(value, Rec):
+        return value.cls in exchanged(model)
+    return any(has_actor(model, inner) for inner in getattr(value, "slots", ()))
+
+
+def part_at(value: Any, path: Path) -> Any:
+    """What stands at a path."""
+    for name in path:
+        value = value.fields[name]
+    return value
+
+
+def with_parts(value: Rec, parts: Mapping[Path, Any]) -> Rec:
+    """A record with some parts replaced."""
+    for path, part in parts.items():
+        value = with_part(value, path, part)
+    return value
+
+
+def with_part(value: Rec, path: Path, part: Any) -> Rec:
+    """A record with one part replaced."""
+    name, *rest = path
+    inner = with_part(value.fields[name], tuple(rest), part) if rest else part
+    return value.changed(**{name: inner})
+
+
+def is_same(before: Any, after: Any) -> bool:
+    """Whether nothing has changed."""
+    return all(old is new for old, new in zip(scalars(before), scalars(after), strict=False))
+
+
+@lru_cache(maxsize=64)
+def effects_of(events: WorldEvents) -> Mapping[str, EventEffect]:
+    """What each event does to actors, by its name."""
+    return events.effects()

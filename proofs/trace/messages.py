@@ -64,8 +64,10 @@ class MessageMove:
 
 @dataclass(frozen=True, slots=True)
 class RuleCall:
-    """An actor takes a rule: its state before and after, the inputs, and what it sends."""
+    """An actor takes a rule, by its name: its state before and after, the inputs, and what it
+    sends."""
 
+    name: str
     receives: bool
     actor: Any
     inputs: tuple[Any, ...]
@@ -76,12 +78,13 @@ class RuleCall:
 def rule_call(rule: Any, actor: Any, inputs: tuple[Any, ...], result: Any) -> RuleCall:
     """A result that is no state of the actor's is what it sends."""
     receives = vars(rule)["kind"] == "receives"
+    name = f"{rule.__module__.rpartition('.')[2]}.{rule.__name__}"
     if isinstance(result, Step):
-        return RuleCall(receives, actor, inputs, result.actor, result.sends)
+        return RuleCall(name, receives, actor, inputs, result.actor, result.sends)
     if type(result) is type(actor):
-        return RuleCall(receives, actor, inputs, result, ())
+        return RuleCall(name, receives, actor, inputs, result, ())
     sends = (result,) if is_dataclass(result) or isinstance(result, Enum) else ()
-    return RuleCall(receives, actor, inputs, actor, sends)
+    return RuleCall(name, receives, actor, inputs, actor, sends)
 
 
 @contextmanager

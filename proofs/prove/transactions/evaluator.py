@@ -8,12 +8,13 @@ from typing import Any
 
 from proofs.lift.containers import FunctionMap, FunctionSeq
 from proofs.lift.dag import Node
-from proofs.lift.evaluate import Evaluator, Frame
+from proofs.lift.evaluate import Frame
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
+from proofs.prove.step_evaluator import StepEvaluator
 
 
-class UnboundedEvaluator(Evaluator):
+class UnboundedEvaluator(StepEvaluator):
     """Evaluates functions whose maps have any number of keys.
 
     `written` are the images that are in the transaction log and known, each with the condition
@@ -34,6 +35,8 @@ class UnboundedEvaluator(Evaluator):
         """This one, with what an earlier one has required and chosen."""
         self.limits = [*earlier.limits, *self.limits]
         self.choices = [*earlier.choices, *self.choices]
+        self.taken = [*earlier.taken, *self.taken]
+        self.edits |= earlier.edits
         return self
 
     def call(self, function: Callable[..., Any], arguments: Any) -> Any:

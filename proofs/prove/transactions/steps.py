@@ -144,7 +144,14 @@ class Transactions(Worlds):
         required: list[Formula] = [((), limit.condition) for limit in evaluator.limits]
         here: Formula = ((), (HERE >= 0) & (HERE < PARTITIONS))
         assumed = (here, *required, *evaluator.choices, *more)
-        return ProofStep(name, self.before, self.record_decisions(evaluator, after), assumed)
+        return ProofStep(
+            name,
+            self.before,
+            self.record_decisions(evaluator, after),
+            assumed,
+            taken=tuple(evaluator.taken),
+            edits=frozenset(evaluator.edits),
+        )
 
     def are_witnesses(self, state: Any) -> Iterator[Formula]:
         """`works_at` is a partition that works, `asked_at` one that was asked for, if any is."""
