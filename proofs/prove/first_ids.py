@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
 from proofs.lift.dag import ZERO, Node, conjunction, const, leaf
@@ -18,7 +19,8 @@ from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
 from proofs.prove.lemmas import WRAPPING
 from proofs.prove.smt import Formula, ProofObligation, obligation
-from proofs.prove.state import RECORDS_IN, Builder
+from proofs.prove.state import Builder
+from proofs.prove.step_evaluator import actor_of
 from proofs.prove.unknowns import number
 
 NONE = const(-1)
@@ -65,22 +67,20 @@ class FirstIds:
 
     def rules(self) -> Iterator[tuple[str, Evaluator, FirstIdState]]:
         """Each rule by name, with its guards and what it leads to."""
-        rules, answers = self.model.recovery, self.model.responses
-        answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
-        for function, arguments in (
-            (self.model.client.send_new, (ZERO, RECORDS_IN)),
-            (self.model.client.send_again, (ZERO,)),
-            (rules.bump_epoch, ()),
-            (rules.expire_batch, (ZERO, number("expired"))),
-            (rules.resolve_sequences, ()),
-            (answers.on_answer, (ZERO, answer, OVERDUE)),
-            (answers.on_disconnect, (ZERO, OVERDUE)),
-        ):
-            evaluator = self.builder.evaluator()
-            after = evaluator.call(function, [self.k, self.before.client, *arguments])
-            client = after.fields.get("actor", after)
-            yield function.__name__, evaluator, FirstIdState(client, GIVEN)
+        client, gives = self.model.client.Client, self.model.recovery.receive_producer_id
+        for name, function in self.model.actor_rules.items():
+            if actor_of(function) is client and function is not gives:
+                evaluator = self.builder.evaluator()
+                arguments = map(self.argument, list(signature(function).parameters)[2:])
+                after = evaluator.call(function, [self.k, self.before.client, *arguments])
+                yield name, evaluator, FirstIdState(after.fields.get("actor", after), GIVEN)
         yield self.giving()
+
+    def argument(self, name: str) -> Any:
+        """Any argument of a rule, at one partition."""
+        if name == "answer":
+            return self.builder.record(self.model.messages.ProduceResponse, name)
+        return ZERO if name == "partition" else number(name)
 
     def giving(self) -> tuple[str, Evaluator, FirstIdState]:
         """The world's rule that gives an id, to this client; to others it is a greater number."""

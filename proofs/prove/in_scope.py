@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 from model.language import Map
-from proofs.explore.source import SourceGraph, source_graph
+from proofs.explore.source import SourceGraph
 from proofs.lift.source import Model
 from proofs.prove.induction import Clause
 from proofs.prove.invariant import (
@@ -41,13 +41,16 @@ NOWHERE = LogEntry(-7, -7, -7, -7, is_ours=False, producer=-7, base_sequence=-7,
 
 @dataclass(frozen=True, slots=True)
 class ScopeCheck:
-    """What was seen: states, how often each rule fired, and clauses that failed somewhere."""
+    """What was seen: states, how often each rule fired, and clauses that failed somewhere; and how
+    many rules of actors, in all transitions, were matched by each step of the proofs. What no step
+    matches is among what failed."""
 
     scope: str
     variant: str
     states: int
     firings: Mapping[str, int]
     failed: tuple[str, ...]
+    matched: Counter[str] = field(default_factory=Counter)
 
 
 T = TypeVar("T")
@@ -371,8 +374,7 @@ def states_of(model: Model, k: Any, found: SourceGraph) -> Iterator[ScopeState]:
         yield ScopeState(model, k, world, past)
 
 
-def check_scope(model: Model, k: Any, name: str) -> ScopeCheck:
-    """Explore a scope by its source and check each clause in each state."""
-    found = source_graph(model, k, name)
+def check_scope(model: Model, k: Any, found: SourceGraph, name: str) -> ScopeCheck:
+    """Check each clause in each state of a scope that was explored by its source."""
     states = states_of(model, k, found)
     return check_clauses(clauses_for(k), k, (name, k.variant.name), found, states)

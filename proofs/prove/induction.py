@@ -237,7 +237,8 @@ class ProofStep:
     `prefixes` are the lengths of the prefixes of the log that the step is about. `lemmas` hold too
     where it is taken: each is proved first, then assumed by the clauses that use it. `given` are
     assumptions by name, for the clauses that use them. Each clause also uses what it `recalls`.
-    `elsewhere` is another state in which the clauses hold before the step. `taken` are the rules of actors whose text it evaluates, `edits` what it makes besides.
+    `elsewhere` is another state in which the clauses hold before the step. `taken` are the rules of
+    actors whose text it evaluates, `edits` what it makes besides.
     """
 
     rule: str

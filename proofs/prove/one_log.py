@@ -9,6 +9,7 @@ depends on neither. The goal is the guarantee in its own words, together with wh
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any
 
 from proofs.lift.containers import FocusMap, FunctionSeq
@@ -16,28 +17,36 @@ from proofs.lift.dag import ZERO, Node, conjunction, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
+from proofs.prove.assumptions import LEFT_OUT
 from proofs.prove.composition import no_limit
 from proofs.prove.lemmas import WRAPPING
 from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.state import REPLICAS, Builder, P
+from proofs.prove.step_evaluator import actor_of
 from proofs.prove.unknowns import bound, number
+from proofs.prove.world_events import WorldEvents, effects_of
 
 AT, NEXT = bound("i"), bound("j")
 CHOSEN = number("chosen")
 """How many batches are deleted, or kept; which producer id expires; which connection was broken."""
 
-RULES: dict[str, tuple[Node, ...]] = {
-    "request_arrives": (ZERO, ZERO),
-    "request_outlives_replicas": (ZERO, ZERO, leaf("timed_out", 0, 1)),
-    "late_request_arrives": (ZERO, ZERO, CHOSEN),
-    "high_watermark_advances": (ZERO,),
-    "producer_id_expires": (ZERO, CHOSEN),
-    "records_are_deleted": (ZERO, CHOSEN),
-    "leader_restarts": (ZERO,),
-    "leader_fails_over": (ZERO, CHOSEN),
-    "leader_fails_over_uncleanly": (ZERO, CHOSEN),
-}
-"""The rules of the world that move a leader, but for a crash, and what they choose."""
+
+def events_of_leaders(model: Model, variant: str) -> tuple[str, ...]:
+    """The events of the world in which a leader takes a rule, but for a crash."""
+    left_out = frozenset(LEFT_OUT["no_crash"])
+    effects = effects_of(WorldEvents(model, variant, frozenset(), left_out))
+    return tuple(
+        event
+        for event, effect in effects.items()
+        if any(actor_of(rule) is model.leader.Leader for rule in effect.takes)
+    )
+
+
+def choice(name: str) -> Node:
+    """What an event chooses: the only producer, the only partition, whether time is up; or any
+    number."""
+    known = {"producer": ZERO, "partition": ZERO, "timed_out": leaf("timed_out", 0, 1)}
+    return known.get(name, CHOSEN)
 
 
 class OneLog:
@@ -113,7 +122,9 @@ class OneLog:
     def moved(self, rule: str) -> tuple[list[Formula], Rec]:
         """A rule's guards, and the leader after it."""
         evaluator, world = self.evaluator(), self.world()
-        after = evaluator.call(self.model.rules[rule], [self.k, world, *RULES[rule]])
+        function = self.model.rules[rule]
+        choices = map(choice, list(signature(function).parameters)[2:])
+        after = evaluator.call(function, [self.k, world, *choices])
         guards: list[Formula] = [((), x.condition) for x in evaluator.limits]
         bounds = ((), (REPLICAS >= 1) & (CHOSEN >= 0))
         return [bounds, self.no_request_is_empty(world), *guards], after.leaders.slots[0]
@@ -125,7 +136,7 @@ def one_log_lemmas(model: Model, k: Any) -> Iterator[ProofObligation]:
     for name, goal in of.clauses(of.initial()).items():
         yield obligation(f"initial/leader/{name}", [], goal)
     known = of.clauses(of.before)
-    for rule in RULES:
+    for rule in events_of_leaders(model, k.variant.name):
         guards, after = of.moved(rule)
         for name, goal in of.clauses(after).items():
             if goal != known[name]:

@@ -26,8 +26,8 @@ from proofs.prove.invariant import (
 from proofs.prove.sequence_arithmetic import SequenceArithmetic
 from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.state import BEFORE_KIP_360, VARIANT, Seen, resets
-from proofs.prove.steps import IdempotentSteps, initial
 from proofs.prove.step_evaluator import exchanged
+from proofs.prove.steps import IdempotentSteps, initial
 from proofs.prove.theorem import Theorem
 from proofs.prove.world_events import WorldEvents
 

@@ -132,6 +132,7 @@ def check_json(check: ScopeCheck) -> dict[str, Any]:
         "variant": check.variant,
         "states": check.states,
         "firings": dict(sorted(check.firings.items())),
+        "matched": dict(sorted(check.matched.items())),
         "failed": list(check.failed),
     }
 

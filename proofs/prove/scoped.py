@@ -14,15 +14,18 @@ from types import MappingProxyType
 from typing import Any
 
 from proofs.explore.scope import Finding
+from proofs.explore.source import source_graph
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, load_model
 from proofs.prove.assumption_necessity import DROPPED, trace_without
+from proofs.prove.assumptions import EVERYWHERE, LEFT_OUT
 from proofs.prove.composition import check_world_scope
 from proofs.prove.in_scope import ScopeCheck, check_scope
 from proofs.prove.ranges import RangeCheck, check_ranges
+from proofs.prove.simulated_producer import simulate_scope
 from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import COVERED, THEOREMS
+from proofs.prove.theorems import THEOREMS
 from proofs.run.interrupts import without_interrupts
 from proofs.trace.replay import configuration_of
 
@@ -67,9 +70,14 @@ JobResult = ScopeCheck | RangeCheck | Finding | None
 
 
 def clauses_of(job: ScopeJob) -> ScopeCheck:
-    """The clauses about one producer, on every state of a scope."""
+    """The clauses about one producer, on every state of a scope; and its transitions, which steps
+    of the proofs must match."""
     model = load_model("idempotent", job.patches)
-    return check_scope(model, configuration_of(model, job.scope, job.variant), job.scope)
+    k = configuration_of(model, job.scope, job.variant)
+    found = source_graph(model, k, job.scope)
+    check, simulated = check_scope(model, k, found, job.scope), simulate_scope(model, k, found)
+    failed = (*check.failed, *map(str, simulated.unmatched.values()))
+    return replace(check, failed=failed, matched=simulated.matched)
 
 
 def ranges_of(job: ScopeJob) -> RangeCheck:
@@ -188,7 +196,8 @@ def scoped(
 def never_taken(checks: Sequence[ScopeCheck]) -> tuple[str, ...]:
     """Rules of the world that the proofs cover and no checked scope takes: vacuous steps."""
     taken = {rule for check in checks for rule, times in check.firings.items() if times > 0}
-    return tuple(rule for rule in COVERED if rule not in taken)
+    left_out = {event for a in EVERYWHERE for event in LEFT_OUT.get(a, ())}
+    return tuple(set(load_model("idempotent").rules) - left_out - taken)
 
 
 def of_composition(

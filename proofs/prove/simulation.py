@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import product
 from typing import Any, Protocol
 
-from model.language import Map
+from model.language import Map, is_record
 from proofs.explore.source import SourceGraph
 from proofs.lift.containers import FocusMap, FunctionMap, FunctionSeq, PredicateSet
 from proofs.lift.dag import Node, const, reachable
@@ -57,10 +57,15 @@ class Unmatched:
 
 @dataclass(slots=True)
 class Simulated:
-    """What was compared: rules that were taken, by step; and what no step contains."""
+    """What was compared: rules that were taken, by step; and what no step contains, the first of
+    each kind."""
 
     matched: Counter[str] = field(default_factory=Counter)
-    unmatched: list[Unmatched] = field(default_factory=list)
+    unmatched: dict[tuple[str, str], Unmatched] = field(default_factory=dict)
+
+    def refuse(self, event: str, rule: str, *why: str) -> None:
+        """One more that no step contains."""
+        self.unmatched.setdefault((event, rule), Unmatched(event, rule, why))
 
 
 def unify(pattern: Any, value: Any, found: Bindings, later: list[tuple[Node, int]]) -> None:
@@ -84,9 +89,7 @@ def unify(pattern: Any, value: Any, found: Bindings, later: list[tuple[Node, int
                 unify(bit, i in value, found, later)
 
 
-def unify_scalar(
-    pattern: Node, value: int, found: Bindings, later: list[tuple[Node, int]]
-) -> None:
+def unify_scalar(pattern: Node, value: int, found: Bindings, later: list[tuple[Node, int]]) -> None:
     """The same for a number. Raises NoMatch."""
     if pattern.is_const:
         if int(pattern.value) != value:
@@ -155,14 +158,19 @@ def expected(pattern: Any, value: Any, path: str) -> Iterator[Expected]:
         case SetValue():
             for i, bit in enumerate(pattern.bits):
                 yield f"{i} in {path}", bit, i in value
+        case _:
+            yield from expected_of_any_size(pattern, value, path)
+
+
+def expected_of_any_size(pattern: Any, value: Any, path: str) -> Iterator[Expected]:
+    """The same of containers of any size: at the places that there are."""
+    match pattern:
         case FunctionSeq():
             yield f"len({path})", pattern.length, len(value)
             yield from expected_items(map(pattern.at, map(const, range(len(value)))), value, path)
         case FunctionMap():
-            count = len(value.values())
-            yield from expected_items(
-                map(pattern.at, map(const, range(count))), value.values(), path
-            )
+            places = map(const, range(len(value.values())))
+            yield from expected_items(map(pattern.at, places), value.values(), path)
         case FocusMap():
             yield from expected(pattern.value, value[0], path)
         case PredicateSet():
@@ -244,9 +252,9 @@ def knows(state: ConcreteState, name: str) -> bool:
     return True
 
 
-View = Callable[[Any, Mapping[str, Any], RuleCall], ConcreteState]
-"""The state before a call: a world, the actors that the theorem looks at as they are by then, by
-name, and the call."""
+View = Callable[[Any, Any, Mapping[str, Any], RuleCall], ConcreteState]
+"""The state before a call: a world, what was before it, the actors that the theorem looks at as
+they are by then, by name, and the call."""
 
 
 class Simulation:
@@ -276,29 +284,32 @@ class Simulation:
         after = next(s for s in states if isinstance(s, Rec) and s.cls is cls)
         self.steps.setdefault(name_of(taken.rule), []).append(ComparedStep(step, taken, after))
 
-    def run(self, found: SourceGraph) -> Simulated:
-        """Compare each transition of a scope."""
+    def run(self, found: SourceGraph, pasts: Sequence[Any]) -> Simulated:
+        """Compare each transition of a scope; each world has a past."""
         with recorded_calls(self.stepper.model) as calls:
-            for before, instance, after in found.edges:
+            for before, instance, _ in found.edges:
                 rule, choice = found.instances[instance]
                 calls.clear()
                 world = distinct(found.worlds[before])
                 moved = self.stepper.after(rule, choice, world)
-                self.transition(rule, world, moved, tuple(calls))
+                self.transition(rule, (world, pasts[before]), moved, tuple(calls))
         return self.seen
 
-    def transition(self, event: str, world: Any, moved: Any, calls: Sequence[RuleCall]) -> None:
-        """Compare the rules that one transition takes, in their order."""
-        now = self.actors(world)
+    def transition(
+        self, event: str, first: tuple[Any, Any], moved: Any, calls: Sequence[RuleCall]
+    ) -> None:
+        """Compare the rules that one transition takes, in their order; `first` is the world before
+        it, with its past."""
+        now = self.actors(first[0])
         for call in calls:
             name = next((n for n, actor in now.items() if actor is call.actor), None)
             if name is None:
                 continue
-            self.compare(event, call, self.view(world, now, call))
+            self.compare(event, call, self.view(*first, now, call))
             now[name] = call.after
         for name, actor in self.actors(moved).items():
             if actor != now[name]:
-                self.seen.unmatched.append(Unmatched(event, name, ("changed by no rule",)))
+                self.seen.refuse(event, name, "no rule of it has changed it")
 
     def compare(self, event: str, call: RuleCall, state: ConcreteState) -> None:
         """Find a step that contains what a rule did."""
@@ -309,17 +320,17 @@ class Simulation:
                 self.seen.matched[step.step.rule] += 1
                 return
             reasons.append(reason)
-        self.seen.unmatched.append(Unmatched(event, call.name, tuple(reasons)))
+        self.seen.refuse(event, call.name, *(reasons or ["no step evaluates it"]))
 
 
 def distinct(world: Any) -> Any:
     """The same world, each of whose actors is an object of its own."""
-    changed = {}
-    for name in (f.name for f in fields(world)):
-        value = getattr(world, name)
-        if isinstance(value, Map):
-            value = Map(tuple(replace(v) if is_dataclass(v) else v for v in value.values()))
-        elif is_dataclass(value):
-            value = replace(value)
-        changed[name] = value
-    return type(world)(**changed)
+    parts = {field.name: getattr(world, field.name) for field in fields(world)}
+    return type(world)(**{name: copied(value) for name, value in parts.items()})
+
+
+def copied(value: Any) -> Any:
+    """A record, or a map of records, as other objects."""
+    if isinstance(value, Map):
+        return Map(tuple(map(copied, value.values())))
+    return replace(value) if is_record(value) else value

@@ -269,7 +269,7 @@ class Builder(Unknowns):
         """What reads clauses."""
         return Lifter(self.model, self.k, self.overrides, {}, Seen)
 
-    def filled(self, _evaluator: Evaluator, _size: Node, value: Rec) -> FocusMap:
+    def filled(self, _evaluator: StepEvaluator, _size: Node, value: Rec) -> FocusMap:
         """The map that gives each producer id the same."""
         return FocusMap(P, value, value)
 
@@ -355,20 +355,17 @@ class Builder(Unknowns):
     def state_at(self, at: str, client: Rec) -> SymbolicState:
         """Any state at the first of a client's partitions; names begin with `at`."""
         entry = self.model.leader.ProducerStateEntry
-        values = {name: number(f"{at}{name}") for name in ("next_position", "handled")}
-        truths = {name: truth(f"{at}{name}") for name in ("refused", "fenced")}
-        sets = ("sent", "numbered", "answers")
-        functions = ("position", "begins", "where", "cover", "told", "place", "previous")
-        ghosts = {name: function(f"{at}{name}", is_bool=True) for name in sets}
-        ghosts |= {name: function(f"{at}{name}") for name in functions}
+        ghosts: dict[str, Any] = {}
+        ghosts |= {n: number(f"{at}{n}") for n in ("next_position", "handled", "epoch_in_turn")}
+        ghosts |= {n: truth(f"{at}{n}") for n in ("refused", "fenced")}
+        ghosts |= {n: function(f"{at}{n}", is_bool=True) for n in ("sent", "numbered", "answers")}
+        places = ("position", "begins", "where", "cover", "told", "place", "previous")
+        ghosts |= {n: function(f"{at}{n}") for n in places}
         return SymbolicState(
             regime=self.regime,
             client=client,
             leader=self.leader(at),
-            epoch_in_turn=number(f"{at}epoch_in_turn"),
             history=cache(lambda length: self.record(entry, f"{at}history", (length,))),
             text=ModelText(self.replayed, self.nothing(), self.guaranteed),
-            **values,
-            **truths,
             **ghosts,
         )

@@ -27,27 +27,6 @@ from proofs.prove.transactions.compositions import PROVED_AS, WITH_V1
 from proofs.prove.transactions.theorems import TRANSACTIONAL
 from proofs.prove.why_five import why_five_lemmas
 
-COVERED = {
-    "client_sends": ("send_new",),
-    "client_retries": ("send_again",),
-    "client_bumps_epoch": ("bump_epoch",),
-    "client_gives_up": ("expire_batch",),
-    "client_resolves": ("resolve_sequences",),
-    "answer_arrives": ("on_success", "on_error"),
-    "answer_arrives_late": ("on_error",),
-    "request_arrives": ("on_produce", "on_produce_of_others"),
-    "request_is_refused": ("on_error",),
-    "request_outlives_replicas": ("on_produce", "on_produce_of_others", "on_error"),
-    "late_request_arrives": ("on_produce", "on_produce_of_others"),
-    "high_watermark_advances": ("advance_high_watermark",),
-    "connection_breaks": ("on_disconnect",),
-    "connection_breaks_late": ("on_disconnect",),
-    "leader_restarts": ("restart", "on_disconnect"),
-    "leader_fails_over": ("fail_over", "on_disconnect"),
-    "leader_fails_over_uncleanly": ("fail_over", "on_disconnect"),
-}
-"""Which steps of the proofs make up each rule of the world."""
-
 GIVEN_BACK = (
     "under the recoveries up to 2.4, once a producer has given its id back: two ids are then in"
     " flight at once; the theorems are about all that comes before"

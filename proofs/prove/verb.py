@@ -252,6 +252,8 @@ def tell_scoped(looked: Scoped) -> None:
     for check in looked.clauses:
         state = f"fail: {', '.join(check.failed)}" if check.failed else "hold"
         say(f"\n{check.scope} [{check.variant}]: in {check.states} states the clauses {state}")
+        if check.matched:
+            say(f"  steps of the proofs match the {check.matched.total()} rules that actors take")
     for found in looked.ranges:
         state = f"fail: {', '.join(found.failed)}" if found.failed else "hold"
         ways = f"{found.by_interval} by intervals, {found.by_z3} by z3, {found.by_search} in scope"

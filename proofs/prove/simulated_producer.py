@@ -1,13 +1,24 @@
-"""A state of a scope as the unknowns of the proofs about one producer: see `Builder.state`."""
+"""The steps about one producer, compared with the transitions of a scope.
+
+A state of a scope is here what the unknowns of the proofs stand for: see `Builder.state`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from model.idempotent.configuration import SequenceOrder
+from proofs.explore.source import SourceGraph
 from proofs.lift.source import Model
-from proofs.prove.in_scope import ScopeState
+from proofs.prove.in_scope import ScopeState, pasts
+from proofs.prove.plan import configuration
+from proofs.prove.sequence_arithmetic import NO_WRAP, SEQUENCE, wrapping
+from proofs.prove.simulation import Simulated, Simulation
+from proofs.prove.state import BEFORE_KIP_360, VARIANT
+from proofs.prove.steps import IdempotentSteps
 from proofs.trace.messages import RuleCall
 
 
@@ -29,20 +40,36 @@ def flat(name: str, value: Any) -> Iterator[tuple[str, int]]:
         yield name, int(value)
 
 
+def sized(model: Model, k: Any) -> Any:
+    """The configuration of the proofs, with the slots of a scope."""
+    usual = configuration(model, k.variant.name)
+    sizes = {name: getattr(k.bounds, name) for name in ("in_flight", "window", "faults")}
+    return replace(usual, bounds=replace(usual.bounds, **sizes))
+
+
+def simulate_scope(model: Model, k: Any, found: SourceGraph) -> Simulated:
+    """Compare each transition of a scope with the steps of the proofs."""
+    wraps = k.variant.sequence_order == SequenceOrder.WRAPS
+    regime = wrapping(k.bounds.max_sequence + 1) if wraps else NO_WRAP
+    steps = IdempotentSteps(model, sized(model, k), regime).all()
+
+    def view(world: Any, past: Any, now: Mapping[str, Any], call: RuleCall) -> ScopeValues:
+        return ScopeValues(ScopeState(model, k, world, past), now, call)
+
+    simulation = Simulation(model, k, steps, actors_of, view)
+    return simulation.run(found, pasts(found.worlds, found.edges))
+
+
+def actors_of(world: Any) -> dict[str, Any]:
+    """The actors that the theorems are about."""
+    return {"client": world.clients[0], "leader": world.leaders[0]}
+
+
 class ScopeValues:
     """A world, with the actors as they are by now, and the producer whose message arrives."""
 
-    def __init__(
-        self,
-        model: Model,
-        k: Any,
-        world: Any,
-        past: frozenset[Any],
-        now: Mapping[str, Any],
-        call: RuleCall,
-    ) -> None:
-        self.state = ScopeState(model, k, world, past)
-        self.k, self.now = k, now
+    def __init__(self, state: ScopeState, now: Mapping[str, Any], call: RuleCall) -> None:
+        self.state, self.k, self.now = state, state.k, now
         self.request = call.inputs[0] if call.inputs else None
 
     @cached_property
@@ -51,7 +78,9 @@ class ScopeValues:
         s, leader = self.state, self.now["leader"]
         batch = getattr(self.request, "batch", None)
         other = batch.producer_id if batch else 0
+        nowhere = self.state.model.scopes.fresh_entry(0, 0)  # where a scope has one partition
         return {
+            **dict(flat("client.partitions[1]", nowhere)),
             **dict(flat("client", self.now["client"])),
             **dict(flat("known", leader.producers[0])),
             **dict(flat("others", leader.producers[max(other, 0)])),
@@ -66,11 +95,7 @@ class ScopeValues:
             "refused": int(s.refused),
             "fenced": int(s.fenced),
             "epoch_in_turn": s.epoch_in_turn,
-            "first_sequence": int(self.k.variant.first_sequence),
-            "restart_window": int(self.k.variant.restart_window),
-            "recovery": int(self.k.variant.recovery),
-            "head_truncation": int(self.k.variant.head_truncation),
-            "expiry": int(self.k.variant.expiry),
+            **{name: int(getattr(self.k.variant, name)) for name in (*VARIANT, *BEFORE_KIP_360)},
         }
 
     def value_of(self, name: str, arguments: tuple[int, ...]) -> int:
@@ -95,11 +120,20 @@ class ScopeValues:
         if name.startswith(("history.", "len(history.")):
             inside = 0 <= first <= len(s.log)
             return dict(flat("history", s.history(first))).get(name, 0) if inside else 0
-        known = {"sent": s.is_sent, "numbered": s.is_numbered, "position": s.position}
         if name == "answers":
             return (first, *arguments[1:]) in {
                 (a.first, a.base_offset, a.required_offset) for a in s.answers
             }
-        if name == "begins":
-            return s.log[first].begin
-        return int(known[name](*arguments))
+        if name == SEQUENCE:
+            return s.regime.sequence(first)
+        functions: dict[str, Callable[..., int]] = {
+            "sent": s.is_sent,
+            "numbered": s.is_numbered,
+            "position": s.position,
+            "begins": lambda place: s.log[place].begin,
+            "where": s.ends_at,
+            "cover": s.covers,
+            "place": s.copy_of,
+            "previous": s.previous,
+        }
+        return int(functions[name](*arguments))

@@ -1,0 +1,80 @@
+"""Steps of the proofs are the world's events: what is missing is refused, what differs is named."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from proofs.explore.source import source_graph
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model, load_model
+from proofs.prove.completeness import IncompleteSteps
+from proofs.prove.plan import Planner, plan
+from proofs.prove.simulated_producer import simulate_scope
+from proofs.prove.solvers import ask
+from proofs.prove.theorems import THEOREMS
+from proofs.prove.world_events import WorldEvents, effects_of
+from proofs.trace.replay import configuration_of
+
+BY_NAME = {t.name: t for t in THEOREMS}
+
+
+@cache
+def producer(*patches: Patch) -> Model:
+    return load_model("idempotent", patches)
+
+
+def test_what_an_event_does_to_actors_is_read_from_its_text() -> None:
+    model = producer()
+    effects = effects_of(WorldEvents(model, "4.3.1", frozenset()))
+    taken = {event: {rule.__name__ for rule in e.takes} for event, e in effects.items()}
+    assert set(effects) == set(model.rules)
+    assert taken["leader_fails_over"] == {"fail_over", "on_disconnect"}
+    assert taken["request_outlives_replicas"] == {"on_produce_then_unreplicated"}
+    assert not any(effect.edits for effect in effects.values())
+
+
+CATCHES_UP = "leader_rules.advance_high_watermark(k, leader)"
+
+
+def refusal(theorem: str, instead: str) -> str:
+    """What the prover says if followers catch up by something else."""
+    model = producer(Patch("world.high_watermark_advances", CATCHES_UP, instead))
+    asked = BY_NAME[theorem]
+    with pytest.raises(IncompleteSteps) as refused:
+        list(Planner(model).needs(asked, asked.variant))
+    assert isinstance(refused.value, ValueError)  # which verbs take for bad input: exit code 2
+    return str(refused.value)
+
+
+def test_an_event_that_changes_an_actor_by_itself_has_no_step() -> None:
+    said = refusal("at_most_once", "replace(leader, log=leader.log[1:])")
+    assert "high_watermark_advances builds a Leader" in said
+
+
+def test_a_rule_that_no_step_evaluates_is_named() -> None:
+    said = refusal("acked_is_replicated", "leader_rules.recover(k, leader, 0)")
+    assert "high_watermark_advances takes leader.recover" in said
+
+
+def test_an_answer_at_another_partition_is_a_step() -> None:
+    """An answer of any partition is taken for one of the first: `acked_is_stored` fails."""
+    wrong = Patch(
+        "responses.on_answer", "with_entry(client, partition, told)", "with_entry(client, 0, told)"
+    )
+    theorem = BY_NAME["acked_is_stored"]
+    asked = plan((theorem,), lambda t: t.variant, (producer(wrong),)).duties
+    elsewhere = [d.obligation for d in asked if "on_success_elsewhere" in d.obligation.name]
+    assert {ask("z3", o.text).result for o in elsewhere} >= {"failed"}
+
+
+@pytest.mark.parametrize(
+    ("scope", "matched"), [("idempotent-tiny", 3806), ("idempotent-partitions/records=2", 2098)]
+)
+def test_each_transition_of_a_scope_is_a_step(scope: str, matched: int) -> None:
+    model = producer()
+    k = configuration_of(model, scope, "4.3.1")
+    simulated = simulate_scope(model, k, source_graph(model, k, scope))
+    assert simulated.unmatched == {}
+    assert simulated.matched.total() == matched
