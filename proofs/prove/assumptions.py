@@ -67,6 +67,10 @@ ASSUMPTIONS = {
     "refusals_are_true": "no answer refuses a batch that is stored (V1)",
     "pairs_are_kept": "nobody uses a producer id and epoch that only somebody else was told",
     "guards": "a batch that is verified is appended at once, or verified again",
+    "undisturbed": (
+        "no transaction times out, no coordinator moves or fails to append, and no transactional id"
+        " is forgotten (timeouts=0, moves=0, failures=0, forgotten=0)"
+    ),
     "leaders_are_there": "each partition has a leader (4.3 skips a marker if not; KAFKA-20734)",
     "moves_are_known": (
         "a coordinator has loaded its log, and the one before it knows that it is none, before"
@@ -117,6 +121,13 @@ LEFT_OUT = {
     "no_crash": ("leader_crashes",),
     "guards": ("late_batch_is_verified", "verified_batch_arrives"),
     "leaders_are_there": ("leader_leaves", "leader_returns", "marker_is_skipped"),
+    "undisturbed": (
+        "transaction_times_out",
+        "coordinator_moves",
+        "coordinator_moves_with_append",
+        "transactional_id_is_forgotten",
+        "append_is_refused",
+    ),
     "moves_are_known": (
         "coordinator_is_replaced",
         "log_is_loaded",

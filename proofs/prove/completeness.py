@@ -9,7 +9,7 @@ leaves out. What the steps assume of inputs is compared with scopes (`simulation
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, get_origin, get_type_hints
 
 from model.language import Step
@@ -62,7 +62,7 @@ def changes_actor(rule: Callable[..., Any]) -> bool:
 def actors_read(state: Any, formulas: Iterable[Formula], among: Collection[type]) -> set[type]:
     """The classes of those actors in a state of unknowns that formulas speak of."""
     spoken = {node.name for node in reachable(body for _, body in formulas)} - {""}
-    actors = (getattr(state, f.name) for f in fields(state))
+    actors = (getattr(state, name, None) for name in ("client", "coordinator", "leader"))
     return {
         actor.cls
         for actor in actors

@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from model.language import Step
 from proofs.lift.build import choices, concrete, symbolic_world
-from proofs.lift.dag import FALSE, Node, conjunction, leaf
+from proofs.lift.dag import FALSE, Node, conjunction, leaf, reachable
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Seq, Shapes, scalars
 from proofs.prove.step_evaluator import Edit, StepEvaluator, exchanged
@@ -55,6 +55,14 @@ class EventEvaluator(StepEvaluator):
         """What an event requires; a scope's limits do not count."""
         if not by_scope:
             super().limit(node, condition, by_scope=by_scope)
+
+    def used(self, after: Rec) -> set[Callable[..., Any]]:
+        """The rules of which something is left in the world after the event: what goes nowhere did
+        not happen."""
+        conditions = (limit.condition for limit in self.limits)
+        names = {node.name for node in reachable([*scalars(after), *conditions])}
+        left = {name.removeprefix("len(").partition("(")[0] for name in names}
+        return {taken.rule for taken in self.taken if taken.rule.__name__ in left}
 
     @property
     def is_possible(self) -> bool:
@@ -123,7 +131,7 @@ class WorldEvents:
             except IndexError:  # the first of nothing: the event required that there is one
                 assert not evaluator.is_possible, f"{name} looks at what is not there"
             if evaluator.is_possible:
-                takes |= {taken.rule for taken in evaluator.taken}
+                takes |= evaluator.used(after)
                 edits |= evaluator.edits
                 changes |= {
                     path

@@ -79,7 +79,8 @@ COORDINATOR_STEPS = (
     "append_seems_to_fail",
     "take_over",
     "take_over_with_append",
-    "requester_leaves",
+    "lose_requester",
+    "lose_marker",
     "marker_is_answered",
     "marker_is_written",
 )
@@ -107,7 +108,7 @@ EPOCHS = replace(
         *collected(epochs),
         *clauses_of(epochs.epochs_unique, epochs.epochs_never_go_back),
     ),
-    steps=COORDINATOR_STEPS,
+    steps=(*COORDINATOR_STEPS, "skip_marker"),
     scopes=EVERY,
     rules=rules_of(COORDINATOR_STEPS),
 )
@@ -123,7 +124,7 @@ DECISIONS = replace(
     unknown=without("requests", "fence"),
     clauses=(*SOUND, *collected(decisions), clause_of(decisions.one_outcome)),
     axioms=(*ANYONE.axioms, axiom(decisions.epochs_rotate)),
-    steps=DECIDING,
+    steps=(*DECIDING, "skip_marker"),
     scopes=EVERY,
     variants=("v2",),
     rules=rules_of(DECIDING, *ONLY_V1),
@@ -135,7 +136,7 @@ LAST_EPOCH = replace(
     clauses=(*SOUND, clause_of(decisions.ids_are_remembered)),
     axioms=(*ANYONE.axioms, axiom(decisions.epochs_rotate)),
     lemmas=in_words({"last_epoch_is_nobodys": ("ids_are_counted", "ids_are_remembered")}),
-    steps=COORDINATOR_STEPS,
+    steps=(*COORDINATOR_STEPS, "skip_marker"),
     scopes=(*EVERY, "transactions-trouble-log/timeouts=1/failures=1"),
     rules=rules_of(COORDINATOR_STEPS),
 )
@@ -144,6 +145,10 @@ LEADER_STEPS = (
     "batch_is_taken",
     "offsets_are_taken",
     "is_asked",
+    "refuse",
+    "hold",
+    "on_verified",
+    "restarted",
     "any_marker_arrives",
     "other_writes",
 )
@@ -251,6 +256,10 @@ FIRST_MARKER = ("ended_is_exact", "ended_by_the_first")
 
 OWN_STEPS = (
     *(step for step in MEETING if step not in ("batch_arrives",)),
+    "add_partitions",
+    "add_offsets",
+    "lose_coordinator",
+    "lose_leader",
     "i_begin",
     "i_end",
     "my_late_end",
@@ -312,6 +321,8 @@ SENDING = (
     "commit_transaction",
     "abort_transaction",
     "give_up",
+    "lose_coordinator",
+    "lose_leader",
     "i_begin",
     "i_add",
     "i_add_offsets",
@@ -323,6 +334,7 @@ SENDING = (
     "their_batch",
     "their_offsets",
     "is_asked",
+    "refuse",
     "any_marker_arrives",
     "other_writes",
 )
@@ -382,6 +394,7 @@ SOLE_INSTANCE_RULES = (
     "marker_is_written",
     "append_is_done",
     "requester_leaves",
+    "other_writes",
 )
 SOLE_INSTANCE = replace(
     ANYONE,

@@ -88,8 +88,7 @@ class Instances(Transactions):
         """A step in which the instance has no part: it is not who asks."""
         step = STEPS[name](self)
         another: Formula = ((), ~number("requester").eq(ME))
-        given = (is_instance(), another, *step.assumed)
-        return ProofStep(name, step.before, step.after, given)
+        return replace(step, assumed=(is_instance(), another, *step.assumed))
 
     # The application, and what is given up on its way
 
@@ -244,7 +243,8 @@ class Instances(Transactions):
         waits = coordinator.requester.eq(ME)
         client = merged(evaluator, waits, told, self.before.client)
         given = (is_instance(), *step.assumed, *evaluator.choices)
-        return replace(step, after=self.with_client(client, step.after), assumed=given)
+        after, taken = self.with_client(client, step.after), (*step.taken, *evaluator.taken)
+        return replace(step, after=after, assumed=given, taken=taken)
 
     # Batches
 
@@ -351,6 +351,10 @@ OWN: dict[str, Callable[[Instances], ProofStep]] = {
     "commit_transaction": lambda s: s.act_alone("commit_transaction", "commit_transaction"),
     "abort_transaction": lambda s: s.act_alone("abort_transaction", "abort_transaction"),
     "give_up": lambda s: s.act_alone("give_up", "give_up", PLACE, truth("waits")),
+    "add_partitions": lambda s: s.act_alone("add_partitions", "add_partitions"),
+    "add_offsets": lambda s: s.act_alone("add_offsets", "add_offsets"),
+    "lose_coordinator": lambda s: s.act_alone("lose_coordinator", "lose_coordinator"),
+    "lose_leader": lambda s: s.act_alone("lose_leader", "lose_leader", PLACE),
     "end_is_sent": lambda s: s.act_alone("end_is_sent", "end_transaction", sends="end"),
     "batch_is_sent": lambda s: s.act_alone("batch_is_sent", "produce", ME, HERE, sends="batch"),
     "offsets_are_sent": lambda s: s.act_alone(

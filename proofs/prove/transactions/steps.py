@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from model.transactions.coordinator import TransactionState as Txn
-from proofs.lift import dag
 from proofs.lift.containers import FocusMap
 from proofs.lift.dag import FALSE, TRUE, Node, const, disjunction, eq, ite, leaf
 from proofs.lift.source import Model
@@ -39,7 +38,7 @@ from proofs.prove.transactions.state import (
     is_older,
     pair,
 )
-from proofs.prove.unknowns import Predicate, number
+from proofs.prove.unknowns import Predicate, number, truth
 
 COVERED = {
     "producer_id_is_asked": ("init",),
@@ -62,41 +61,10 @@ COVERED = {
     "transactional_id_is_forgotten": ("forget",),
     "append_is_done": ("append_succeeds",),
     "append_is_refused": ("append_fails", "append_seems_to_fail"),
-    "requester_leaves": ("requester_leaves",),
+    "requester_leaves": ("lose_requester",),
     "other_writes": ("other_writes",),
 }
 """Which steps make up each rule of the world that touches a coordinator or a leader."""
-
-OF_CLIENTS = (
-    "instance_begins",
-    "transaction_begins",
-    "record_is_sent",
-    "commit_is_asked",
-    "abort_is_asked",
-    "batch_expires",
-    "init_is_delayed",
-    "addition_is_delayed",
-    "end_is_delayed",
-    "batch_is_delayed",
-    "offsets_are_delayed",
-    "reader_reads",
-)
-"""Rules that change neither a coordinator nor a leader."""
-
-LEFT_OUT = {
-    "late_batch_is_verified": "guards",
-    "verified_batch_arrives": "guards",
-    "leader_leaves": "leaders_are_there",
-    "leader_returns": "leaders_are_there",
-    "marker_is_skipped": "leaders_are_there",
-    "coordinator_is_replaced": "moves_are_known",
-    "log_is_loaded": "moves_are_known",
-    "former_resigns": "moves_are_known",
-    "former_writes_marker": "moves_are_known",
-    "coordinator_is_found": "moves_are_known",
-    "metadata_arrives": "moves_are_known",
-}
-"""Rules that no step covers, and the assumption that leaves them out."""
 
 
 class Transactions(Worlds):
@@ -245,24 +213,14 @@ class Transactions(Worlds):
 
     def takes_over(self, name: str, *, with_append: bool) -> ProofStep:
         """Another broker reads the log, in which the last append may be."""
-        evaluator = self.evaluator()
-        c, rules = self.before.coordinator, self.model.coordinator
-        appending: Formula = ((), dag.const(not with_append) | c.is_appending)
-        if with_append:
-            image = evaluator.call(rules.stored, [self.k, c.image])
-            c = c.changed(log=image)
-        is_news = ~same_state(c.log, c.known)
-        evaluator.written.append((is_news, c.log))
-        actor = evaluator.call(self.model.coordinator_leadership.take_over, [self.k, c])
+        evaluator, c = self.evaluator(), self.before.coordinator
+        rules = self.model.coordinator_leadership
+        rule = rules.take_over_with_append if with_append else rules.take_over
+        actor = evaluator.call(rule, [self.k, c])
+        is_news = ~same_state(actor.log, c.known)
+        evaluator.written.append((is_news, actor.log))
         after = self.before.changed(coordinator=actor, awaited=const(NOBODY_WAITS))
-        return self.make_step(name, evaluator, after, appending)
-
-    def requester_leaves(self) -> ProofStep:
-        """Nobody waits any more."""
-        c = self.before.coordinator
-        alone = c.changed(requester=const(NONE))
-        after = self.before.changed(coordinator=alone)
-        return self.make_step("requester_leaves", self.evaluator(), after)
+        return self.make_step(name, evaluator, after)
 
     # Markers
 
@@ -289,6 +247,16 @@ class Transactions(Worlds):
         elsewhere: Formula = ((), ~partition.eq(HERE))
         inside: Formula = ((), (partition >= 0) & (partition < PARTITIONS))
         return self.make_step("marker_is_answered", evaluator, after, elsewhere, inside)
+
+    def marker_is_skipped(self) -> ProofStep:
+        """A partition without a leader is taken for one that has its marker."""
+        evaluator, rules, c = self.evaluator(), self.model.coordinator, self.before.coordinator
+        partition = number("partition")
+        evaluator.call(rules.marker_for, [self.k, c, partition])
+        actor = evaluator.call(rules.skip_marker, [self.k, c, partition])
+        after = self.before.changed(coordinator=actor)
+        inside: Formula = ((), (partition >= 0) & (partition < PARTITIONS))
+        return self.make_step("skip_marker", evaluator, after, inside)
 
     def marker_is_written(self) -> ProofStep:
         """The partition here gets its marker, and answers; the answer may be lost."""
@@ -385,6 +353,12 @@ class Transactions(Worlds):
         step = evaluator.call(rule, [self.k, self.before.leader, batch, *more])
         leader = step.fields.get("actor", step)
         return self.make_step(name, evaluator, self.before.changed(leader=leader), is_batch(batch))
+
+    def leader_restarts(self) -> ProofStep:
+        """The leader's broker comes back."""
+        evaluator = self.evaluator()
+        leader = evaluator.call(self.model.leader.restarted, [self.k, self.before.leader])
+        return self.make_step("restarted", evaluator, self.before.changed(leader=leader))
 
     def other_writes(self) -> ProofStep:
         """Another transactional id writes here, or ends what it wrote."""
@@ -564,7 +538,9 @@ STEPS: dict[str, Callable[[Transactions], ProofStep]] = {
     "append_seems_to_fail": lambda t: t.append_fails("append_seems_to_fail", TRUE),
     "take_over": lambda t: t.takes_over("take_over", with_append=False),
     "take_over_with_append": lambda t: t.takes_over("take_over_with_append", with_append=True),
-    "requester_leaves": Transactions.requester_leaves,
+    "lose_requester": _of_coordinator("lose_requester"),
+    "lose_marker": _of_coordinator("lose_marker", number("partition")),
+    "skip_marker": Transactions.marker_is_skipped,
     "marker_is_sent": Transactions.marker_is_sent,
     "marker_is_answered": Transactions.marker_is_answered,
     "marker_is_written": Transactions.marker_is_written,
@@ -580,5 +556,13 @@ STEPS: dict[str, Callable[[Transactions], ProofStep]] = {
         "offsets_are_taken", t.model.leader.on_offset_commit
     ),
     "is_asked": lambda t: t.leader_takes("is_asked", t.model.leader.verify),
+    "refuse": lambda t: t.leader_takes(
+        "refuse", t.model.leader.refuse, number("error"), truth("of_group")
+    ),
+    "hold": lambda t: t.leader_takes("hold", t.model.leader.hold),
+    "on_verified": lambda t: t.leader_takes(
+        "on_verified", t.model.leader.on_verified, number("guard")
+    ),
+    "restarted": Transactions.leader_restarts,
     "other_writes": Transactions.other_writes,
 }

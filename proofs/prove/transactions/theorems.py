@@ -46,7 +46,7 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         " the pair before the present one may hear the present one again. Of any requests, V1 and"
         " V2, every level and every release's rules, with appends that fail or seem to.",
         "v2",
-        (),
+        ("moves_are_known",),
         ("epochs_unique",),
         EPOCHS,
     ),
@@ -55,7 +55,7 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         "After InitProducerId has told a pair, no EndTxn and no AddPartitionsToTxn of an older pair"
         " changes anything at the coordinator: V1 and V2, every release's rules.",
         "v2",
-        (),
+        ("moves_are_known",),
         ("fenced", "no_aborted_read", "no_lost_write"),
         FENCING,
     ),
@@ -65,7 +65,7 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         " with another one, and every marker that was ever sent says it; whether appends fail or"
         " only seem to.",
         "v2",
-        ("epochs_rotate", "fence_takes_next_epoch"),
+        ("epochs_rotate", "fence_takes_next_epoch", "moves_are_known"),
         ("one_outcome",),
         DECISIONS,
     ),
@@ -145,8 +145,8 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
             "busy_comes_first",
             "epochs_are_compared",
             "epochs_go_on",
-            "leaders_are_there",
-            "moves_are_known",
+            "undisturbed",
+            *LED,
         ),
         ("no_false_fencing",),
         SOLE_INSTANCE,
