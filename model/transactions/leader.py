@@ -14,7 +14,7 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import Annotated
 
-from model.language import AtMost, Map, Range, Step, receives, record
+from model.language import AtMost, Map, Range, Step, fold, receives, record
 from model.releases import MAX_BATCHES_TO_REMEMBER
 from model.transactions.configuration import (
     Configuration,
@@ -423,19 +423,16 @@ def on_other(k: Configuration, leader: Leader) -> Leader:
 # What readers see
 
 
+def earlier(k: Configuration, first: int, entry: ProducerStateEntry) -> int:
+    """The offset, or where the producer's open transaction begins, if that is earlier."""
+    begins = entry.current_txn_first_offset
+    return first if begins == NO_OFFSET else min(first, begins)
+
+
 def first_open(k: Configuration, leader: Leader) -> int:
     """The first offset of the earliest open transaction of ours; the log's end if none is open.
     ProducerStateManager.firstUnstableOffset."""
-    end = len(leader.log)
-    return end - sum(
-        1
-        for offset in range(k.bounds.log)
-        if offset < end
-        and any(
-            e.current_txn_first_offset != NO_OFFSET and e.current_txn_first_offset <= offset
-            for e in leader.producers.values()
-        )
-    )
+    return fold(k, earlier, leader.producers.values(), len(leader.log))
 
 
 def last_stable_offset(k: Configuration, leader: Leader) -> int:

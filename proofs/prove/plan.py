@@ -10,7 +10,6 @@ from proofs.lift.source import Model, load_model
 from proofs.lift.values import Rec
 from proofs.prove import clauses
 from proofs.prove.assumptions import LEFT_OUT, STAY
-from proofs.prove.completeness import actors_read, demand_all_steps, missing_steps
 from proofs.prove.composition import CompositionInduction
 from proofs.prove.induction import ARITHMETIC, Clause, Induction, Named
 from proofs.prove.invariant import (
@@ -23,6 +22,7 @@ from proofs.prove.invariant import (
     UNFENCED,
     WHOLE,
 )
+from proofs.prove.missing_steps import actors_read, demand_all_steps, missing_steps
 from proofs.prove.sequence_arithmetic import SequenceArithmetic
 from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.state import BEFORE_KIP_360, VARIANT, Seen, resets
@@ -191,7 +191,7 @@ class Planner:
 def demand_steps(
     theorem: Theorem, variant: str, model: Model, induction: Induction, clauses: Iterable[Clause]
 ) -> None:
-    """Raises IncompleteSteps if something can happen that is no step of the theorem's."""
+    """Raises MissingSteps if something can happen that is no step of the theorem's."""
     if not isinstance(getattr(induction.state, "leader", None), Rec):
         return  # its steps are the rules of the world, as they stand
     events = WorldEvents(

@@ -21,8 +21,8 @@ from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.assumptions import EVERYWHERE, LEFT_OUT
 from proofs.prove.composition import check_world_scope
 from proofs.prove.in_scope import ScopeCheck, check_scope
+from proofs.prove.producer_simulation import simulate_scope
 from proofs.prove.ranges import RangeCheck, check_ranges
-from proofs.prove.simulated_producer import simulate_scope
 from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS

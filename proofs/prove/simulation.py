@@ -23,9 +23,9 @@ from proofs.lift.containers import FocusMap, FunctionMap, FunctionSeq, Predicate
 from proofs.lift.dag import Node, const, reachable
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue
-from proofs.prove.completeness import name_of
 from proofs.prove.induction import ProofStep
-from proofs.prove.step_evaluator import TakenRule, actor_of
+from proofs.prove.missing_steps import name_of
+from proofs.prove.step_evaluator import RuleEvaluation, actor_of
 from proofs.trace.messages import RuleCall, recorded_calls
 from proofs.trace.replay import Stepper
 
@@ -36,7 +36,7 @@ class NoMatch(Exception):
     """A rule was taken with other arguments than those that a step evaluates it with."""
 
 
-class ConcreteState(Protocol):
+class StateOfScope(Protocol):
     """A state of a scope, as the unknowns and functions of the proofs."""
 
     def value_of(self, name: str, arguments: tuple[int, ...]) -> int:
@@ -44,7 +44,7 @@ class ConcreteState(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Unmatched:
+class MissingMatch:
     """A transition in which a rule was taken that no step contains, and why not."""
 
     event: str
@@ -56,16 +56,16 @@ class Unmatched:
 
 
 @dataclass(slots=True)
-class Simulated:
+class SimulationResult:
     """What was compared: rules that were taken, by step; and what no step contains, the first of
     each kind."""
 
     matched: Counter[str] = field(default_factory=Counter)
-    unmatched: dict[tuple[str, str], Unmatched] = field(default_factory=dict)
+    unmatched: dict[tuple[str, str], MissingMatch] = field(default_factory=dict)
 
     def refuse(self, event: str, rule: str, *why: str) -> None:
         """One more that no step contains."""
-        self.unmatched.setdefault((event, rule), Unmatched(event, rule, why))
+        self.unmatched.setdefault((event, rule), MissingMatch(event, rule, why))
 
 
 def unify(pattern: Any, value: Any, found: Bindings, later: list[tuple[Node, int]]) -> None:
@@ -191,14 +191,14 @@ def compiled_once(nodes: tuple[Node, ...]) -> Callable[[Callable[..., int]], tup
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedStep:
+class StepMatch:
     """A step as it is compared with transitions: what it takes, and what it makes of that actor."""
 
     step: ProofStep
-    taken: TakenRule
+    taken: RuleEvaluation
     after: Rec
 
-    def match(self, call: RuleCall, state: ConcreteState) -> str:
+    def match(self, call: RuleCall, state: StateOfScope) -> str:
         """Why the call is not an instance of the step; nothing if it is one."""
         found, later = Bindings(), list[tuple[Node, int]]()
         try:
@@ -217,7 +217,7 @@ class ComparedStep:
         return "" if "" in reasons else reasons[0]
 
     def free(
-        self, found: Bindings, state: ConcreteState, terms: Iterable[Node]
+        self, found: Bindings, state: StateOfScope, terms: Iterable[Node]
     ) -> Iterator[Bindings]:
         """All values of the unknowns that neither an argument nor the state gives: bits."""
         leaves = (node for node in reachable(terms) if node.op == "leaf")
@@ -230,7 +230,7 @@ class ComparedStep:
         terms: tuple[Node, ...],
         wanted: Sequence[Expected],
         found: Bindings,
-        state: ConcreteState,
+        state: StateOfScope,
     ) -> str:
         """Why the state, with these values, is none in which the step does that."""
 
@@ -243,7 +243,7 @@ class ComparedStep:
         return ""
 
 
-def knows(state: ConcreteState, name: str) -> bool:
+def knows(state: StateOfScope, name: str) -> bool:
     """Whether a state has a value for an unknown."""
     try:
         state.value_of(name, ())
@@ -252,7 +252,7 @@ def knows(state: ConcreteState, name: str) -> bool:
     return True
 
 
-View = Callable[[Any, Any, Mapping[str, Any], RuleCall], ConcreteState]
+View = Callable[[Any, Any, Mapping[str, Any], RuleCall], StateOfScope]
 """The state before a call: a world, what was before it, the actors that the theorem looks at as
 they are by then, by name, and the call."""
 
@@ -271,20 +271,20 @@ class Simulation:
     ) -> None:
         self.stepper = Stepper(model, k)
         self.actors, self.view = actors, view
-        self.steps: dict[str, list[ComparedStep]] = {}
+        self.steps: dict[str, list[StepMatch]] = {}
         for step in steps:
             for taken in step.taken:
                 self.add(step, taken)
-        self.seen = Simulated()
+        self.seen = SimulationResult()
 
-    def add(self, step: ProofStep, taken: TakenRule) -> None:
+    def add(self, step: ProofStep, taken: RuleEvaluation) -> None:
         """One more rule that a step takes."""
         cls = actor_of(taken.rule)
         states = (getattr(step.after, name, None) for name in ("client", "leader", "coordinator"))
         after = next(s for s in states if isinstance(s, Rec) and s.cls is cls)
-        self.steps.setdefault(name_of(taken.rule), []).append(ComparedStep(step, taken, after))
+        self.steps.setdefault(name_of(taken.rule), []).append(StepMatch(step, taken, after))
 
-    def run(self, found: SourceGraph, pasts: Sequence[Any]) -> Simulated:
+    def run(self, found: SourceGraph, pasts: Sequence[Any]) -> SimulationResult:
         """Compare each transition of a scope; each world has a past."""
         with recorded_calls(self.stepper.model) as calls:
             for before, instance, _ in found.edges:
@@ -311,7 +311,7 @@ class Simulation:
             if actor != now[name]:
                 self.seen.refuse(event, name, "no rule of it has changed it")
 
-    def compare(self, event: str, call: RuleCall, state: ConcreteState) -> None:
+    def compare(self, event: str, call: RuleCall, state: StateOfScope) -> None:
         """Find a step that contains what a rule did."""
         reasons = []
         for step in self.steps.get(call.name, ()):

@@ -19,7 +19,7 @@ from proofs.lift.values import Rec
 
 
 @dataclass(frozen=True, slots=True)
-class TakenRule:
+class RuleEvaluation:
     """A rule of an actor that was evaluated, with its arguments."""
 
     rule: Callable[..., Any]
@@ -27,7 +27,7 @@ class TakenRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class OwnChange:
     """A function of the world builds an actor, or a message that actors take."""
 
     function: str
@@ -70,15 +70,15 @@ class StepEvaluator(Evaluator):
         contracts: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         super().__init__(model, k, overrides, contracts)
-        self.taken: list[TakenRule] = []
-        self.edits: set[Edit] = set()
+        self.taken: list[RuleEvaluation] = []
+        self.edits: set[OwnChange] = set()
         self._is_within_rule = False
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         """The value of function(*arguments)."""
         if self._is_within_rule or not is_actor_rule(function):
             return super().call(function, arguments)
-        self.taken.append(TakenRule(function, tuple(arguments)))
+        self.taken.append(RuleEvaluation(function, tuple(arguments)))
         self._is_within_rule = True
         try:
             return self.take(function, arguments)
@@ -92,5 +92,5 @@ class StepEvaluator(Evaluator):
     def construct(self, cls: type, values: Mapping[str, Any]) -> Rec:
         """A record; an edit, if it is exchanged and no rule makes it."""
         if not self._is_within_rule and self._names and cls in exchanged(self.model):
-            self.edits.add(Edit(self._names[-1], cls))
+            self.edits.add(OwnChange(self._names[-1], cls))
         return super().construct(cls, values)

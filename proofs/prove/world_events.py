@@ -19,7 +19,7 @@ from proofs.lift.build import choices, concrete, symbolic_world
 from proofs.lift.dag import FALSE, Node, conjunction, leaf, reachable
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Seq, Shapes, scalars
-from proofs.prove.step_evaluator import Edit, StepEvaluator, exchanged
+from proofs.prove.step_evaluator import OwnChange, StepEvaluator, exchanged
 from proofs.prove.unknowns import Unknowns, number, truth
 
 
@@ -29,7 +29,7 @@ class EventEffect:
     `changes` are the parts of the world that it changes."""
 
     takes: frozenset[Callable[..., Any]]
-    edits: frozenset[Edit]
+    edits: frozenset[OwnChange]
     changes: frozenset[tuple[str, ...]]
 
 

@@ -24,7 +24,11 @@ from proofs.prove.transactions import (
 from proofs.prove.transactions.in_scope import check_instances, check_partitions
 from proofs.prove.transactions.in_words import in_words
 from proofs.prove.transactions.instances import Instances
-from proofs.prove.transactions.last_stable_offset import first_open, late_markers, stable_offsets
+from proofs.prove.transactions.last_stable_offset import (
+    fold_of_entries,
+    late_markers,
+    stable_offsets,
+)
 from proofs.prove.transactions.marker_steps import Takers
 from proofs.prove.transactions.record_steps import Records
 from proofs.prove.transactions.rules import BUMPS, without
@@ -33,7 +37,7 @@ from proofs.prove.transactions.steps import COVERED, Transactions
 from proofs.prove.unknowns import number
 
 CONTRACTS = {
-    "first_open": first_open,
+    "fold": fold_of_entries,
     "base_offset_of": lambda *_: number("base_offset"),
 }
 """Sums over a log of any length; what offset a duplicate is answered with matters to no clause."""

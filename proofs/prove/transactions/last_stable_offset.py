@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from model.transactions.configuration import Configuration, MarkerEpoch
 from model.transactions.messages import Marker, speaks_v2
-from proofs.lift.dag import Node, conjunction, disjunction
+from proofs.lift.containers import FunctionSeq
+from proofs.lift.dag import ZERO, Node, ite
 from proofs.lift.evaluate import Evaluator
-from proofs.lift.values import Rec
 from proofs.prove.composition import Worlds
-from proofs.prove.smt import ProofObligation, obligation
+from proofs.prove.smt import Formula, ProofObligation, obligation
 from proofs.prove.transactions.partition import (
     ended_is_exact,
     entry,
@@ -22,28 +23,71 @@ from proofs.prove.transactions.partition import (
 )
 from proofs.prove.transactions.state import NONE, TransactionsState
 from proofs.prove.transactions.steps import Transactions
-from proofs.prove.unknowns import Unknowns, bound, number
+from proofs.prove.unknowns import bound, number
 
 P = bound("p")
+"""Any producer id."""
 
 
-def first_open(evaluator: Evaluator, _k: object, leader: Rec) -> Node:
-    """What the text's sum over offsets comes to, in a log of any length: the first offset of the
-    earliest open transaction, or the log's end."""
-    place = len(evaluator.choices)
-    least, owner = number(f"stable[{place}]"), number(f"owner[{place}]")
-    length = leader.log.length
+def is_earliest(least: Node, owner: Node, entries: FunctionSeq, start: Node) -> tuple[Formula, ...]:
+    """An offset is the first of those at which the entries' transactions began, of what is open;
+    and at most `start`, which it is if nothing began before. It is that of `owner`."""
 
-    def first(producer_id: Node) -> Node:
-        known: Node = leader.producers.at(producer_id).current_txn_first_offset
+    def first(at: Node) -> Node:
+        known: Node = entries.at(at).current_txn_first_offset
         return known
 
-    none_before = first(P).eq(NONE) | (least <= first(P))
-    some_one = least.eq(length) | least.eq(first(owner))
-    evaluator.choices.append(((P,), none_before))
-    bounds = (least >= 0) & (least <= length)
-    evaluator.choices.append(((), bounds & some_one))
+    inside = (P >= 0) & (entries.length > P)
+    none_before = inside.implies(first(P).eq(NONE) | (least <= first(P)))
+    is_key = (owner >= 0) & (entries.length > owner)
+    owned = is_key & ~first(owner).eq(NONE) & least.eq(first(owner))
+    return ((P,), none_before), ((), least <= start), ((), least.eq(start) | owned)
+
+
+def fold_of_entries(
+    evaluator: Evaluator, _k: object, _step: object, entries: FunctionSeq, start: Node
+) -> Node:
+    """What the text's fold over producers comes to, however many there are."""
+    place = len(evaluator.choices)
+    least, owner = number(f"stable[{place}]"), number(f"owner[{place}]")
+    evaluator.choices += is_earliest(least, owner, entries, start)
+    # Nobody has a producer id that there is not.
+    nobody = entries.at(P).current_txn_first_offset.eq(NONE)
+    evaluator.choices.append(((P,), (P >= 0) & (entries.length > P) | nobody))
     return least
+
+
+def fold_is_earliest(worlds: Transactions) -> Iterator[ProofObligation]:
+    """By induction over the producers that the text has folded: what `fold_of_entries` says holds
+    of none of them, and of one more than those of which it holds."""
+    asked: list[tuple[Callable[..., Any], FunctionSeq, Node]] = []
+
+    def noted(_evaluator: object, _k: object, step: Any, entries: FunctionSeq, start: Node) -> Node:
+        asked.append((step, entries, start))
+        return start
+
+    rules, leader = worlds.model.leader, worlds.before.leader
+    evaluator = worlds.evaluator()
+    evaluator.contracts["fold"] = noted
+    evaluator.call(rules.first_open, [worlds.k, leader])
+    (step, entries, start) = asked[0]
+    count, least, owner = number("count"), number("least"), number("owner")
+    one_more = worlds.evaluator().call(step, [worlds.k, least, entries.at(count)])
+    none, some = (FunctionSeq(n, entries.at) for n in (ZERO, count))
+    more = FunctionSeq(count + 1, entries.at)
+    name = "transactions/first_open/fold"
+    yield from posed(f"{name}_begins", [], is_earliest(start, owner, none, start))
+    known = [*is_earliest(least, owner, some, start), ((), count >= 0)]
+    now = ite(one_more.eq(least), owner, count)
+    yield from posed(f"{name}_grows", known, is_earliest(one_more, now, more, start))
+
+
+def posed(
+    name: str, known: Sequence[Formula], goals: Sequence[Formula]
+) -> Iterator[ProofObligation]:
+    """An obligation for each of the goals."""
+    for number_, goal in enumerate(goals, 1):
+        yield obligation(f"{name}/{number_}", known, goal)
 
 
 def passes_nothing_open(s: TransactionsState, stable: int) -> bool:
@@ -75,7 +119,7 @@ def stable_offsets(worlds: Worlds) -> Iterator[ProofObligation]:
         yield obligation(f"{name}_passes_nothing_open", assumed, passes)
         yield obligation(f"{name}_never_goes_back", assumed, ((), before <= after))
     yield below_is_decided(worlds)
-    yield stable_is_first_open(worlds)
+    yield from fold_is_earliest(worlds)
 
 
 def below_is_decided(worlds: Transactions) -> ProofObligation:
@@ -120,27 +164,3 @@ def late_markers(worlds: Worlds) -> Iterator[ProofObligation]:
         [*assumed, *step.assumed],
         lifter.formula(closes_older_only, step.before, step.after, marker),
     )
-
-
-SOME = 4
-"""Offsets, in the lemma of what the sum over offsets comes to."""
-
-
-def stable_is_first_open(worlds: Transactions) -> ProofObligation:
-    """What `first_open` stands for: the text's own sum, in logs of up to SOME offsets with two
-    producer ids."""
-    cls, rules = worlds.model.configuration, worlds.model.leader
-    bounds = cls.Bounds(producer_ids=2, log=SOME)
-    k = cls.Configuration(variant=worlds.k.variant, bounds=bounds, budgets=worlds.k.budgets)
-    leader = Unknowns(bounds).record(rules.Leader, "small")
-    evaluator = Evaluator(worlds.model, k)
-    found = evaluator.call(rules.first_open, [k, leader])
-    length = leader.log.length
-    firsts = [e.current_txn_first_offset for e in leader.producers.slots]
-    valid = [(f >= NONE) & (f < length) for f in firsts]
-    opened = [~f.eq(NONE) for f in firsts]
-    before = [o.implies(found <= f) for o, f in zip(opened, firsts, strict=True)]
-    among = [o & found.eq(f) for o, f in zip(opened, firsts, strict=True)]
-    goal = conjunction(before) & (found.eq(length) | disjunction(among))
-    name = "transactions/first_open/is_the_earliest"
-    return obligation(name, [((), conjunction(valid))], ((), goal))

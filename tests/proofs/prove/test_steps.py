@@ -9,9 +9,9 @@ import pytest
 from proofs.explore.source import source_graph
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, load_model
-from proofs.prove.completeness import IncompleteSteps
+from proofs.prove.missing_steps import MissingSteps
 from proofs.prove.plan import Planner, plan
-from proofs.prove.simulated_producer import simulate_scope
+from proofs.prove.producer_simulation import simulate_scope
 from proofs.prove.solvers import ask
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.world_events import WorldEvents, effects_of
@@ -42,7 +42,7 @@ def refusal(theorem: str, instead: str) -> str:
     """What the prover says if followers catch up by something else."""
     model = producer(Patch("world.high_watermark_advances", CATCHES_UP, instead))
     asked = BY_NAME[theorem]
-    with pytest.raises(IncompleteSteps) as refused:
+    with pytest.raises(MissingSteps) as refused:
         list(Planner(model).needs(asked, asked.variant))
     assert isinstance(refused.value, ValueError)  # which verbs take for bad input: exit code 2
     return str(refused.value)

@@ -13,7 +13,7 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of, load_model, model_folder
 from proofs.mutants.table import TRANSACTIONAL
 from proofs.prove.assumption_necessity import trace_without
-from proofs.prove.completeness import IncompleteSteps
+from proofs.prove.missing_steps import MissingSteps
 from proofs.prove.composition import CompositionInduction
 from proofs.prove.plan import Planner
 from proofs.prove.run import counterexample, places, subject
@@ -77,7 +77,7 @@ def test_an_event_that_is_no_step_is_refused(name: str) -> None:
     model = load_model("transactions", (truncated,))
     assert "log_is_truncated" in model.rules
     theorem = MINE[name]
-    with pytest.raises(IncompleteSteps, match="log_is_truncated builds a Leader"):
+    with pytest.raises(MissingSteps, match="log_is_truncated builds a Leader"):
         list(Planner(model).needs(theorem, theorem.variant))
 
 
@@ -301,3 +301,21 @@ def test_an_epoch_that_is_told_twice_is_seen_while_its_append_is_on_its_way() ->
     k = configuration_of(model, "transactions-log/begun=0", "v1")
     failed = check_partitions(of, model, k, "transactions-log/begun=0").failed
     assert {"what_is_awaited_is_new", "epochs_unique"} <= set(failed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("min(first, begins)", "min(first, begins) if begins < 4 else first"),
+        ("min(first, begins)", "begins"),
+        ("begins == NO_OFFSET", "begins == NO_OFFSET or first < 7"),
+    ],
+)
+def test_where_readers_stop_is_proved_for_logs_of_any_length(before: str, after: str) -> None:
+    """Each of these is right in logs that are short enough."""
+    model = load_model("transactions", (Patch("leader.earlier", before, after),))
+    theorem = MINE["last_stable_offset_sound"]
+    asked = dict(Planner(model).needs(theorem, theorem.variant))
+    lemmas = [o for name, o in asked.items() if o is not None and "fold_grows" in name]
+    assert len(lemmas) == 3
+    assert {ask("z3", lemma.text).result for lemma in lemmas} >= {"failed"}

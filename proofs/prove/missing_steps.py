@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, get_origin, get_type_hints
 
 from model.language import Step
-from model.transactions.messages import Request
 from proofs.lift.containers import FocusMap, FunctionMap, FunctionSeq, PredicateSet
 from proofs.lift.dag import Node, reachable
 from proofs.lift.values import MapValue, Rec, Seq, SetValue
@@ -24,7 +23,7 @@ from proofs.prove.unknowns import bound
 from proofs.prove.world_events import WorldEvents, effects_of
 
 
-class IncompleteSteps(ValueError):
+class MissingSteps(ValueError):
     """A theorem has no step for something that an event of the world does."""
 
 
@@ -49,7 +48,7 @@ def missing_steps(
             if actor_of(rule) in actors and changes_actor(rule):
                 yield MissingStep(event, f"takes {name_of(rule)}")
         for edit in sorted(effect.edits - edits, key=str):
-            if edit.cls in actors or edit.cls not in ANYBODY_SENDS:
+            if edit.cls in actors or edit.cls.__name__ not in ANYBODY_SENDS:
                 yield MissingStep(event, f"builds a {edit.cls.__name__} in {edit.function}")
 
 
@@ -75,7 +74,7 @@ def names_in(value: Any) -> set[str]:
     return {node.name for node in reachable(scalars_of(value))} - {"", PROBE.name}
 
 
-ANYBODY_SENDS = frozenset({Request})
+ANYBODY_SENDS = frozenset({"Request"})
 """Messages that arrive, in the steps of all theorems, whoever may send them."""
 PROBE = bound("any")
 """Stands for any key, or any place of a log."""
@@ -120,11 +119,11 @@ def name_of(rule: Callable[..., Any]) -> str:
 
 
 def demand_all_steps(theorem: str, missing: Iterable[MissingStep]) -> None:
-    """Raises IncompleteSteps that names all that is missing."""
+    """Raises MissingSteps that names all that is missing."""
     lines = [f"  {m.event} {m.what}" for m in missing]
     if lines:
         told = "\n".join(lines)
-        raise IncompleteSteps(
+        raise MissingSteps(
             f"{theorem} has no step for what happens in the world:\n{told}\n"
             "Add a step (proofs/prove/steps.py, proofs/prove/transactions/steps.py), or an"
             " assumption that leaves the event out."

@@ -16,7 +16,7 @@ from proofs.lift.source import Model
 from proofs.prove.in_scope import ScopeState, pasts
 from proofs.prove.plan import configuration
 from proofs.prove.sequence_arithmetic import NO_WRAP, SEQUENCE, wrapping
-from proofs.prove.simulation import Simulated, Simulation
+from proofs.prove.simulation import Simulation, SimulationResult
 from proofs.prove.state import BEFORE_KIP_360, VARIANT
 from proofs.prove.steps import IdempotentSteps
 from proofs.trace.messages import RuleCall
@@ -47,7 +47,7 @@ def sized(model: Model, k: Any) -> Any:
     return replace(usual, bounds=replace(usual.bounds, **sizes))
 
 
-def simulate_scope(model: Model, k: Any, found: SourceGraph) -> Simulated:
+def simulate_scope(model: Model, k: Any, found: SourceGraph) -> SimulationResult:
     """Compare each transition of a scope with the steps of the proofs."""
     wraps = k.variant.sequence_order == SequenceOrder.WRAPS
     regime = wrapping(k.bounds.max_sequence + 1) if wraps else NO_WRAP
