@@ -18,7 +18,7 @@ from proofs.prove.formulas import Lifter, configured, conjuncts
 from proofs.prove.proof_state import after_replay
 from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
 from proofs.prove.smt import Formula, ProofObligation, obligation
-from proofs.prove.step_evaluator import OwnChange, RuleEvaluation
+from proofs.prove.step_evaluator import OwnChange, RuleApplication
 from proofs.prove.unknowns import number
 
 LENGTH = number("length")
@@ -251,7 +251,7 @@ class ProofStep:
     lemmas: tuple[Lemma, ...] = ()
     given: tuple[tuple[str, Formula], ...] = ()
     elsewhere: Any = None
-    taken: tuple[RuleEvaluation, ...] = ()
+    taken: tuple[RuleApplication, ...] = ()
     edits: frozenset[OwnChange] = frozenset()
 
     @property

@@ -25,7 +25,7 @@ from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue
 from proofs.prove.induction import ProofStep
 from proofs.prove.missing_steps import name_of
-from proofs.prove.step_evaluator import RuleEvaluation, actor_of
+from proofs.prove.step_evaluator import RuleApplication, actor_of
 from proofs.trace.messages import RuleCall, recorded_calls
 from proofs.trace.replay import Stepper
 
@@ -195,7 +195,7 @@ class StepMatch:
     """A step as it is compared with transitions: what it takes, and what it makes of that actor."""
 
     step: ProofStep
-    taken: RuleEvaluation
+    taken: RuleApplication
     after: Rec
 
     def match(self, call: RuleCall, state: StateOfScope) -> str:
@@ -277,7 +277,7 @@ class Simulation:
                 self.add(step, taken)
         self.seen = SimulationResult()
 
-    def add(self, step: ProofStep, taken: RuleEvaluation) -> None:
+    def add(self, step: ProofStep, taken: RuleApplication) -> None:
         """One more rule that a step takes."""
         cls = actor_of(taken.rule)
         states = (getattr(step.after, name, None) for name in ("client", "leader", "coordinator"))

@@ -19,7 +19,7 @@ from proofs.lift.values import Rec
 
 
 @dataclass(frozen=True, slots=True)
-class RuleEvaluation:
+class RuleApplication:
     """A rule of an actor that was evaluated, with its arguments."""
 
     rule: Callable[..., Any]
@@ -70,7 +70,7 @@ class StepEvaluator(Evaluator):
         contracts: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         super().__init__(model, k, overrides, contracts)
-        self.taken: list[RuleEvaluation] = []
+        self.taken: list[RuleApplication] = []
         self.edits: set[OwnChange] = set()
         self._is_within_rule = False
 
@@ -78,7 +78,7 @@ class StepEvaluator(Evaluator):
         """The value of function(*arguments)."""
         if self._is_within_rule or not is_actor_rule(function):
             return super().call(function, arguments)
-        self.taken.append(RuleEvaluation(function, tuple(arguments)))
+        self.taken.append(RuleApplication(function, tuple(arguments)))
         self._is_within_rule = True
         try:
             return self.take(function, arguments)

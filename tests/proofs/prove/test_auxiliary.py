@@ -15,7 +15,7 @@ from proofs.lift.dag import FALSE, reachable
 from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.mutants import find
-from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
+from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS, OF_ONE_PRODUCER
 from proofs.prove.in_scope import states_of
 from proofs.prove.invariant import GUARANTEED
 from proofs.prove.one_log import OneLog, events_of_leaders
@@ -252,7 +252,7 @@ def test_requests_come_as_they_were_sent() -> None:
 def test_a_proof_about_clients_says_nothing_of_leaders() -> None:
     """Why it need not leave out what leaders forget, delete, or lose."""
     theorem = BY_NAME["sequences_follow"]
-    assert set(theorem.assumptions) == {"no_wrap", *OF_CLIENTS}
+    assert set(theorem.assumptions) == {"no_wrap", *OF_CLIENTS, *OF_ONE_PRODUCER}
     assert set(OF_CLIENTS) < set(EVERYWHERE)
     induction = planner(()).induction(theorem.variant, theorem)
     by_name = {n: induction.known[n] for n in (*induction.proved, "sequences_follow")}

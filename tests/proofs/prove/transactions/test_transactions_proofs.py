@@ -13,8 +13,8 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of, load_model, model_folder
 from proofs.mutants.table import TRANSACTIONAL
 from proofs.prove.assumption_necessity import trace_without
-from proofs.prove.missing_steps import MissingSteps
 from proofs.prove.composition import CompositionInduction
+from proofs.prove.missing_steps import MissingSteps
 from proofs.prove.plan import Planner
 from proofs.prove.run import counterexample, places, subject
 from proofs.prove.smt import Formula, obligation
