@@ -78,8 +78,9 @@ ASSUMPTIONS = {
     ),
     "fence_takes_next_epoch": "the coordinator's own abort takes the next epoch (KAFKA-6119)",
     "steps_are_the_events": (
-        "each event of the world is one of the proof's steps, and changes nothing else that the"
-        " clauses read"
+        "what the proof's steps assume of requests and answers holds wherever they arrive: compared"
+        " with each transition of small scopes, for one producer; that each event is made of the"
+        " steps is checked"
     ),
     "two_partitions": "a producer writes to two partitions",
     "five_in_flight": (
