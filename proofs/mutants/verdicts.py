@@ -87,10 +87,10 @@ v1: transactions-writes
 
 IN_THE_END: Final = read_pairs(
     """
-first_sequence=strict/restart_window=full: live-timeouts live-retries
-first_sequence=strict/sequence_order=wraps: live-stream
+first_sequence=strict/restart_window=full: live-retries/records=3 live-timeouts/records=3
+first_sequence=strict/sequence_order=wraps: live-stream/records=3/breaks=0
 v1: live-transaction
-v2: live-transaction live-two-instances
+v2: live-transaction
 """
 )
 """Where runs go on for ever: asked of what breaks nothing before."""

@@ -12,7 +12,8 @@ from typing import Any
 
 from proofs.mutants.systematic import SystematicMutant, diff, selected
 from proofs.mutants.verdicts import CONFIGURATIONS, FATES, IN_THE_END, REFINED, verdict_on
-from proofs.run.files import code_digest, digest, line
+from proofs.pages.markdown import Lines, page, paragraph, section, table
+from proofs.run.files import code_digest, digest, line, write_whole
 from proofs.run.interrupts import without_interrupts
 from proofs.run.journal import Journal
 from proofs.run.progress import CountDisplay
@@ -51,7 +52,9 @@ def execute(arguments: argparse.Namespace) -> int:
         say(", ".join(f"{count} {fate}" for fate, count in counts["fates"].items()))
         say(", ".join(f"{count} by {verb}" for verb, count in counts["verbs"].items()))
         verdict = "violated" if counts["fates"]["alive"] else "holds"
-        content = {"mutants": rows, "figures": counts, "functions": table(rows)}
+        content = {"mutants": rows, "figures": counts, "functions": by_function(rows)}
+        if output.path is not None:
+            write_whole(output.path / "mutants.md", page(page_lines(rows, counts)))
         return output.finish({**content, "verdict": verdict})
 
 
@@ -117,10 +120,38 @@ def figures(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
     return {"fates": {fate: fates[fate] for fate in FATES}, "verbs": dict(verbs.most_common())}
 
 
-def table(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+def by_function(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     """The figures by function."""
     functions = dict.fromkeys(row["function"] for row in rows)
     return {name: figures([row for row in rows if row["function"] == name]) for name in functions}
+
+
+def page_lines(rows: Sequence[Row], counts: Mapping[str, Mapping[str, int]]) -> Lines:
+    """The page of a run: the table by rule, and what is alive."""
+    summary = ", ".join(f"{count:,} {fate}" for fate, count in counts["fates"].items())
+    table_of_rules = table(
+        ("rule", "mutants", *counts["verbs"], *FATES[1:]),
+        (
+            (name, str(sum(its["fates"].values())), *map(str, figures_row(its, counts)))
+            for name, its in by_function(rows).items()
+        ),
+    )
+    alive = [f"- {format_row(row)}" for row in rows if row["fate"] == "alive"]
+    return [
+        "# Systematic mutants",
+        "",
+        *paragraph(f"{len(rows):,} mutants: {summary}."),
+        *section("By rule", table_of_rules),
+        *section("Alive", [*alive, ""] if alive else []),
+    ]
+
+
+def figures_row(
+    its: Mapping[str, Mapping[str, int]], counts: Mapping[str, Mapping[str, int]]
+) -> list[int]:
+    """A rule in the table: killed by each verb, then its other fates."""
+    killed = [its["verbs"].get(verb, 0) for verb in counts["verbs"]]
+    return [*killed, *(its["fates"][fate] for fate in FATES[1:])]
 
 
 def format_row(row: Row) -> str:

@@ -162,6 +162,8 @@ def test_the_report_and_the_same_command_goes_on(tmp_path, capsys, small, monkey
     assert code == ("alive" in fates.values())
     assert sum(report["figures"]["fates"].values()) == 2
     assert report["functions"].keys() == {"idempotent.leader:check_producer_epoch"}
+    written = (tmp_path / "out" / "mutants.md").read_text()
+    assert "| idempotent.leader:check_producer_epoch | 2 |" in written
     monkeypatch.setattr(verb, "verdict_on", None)
     assert main([*GIVEN, *out]) == code
     assert json.loads((tmp_path / "out" / "report.json").read_text()) == report
