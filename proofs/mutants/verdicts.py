@@ -108,6 +108,9 @@ MOST_IN_THE_END: Final = 200_000
 LARGEST_ON_SOURCE: Final = 2_000
 """Worlds of the largest configuration that is explored on the source."""
 
+FAILURES: Final = (ArithmeticError, LookupError, ValueError)
+"""What a changed text may raise where it runs."""
+
 FATES = ("killed", "equivalent", "alive", "invalid")
 
 
@@ -191,7 +194,7 @@ class MutantRun:
             seen = baseline(scope, variant).see(self._changed)
         except RangeBroken as broken:
             return MutantVerdict("killed", "explore", scope, variant, first_line(broken))
-        except (Overgrown, LimitReached, IndexError) as limit:
+        except (Overgrown, LimitReached, EnginesDisagree, *FAILURES) as limit:
             self._differs.append(f"{scope} ({variant}): {first_line(limit)}")
             self._rules |= baseline(scope, variant).rules
             return None
@@ -212,7 +215,7 @@ class MutantRun:
             return None
         try:
             explore_scope(scope, variant, patches=[self._mutant.patch], engine="source", stop=True)
-        except (NotTotal, IndexError) as failure:
+        except (NotTotal, *FAILURES) as failure:
             return MutantVerdict("killed", "explore", scope, variant, first_line(failure))
         return None
 
@@ -240,7 +243,7 @@ class MutantRun:
                     engine="ints",
                     progress=few_enough,
                 )
-            except (RangeBroken, Overgrown, IndexError, EnginesDisagree, LimitReached):
+            except (RangeBroken, Overgrown, EnginesDisagree, LimitReached, *FAILURES):
                 continue
             for outcome in live.report().outcomes:
                 if outcome.guaranteed and outcome.lasso is not None:
@@ -251,7 +254,11 @@ class MutantRun:
     def _refined(self) -> MutantVerdict | None:
         for scope, variant in of_group(REFINED, self._mutant.group):
             if (scope, variant) in self._unequal:
-                found = refine(scope, variant, patches=(self._mutant.patch,))
+                try:
+                    found = refine(scope, variant, patches=(self._mutant.patch,))
+                except (NotTotal, *FAILURES) as failure:
+                    how = first_line(failure)
+                    return MutantVerdict("killed", "refine", scope, variant, how)
                 if found.trace is not None:
                     how = f"{len(found.trace.steps)} steps"
                     return MutantVerdict("killed", "refine", scope, variant, how)

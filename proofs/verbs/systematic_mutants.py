@@ -11,7 +11,14 @@ from dataclasses import asdict
 from typing import Any
 
 from proofs.mutants.systematic import SystematicMutant, diff, selected
-from proofs.mutants.verdicts import CONFIGURATIONS, FATES, IN_THE_END, REFINED, verdict_on
+from proofs.mutants.verdicts import (
+    CONFIGURATIONS,
+    FATES,
+    IN_THE_END,
+    REFINED,
+    MutantVerdict,
+    verdict_on,
+)
 from proofs.pages.markdown import Lines, page, paragraph, section, table
 from proofs.run.files import code_digest, digest, line, write_whole
 from proofs.run.interrupts import without_interrupts
@@ -95,8 +102,13 @@ def verdicts_on(
 
 
 def named_verdict(mutant: SystematicMutant) -> tuple[str, dict[str, Any]]:
-    """A mutant's name and its verdict, as the journal has it."""
-    return mutant.name, asdict(verdict_on(mutant))
+    """A mutant's name and its verdict, as the journal has it. A verb that fails on a changed text
+    has not noticed it: it must not end the run."""
+    try:
+        verdict = verdict_on(mutant)
+    except Exception as error:
+        verdict = MutantVerdict("alive", how=f"not decided: {error!r}")
+    return mutant.name, asdict(verdict)
 
 
 # The report
