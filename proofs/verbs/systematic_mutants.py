@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from typing import Any
 
@@ -92,13 +92,9 @@ def verdicts_on(
         yield from map(named_verdict, mutants)
         return
     with without_interrupts():
-        pool = ProcessPoolExecutor(processes)
-        futures = [pool.submit(named_verdict, mutant) for mutant in mutants]
-    try:
-        for future in as_completed(futures):
-            yield future.result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        workers = multiprocessing.get_context("spawn").Pool(processes)
+    with workers as pool:
+        yield from pool.imap_unordered(named_verdict, mutants)
 
 
 def named_verdict(mutant: SystematicMutant) -> tuple[str, dict[str, Any]]:
