@@ -53,8 +53,8 @@ def simulate_scope(model: Model, k: Any, found: SourceGraph) -> SimulationResult
     regime = wrapping(k.bounds.max_sequence + 1) if wraps else NO_WRAP
     steps = IdempotentSteps(model, sized(model, k), regime).all()
 
-    def view(world: Any, past: Any, now: Mapping[str, Any], call: RuleCall) -> ScopeValues:
-        return ScopeValues(ScopeState(model, k, world, past), now, call)
+    def view(world: Any, past: Any, now: Mapping[str, Any], call: RuleCall) -> ProducerValues:
+        return ProducerValues(ScopeState(model, k, world, past), now, call)
 
     simulation = Simulation(model, k, steps, actors_of, view)
     return simulation.run(found, pasts(found.worlds, found.edges))
@@ -65,7 +65,7 @@ def actors_of(world: Any) -> dict[str, Any]:
     return {"client": world.clients[0], "leader": world.leaders[0]}
 
 
-class ScopeValues:
+class ProducerValues:
     """A world, with the actors as they are by now, and the producer whose message arrives."""
 
     def __init__(self, state: ScopeState, now: Mapping[str, Any], call: RuleCall) -> None:

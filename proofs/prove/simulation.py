@@ -25,18 +25,22 @@ from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue
 from proofs.prove.induction import ProofStep
 from proofs.prove.missing_steps import name_of
-from proofs.prove.step_evaluator import RuleApplication, actor_of
 from proofs.trace.messages import RuleCall, recorded_calls
 from proofs.trace.replay import Stepper
 
-Bindings = dict[str, int]
+ROLES = ("client", "coordinator", "leader")
+"""The actors in states of steps."""
+MOST_FREE = 7
+"""Of so many unknowns that nobody gives, all values are tried: 0 and 1."""
+Bindings = dict[tuple[Any, ...], int]
+"""The values of unknowns, and of functions of numbers, by name and arguments."""
 
 
 class NoMatch(Exception):
     """A rule was taken with other arguments than those that a step evaluates it with."""
 
 
-class StateOfScope(Protocol):
+class ScopeValues(Protocol):
     """A state of a scope, as the unknowns and functions of the proofs."""
 
     def value_of(self, name: str, arguments: tuple[int, ...]) -> int:
@@ -87,6 +91,9 @@ def unify(pattern: Any, value: Any, found: Bindings, later: list[tuple[Node, int
         case SetValue():
             for i, bit in enumerate(pattern.bits):
                 unify(bit, i in value, found, later)
+        case FunctionMap():
+            for i, item in value.items():
+                unify(pattern.at(const(i)), item, found, later)
 
 
 def unify_scalar(pattern: Node, value: int, found: Bindings, later: list[tuple[Node, int]]) -> None:
@@ -94,9 +101,10 @@ def unify_scalar(pattern: Node, value: int, found: Bindings, later: list[tuple[N
     if pattern.is_const:
         if int(pattern.value) != value:
             raise NoMatch
-    elif pattern.op == "leaf" and found.setdefault(pattern.name, value) != value:
-        raise NoMatch
-    elif pattern.op != "leaf":
+    elif pattern.op in ("leaf", "apply") and all(a.is_const for a in pattern.args):
+        if found.setdefault((pattern.name, *(a.value for a in pattern.args)), value) != value:
+            raise NoMatch
+    else:
         later.append((pattern, value))
 
 
@@ -191,51 +199,113 @@ def compiled_once(nodes: tuple[Node, ...]) -> Callable[[Callable[..., int]], tup
 
 
 @dataclass(frozen=True, slots=True)
+class WatchedCall:
+    """A rule that a watched actor takes: the actor's name in the states of steps."""
+
+    role: str
+    call: RuleCall
+
+
+Actors = dict[str, Any]
+"""The actors that a theorem watches, by their names in the states of steps."""
+
+
+@dataclass(frozen=True, slots=True)
 class StepMatch:
-    """A step as it is compared with transitions: what it takes, and what it makes of that actor."""
+    """A step as it is compared with transitions."""
 
     step: ProofStep
-    taken: RuleApplication
-    after: Rec
 
-    def match(self, call: RuleCall, state: StateOfScope) -> str:
-        """Why the call is not an instance of the step; nothing if it is one."""
+    def match(
+        self, calls: Sequence[WatchedCall], state: ScopeValues, now: Actors
+    ) -> tuple[list[WatchedCall], str]:
+        """The calls that the step contains; or none, and why."""
         found, later = Bindings(), list[tuple[Node, int]]()
-        try:
-            for pattern, value in zip(self.taken.arguments[2:], call.inputs, strict=True):
-                unify(pattern, value, found, later)
-        except NoMatch:
-            return f"{self.step.rule} has other arguments"
+        taken = list(self.consumed(calls, found, later))
+        if not taken:
+            return [], ""
+        then = {**now, **{call.role: call.call.after for call in taken}}
         guards = [("what it assumes", body, 1) for bound, body in self.step.assumed if not bound]
-        inputs = [("an input", node, value) for node, value in later]
-        wanted = (*guards, *inputs, *expected(self.after, call.after, "the actor"))
+        wanted = [*guards, *(("an input", node, value) for node, value in later)]
+        for role in sorted(self.changed(taken) & now.keys()):
+            wanted += expected(getattr(self.step.after, role), then[role], f"the {role}")
         terms = tuple(node for _, node, _ in wanted)
-        reasons = [
-            self.compare(terms, wanted, found | more, state)
-            for more in self.free(found, state, terms)
-        ]
-        return "" if "" in reasons else reasons[0]
+        why = ""
+        for more in self.free(found, state, wanted):
+            reason = self.compare(terms, wanted, found | more, state)
+            if not reason:
+                return taken, ""
+            why = reason
+        return [], why
+
+    def consumed(
+        self, calls: Sequence[WatchedCall], found: Bindings, later: list[tuple[Node, int]]
+    ) -> Iterator[WatchedCall]:
+        """The calls of the rules that the step evaluates, in their order: where a branch is not
+        taken, some of these are not called. No call of an actor overtakes another of its own."""
+        left = iter(self.step.taken)
+        passed_over = set[str]()
+        for call in calls:
+            if call.role in passed_over:
+                continue
+            before = list(left)
+            for position, taken in enumerate(before):
+                if name_of(taken.rule) != call.call.name:
+                    continue
+                try:
+                    bound, more = dict(found), list(later)
+                    for pattern, value in zip(taken.arguments[2:], call.call.inputs, strict=True):
+                        unify(pattern, value, bound, more)
+                except NoMatch:
+                    continue
+                found |= bound
+                later[:] = more
+                left = iter(before[position + 1 :])
+                yield call
+                break
+            else:
+                passed_over.add(call.role)
+                left = iter(before)
+
+    def changed(self, taken: Iterable[WatchedCall]) -> set[str]:
+        """The actors that the step changes, and those of the calls."""
+        names = {call.role for call in taken}
+        before, after = self.step.before, self.step.after
+        return names | {
+            name for name in ROLES if getattr(after, name, None) is not getattr(before, name, None)
+        }
 
     def free(
-        self, found: Bindings, state: StateOfScope, terms: Iterable[Node]
+        self, found: Bindings, state: ScopeValues, wanted: Iterable[Expected]
     ) -> Iterator[Bindings]:
-        """All values of the unknowns that neither an argument nor the state gives: bits."""
-        leaves = (node for node in reachable(terms) if node.op == "leaf")
-        names = [n.name for n in leaves if n.name not in found and not knows(state, n.name)]
-        for bits in product((0, 1), repeat=len(names)):
-            yield dict(zip(names, bits, strict=True))
+        """Values of the unknowns that neither an argument nor the state gives: 0, 1, and what an
+        input had that may be this unknown. What is asked of one of several things is least of all
+        looked for."""
+        given = list(wanted)
+        leaves = (n for n in reachable([node for _, node, _ in given]) if n.op == "leaf")
+        names = [n.name for n in leaves if (n.name,) not in found and not knows(state, n.name)]
+        hints: dict[str, set[int]] = {name: {0, 1} for name in names}
+        for _, node, value in given:
+            for leaf in branches(node):
+                if leaf.name in hints:
+                    hints[leaf.name].add(int(value))
+        tried = sorted(names, key=lambda name: "[" in name)[:MOST_FREE]
+        for values in product(*(sorted(hints[name]) for name in tried)):
+            chosen = zip(tried, values, strict=True)
+            yield {(name,): 0 for name in names} | {(name,): value for name, value in chosen}
 
     def compare(
         self,
         terms: tuple[Node, ...],
         wanted: Sequence[Expected],
         found: Bindings,
-        state: StateOfScope,
+        state: ScopeValues,
     ) -> str:
         """Why the state, with these values, is none in which the step does that."""
 
         def value(name: str, *arguments: int) -> int:
-            return found[name] if name in found else state.value_of(name, arguments)
+            key = (name, *arguments)
+            return found[key] if key in found else state.value_of(name, arguments)
 
         for got, (what, _, want) in zip(compiled_once(terms)(value), wanted, strict=True):
             if int(got) != int(want):
@@ -243,7 +313,16 @@ class StepMatch:
         return ""
 
 
-def knows(state: StateOfScope, name: str) -> bool:
+def branches(node: Node) -> Iterator[Node]:
+    """The unknowns among which conditions choose."""
+    if node.op == "ite":
+        yield from branches(node.args[1])
+        yield from branches(node.args[2])
+    elif node.op == "leaf":
+        yield node
+
+
+def knows(state: ScopeValues, name: str) -> bool:
     """Whether a state has a value for an unknown."""
     try:
         state.value_of(name, ())
@@ -252,37 +331,28 @@ def knows(state: StateOfScope, name: str) -> bool:
     return True
 
 
-View = Callable[[Any, Any, Mapping[str, Any], RuleCall], StateOfScope]
-"""The state before a call: a world, what was before it, the actors that the theorem looks at as
-they are by then, by name, and the call."""
+View = Callable[[Any, Any, Actors, RuleCall], ScopeValues]
+"""The state before a call: a world, what was before it, the watched actors as they are by then, and
+the call."""
 
 
 class Simulation:
-    """Compares the transitions of one model with steps. `actors` finds those that the theorems look
-    at in a world, by the names of the steps' states."""
+    """Compares the transitions of one model with steps. `actors` finds those that the theorems
+    watch."""
 
     def __init__(
         self,
         model: Model,
         k: Any,
         steps: Iterable[ProofStep],
-        actors: Callable[[Any], dict[str, Any]],
+        actors: Callable[[Any], Actors],
         view: View,
     ) -> None:
         self.stepper = Stepper(model, k)
         self.actors, self.view = actors, view
-        self.steps: dict[str, list[StepMatch]] = {}
-        for step in steps:
-            for taken in step.taken:
-                self.add(step, taken)
+        self.steps = [StepMatch(step) for step in steps]
+        self.rules = {name_of(rule): rule for rule in model.actor_rules.values()}
         self.seen = SimulationResult()
-
-    def add(self, step: ProofStep, taken: RuleApplication) -> None:
-        """One more rule that a step takes."""
-        cls = actor_of(taken.rule)
-        states = (getattr(step.after, name, None) for name in ("client", "leader", "coordinator"))
-        after = next(s for s in states if isinstance(s, Rec) and s.cls is cls)
-        self.steps.setdefault(name_of(taken.rule), []).append(StepMatch(step, taken, after))
 
     def run(self, found: SourceGraph, pasts: Sequence[Any]) -> SimulationResult:
         """Compare each transition of a scope; each world has a past."""
@@ -298,29 +368,64 @@ class Simulation:
     def transition(
         self, event: str, first: tuple[Any, Any], moved: Any, calls: Sequence[RuleCall]
     ) -> None:
-        """Compare the rules that one transition takes, in their order; `first` is the world before
-        it, with its past."""
-        now = self.actors(first[0])
-        for call in calls:
-            name = next((n for n, actor in now.items() if actor is call.actor), None)
-            if name is None:
-                continue
-            self.compare(event, call, self.view(*first, now, call))
-            now[name] = call.after
-        for name, actor in self.actors(moved).items():
+        """Compare the rules that one transition takes; `first` is the world before it, with its
+        past."""
+        now, then = self.actors(first[0]), self.actors(moved)
+        left = self.watched(calls, now, then)
+        while left:
+            taken, why = self.matched(left, self.view(*first, now, left[0].call), now)
+            if not taken:
+                self.seen.refuse(event, left[0].call.name, *why)
+                return
+            now |= {call.role: call.call.after for call in taken}
+            left = [call for call in left if not any(call is other for other in taken)]
+        for name, actor in then.items():
             if actor != now[name]:
                 self.seen.refuse(event, name, "no rule of it has changed it")
 
-    def compare(self, event: str, call: RuleCall, state: StateOfScope) -> None:
-        """Find a step that contains what a rule did."""
+    def watched(self, calls: Sequence[RuleCall], now: Actors, then: Actors) -> list[WatchedCall]:
+        """The calls of watched actors; without those of which nothing is left, if there are any."""
+        found, end = followed(calls, now)
+        if end == then:
+            return found
+        left = [call for call in calls if is_used(call, calls, then.values())]
+        return followed(left, now)[0]
+
+    def matched(
+        self, calls: Sequence[WatchedCall], state: ScopeValues, now: Actors
+    ) -> tuple[list[WatchedCall], list[str]]:
+        """Calls that one step contains; or none, and why not."""
         reasons = []
-        for step in self.steps.get(call.name, ()):
-            reason = step.match(call, state)
-            if not reason:
-                self.seen.matched[step.step.rule] += 1
-                return
-            reasons.append(reason)
-        self.seen.refuse(event, call.name, *(reasons or ["no step evaluates it"]))
+        for step in self.steps:
+            taken, why = step.match(calls, state, now)
+            if taken:
+                self.seen.matched[step.step.rule] += len(taken)
+                return taken, []
+            reasons += [why] if why else []
+        return [], reasons or ["no step evaluates it"]
+
+
+def followed(calls: Iterable[RuleCall], now: Actors) -> tuple[list[WatchedCall], Actors]:
+    """The calls of watched actors, and these actors after them. What changes nothing and sends
+    nothing is no call."""
+    actors, found = dict(now), []
+    for call in calls:
+        role = next((name for name, actor in actors.items() if actor is call.actor), None)
+        if role is not None and (call.after is not call.actor or call.sends):
+            found.append(WatchedCall(role, call))
+            actors[role] = call.after
+    return found, actors
+
+
+def is_used(call: RuleCall, calls: Sequence[RuleCall], then: Iterable[Any]) -> bool:
+    """Whether anything is left of a call: its actor, or what it sent to another."""
+    later = calls[next(i for i, other in enumerate(calls) if other is call) + 1 :]
+    taken = {id(value) for other in later for value in other.inputs}
+    return (
+        any(actor is call.after for actor in then)
+        or any(other.actor is call.after for other in later)
+        or any(id(value) in taken for value in call.sends)
+    )
 
 
 def distinct(world: Any) -> Any:

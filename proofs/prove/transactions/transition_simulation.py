@@ -1,0 +1,125 @@
+"""The steps of a theorem about transactions, compared with the transitions of a scope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+from proofs.explore.source import SourceGraph, source_graph
+from proofs.lift.source import Model
+from proofs.prove.composition import Composition, CompositionInduction
+from proofs.prove.missing_steps import actors_read
+from proofs.prove.simulation import Simulation, SimulationResult
+from proofs.prove.step_evaluator import exchanged
+from proofs.prove.transactions.in_scope import TransactionsScopeState, owns, pasts
+from proofs.prove.valuation import unknown
+from proofs.trace.messages import RuleCall
+
+GHOSTS = frozenset(
+    {
+        "turn",
+        "reign",
+        "repeated",
+        "went_back",
+        "awaited",
+        "disturbed",
+        "contradicted",
+        "trespassed",
+        "works_at",
+        "asked_at",
+        "here",
+        "me",
+    }
+)
+"""The numbers that a state of a scope knows beside its world and its configuration."""
+
+
+class TransactionValues:
+    """A state of a scope, as the unknowns and functions of the proofs."""
+
+    def __init__(self, state: TransactionsScopeState) -> None:
+        self.state = state
+
+    def value_of(self, name: str, arguments: tuple[int, ...]) -> int:
+        """The value of an unknown, or of a function of numbers; 0 where a ghost says nothing.
+        Raises KeyError."""
+        of_world = name.startswith(("w.", "len(w."))
+        if not (of_world or arguments or self.knows(name.partition("[")[0])):
+            raise KeyError(name)
+        try:
+            return int(unknown(self.state, name, list(arguments)))
+        except StopIteration:
+            return 0
+
+    def knows(self, name: str) -> bool:
+        """Whether a number is of the configuration, or a ghost."""
+        k = self.state.k
+        return name in GHOSTS or hasattr(k.variant, name) or hasattr(k.bounds, name)
+
+
+class TransitionSimulation:
+    """Compares the transitions of one scope with the steps of one theorem."""
+
+    def __init__(self, of: Composition, model: Model, k: Any) -> None:
+        self.model, self.k = model, k
+        induction = CompositionInduction(of, model, k.variant.name)
+        formulas = [induction.before[c.name] for c in of.clauses]
+        classes = actors_read(induction.state, formulas, exchanged(model))
+        self.steps = induction.steps
+        self.watches = {
+            "client": model.client.Client in classes,
+            "coordinator": model.coordinator.Coordinator in classes,
+            "leader": model.leader.Leader in classes,
+        }
+
+    def run(self, found: SourceGraph) -> SimulationResult:
+        """Compare each transition, from each partition and each instance that is watched."""
+        left = pasts(found)
+        known = list(zip(left, owns(found, left), strict=True))
+        bounds, result = self.k.bounds, SimulationResult()
+        leaders = bounds.partitions if self.watches["leader"] else 1
+        clients = bounds.instances if self.watches["client"] else 1
+        for here, me in product(range(leaders), range(clients)):
+            actors = partial(self.actors, here=here, me=me)
+            view = partial(self.view, here=here, me=me)
+            simulation = Simulation(self.model, self.k, self.steps, actors, view)
+            seen = simulation.run(found, known)
+            result.matched += seen.matched
+            result.unmatched |= seen.unmatched
+        return result
+
+    def actors(self, world: Any, *, here: int, me: int) -> dict[str, Any]:
+        """The actors that the theorem's clauses read."""
+        actors = {
+            "client": world.clients[me],
+            "coordinator": world.coordinator,
+            "leader": world.leaders[here],
+        }
+        return {name: actor for name, actor in actors.items() if self.watches[name]}
+
+    def view(
+        self,
+        world: Any,
+        past: tuple[Any, Any],
+        now: Mapping[str, Any],
+        _call: RuleCall,
+        *,
+        here: int,
+        me: int,
+    ) -> TransactionValues:
+        """The state in which the watched actors are as they are by now."""
+        there = replace(
+            world,
+            clients=world.clients.put(me, now.get("client", world.clients[me])),
+            coordinator=now.get("coordinator", world.coordinator),
+            leaders=world.leaders.put(here, now.get("leader", world.leaders[here])),
+        )
+        return TransactionValues(TransactionsScopeState(self.k, there, *past, here, me))
+
+
+def simulate_transactions(of: Composition, model: Model, k: Any, name: str) -> SimulationResult:
+    """Explore a scope by its source, and compare each of its transitions with the steps."""
+    return TransitionSimulation(of, model, k).run(source_graph(model, k, name))
