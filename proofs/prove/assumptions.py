@@ -79,8 +79,7 @@ ASSUMPTIONS = {
     "fence_takes_next_epoch": "the coordinator's own abort takes the next epoch (KAFKA-6119)",
     "steps_are_the_events": (
         "what the proof's steps assume of requests and answers holds wherever they arrive: compared"
-        " with each transition of small scopes, for one producer; that each event is made of the"
-        " steps is checked"
+        " with each transition of small scopes; that each event is made of the steps is checked"
     ),
     "two_partitions": "a producer writes to two partitions",
     "five_in_flight": (

@@ -7,6 +7,7 @@ Each look is a job of its own, named by texts alone, so that processes share the
 from __future__ import annotations
 
 import multiprocessing
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -26,6 +27,7 @@ from proofs.prove.ranges import RangeCheck, check_ranges
 from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
+from proofs.prove.transactions.transition_simulation import simulate_transactions
 from proofs.run.interrupts import without_interrupts
 from proofs.trace.replay import configuration_of
 
@@ -48,6 +50,15 @@ CHECKED_SCOPES: dict[str, str | None] = {
 """Where ranges, and where clauses are checked on every state: together the scopes take each step of
 the proofs. The small one under each variant in question in which a producer keeps its id, the
 others under the one named."""
+
+SIMULATED_SCOPES: dict[str, tuple[str, str]] = {
+    "transaction_epochs": ("transactions-log/begun=0", "v2"),
+    "partition_is_sound": ("transactions-small/begun=1/unheard=0/delays=0", "v1"),
+    "all_or_none": ("transactions-small/begun=1/unheard=0/delays=0", "v2"),
+    "stored_once": ("transactions-readers/begun=1/delays=0/unheard=0", "v1"),
+}
+"""Where each transition is compared with the steps of a theorem about transactions, under which
+variant: one scope for each kind of steps."""
 
 COMPOSITIONS = {t.name: t.composition for t in THEOREMS if t.composition is not None}
 
@@ -94,8 +105,21 @@ def composed_of(job: ScopeJob) -> ScopeCheck:
     return (of.check or check_world_scope)(of, model, k, job.scope)
 
 
+def simulated_of(job: ScopeJob) -> ScopeCheck:
+    """The transitions of a scope, which steps of a theorem about transactions must match."""
+    of = COMPOSITIONS[job.theorem]
+    model = load_model(of.home, job.patches)
+    k = configuration_of(model, job.scope, job.variant)
+    found = source_graph(model, k, job.scope)
+    seen = simulate_transactions(of, model, k, found)
+    failed = tuple(map(str, seen.unmatched.values()))
+    fired = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
+    return ScopeCheck(job.scope, job.variant, len(found.worlds), fired, failed, seen.matched)
+
+
 KINDS: Mapping[str, Callable[[ScopeJob], JobResult]] = {
     "composed": composed_of,
+    "simulated": simulated_of,
     "clauses": clauses_of,
     "ranges": ranges_of,
     "excluded": lambda job: trace_without(job.assumption),
@@ -135,6 +159,8 @@ def jobs_for(
         own = patched.get(theorem.home, ())
         for scope, variant in product(of.scopes, of.variants) if of else ():
             yield ScopeJob("composed", theorem.name, scope, variant, patches=own)
+        if theorem.name in SIMULATED_SCOPES:
+            yield ScopeJob("simulated", theorem.name, *SIMULATED_SCOPES[theorem.name], patches=own)
     patches = patched.get("idempotent", ())
     model = load_model("idempotent", patches)
     keeping = [text for text in plain if not resets(model.variants.parse(text))]
@@ -186,7 +212,11 @@ def scoped(
     found = look_at(tuple(jobs_for(theorems, plain, patched)), processes, seen)
     of_one = tuple(check for job, check in found if job.kind == "clauses")
     return Scoped(
-        clauses=(*of_one, *(c for t in theorems for c in of_composition(t, patched, found))),
+        clauses=(
+            *of_one,
+            *(c for t in theorems for c in of_composition(t, patched, found)),
+            *(check for job, check in found if job.kind == "simulated"),
+        ),
         ranges=tuple(check for job, check in found if job.kind == "ranges"),
         excluded={job.assumption: trace for job, trace in found if job.kind == "excluded"},
         vacuous=never_taken(of_one) if of_one else (),

@@ -406,12 +406,12 @@ class Simulation:
 
 
 def followed(calls: Iterable[RuleCall], now: Actors) -> tuple[list[WatchedCall], Actors]:
-    """The calls of watched actors, and these actors after them. What changes nothing and sends
-    nothing is no call."""
+    """The calls that change watched actors, and these actors after them. (What is sent is looked at
+    where it arrives.)"""
     actors, found = dict(now), []
     for call in calls:
         role = next((name for name, actor in actors.items() if actor is call.actor), None)
-        if role is not None and (call.after is not call.actor or call.sends):
+        if role is not None and call.after != call.actor:
             found.append(WatchedCall(role, call))
             actors[role] = call.after
     return found, actors

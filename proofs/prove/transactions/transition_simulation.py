@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from proofs.explore.source import SourceGraph, source_graph
+from proofs.explore.source import SourceGraph
 from proofs.lift.source import Model
 from proofs.prove.composition import Composition, CompositionInduction
 from proofs.prove.missing_steps import actors_read
@@ -37,7 +37,7 @@ GHOSTS = frozenset(
 """The numbers that a state of a scope knows beside its world and its configuration."""
 
 
-class TransactionValues:
+class ScopeUnknowns:
     """A state of a scope, as the unknowns and functions of the proofs."""
 
     def __init__(self, state: TransactionsScopeState) -> None:
@@ -109,7 +109,7 @@ class TransitionSimulation:
         *,
         here: int,
         me: int,
-    ) -> TransactionValues:
+    ) -> ScopeUnknowns:
         """The state in which the watched actors are as they are by now."""
         there = replace(
             world,
@@ -117,9 +117,11 @@ class TransitionSimulation:
             coordinator=now.get("coordinator", world.coordinator),
             leaders=world.leaders.put(here, now.get("leader", world.leaders[here])),
         )
-        return TransactionValues(TransactionsScopeState(self.k, there, *past, here, me))
+        return ScopeUnknowns(TransactionsScopeState(self.k, there, *past, here, me))
 
 
-def simulate_transactions(of: Composition, model: Model, k: Any, name: str) -> SimulationResult:
-    """Explore a scope by its source, and compare each of its transitions with the steps."""
-    return TransitionSimulation(of, model, k).run(source_graph(model, k, name))
+def simulate_transactions(
+    of: Composition, model: Model, k: Any, found: SourceGraph
+) -> SimulationResult:
+    """Compare each transition of a scope, explored by its source, with the steps."""
+    return TransitionSimulation(of, model, k).run(found)

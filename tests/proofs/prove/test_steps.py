@@ -12,6 +12,7 @@ from proofs.lift.source import Model, load_model
 from proofs.prove.missing_steps import MissingSteps
 from proofs.prove.plan import Planner, plan
 from proofs.prove.producer_simulation import simulate_scope
+from proofs.prove.scoped import SIMULATED_SCOPES, ScopeJob, simulated_of
 from proofs.prove.solvers import ask
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.world_events import WorldEvents, effects_of
@@ -70,7 +71,7 @@ def test_an_answer_at_another_partition_is_a_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "matched"), [("idempotent-tiny", 3806), ("idempotent-partitions/records=2", 2098)]
+    ("scope", "matched"), [("idempotent-tiny", 2482), ("idempotent-partitions/records=2", 1424)]
 )
 def test_each_transition_of_a_scope_is_a_step(scope: str, matched: int) -> None:
     model = producer()
@@ -78,3 +79,46 @@ def test_each_transition_of_a_scope_is_a_step(scope: str, matched: int) -> None:
     simulated = simulate_scope(model, k, source_graph(model, k, scope))
     assert simulated.unmatched == {}
     assert simulated.matched.total() == matched
+
+
+def test_a_message_that_nobody_has_sent_is_no_step() -> None:
+    """A request that arrives late has another sequence than when it was sent."""
+    request = "link.broken[connection].requests[0]"
+    forged = f"replace({request}, batch=replace({request}.batch, base_sequence=1))"
+    model = producer(Patch("world.late_request_arrives", request, forged))
+    k = configuration_of(model, "idempotent-tiny/records=2", "4.3.1")
+    found = source_graph(model, k, "idempotent-tiny/records=2")
+    refused = simulate_scope(model, k, found).unmatched
+    assert ("late_request_arrives", "leader.on_produce") in refused
+
+
+@pytest.mark.parametrize(
+    ("theorem", "matched"), [("transaction_epochs", 1073), ("stored_once", 375)]
+)
+def test_each_transition_of_transactions_is_a_step(theorem: str, matched: int) -> None:
+    scope, variant = SIMULATED_SCOPES[theorem]
+    check = simulated_of(ScopeJob("simulated", theorem, scope, variant))
+    assert check.failed == ()
+    assert check.matched.total() == matched
+
+
+MORE_SCOPES = (
+    "transactions-log/begun=0",
+    "transactions-forgotten/begun=0",
+    "transactions-offsets/begun=1/timeouts=0",
+    "transactions-markers/begun=1",
+    "transactions-readers/begun=1/delays=0/unheard=0",
+    "transactions-tiny",
+    "transactions-small/begun=1/unheard=0/delays=0",
+    "transactions-late-batch/begun=1/delays=1",
+    "transactions-markers/begun=1/moves=0",
+    "transactions-offsets/begun=1/timeouts=0/delays=0",
+)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scope", MORE_SCOPES)
+def test_each_transition_is_a_step_of_all_or_none(scope: str) -> None:
+    check = simulated_of(ScopeJob("simulated", "all_or_none", scope, "v2"))
+    assert check.failed == ()
+    assert check.matched.total() > 400
