@@ -23,6 +23,7 @@ FAST = (TESTS / "model", TESTS / "impl")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="larger sizes, too: tests marked `full`")
+    parser.addoption("--rewrite", action="store_true", help="write the model's stories anew")
 
 
 def pytest_configure(config: pytest.Config) -> None:

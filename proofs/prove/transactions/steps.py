@@ -216,9 +216,10 @@ class Transactions(Worlds):
         evaluator, c = self.evaluator(), self.before.coordinator
         rules = self.model.coordinator_leadership
         rule = rules.take_over_with_append if with_append else rules.take_over
+        stored = self.model.coordinator.stored
+        read = evaluator.call(stored, [self.k, c.image]) if with_append else c.log
+        evaluator.written.append((~same_state(read, c.known), read))
         actor = evaluator.call(rule, [self.k, c])
-        is_news = ~same_state(actor.log, c.known)
-        evaluator.written.append((is_news, actor.log))
         after = self.before.changed(coordinator=actor, awaited=const(NOBODY_WAITS))
         return self.make_step(name, evaluator, after)
 
