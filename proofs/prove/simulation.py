@@ -411,9 +411,11 @@ def followed(calls: Iterable[RuleCall], now: Actors) -> tuple[list[WatchedCall],
     actors, found = dict(now), []
     for call in calls:
         role = next((name for name, actor in actors.items() if actor is call.actor), None)
-        if role is not None and call.after != call.actor:
+        if role is None:
+            continue
+        actors[role] = call.after
+        if call.after != call.actor:
             found.append(WatchedCall(role, call))
-            actors[role] = call.after
     return found, actors
 
 

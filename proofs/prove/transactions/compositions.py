@@ -427,6 +427,7 @@ SOLE_INSTANCE = replace(
         "transactions-adopted/delays=0",
         "transactions-markers/begun=1/moves=0",
         "transactions-offsets/begun=1/timeouts=0/delays=0",
+        "transactions-readers/begun=1/delays=0/unheard=0",
     ),
     rules=(*SOLE_INSTANCE_RULES, "marker_is_delayed", "late_marker_arrives"),
 )
