@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import FunctionType, ModuleType
+from typing import Any
 
 from proofs.lift.source import Model
 
@@ -52,6 +53,6 @@ def reached(
     return {function for function in seen if model.tree_of(function) is not None}
 
 
-def name_of(function: FunctionType) -> str:
+def name_of(function: Callable[..., Any]) -> str:
     """A function as patches name it: `module.function`."""
     return f"{function.__module__.rpartition('.')[2]}.{function.__name__}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, get_origin, get_type_hints
 
 from model.language import Step
+from proofs.lift.call_graph import name_of
 from proofs.lift.containers import FocusMap, FunctionMap, FunctionSeq, PredicateSet
 from proofs.lift.dag import Node, reachable
 from proofs.lift.values import MapValue, Rec, Seq, SetValue
@@ -111,11 +112,6 @@ def parts_of(value: Any) -> tuple[Any, ...]:
         case PredicateSet():
             return (value.holds(PROBE),)
     raise TypeError(f"{value!r} has no parts")
-
-
-def name_of(rule: Callable[..., Any]) -> str:
-    """A rule as patches name it."""
-    return f"{rule.__module__.rpartition('.')[2]}.{rule.__name__}"
 
 
 def demand_all_steps(theorem: str, missing: Iterable[MissingStep]) -> None:

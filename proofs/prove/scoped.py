@@ -43,6 +43,7 @@ CHECKED_SCOPES: dict[str, str | None] = {
     "idempotent-tiny/refusals=0/restarts=0": "2.4.1",
     "idempotent-failover/refusals=0/restarts=0": "2.0.0",
     "idempotent-failover/refusals=0": STRICT,
+    "idempotent-partitions/records=2": STRICT,
     "idempotent-loss": STRICT,
     "idempotent-late-error": STRICT,
     "idempotent-timeout/records=2/timeouts=1/breaks=1/refusals=1": STRICT,

@@ -11,20 +11,20 @@ all that the next state has.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
 from itertools import product
 from typing import Any, Protocol
 
 from model.language import Map, is_record
 from proofs.explore.source import SourceGraph
+from proofs.lift.call_graph import name_of
 from proofs.lift.containers import FocusMap, FunctionMap, FunctionSeq, PredicateSet
 from proofs.lift.dag import Node, const, reachable
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue
 from proofs.prove.induction import ProofStep
-from proofs.prove.missing_steps import name_of
+from proofs.prove.valuation import compiled
 from proofs.trace.messages import RuleCall, recorded_calls
 from proofs.trace.replay import Stepper
 
@@ -108,44 +108,6 @@ def unify_scalar(pattern: Node, value: int, found: Bindings, later: list[tuple[N
         later.append((pattern, value))
 
 
-OPERATIONS: Mapping[str, str] = {
-    "add": "{0} + {1}",
-    "sub": "{0} - {1}",
-    "mul": "{0} * {1}",
-    "mod": "{0} % {1}",
-    "lt": "{0} < {1}",
-    "le": "{0} <= {1}",
-    "eq": "{0} == {1}",
-    "not": "not {0}",
-    "and": "{0} and {1}",
-    "or": "{0} or {1}",
-    "ite": "({1} if {0} else {2})",
-}
-
-
-def compiled(nodes: Sequence[Node]) -> Callable[[Callable[..., int]], tuple[int, ...]]:
-    """Terms as a function of what gives an unknown, or a function of numbers, its value."""
-    lines, names = ["def evaluate(value):"], dict[int, str]()
-    for node in reachable(nodes):
-        names[node.serial] = f"n{node.serial}"
-        arguments = [names[a.serial] for a in node.args]
-        lines.append(f"    n{node.serial} = {in_python(node, arguments)}")
-    lines.append(f"    return ({''.join(f'{names[n.serial]}, ' for n in nodes)})")
-    scope: dict[str, Any] = {}
-    exec("\n".join(lines), scope)
-    made: Callable[[Callable[..., int]], tuple[int, ...]] = scope["evaluate"]
-    return made
-
-
-def in_python(node: Node, arguments: Sequence[str]) -> str:
-    """One operation."""
-    if node.op == "const":
-        return repr(node.value)
-    if node.op in ("leaf", "apply"):
-        return f"value({', '.join([repr(node.name), *arguments])})"
-    return OPERATIONS[node.op].format(*arguments)
-
-
 Expected = tuple[str, Node, int]
 """A scalar of an actor: where it is, as a step leaves it, and what the rule returned."""
 
@@ -190,12 +152,6 @@ def expected_items(patterns: Iterable[Any], items: Sequence[Any], path: str) -> 
     """The same, of what stands in order."""
     for i, (inner, item) in enumerate(zip(patterns, items, strict=False)):
         yield from expected(inner, item, f"{path}[{i}]")
-
-
-@lru_cache(maxsize=1024)
-def compiled_once(nodes: tuple[Node, ...]) -> Callable[[Callable[..., int]], tuple[int, ...]]:
-    """See `compiled`: the same terms are asked for in many states."""
-    return compiled(nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +263,7 @@ class StepMatch:
             key = (name, *arguments)
             return found[key] if key in found else state.value_of(name, arguments)
 
-        for got, (what, _, want) in zip(compiled_once(terms)(value), wanted, strict=True):
+        for got, (what, _, want) in zip(compiled(terms)(value), wanted, strict=True):
             if int(got) != int(want):
                 return f"of {self.step.rule} {what} is {int(got)}, not {int(want)}"
         return ""
@@ -351,7 +307,6 @@ class Simulation:
         self.stepper = Stepper(model, k)
         self.actors, self.view = actors, view
         self.steps = [StepMatch(step) for step in steps]
-        self.rules = {name_of(rule): rule for rule in model.actor_rules.values()}
         self.seen = SimulationResult()
 
     def run(self, found: SourceGraph, pasts: Sequence[Any]) -> SimulationResult:

@@ -7,28 +7,50 @@ a part of a pair.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Any
 
 from proofs.lift.dag import Node, reachable
 from proofs.lift.step import OPERATIONS
 
+Values = Callable[..., int]
+"""Gives an unknown its value, by name; or a function of numbers, by name and arguments."""
+
+
+@lru_cache(maxsize=1024)
+def compiled(terms: tuple[Node, ...]) -> Callable[[Values], tuple[int, ...]]:
+    """Terms as a function of the values of unknowns: the same are asked for in many states."""
+    lines, names = ["def evaluate(value):"], dict[int, str]()
+    for node in reachable(terms):
+        names[node.serial] = f"n{node.serial}"
+        arguments = [names[a.serial] for a in node.args]
+        lines.append(f"    n{node.serial} = {in_python(node, arguments)}")
+    lines.append(f"    return ({''.join(f'{names[n.serial]}, ' for n in terms)})")
+    scope: dict[str, Any] = {f"{name}_": function for name, function in OPERATIONS.items()}
+    exec("\n".join(lines), scope)
+    made: Callable[[Values], tuple[int, ...]] = scope["evaluate"]
+    return made
+
+
+def in_python(node: Node, arguments: Sequence[str]) -> str:
+    """One operation."""
+    if node.op == "const":
+        return repr(node.value)
+    if node.op in ("leaf", "apply"):
+        return f"value({', '.join([repr(node.name), *arguments])})"
+    return f"{node.op}_({', '.join(arguments)})"
+
 
 def evaluate(node: Node, s: Any, bound: Mapping[str, int]) -> Any:
     """The value of a term in a state that has a configuration `k` and a `world`; `bound` are the
     numbers that no state knows."""
-    values: dict[int, Any] = {}
-    for part in reachable([node]):
-        arguments = [values[a.serial] for a in part.args]
-        if part.op == "const":
-            values[part.serial] = part.value
-        elif part.op in ("leaf", "apply"):
-            name = part.name
-            values[part.serial] = bound[name] if name in bound else unknown(s, name, arguments)
-        else:
-            values[part.serial] = OPERATIONS[part.op](*arguments)
-    return values[node.serial]
+
+    def value(name: str, *arguments: int) -> Any:
+        return bound[name] if name in bound else unknown(s, name, list(arguments))
+
+    return compiled((node,))(value)[0]
 
 
 def unknown(s: Any, name: str, arguments: list[int]) -> Any:

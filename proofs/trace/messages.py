@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 from model.language import Map, Step, is_actor_rule
+from proofs.lift.call_graph import name_of
 from proofs.lift.source import Model
 from proofs.trace.project import actors, project
 
@@ -78,13 +79,12 @@ class RuleCall:
 def rule_call(rule: Any, actor: Any, inputs: tuple[Any, ...], result: Any) -> RuleCall:
     """A result that is no state of the actor's is what it sends."""
     receives = vars(rule)["kind"] == "receives"
-    name = f"{rule.__module__.rpartition('.')[2]}.{rule.__name__}"
     if isinstance(result, Step):
-        return RuleCall(name, receives, actor, inputs, result.actor, result.sends)
+        return RuleCall(name_of(rule), receives, actor, inputs, result.actor, result.sends)
     if type(result) is type(actor):
-        return RuleCall(name, receives, actor, inputs, result, ())
+        return RuleCall(name_of(rule), receives, actor, inputs, result, ())
     sends = (result,) if is_dataclass(result) or isinstance(result, Enum) else ()
-    return RuleCall(name, receives, actor, inputs, actor, sends)
+    return RuleCall(name_of(rule), receives, actor, inputs, actor, sends)
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -11,14 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from proofs.__main__ import main
 from proofs.explore.source import source_graph
 from proofs.lift import dag
 from proofs.lift.patch import Patch
 from proofs.lift.source import COMPOSITIONS, load_model
 from proofs.mutants import find
-from proofs.prove import asking
-from proofs.prove.answers import AnswerCache
 from proofs.prove.asking import AnswerSource
 from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.assumptions import (
@@ -27,7 +22,6 @@ from proofs.prove.assumptions import (
     OF_ONE_PRODUCER,
     OF_TRANSACTIONS,
 )
-from proofs.prove.broken_step import BrokenStep, broken_step, enums_of, format_value, tell_step
 from proofs.prove.in_scope import ScopeState, check_scope
 from proofs.prove.invariant import GUARANTEED
 from proofs.prove.plan import Planner, ProofPlan, plan
@@ -43,9 +37,9 @@ from proofs.prove.scoped import (
 )
 from proofs.prove.seeds import ratio, unstable
 from proofs.prove.smt import Formula, obligation
-from proofs.prove.solvers import SOLVERS, SolverAnswer, ask
-from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS, part_of
-from proofs.prove.vacuity import EXCLUDED, OWN_GUARDS, look_for_vacuity
+from proofs.prove.solvers import ask
+from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS
+from proofs.prove.vacuity import EXCLUDED, look_for_vacuity
 from proofs.run.journal import Journal
 from proofs.trace.replay import configuration_of
 
@@ -414,97 +408,6 @@ def test_below_is_no_duplicate_where_any_first_sequence_is_accepted() -> None:
     assert "proved" not in found.values()
 
 
-def test_the_verb_answers_a_failure_with_a_trace(tmp_path: Path) -> None:
-    file = tmp_path / "report.json"
-    mutant = ["--mutant", "sequence_wraps_negative"]
-    code = main(["prove", "--only", "sequences_wrap", *mutant, "--json", str(file)])
-    report = json.loads(file.read_text(encoding="utf-8"))
-    assert code == 1
-    assert report["verdict"] == "violated"
-    (found,) = report["counterexamples"]
-    assert found["property"] == "no_false_error"
-    assert 0 < found["events"] <= 25
-    failed = {o["name"] for o in report["obligations"] if o["result"] != "proved"}
-    assert failed == {"in_sequence/accepts_the_successor"}
-    assert [step["obligation"] for step in report["broken_steps"]] == list(failed)
-    assert set(SOLVERS) == {o["solver"] for o in report["obligations"]}
-
-
-def test_an_unknown_theorem_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["prove", "--only", "everything"]) == 2
-    assert "choose one of at_most_once" in capsys.readouterr().err
-
-
-WIDER = """
---- a/model/idempotent/leader.py
-+++ b/model/idempotent/leader.py
-@@ -1,1 +1,1 @@
--    return following == last + 1 or (following == 0 and last == k.bounds.max_sequence)
-+    return following > last + 1 or (following == 0 and last == k.bounds.max_sequence)
-"""
-
-
-def test_a_patch_is_proved_and_only_what_it_changes_is_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The theorem fails with it, and is answered by a trace; the rest comes from the cache."""
-    asked: list[str] = []
-
-    def counted(solver: str, text: str, *more: int) -> SolverAnswer:
-        asked.append(text)
-        return ask(solver, text, *more)
-
-    monkeypatch.setattr(asking, "ask", counted)
-    file, report = tmp_path / "idea.diff", tmp_path / "report.json"
-    file.write_text(WIDER, encoding="utf-8")
-    words = ["prove", "--only", "sequences_wrap", "--processes", "1", "--cache", str(tmp_path)]
-    assert main(words) == 0
-    assert len(asked) == 7  # three obligations, two solvers; one set of hypotheses
-    assert main(words) == 0
-    assert len(asked) == 7
-    assert main([*words, "--patch", str(file), "--json", str(report)]) == 1
-    assert len(asked) == 9
-    found = json.loads(report.read_text(encoding="utf-8"))
-    assert found["patches"][0][0] == "model/idempotent/leader.py"
-    assert {o["name"] for o in found["obligations"] if o["result"] != "proved"} == {
-        "in_sequence/accepts_the_successor"
-    }
-    assert found["counterexamples"][0]["property"] == "no_false_error"
-    assert main([*words[:-2], "--no-cache"]) == 0
-    assert len(asked) == 16
-    assert main(["prove", "--only", "fenced", "--patch", str(file)]) == 2
-
-
-def test_the_cache_keeps_what_is_definite_and_trusts_no_row_that_has_changed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cache = AnswerCache(tmp_path)
-    proved, unknown = (SolverAnswer("z3", result, 0.5) for result in ("proved", "unknown"))
-    cache.add("a", proved)
-    cache.add("b", unknown)
-    assert (cache.get("z3", "a"), cache.get("z3", "b")) == (proved, None)
-    assert cache.get("cvc5", "a") is None
-    (file,) = tmp_path.glob("*.sqlite")
-    with sqlite3.connect(file) as database:
-        database.execute("""UPDATE answers SET answer = '["z3", "failed", 0.5, []]'""")
-    assert AnswerCache(tmp_path).get("z3", "a") is None
-    del cache
-    for path in tmp_path.iterdir():
-        path.write_bytes(b"no database" * 1000 if path == file else b"")
-    again = AnswerCache(tmp_path)
-    assert again.get("z3", "a") is None
-    assert "damaged" in capsys.readouterr().err
-    again.add("a", proved)
-    assert AnswerCache(tmp_path).get("z3", "a") == proved
-
-
-def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
-    (tmp_path / "answers.sqlite").mkdir()
-    cache = AnswerCache(tmp_path)
-    cache.add("a", SolverAnswer("z3", "proved", 0.5))
-    assert cache.get("z3", "a") is None
-
-
 def test_what_is_excluded_is_named_and_assumed() -> None:
     """2.4 recovers by another producer id, which its theorems exclude; z3 says by what."""
     asked = plan((BY_NAME["no_false_error_in_2_4"],), lambda t: t.variant)
@@ -527,32 +430,6 @@ def test_what_is_excluded_is_named_and_assumed() -> None:
     assert all(e.labelled for e in found)
 
 
-NEVER = """
---- a/model/producer_ids/world.py
-+++ b/model/producer_ids/world.py
-@@ -120,1 +120,1 @@
--    \"\"\"The next block comes into use.\"\"\"
-+    \"\"\"The next block never comes into use.\"\"\"
-+    require(w.asked < w.asked)
-"""
-
-
-def test_a_rule_that_can_no_longer_be_taken_makes_a_proof_vacuous(tmp_path: Path) -> None:
-    """Nothing fails, and nothing is proved of the rule: nobody assumes what excludes it."""
-    file, report = tmp_path / "never.diff", tmp_path / "report.json"
-    file.write_text(NEVER, encoding="utf-8")
-    words = ["--only", "producer_ids_unique", "--solver", "z3", "--patch", str(file)]
-    assert main(["prove", *words, "--json", str(report)]) == 1
-    found = json.loads(report.read_text(encoding="utf-8"))
-    assert found["verdict"] == "vacuous"
-    (excluded,) = found["exclusions"]
-    assert (excluded["step"], excluded["by"]) == ("block_turns_over", [OWN_GUARDS])
-    assert not excluded["labelled"]
-    rows = [o for o in found["obligations"] if o["kind"] == "excluded"]
-    assert len(rows) == excluded["obligations"] == found["counts"]["excluded"]
-    assert all(o["excluded_by"] == [OWN_GUARDS] for o in rows)
-
-
 @pytest.mark.xdist_group("whole_plan")
 def test_what_is_trivial_is_told_apart_and_not_asked() -> None:
     duties = whole_plan().duties
@@ -566,72 +443,6 @@ def test_what_is_trivial_is_told_apart_and_not_asked() -> None:
     assert done.counts(few.duties)["trivial"] == 3
 
 
-@pytest.mark.parametrize(
-    ("home", "theorem", "patch", "obligation", "state", "choices"),
-    [
-        (
-            "idempotent",
-            "at_most_once",
-            Patch("leader.check_producer_epoch", "Error.INVALID_PRODUCER_EPOCH", "Error.NONE"),
-            "on_produce/accepted_follows/3",
-            {"known.producer_epoch", "known.batches.length"},
-            {"batch.producer_epoch", "batch.record_count"},
-        ),
-        (
-            "producer_ids",
-            "producer_ids_unique",
-            find("same_producer_id_twice").patches[0],
-            "producer_ids/block_is_written/blocks_were_taken",
-            {"store.block", "managers.block(-1)"},
-            {"broker"},
-        ),
-    ],
-)
-def test_a_failed_step_is_shown_in_the_words_of_the_model(
-    home: str, theorem: str, patch: Patch, obligation: str, state: set[str], choices: set[str]
-) -> None:
-    """State, step and clause; the same step has no such state without the bug."""
-    of = BY_NAME[theorem]
-
-    def shown(*patches: Patch) -> BrokenStep | None:
-        duties = plan((of,), lambda t: t.variant, [load_model(home, patches)]).duties
-        (duty,) = (d for d in duties if d.obligation.name == obligation)
-        return broken_step(duty, of)
-
-    found = shown(patch)
-    assert found is not None
-    assert shown() is None
-    assert state <= set(found.state)
-    assert choices <= set(found.choices)
-    numbers = [int(v) for v in found.state.values() if v.lstrip("-").isdecimal()]
-    assert max(numbers) <= 20
-    assert next(tell_step(found)).startswith(f"{found.step} breaks {found.clause}")
-
-
-def test_fields_of_a_failed_step_have_the_names_of_their_enumerations() -> None:
-    enums = enums_of("transactions")
-    values = {"w.coordinator.known.metadata.state": 1, "w.clients.begun(0)": 1, "answer.error": 16}
-    named = {name: format_value(name, value, False, enums) for name, value in values.items()}
-    assert named == {
-        "w.coordinator.known.metadata.state": "ONGOING",
-        "w.clients.begun(0)": "1",
-        "answer.error": "NOT_COORDINATOR",
-    }
-
-
-def test_a_theorem_says_which_guarantees_it_is_only_a_part_of(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert part_of(BY_NAME["coordinator_fences"]) == ("fenced", "no_aborted_read", "no_lost_write")
-    assert part_of(BY_NAME["at_most_once_in_2_4"]) == ("at_most_once",)
-    assert not part_of(BY_NAME["at_most_once"])
-    assert not part_of(BY_NAME["fenced"])
-    assert main(["prove", "--only", "sequences_wrap", "--processes", "1"]) == 0
-    assert "part of no_false_error, no_gap" in capsys.readouterr().out
-    assert main(["list"]) == 0
-    assert "(Part of fenced, no_aborted_read, no_lost_write.)" in capsys.readouterr().out
-
-
 def test_what_an_abstraction_leaves_out_is_an_assumption_of_each_proof_that_is_made_so() -> None:
     for theorem in THEOREMS:
         own = set(theorem.assumptions)
@@ -639,16 +450,6 @@ def test_what_an_abstraction_leaves_out_is_an_assumption_of_each_proof_that_is_m
         assert (theorem.home != "transactions") or set(OF_TRANSACTIONS) <= own
         makes_steps = theorem.composition is not None and theorem.composition.worlds is not None
         assert ("steps_are_the_events" in own) == (makes_steps or theorem.clause is not None)
-
-
-def test_solvers_alone_look_for_no_trace(tmp_path: Path) -> None:
-    """What fails is undecided then: its state is shown, and no run."""
-    report = tmp_path / "report.json"
-    words = ["prove", "--only", "sequences_wrap", "--mutant", "sequence_wraps_negative"]
-    assert main([*words, "--no-scopes", "--json", str(report)]) == 3
-    found = json.loads(report.read_text(encoding="utf-8"))
-    assert found["counterexamples"] == []
-    assert found["broken_steps"] != []
 
 
 @pytest.mark.full

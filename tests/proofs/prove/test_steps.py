@@ -92,6 +92,16 @@ def test_a_message_that_nobody_has_sent_is_no_step() -> None:
     assert ("late_request_arrives", "leader.on_produce") in refused
 
 
+def test_what_a_rule_makes_of_one_leader_belongs_to_no_other() -> None:
+    """What the leader of any partition does is kept as the first one's."""
+    put = "w.leaders.put(partition, step.actor)"
+    model = producer(Patch("world.handled", put, put.replace("partition", "0")))
+    scope = "idempotent-partitions/records=2"
+    k = configuration_of(model, scope, "4.3.1")
+    refused = simulate_scope(model, k, source_graph(model, k, scope)).unmatched
+    assert ("request_arrives", "leader") in refused
+
+
 @pytest.mark.parametrize(
     ("theorem", "matched"), [("transaction_epochs", 1073), ("stored_once", 375)]
 )
