@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 from xml.etree import ElementTree
 
+from conformance.causes import Severity
 from conformance.findings import Summary
 from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED
 from conformance.known_differences import KnownDifference
@@ -25,7 +26,12 @@ SCHEMA_VERSION: Final = 2
 
 UNDECIDED: Final = "undecided"
 
-JUDGES: Final = ("model", "guarantees")
+JUDGES: Final = ("model", "guarantees", "protocol")
+"""What decides: any difference from the model; broken guarantees; or these, and differences that
+break the protocol."""
+
+AT_FAULT: Final = (Severity.PROMISE, Severity.PROTOCOL)
+"""What counts against a system that is judged by the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,11 @@ class ReportedDivergence:
     explained: KnownDifference | None
     occurrences: int
 
+    @property
+    def breaks(self) -> str:
+        """What it breaks."""
+        return str(self.finding.get("breaks", Severity.PROTOCOL))
+
     def to_json(self) -> dict[str, Any]:
         """As in `report.json`."""
         return {
@@ -49,6 +60,7 @@ class ReportedDivergence:
             "rule": self.finding["rule"],
             "expected": self.finding["expected"],
             "observed": self.finding["observed"],
+            "breaks": self.breaks,
             "explained_by": None if self.explained is None else self.explained.reference,
             "occurrences": self.occurrences,
         }
@@ -99,18 +111,23 @@ class Result:
         """The answer to the question that was asked: `judge` says which.
 
         A system is not followed beyond its first difference, so that the guarantees of one that
-        differs stay undecided unless one is broken.
+        differs stay undecided unless one is broken. A client whose policy differs is judged to the
+        end of its runs.
         """
-        differs = any(d.explained is None for d in self.divergences)
-        differs |= not all(check.holds for check in self.checks.values())
-        broken = {name for name, state in self.guarantees.items() if state == VIOLATED}
-        if self.judge == "guarantees":
-            at_fault, unknown = bool(broken - set(self.not_guaranteed)), differs
-        else:
-            at_fault, unknown = differs, False
+        found = {d.breaks for d in self.divergences if d.explained is None}
+        differs = bool(found) or not all(check.holds for check in self.checks.values())
+        is_broken = any(
+            state == VIOLATED and name not in self.not_guaranteed
+            for name, state in self.guarantees.items()
+        )
+        at_fault, is_unknown = {
+            "model": (differs, False),
+            "guarantees": (is_broken, differs),
+            "protocol": (is_broken or not found.isdisjoint(AT_FAULT), False),
+        }[self.judge]
         if at_fault:
             return VIOLATED
-        return UNDECIDED if unknown or self.undecided or self.unexamined else HOLDS
+        return UNDECIDED if is_unknown or self.undecided or self.unexamined else HOLDS
 
 
 # report.json

@@ -9,15 +9,16 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
+from conformance.client.run_plan import PARTITIONS
 from conformance.client.trace import ClientTrace, WireBatch, sent_batches
 from conformance.guaranteed import NOT_EXERCISED, ObservedProperties, status
 from model.faults import fit
-from model.idempotent.client import Client
+from model.idempotent.client import Client, with_entry
 from model.idempotent.configuration import Bounds, Budgets, Configuration, Variant
 from model.idempotent.guarantees import GUARANTEES, WITNESSES
 from model.idempotent.leader import StoredBatch
 from model.idempotent.messages import Batch
-from model.idempotent.scopes import initial
+from model.idempotent.scopes import begun_client, initial
 from model.idempotent.variants import DEFAULT_VARIANT, parse
 from model.language import Map
 
@@ -35,12 +36,32 @@ def configuration_of_guarantees(variant: Variant, partitions: int, records: int)
     return Configuration(mixed, bounds, budgets)
 
 
+def client_by_outcomes(variant: Variant, trace: ClientTrace) -> Client:
+    """The client as the application knows it: which records it was told are stored, or failed."""
+    client = begun_client(configuration_of_run(variant, trace), 0)
+    for send in trace.plan.sends:
+        entry = client.partitions[send.partition]
+        outcome = trace.outcomes.get((send.partition, send.number))
+        if outcome is not None and outcome.error:
+            entry = replace(entry, failed=entry.failed.plus(send.number))
+        elif outcome is not None:
+            entry = replace(entry, acknowledged=entry.acknowledged.plus(send.number))
+        entry = replace(entry, records_sent=entry.records_sent + 1)
+        client = with_entry(client, send.partition, entry)
+    return client
+
+
+def configuration_of_run(variant: Variant, trace: ClientTrace) -> Configuration:
+    """Large enough for the records of a run."""
+    most = max(send.number for send in trace.plan.sends) + 1
+    return configuration_of_guarantees(variant, PARTITIONS, most)
+
+
 def observe_run(variant: Variant, trace: ClientTrace, client: Client) -> ObservedProperties:
     """The guarantees that one run violates, and the witnesses that it meets."""
     if not trace.plan.is_honest:
         return ObservedProperties()
-    most = max(send.number for send in trace.plan.sends) + 1
-    k = configuration_of_guarantees(variant, len(client.partitions.values()), most)
+    k = configuration_of_run(variant, trace)
     world = initial(k)
     world = replace(
         world,

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from conformance.client.guaranteed import observe_run
-from conformance.client.judgement import DIVERGES, EXPLAINED, ClientJudgement, judge_trace
+from conformance.causes import Severity
+from conformance.client.guaranteed import (
+    client_by_outcomes,
+    configuration_of_guarantees,
+    observe_run,
+)
+from conformance.client.judgement import (
+    DIVERGES,
+    EXPLAINED,
+    UNDECIDED,
+    ClientJudgement,
+    judge_trace,
+)
+from conformance.client.protocol_rules import Breach, first_breach
 from conformance.client.record_order import renumber_records
 from conformance.client.trace import (
     UNFINISHED,
@@ -15,49 +27,93 @@ from conformance.client.trace import (
     ProducerIdAnswered,
 )
 from conformance.findings import Finding, Summary
-from conformance.guaranteed import ObservedProperties
+from conformance.guaranteed import ObservedProperties, not_guaranteed
 from conformance.rows import Found, from_json, to_json
 from model.idempotent.configuration import Variant
 from model.idempotent.messages import Error
 
+SENT_NOTHING: Final = "the client sent nothing"
+
 
 @dataclass(frozen=True, slots=True)
 class ClientRunOutcome:
-    """What became of one run: `found` counts it as one trace whose steps are its requests."""
+    """What became of one run: `found` counts it as one trace whose steps are its requests; `why`
+    says why it is undecided. `shows_nothing`: not even the protocol's rules could be judged."""
 
     verdict: str
     unfinished: bool
     found: Found
+    why: str = ""
+    shows_nothing: bool = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the client ended, told the application what became of each record, and sent
+        nothing."""
+        return self.why == SENT_NOTHING
+
+    def is_undecided(self, judge: str) -> bool:
+        """Whether what is judged by stays open: the protocol's rules need no explanation of what
+        a client did."""
+        return self.verdict == UNDECIDED and (judge != "protocol" or self.shows_nothing)
 
     def to_json(self) -> dict[str, Any]:
         """The outcome as plain data."""
         found = to_json(self.found)
-        return {"verdict": self.verdict, "unfinished": self.unfinished, "found": found}
+        named = ("verdict", "unfinished", "why", "shows_nothing")
+        return {name: getattr(self, name) for name in named} | {"found": found}
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> ClientRunOutcome:
         """The outcome that `to_json` gave."""
-        return cls(row["verdict"], row["unfinished"], from_json(row["found"]))
+        return cls(**row | {"found": from_json(row["found"])})
 
 
 def outcome_of(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
     """Judge one run. One whose records were counted in another order shows nothing of
-    guarantees."""
+    guarantees.
+
+    A run that the model does not explain is judged by the protocol's rules and by the guarantees
+    alone: they hold for any client.
+    """
     judgement = judge_trace(variant, trace)
-    diverges = judgement.verdict == DIVERGES
+    breach = None if judgement.verdict == EXPLAINED else first_breach(trace)
+    verdict, why = decide(trace, judgement, breach)
+    diverges = verdict == DIVERGES
+    seen = observe(variant, trace, judgement)
+    k = configuration_of_guarantees(variant, 1, 1)
+    broken = bool(seen.broken - set(not_guaranteed(k)))
     summary = Summary(
         traces=1,
         steps=judgement.requests,
         rules=frozenset(judgement.rules),
-        error_codes=errors_in(trace) if judgement.verdict == EXPLAINED else frozenset(),
+        error_codes=errors_in(trace) if verdict == EXPLAINED else frozenset(),
         divergences=int(diverges),
-        findings=(finding_of(trace, judgement),) if diverges else (),
+        findings=(finding_of(trace, judgement, breach, broken),) if diverges else (),
     )
-    seen = ObservedProperties()
-    in_order = renumber_records(trace) is trace
-    if judgement.client is not None and not trace.problem and in_order:
-        seen = observe_run(variant, trace, judgement.client)
-    return ClientRunOutcome(judgement.verdict, trace.problem == UNFINISHED, Found(summary, seen))
+    shows_nothing = bool(trace.problem) or not judgement.requests
+    return ClientRunOutcome(
+        verdict, trace.problem == UNFINISHED, Found(summary, seen), why, shows_nothing
+    )
+
+
+def decide(
+    trace: ClientTrace, judgement: ClientJudgement, breach: Breach | None
+) -> tuple[str, str]:
+    """The verdict of a run, and why it is undecided. What breaks a rule is decided, whatever comes
+    after; a run that did not end, or sent nothing, shows nothing."""
+    if breach is not None or judgement.verdict == DIVERGES:
+        return DIVERGES, ""
+    if judgement.verdict == UNDECIDED or trace.problem:
+        return UNDECIDED, judgement.why or trace.problem
+    return (EXPLAINED, "") if judgement.requests else (UNDECIDED, SENT_NOTHING)
+
+
+def observe(variant: Variant, trace: ClientTrace, judgement: ClientJudgement) -> ObservedProperties:
+    """What a run shows of the guarantees, if it ended and its records were counted in order."""
+    if trace.problem or renumber_records(trace) is not trace:
+        return ObservedProperties()
+    return observe_run(variant, trace, judgement.client or client_by_outcomes(variant, trace))
 
 
 def errors_in(trace: ClientTrace) -> frozenset[str]:
@@ -69,15 +125,24 @@ def errors_in(trace: ClientTrace) -> frozenset[str]:
     return frozenset(codes[code] for code in answered if code in codes)
 
 
-def finding_of(trace: ClientTrace, judgement: ClientJudgement) -> Finding:
-    """A divergence as data, as in `conformance.plan`; its `trace` is a file's name."""
+def finding_of(
+    trace: ClientTrace,
+    judgement: ClientJudgement,
+    breach: Breach | None,
+    breaks_promise: bool,
+) -> Finding:
+    """A divergence as data, as in `conformance.plan`; its `trace` is a file's name. A breach of the
+    protocol goes before what the model of the Java client says."""
+    first = judgement if breach is None else breach
+    breaks = Severity.POLICY if breach is None else Severity.PROTOCOL
     return {
         "id": trace.plan.number,
         "trace": trace_name(trace.plan.number),
-        "steps": judgement.position + 1,
-        "rule": judgement.rule,
-        "expected": dict(judgement.expected),
-        "observed": dict(judgement.observed),
+        "steps": first.position + 1,
+        "rule": first.rule,
+        "expected": dict(first.expected),
+        "observed": dict(first.observed),
+        "breaks": Severity.PROMISE if breaks_promise else breaks,
         "allowed": list(judgement.allowed),
         "one_minimal": False,
     }

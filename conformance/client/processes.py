@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import shutil
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from conformance.client.trace import UNFINISHED, UNKNOWN, Record, RecordOutcome
 from conformance.kafka.fetch import say
 from proofs.cache import cache_folder, make_once
 from proofs.java import download_jars, find_java
+from proofs.run import BadUse
 
 JAVA: Final = "java:"
 SOURCE: Final = Path(__file__).with_name("IdempotentClient.java")
@@ -51,13 +53,24 @@ class ClientCommand:
 def client_command(text: str) -> ClientCommand:
     """The client that `--client` names: `java:RELEASE`, else a command.
 
-    Raises MissingTool, FetchFailed, ValueError for a command that cannot be split into words.
+    Raises MissingTool, FetchFailed, BadUse for a command that is none.
     """
     if not text.startswith(JAVA):
-        return ClientCommand(text, tuple(shlex.split(text)), runs_at_once=1)
+        return ClientCommand(text, check_command(text), runs_at_once=1)
     jars = client_jars(text.removeprefix(JAVA)) / "*"
     arguments = (str(find_java()), *JVM_OPTIONS, "-cp", str(jars), str(SOURCE))
     return ClientCommand(text, arguments, runs_at_once=1_000)
+
+
+def check_command(text: str) -> tuple[str, ...]:
+    """The words of a command that can be started. Raises BadUse."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise BadUse(f"--client {text!r}: {error}") from error
+    if not words or shutil.which(words[0]) is None:
+        raise BadUse(f"--client {text!r}: there is no such command; write java:RELEASE or CMD")
+    return words
 
 
 def client_jars(release: str) -> Path:

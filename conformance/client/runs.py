@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,9 +20,9 @@ from typing import Any, Final
 
 from conformance.backends import BackendFailed
 from conformance.client.guaranteed import configuration_of_guarantees, states
-from conformance.client.judgement import EXPLAINED, UNDECIDED, judge_trace
+from conformance.client.judgement import EXPLAINED, judge_trace
 from conformance.client.outcome import ClientRunOutcome, outcome_of, trace_name
-from conformance.client.processes import JAVA, ClientCommand, client_command
+from conformance.client.processes import JAVA, ClientCommand, check_command, client_command
 from conformance.client.recorder import record_runs
 from conformance.client.run_plan import RunPlan, draw_plan, without_faults
 from conformance.client.trace import format_trace, parse_trace
@@ -30,7 +31,7 @@ from conformance.findings import Finding
 from conformance.guaranteed import not_guaranteed
 from conformance.known_differences import KNOWN_DIFFERENCES, explanation, fields_of, stale
 from conformance.plan import Plan, PreparedPlan
-from conformance.report import ReportedDivergence, Result
+from conformance.report import ReportedDivergence, Result, sentence
 from conformance.rows import Found
 from conformance.runner import Wave
 from conformance.verbs.pipeline import Baseline, Judged, format_findings, judge_and_report
@@ -124,6 +125,8 @@ def task_of(plan: Plan, options: argparse.Namespace) -> ClientTask:
             raise BadUse(f"{name} is not for a client; leave it out")
     faults = one_of("--faults", options.faults or FAULTS[0], FAULTS)
     changed = replace(plan, system="client", faults=faults, actors="client", on="bytes")
+    if not options.client.startswith(JAVA):
+        check_command(options.client)
     runs, at_once = options.traces or RUNS, options.partitions or AT_ONCE
     return ClientTask(options.client, variant_of(options), changed, runs, at_once)
 
@@ -207,6 +210,7 @@ def result_of(
         key=lambda finding: int(finding["id"]),
     )
     rows = (*KNOWN_DIFFERENCES, *baseline)
+    undecided = undecided_runs(outcomes, judge)
     k = configuration_of_guarantees(task.variant, 1, 1)
     return Result(
         prepared=prepared_of(task, out),
@@ -216,10 +220,24 @@ def result_of(
         unexamined=0,
         guarantees=states(total.seen, k),
         not_guaranteed=not_guaranteed(k),
-        undecided=sum(outcome.verdict == UNDECIDED for outcome in outcomes),
+        undecided=len(undecided),
         stale=stale(rows, task.variant.release, findings),
-        more={"unfinished": sum(outcome.unfinished for outcome in outcomes)},
+        more={
+            "unfinished": sum(outcome.unfinished for outcome in outcomes),
+            "idle": sum(outcome.is_idle for outcome in outcomes),
+            "undecided_because": dict(sorted(Counter(o.why for o in undecided).items())),
+        },
     )
+
+
+def undecided_runs(outcomes: Sequence[ClientRunOutcome], judge: str) -> list[ClientRunOutcome]:
+    """The runs that decide nothing. A few idle ones are no wonder, where timeouts are shorter than
+    a client's start; a client that is idle in half of its runs shows nothing in the others either.
+    """
+    idle = sum(outcome.is_idle for outcome in outcomes)
+    is_mostly_idle = 2 * idle >= len(outcomes)
+    undecided = [outcome for outcome in outcomes if outcome.is_undecided(judge)]
+    return [outcome for outcome in undecided if is_mostly_idle or not outcome.is_idle]
 
 
 def prepared_of(task: ClientTask, out: Path) -> PreparedPlan:
@@ -256,7 +274,8 @@ def group_findings(
         text = (out / TRACES / first["trace"]).read_text(encoding="utf-8")
         write_whole(out / name, text)
         trace = parse_trace(text, name)
-        story = "\n".join(format_run(trace, judge_trace(variant, trace)))
+        lines = format_run(trace, judge_trace(variant, trace), first["steps"])
+        story = "\n".join([*lines, "", sentence(first), f"breaks {first['breaks']}"])
         write_whole((out / name).with_suffix(".txt"), f"{story}\n")
         known = explanation(rows, variant.release, first)
         yield ReportedDivergence(first, name, known, 1 + len(others))

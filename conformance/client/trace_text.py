@@ -19,13 +19,14 @@ from conformance.client.trace import (
 from impl.protocol.errors import ErrorCode
 
 
-def format_run(trace: ClientTrace, judgement: ClientJudgement) -> Iterator[str]:
-    """The lines of a run and its judgement, up to what nothing explains."""
+def format_run(trace: ClientTrace, judgement: ClientJudgement, until: int = 0) -> Iterator[str]:
+    """The lines of a run and its judgement, up to what nothing explains, or the event `until`."""
     configs = trace.plan.settings.to_configs()
     yield f"{trace.client}, seed {trace.plan.seed}, run {trace.plan.number}"
     yield ", ".join(f"{name}={value}" for name, value in configs.items())
     yield ""
     last = judgement.position if judgement.verdict == DIVERGES else len(trace.events)
+    last = max(last, until - 1)
     for number, event in enumerate(trace.events[: last + 1], start=1):
         yield f"{number:5}. {event.at_us / 1000:10.3f} ms  {format_event(event)}"
     yield ""

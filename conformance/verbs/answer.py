@@ -72,11 +72,13 @@ def cover(report: Mapping[str, Any]) -> list[str]:
 
 
 def undecided(report: Mapping[str, Any]) -> list[str]:
-    """How many traces could not be judged, and how many runs of a client timed out."""
-    if not report["undecided"] and not report.get("unfinished"):
-        return []
-    unfinished = f"; {report['unfinished']:,} timed out" if "unfinished" in report else ""
-    return [f"  undecided    {report['undecided']:,} traces{unfinished}"]
+    """How many traces could not be judged, and why; and the runs in which a client sent nothing."""
+    if not report["undecided"]:
+        idle = report.get("idle")
+        return [f"  idle         {idle:,} runs: the client sent nothing"] if idle else []
+    because = report.get("undecided_because", {}).items()
+    reasons = [f"    {count:,} runs: {why}" for why, count in because]
+    return [f"  undecided    {report['undecided']:,} traces", *reasons]
 
 
 def pct(row: Mapping[str, int] | None) -> list[str]:
@@ -108,6 +110,7 @@ def divergences(report: Mapping[str, Any], out: Path) -> list[str]:
     for row in found[:MOST_SHOWN]:
         known = f" (explained: {row['explained_by']})" if row["explained_by"] else ""
         lines.append(f"    {sentence(row)}{known}")
+        lines.append(f"      breaks {row['breaks']}")
         lines.append(f"      {out / row['trace']}")
     if len(found) > MOST_SHOWN:
         lines.append(f"    and {len(found) - MOST_SHOWN} more in the report")

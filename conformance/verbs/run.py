@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends import BACKENDS
+from conformance.client.processes import JAVA
 from conformance.compositions import IDEMPOTENT, JudgedComposition, judged_composition
 from conformance.kafka.errors import UnknownRelease
 from conformance.kafka.releases import RELEASES as KAFKA_RELEASES
@@ -20,6 +21,11 @@ from conformance.report import JUDGES
 from conformance.verbs.systems import SYSTEMS, system_of
 from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.run import BadUse, one_of
+
+JUDGED_BY: Final = (
+    "(differences that break the protocol, or a guarantee). Default: model; of a client that is"
+    " not Kafka's: protocol"
+)
 
 NODES: Final = (None, 1, 3)
 
@@ -44,6 +50,12 @@ TRACES: Final = (
 def judge_of(text: str) -> str:
     """What to judge by; `promises` is what `guarantees` was called before."""
     return "guarantees" if text == "promises" else text
+
+
+def default_judge(options: argparse.Namespace) -> str:
+    """Kafka's own client must behave as its model; any other must keep the protocol."""
+    is_foreign = options.client is not None and not options.client.startswith(JAVA)
+    return "protocol" if is_foreign else JUDGES[0]
 
 
 def add_codec(parser: Any, more: str) -> None:
@@ -79,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     traces.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     how = parser.add_argument_group("how it is judged")
     how.add_argument(
-        "--judge", default=JUDGES[0], type=judge_of, help=f"{' or '.join(JUDGES)} (default: model)"
+        "--judge", type=judge_of, metavar="BY", help=f"{', '.join(JUDGES)} {JUDGED_BY}"
     )
     how.add_argument("--baseline", type=Path, metavar="FILE", help="differences that are known")
     where = parser.add_argument_group("where it runs")
@@ -94,6 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Judge the system; the exit code. Raises what its runner raises."""
     _, system = system_of(options.system)
+    options.judge = options.judge or default_judge(options)
     return system.run(plan_of(options), options)
 
 
@@ -123,7 +136,7 @@ def refuse_unbuilt(options: argparse.Namespace) -> None:
     if options.nodes == 3 and options.system != "kafka":
         raise BadUse("--nodes 3 needs brokers that are started: --system kafka")
     positive("--partitions", options.partitions)
-    one_of("--judge", options.judge, JUDGES)
+    one_of("--judge", options.judge or JUDGES[0], JUDGES)
     one_of("--backend", options.backend, BACKENDS)
 
 

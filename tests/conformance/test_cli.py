@@ -106,7 +106,7 @@ BOTH_MODES = ("3.9.2", "3.9.2-zookeeper")
         (["--depth", "2"], "--depth goes with --traces-from pct"),
         (["--traces-from", "pct", "--depth", "0"], "--depth is 0; write 1 or more"),
         (["--traces-from", "pct", "--depth", "201"], "depth is 201; it must be 1 to 200"),
-        (["--judge", "me"], "valid: model, guarantees"),
+        (["--judge", "me"], "valid: model, guarantees, protocol"),
         (["--on", "paper"], "valid: bytes, values"),
         (["--faults", "all"], "valid: nodes, connections, none"),
         (["--actors", "client"], "valid: client,leader, leader"),

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from conformance import report as reports
+from conformance.causes import Severity
 from conformance.compositions import IDEMPOTENT, TRANSACTIONS
 from conformance.findings import Summary, finding_of
 from conformance.guaranteed import GuaranteeWalker, ObservedProperties, not_guaranteed, statuses
@@ -182,6 +183,24 @@ def test_run_json_has_the_waves_and_the_rate(whole_run):
 def test_the_verdict_answers_the_question_asked(change, conforms, verdict, result):
     found = diverged(result, **change)
     assert (found.conforms, found.verdict) == (conforms, verdict)
+
+
+@pytest.mark.parametrize(
+    ("judge", "breaks", "verdict"),
+    [
+        ("model", Severity.POLICY, "violated"),
+        ("guarantees", Severity.POLICY, "undecided"),
+        ("protocol", Severity.POLICY, "holds"),
+        ("protocol", Severity.PROTOCOL, "violated"),
+        ("protocol", Severity.PROMISE, "violated"),
+    ],
+)
+def test_policy_is_told_apart_from_the_protocol(judge, breaks, verdict, result):
+    row = ReportedDivergence(FINDING | {"breaks": breaks}, "a.jsonl", None, 1)
+    found = replace(result, judge=judge, divergences=[row])
+    assert found.verdict == verdict
+    (told,) = report_json(found)["divergences"]
+    assert told["breaks"] == breaks
 
 
 def test_a_guarantee_that_nobody_gives_is_no_fault(result):

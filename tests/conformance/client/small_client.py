@@ -3,7 +3,8 @@
 It sends one record at a time and waits for its answer: `python small_client.py MODE`. Modes:
 `right`; `skips` leaves a sequence out; `renumbers` gives a record that it sends again a new
 sequence; `overtakes` sends the next record before the one that was refused; `pretends` says of a
-refused record that it is stored; `asks` for another producer id when a connection ends.
+refused record that it is stored; `asks` for another producer id when a connection ends;
+`refreshes` its producer id, and counts from 0 again, when a record is surely not stored.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import socket
 import sys
 import time
 from collections import defaultdict, deque
+from contextlib import suppress
 from typing import Any
 
 from impl.protocol.errors import ErrorCode
@@ -49,10 +51,11 @@ class SmallClient:
     def ask_producer_id(self) -> None:
         body = {"transactional_id": None, "transaction_timeout_ms": 1_000}
         while True:
-            answer = self.ask(ApiKey.INIT_PRODUCER_ID, INIT_VERSION, body)
-            if answer["error_code"] == ErrorCode.NONE:
-                self.producer_id = answer["producer_id"]
-                return
+            with suppress(OSError):
+                answer = self.ask(ApiKey.INIT_PRODUCER_ID, INIT_VERSION, body)
+                if answer["error_code"] == ErrorCode.NONE:
+                    self.producer_id = answer["producer_id"]
+                    return
             time.sleep(0.01)
 
     def ask(self, api_key: int, version: int, body: dict[str, Any]) -> Any:
@@ -109,6 +112,7 @@ class SmallClient:
     def send_all(self, run: str, records: list[tuple[int, int]]) -> None:
         """All records, each until it is stored."""
         waiting = deque(records)
+        may_be_stored: set[tuple[int, int]] = set()
         numbered: dict[tuple[int, int], int] = {}
         while waiting:
             partition, number = record = waiting.popleft()
@@ -118,6 +122,7 @@ class SmallClient:
                 row = self.produce(partition, number, numbered[record])
             except OSError:
                 waiting.appendleft(record)
+                may_be_stored.add(record)
                 if self.mode == "renumbers":
                     numbered[record] = self.next_sequence(partition)
                 if self.mode == "asks":
@@ -126,6 +131,11 @@ class SmallClient:
             error = ErrorCode(row["error_code"])
             if error == ErrorCode.NONE or self.mode == "pretends":
                 print(run, partition, number, "stored", row["base_offset"], flush=True)
+            elif error.is_retriable and self.mode == "refreshes" and record not in may_be_stored:
+                self.ask_producer_id()
+                self.sequences.clear()
+                del numbered[record]
+                waiting.appendleft(record)
             elif error.is_retriable:
                 waiting.insert(2 if self.mode == "overtakes" else 0, record)
             else:

@@ -3,17 +3,34 @@
 import asyncio
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from conformance.__main__ import main
+from conformance.causes import Severity
+from conformance.client import processes, runs
 from conformance.client.__main__ import main as judge_file
-from conformance.client.judgement import DIVERGES, EXPLAINED, ClientJudgement, judge_trace
+from conformance.client.judgement import (
+    DIVERGES,
+    EXPLAINED,
+    UNDECIDED,
+    ClientJudgement,
+    judge_trace,
+)
+from conformance.client.outcome import SENT_NOTHING, outcome_of
 from conformance.client.processes import ClientCommand
 from conformance.client.recorder import record_runs
 from conformance.client.run_plan import ClientSettings, FaultKind, RequestFault, RunPlan, Send
-from conformance.client.trace import ClientTrace, ProduceRequested, format_trace, parse_trace
+from conformance.client.trace import (
+    UNFINISHED,
+    ClientTrace,
+    ProduceRequested,
+    RecordOutcome,
+    format_trace,
+    parse_trace,
+)
 from impl.protocol.errors import ErrorCode
 from model.idempotent.variants import DEFAULT_VARIANT, parse
 
@@ -120,12 +137,13 @@ def test_a_divergence_is_a_file_with_its_trace(tmp_path: Path, capsys):
     assert main(command_line("skips", out)) == 1
     report = json.loads((out / "report.json").read_text())
     (row,) = report["divergences"]
-    assert row["rule"] == "produce"
+    assert (row["rule"], row["breaks"]) == ("sequences_follow", Severity.PROTOCOL)
     assert report["diverging_traces"] == row["occurrences"] > 0
     trace = parse_trace((out / row["trace"]).read_text(), row["trace"])
     assert judge_trace(parse(DEFAULT_VARIANT), trace).verdict == DIVERGES
     assert 'failures="1"' in (out / "junit.xml").read_text()
     told = (out / row["trace"]).with_suffix(".txt").read_text()
+    assert "base_sequence is 5, the model says 4 at most\nbreaks the protocol\n" in told
     assert "nothing explains this produce" in told
     assert "the model would have allowed:" in told
     assert judge_file([str(out / row["trace"])]) == 1
@@ -147,7 +165,70 @@ def test_bad_use(arguments: list[str], part: str, tmp_path: Path, capsys):
     assert part in capsys.readouterr().err
 
 
-def test_a_client_that_is_not_there_decides_nothing(tmp_path: Path, capsys):
-    arguments = ["--system", "client", "--client", "/no/such/client", "--traces", "1"]
+@pytest.mark.parametrize("client", ["/no/such/client", "nosuch", "cat 'x", ""])
+def test_a_client_that_is_not_there_is_refused_before_any_work(client: str, tmp_path: Path, capsys):
+    arguments = ["--system", "client", "--client", client, "--traces", "1"]
+    assert main(["run", *arguments, "--out", str(tmp_path / "out")]) == 2
+    assert repr(client) in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_client_that_sends_nothing_is_undecided(
+    tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+):
+    """`cat` gives each line back, and sends no request: nothing was shown, nothing holds."""
+    monkeypatch.setattr(processes, "RUN_TIMEOUT_S", 0.2)
+    arguments = ["--system", "client", "--client", "cat", "--traces", "2"]
     assert main(["run", *arguments, "--out", str(tmp_path / "out")]) == 3
-    assert "/no/such/client" in capsys.readouterr().err
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (report["verdict"], report["undecided"], report["steps"]) == ("undecided", 2, 0)
+    assert report["undecided_because"] == {UNFINISHED: 2}
+    assert f"2 runs: {UNFINISHED}" in capsys.readouterr().out
+
+
+def test_a_run_that_ends_without_a_request_is_undecided():
+    """It may tell the application that all failed, as the model allows: nothing was shown."""
+    trace, _ = judgements("right")[0]
+    failed = {record: RecordOutcome(0, 0, error="Timeout") for record in trace.outcomes}
+    silent = replace(trace, events=(), stored=(), outcomes=failed)
+    assert judge_trace(parse(DEFAULT_VARIANT), silent).verdict == EXPLAINED
+    outcome = outcome_of(parse(DEFAULT_VARIANT), silent)
+    assert (outcome.verdict, outcome.why) == (UNDECIDED, SENT_NOTHING)
+    busy = outcome_of(parse(DEFAULT_VARIANT), trace)
+    assert runs.undecided_runs([outcome, outcome, busy], "protocol") == [outcome, outcome]
+    assert runs.undecided_runs([outcome, busy, busy], "protocol") == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "breaks"),
+    [
+        ("right", set()),
+        ("refreshes", {Severity.POLICY}),
+        ("overtakes", {Severity.POLICY}),
+        ("skips", {Severity.PROTOCOL}),
+        ("asks", {Severity.POLICY, Severity.PROTOCOL}),
+        ("renumbers", {Severity.PROMISE, Severity.PROTOCOL}),
+        ("pretends", {Severity.PROMISE}),
+    ],
+)
+def test_what_a_client_breaks_is_told_apart_from_its_policy(mode: str, breaks: set[Severity]):
+    """`refreshes` asks for another producer id where Java takes the next epoch by itself, and
+    loses and doubles nothing."""
+    traces = asyncio.run(traces_of(mode))
+    found = [outcome_of(parse(DEFAULT_VARIANT), trace).found for trace in traces]
+    broken = [finding["breaks"] for one in found for finding in one.summary.findings]
+    assert set(broken) == breaks
+    assert any("at_most_once" in one.seen.broken for one in found) == (mode == "renumbers")
+
+
+def test_a_foreign_client_is_judged_by_the_protocol(
+    tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(runs, "draw_plan", lambda seed, number: PLANS[number])
+    out = tmp_path / "refreshes"
+    client = f"{sys.executable} {CLIENT} refreshes"
+    arguments = ["run", "--system", "client", "--client", client, "--traces", "2"]
+    assert main([*arguments, "--out", str(out)]) == 0
+    report = json.loads((out / "report.json").read_text())
+    assert (report["judge"], report["verdict"], report["conforms"]) == ("protocol", "holds", False)
+    assert "breaks nothing: the client's policy differs" in capsys.readouterr().out

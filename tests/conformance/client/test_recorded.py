@@ -11,6 +11,7 @@ import pytest
 
 from conformance.client.judgement import DIVERGES, EXPLAINED, judge_trace
 from conformance.client.outcome import outcome_of
+from conformance.client.protocol_rules import first_breach
 from conformance.client.trace import (
     BadClientTrace,
     ClientTrace,
@@ -211,3 +212,50 @@ def test_a_file_comes_back_as_it_was():
 def test_what_is_no_recorded_run_is_refused(text: str):
     with pytest.raises(BadClientTrace, match=r"here\.jsonl"):
         parse_trace(text, "here.jsonl")
+
+
+def test_the_newest_client_keeps_the_rules_of_the_protocol():
+    names = ("java-4.3.1.jsonl", "java-4.3.1-time.jsonl", "java-4.3.1-load.jsonl")
+    runs = [trace for name in names for trace in runs_of(name)]
+    assert len(runs) == 12
+    assert [first_breach(trace) for trace in runs] == [None] * 12
+
+
+@pytest.mark.parametrize("name", ["java-2.0.0-resets.jsonl", "java-2.4.1-grown.jsonl"])
+def test_old_clients_use_a_sequence_twice(name: str):
+    """A batch that was split, or whose sequence was taken back, shares sequences with another that
+    may be stored: KAFKA-9703 and what KIP-360 ended."""
+    breaches = [breach for trace in runs_of(name) if (breach := first_breach(trace))]
+    assert breaches
+    assert {breach.rule for breach in breaches} == {"sequences_name_one_record"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [
+        ("producer_id", 77, "ids_are_given"),
+        ("producer_epoch", -1, "ids_are_given"),
+        ("base_sequence", 77, "sequences_follow"),
+        ("records", (99,), "sequences_name_one_record"),
+    ],
+)
+def test_a_broken_rule_of_the_protocol_is_named(field: str, value: int, rule: str):
+    trace = runs_of("java-4.3.1.jsonl")[0]
+    position, again = sent_twice(trace)
+    assert first_breach(trace) is None
+    breach = first_breach(
+        changed(trace, again if field == "records" else position, **{field: value})
+    )
+    assert breach is not None
+    assert breach.rule == rule
+
+
+def sent_twice(trace: ClientTrace) -> tuple[int, int]:
+    """The positions of two requests with the same first batch."""
+    first: dict[object, int] = {}
+    for position, event in enumerate(trace.events):
+        if isinstance(event, ProduceRequested):
+            if event.batches[0] in first:
+                return first[event.batches[0]], position
+            first[event.batches[0]] = position
+    raise AssertionError("no batch is sent twice")
