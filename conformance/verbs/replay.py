@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,11 +18,11 @@ from conformance.report import UNDECIDED, sentence
 from conformance.systems.brokers.backend import BrokersBackend, Replayed
 from conformance.verbs import run
 from conformance.verbs.run import DEFAULTS, actors_of, add_codec
-from proofs.run import EXIT_CODES, one_of
+from proofs.run import EXIT_CODES, BadUse, one_of
 from proofs.run.files import write_json
 from proofs.say import say
 from proofs.trace.format import Trace, read
-from proofs.trace.replay import RecordedDifferently, Stepper, configuration_of, replay
+from proofs.trace.replay import RecordedDifferently, Stepper, configuration_of, model_of, replay
 
 SCHEMA_VERSION: Final = 2
 
@@ -51,13 +52,16 @@ def execute(options: argparse.Namespace) -> int:
     """
     system = one_of("--system", options.system.partition("://")[0], SYSTEMS)
     trace = read(options.trace)
+    if system != MODEL and trace.header.patches:
+        raise BadUse(patched_text(trace))
     difference, left_out = replay_on_model(trace), ""
     if difference is None and system in OVER_WIRE:
         difference, left_out = replay_on_brokers(trace, options)
     elif difference is None and system != MODEL:
         difference = replay_on_system(trace, options)
     verdict = VIOLATED if difference else UNDECIDED if left_out else HOLDS
-    for line in format_replay(trace, difference, left_out):
+    broken = [] if difference else broken_at_end(trace)
+    for line in format_replay(trace, difference, left_out, broken):
         say(line)
     say(f"verdict: {verdict}")
     write_json(
@@ -71,6 +75,8 @@ def execute(options: argparse.Namespace) -> int:
             "steps": len(trace.steps),
             "first_divergence": difference,
             "left_out": left_out,
+            "patches": [list(patch) for patch in trace.header.patches],
+            "broken_at_end": broken,
             "verdict": verdict,
         },
     )
@@ -85,6 +91,24 @@ def replay_on_model(trace: Trace) -> Difference:
         rule = trace.steps[error.step - 1].rule
         return {"step": error.step, "rule": rule, "reason": error.reason}
     return None
+
+
+def patched_text(trace: Trace) -> str:
+    """Why a trace of a patched model is not played on a system."""
+    names = ", ".join(dict.fromkeys(function for function, _, _ in trace.header.patches))
+    return (
+        f"the trace is of a model with a patch in {names}; systems are judged by the model as it"
+        " is; leave --system out to replay it on the patched model"
+    )
+
+
+def broken_at_end(trace: Trace) -> list[str]:
+    """The guarantees that the trace's last world breaks, by the trace's own model: it is the end of
+    a counterexample, if there are some."""
+    model = model_of(trace.header)
+    k = configuration_of(model, trace.header.scope, trace.header.variant)
+    *_, last = Stepper(model, k).run(trace.steps)
+    return [p.name for p in model.guarantees.GUARANTEES if not p.check(k, last)]
 
 
 def replay_on_system(trace: Trace, options: argparse.Namespace) -> Difference:
@@ -170,11 +194,15 @@ def left_out_of(steps: Steps, replayed: Replayed) -> str:
     return f"not played there: {', '.join(missing)}" if missing else ""
 
 
-def format_replay(trace: Trace, difference: Difference, left_out: str) -> list[str]:
-    """The steps up to the first difference, and the difference."""
+def format_replay(
+    trace: Trace, difference: Difference, left_out: str, broken: Sequence[str]
+) -> list[str]:
+    """The steps up to the first difference, and the difference; else what they end in."""
     lines = [f"{trace.header.scope}, {trace.header.variant}"]
+    lines += [f"patched in {f}: {before}  =>  {after}" for f, before, after in trace.header.patches]
     last = len(trace.steps) if difference is None else difference["step"]
     lines += [f"{n:4}.  {step.label}" for n, step in enumerate(trace.steps[:last], start=1)]
     if difference is None:
-        return [*lines, left_out or f"{last} steps, no difference"]
+        end = [f"broken at the end: {', '.join(broken)}"] if broken else []
+        return [*lines, left_out or f"{last} steps, no difference", *end]
     return [*lines, f"first difference: {difference['reason']}"]

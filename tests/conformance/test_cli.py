@@ -14,8 +14,9 @@ from conformance.verbs.run import plan_of
 from kafka_eos.command_line import parser_of
 from kafka_eos.verbs import find_verb
 from model.idempotent.scopes import SCOPES
-from proofs.trace.format import Header, dumps
-from proofs.trace.replay import Stepper, configuration_of, record
+from model.idempotent.variants import DEFAULT_VARIANT
+from proofs.trace.format import Choice, Header, dumps
+from proofs.trace.replay import Stepper, configuration_of, model_of, record
 
 IMPL_VARIANT = "4.3.1/level=2/requests=v2/sequence_order=wraps"
 
@@ -276,6 +277,52 @@ def test_a_missing_trace_is_bad_input(verb, tmp_path, capsys):
 def test_replay_refuses_systems_that_are_not_built(tmp_path, capsys):
     assert main(["replay", str(a_trace(tmp_path / "t")), "--system", "client"]) == 2
     assert "valid: model, impl" in capsys.readouterr().err
+
+
+PATCH = ("leader.is_duplicate", "batch.producer_epoch == entry.producer_epoch", "False")
+
+
+def patched_trace(path: Path, before: str = PATCH[1]) -> Path:
+    """A record that is stored twice, because the leader knows no duplicates."""
+    head = Header("idempotent-tiny", DEFAULT_VARIANT, patches=(PATCH,))
+    here: Choice = (("producer", 0), ("partition", 0))
+    lost: Choice = (*here, ("survivors", 0))
+    steps = [("client_sends", here), ("request_arrives", here), ("connection_breaks", lost)]
+    again = [("client_retries", here), ("request_arrives", here)]
+    model = model_of(head)
+    stepper = Stepper(model, configuration_of(model, head.scope, head.variant))
+    trace, _ = record(stepper, head, (*steps, *again))
+    path.write_text(dumps(trace).replace(PATCH[1], before))
+    return path
+
+
+def test_a_trace_of_a_patched_model_replays_on_that_model(tmp_path, capsys):
+    path = patched_trace(tmp_path / "t.jsonl")
+    assert main(["replay", str(path), "--json", str(tmp_path / "answer.json")]) == 0
+    out = capsys.readouterr().out
+    assert f"patched in leader.is_duplicate: {PATCH[1]}  =>  False" in out
+    answer = json.loads((tmp_path / "answer.json").read_text())
+    assert answer["patches"] == [list(PATCH)]
+
+
+@pytest.mark.parametrize("system", ["impl", "kafka", "wire://localhost:1"])
+def test_a_patch_is_not_dropped_where_a_system_is_judged(system, tmp_path, capsys):
+    path = patched_trace(tmp_path / "t.jsonl")
+    assert main(["replay", str(path), "--system", system]) == 2
+    assert "a patch in leader.is_duplicate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["replay", "explain"])
+def test_a_patch_that_no_longer_applies_is_refused(verb, tmp_path, capsys):
+    path = patched_trace(tmp_path / "t.jsonl", before="no_such_name")
+    assert main([verb, str(path)]) == 2
+    assert "'no_such_name' is found 0 times" in capsys.readouterr().err
+
+
+def test_replay_says_what_the_end_of_a_counterexample_breaks(capsys):
+    story = Path(__file__).parents[2] / "docs/stories/delayed_end_txn_shown.jsonl"
+    assert main(["replay", str(story)]) == 0
+    assert "broken at the end: no_aborted_read" in capsys.readouterr().out
 
 
 def test_explain_tells_the_story_and_draws_it(tmp_path, capsys):
