@@ -50,10 +50,10 @@ def judge_form(prepared: PreparedPlan, every: int) -> tuple[int, int, int]:
     traces = steps = 0
     begun = process_time()
     for part in cut(0, prepared.count)[::every]:
-        summary = judge_range(prepared, part.first, part.last)
+        summary, findings = judge_range(prepared, part.first, part.last)
         traces, steps = traces + summary.traces, steps + summary.steps
-        if summary.divergences:
-            raise Diverged(f"{prepared.plan}: trace {summary.findings[0]['id']}")
+        if findings:
+            raise Diverged(f"{prepared.plan}: trace {findings[0]['id']}")
     return traces, steps, round(steps / (process_time() - begun))
 
 

@@ -1,4 +1,4 @@
-"""What judging some traces of a plan gives: a summary, and a finding for each divergence.
+"""What judging some traces of a plan gives: a summary, and in it the findings by signature.
 
 `judge_range` is a function of what was prepared and the range alone. Summaries merge in any
 grouping to the same summary.
@@ -7,24 +7,21 @@ grouping to the same summary.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conformance.compositions import JUDGED_COMPOSITIONS, judged_composition
 from conformance.judge import Divergence, Lockstep, Steps
 from conformance.plan import BadPlan, Plan, PreparedPlan, configuration, tables_of
+from conformance.signatures import Finding, Findings, count_findings, fields_of, merge_findings
 from conformance.systems.base import NotApplicable
 from proofs.trace.replay import Stepper
 from proofs.trace.shrink import shrink
 
-Finding = dict[str, Any]
-"""A divergence as plain data: see `finding_of`."""
-
-MAX_FINDINGS = 20
-"""Findings that a summary keeps: those of the lowest trace ids. All are counted."""
 NOT_MEMOISED_EVERY = 8
 """In one trace of so many the actors do all anew, even what is looked up in the others, and clients
 are also offered what must wait."""
@@ -35,8 +32,7 @@ class Summary:
     """What judging some traces gave. `transitions` has bit e set (byte e // 8, bit e % 8) if the
     labelled transition e was executed without a difference; it is empty where none is known.
 
-    `steps` counts those that were executed, `divergences` traces that ended in a difference;
-    `findings` are the first of these in the order of trace ids, at most MAX_FINDINGS.
+    `steps` counts those that were executed; `findings` has all traces that ended in a difference.
     """
 
     traces: int = 0
@@ -45,8 +41,7 @@ class Summary:
     rules: frozenset[str] = frozenset()
     branches: frozenset[str] = frozenset()
     error_codes: frozenset[str] = frozenset()
-    divergences: int = 0
-    findings: tuple[Finding, ...] = ()
+    findings: Findings = field(default_factory=dict)
 
     def merge(self, other: Summary) -> Summary:
         """Both together. Associative and commutative; `Summary()` is neutral."""
@@ -54,7 +49,6 @@ class Summary:
         either = int.from_bytes(self.transitions, "little") | int.from_bytes(
             other.transitions, "little"
         )
-        findings = sorted((*self.findings, *other.findings), key=lambda finding: finding["id"])
         return Summary(
             traces=self.traces + other.traces,
             steps=self.steps + other.steps,
@@ -62,14 +56,30 @@ class Summary:
             rules=self.rules | other.rules,
             branches=self.branches | other.branches,
             error_codes=self.error_codes | other.error_codes,
-            divergences=self.divergences + other.divergences,
-            findings=tuple(findings[:MAX_FINDINGS]),
+            findings=merge_findings(self.findings, other.findings),
         )
+
+    @property
+    def divergences(self) -> int:
+        """How many traces ended in a difference."""
+        return sum(found.count for found in self.findings.values())
 
     @property
     def transitions_covered(self) -> int:
         """How many labelled transitions were executed."""
         return int.from_bytes(self.transitions, "little").bit_count()
+
+
+class JudgedRange(NamedTuple):
+    """What the traces of a range gave, and all findings there, in the order of trace ids."""
+
+    summary: Summary
+    findings: list[Finding]
+
+    @property
+    def agreed(self) -> Mapping[int, int]:
+        """How many steps were executed without a difference, by the id of a diverging trace."""
+        return {finding["id"]: max(finding["steps"] - 1, 0) for finding in self.findings}
 
 
 @functools.lru_cache(maxsize=8)
@@ -88,7 +98,7 @@ def judge_of(plan: Plan) -> Any:
     return judge
 
 
-def judge_range(prepared: PreparedPlan, first: int, last: int) -> Summary:
+def judge_range(prepared: PreparedPlan, first: int, last: int) -> JudgedRange:
     """Judge the traces first <= id < last."""
     judge = judge_of(prepared.plan)
     instances = prepared.instances
@@ -96,7 +106,7 @@ def judge_range(prepared: PreparedPlan, first: int, last: int) -> Summary:
     covered = np.zeros(prepared.transitions_total or 0, dtype=bool)
     executed: set[int] = set()
     findings: list[Finding] = []
-    steps = seen = divergences = 0
+    steps = seen = 0
     for number in range(first, last):
         walk, edges = prepared.walk(number)
         memoised = number % NOT_MEMOISED_EVERY != 0
@@ -104,25 +114,23 @@ def judge_range(prepared: PreparedPlan, first: int, last: int) -> Summary:
         agreed = result.steps
         if result.divergence is not None:
             agreed = max(agreed - 1, 0)
-            divergences += 1
-            if len(findings) < MAX_FINDINGS:
-                findings.append(finding_of(number, result.divergence))
+            findings.append(finding_of(number, result.divergence))
         executed.update(walk[:agreed])
         if edges is not None:
             covered[edges[:agreed]] = True
         steps += result.steps
         seen |= result.seen
     branches, error_codes = judge.tables.points(seen)
-    return Summary(
+    summary = Summary(
         traces=last - first,
         steps=steps,
         transitions=np.packbits(covered, bitorder="little").tobytes(),
         rules=frozenset(instances[instance][0] for instance in executed),
         branches=branches,
         error_codes=error_codes,
-        divergences=divergences,
-        findings=tuple(findings),
+        findings=count_findings(findings),
     )
+    return JudgedRange(summary, findings)
 
 
 def finding_of(number: int, divergence: Divergence) -> Finding:
@@ -160,17 +168,22 @@ def steps_of(finding: Finding) -> Steps:
 def shrink_finding(prepared: PreparedPlan, finding: Finding) -> Finding:
     """The finding with a trace of which no step can be left out (`one_minimal`).
 
-    A shorter trace shows the same finding if its first difference comes with the same rule.
+    A shorter trace shows the same finding if its first difference is in the same rule and fields.
     Raises NothingToShrink if the trace does not show it.
     """
     judge = judge_of(prepared.plan)
 
     def shows(steps: Steps) -> bool:
         divergence = judge.judge(steps).divergence
-        return divergence is not None and divergence.instance[0] == finding["rule"]
+        return divergence is not None and is_same(finding, finding_of(0, divergence))
 
     stepper = Stepper(judged_composition(prepared.plan.scope).model, configuration(prepared.plan))
     shrunk = shrink(stepper, steps_of(finding), shows)
     divergence = judge.judge(shrunk.steps).divergence
     assert divergence is not None
     return finding_of(finding["id"], divergence) | {"one_minimal": shrunk.one_minimal}
+
+
+def is_same(finding: Finding, other: Finding) -> bool:
+    """Both show the same: the rule, and the fields that differ."""
+    return finding["rule"] == other["rule"] and fields_of(finding) == fields_of(other)

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from conformance.compositions import composition_of_configuration, judged_composition
-from conformance.findings import Finding, judge_of, steps_of
+from conformance.findings import judge_of, steps_of
 from conformance.judge import Judge, Steps
 from conformance.plan import PreparedPlan
+from conformance.signatures import Finding
 from conformance.systems.base import View, WireNumbers
 from model.idempotent.leader import StoredBatch
 from model.idempotent.messages import Batch

@@ -14,15 +14,14 @@ keys of `KnownDifference`.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-KEYS: Final = ("release", "rule", "fields", "reference", "trace")
+from conformance.signatures import Signature
 
-INDEX: Final = re.compile(r"\[\d+\]")
+KEYS: Final = ("release", "rule", "fields", "reference", "trace")
 
 
 class BadBaseline(ValueError):
@@ -44,9 +43,9 @@ class KnownDifference:
     reference: str
     trace: str
 
-    def explains(self, release: str, finding: dict[str, Any]) -> bool:
-        """Whether the finding is this difference."""
-        here = (release, finding["rule"], fields_of(finding))
+    def explains(self, release: str, signature: Signature) -> bool:
+        """Whether the findings of that signature are this difference."""
+        here = (release, signature.rule, signature.fields)
         return here == (self.release, self.rule, self.fields)
 
 
@@ -54,27 +53,21 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = ()
 """`impl` and the releases that the model knows agree with it: there is nothing to explain."""
 
 
-def fields_of(finding: dict[str, Any]) -> tuple[str, ...]:
-    """The paths in which a finding differs, without indices, each once, sorted."""
-    paths = finding["expected"].keys() | finding["observed"].keys()
-    return tuple(sorted({INDEX.sub("", path) for path in paths}))
-
-
 def explanation(
-    rows: Iterable[KnownDifference], release: str, finding: dict[str, Any]
+    rows: Iterable[KnownDifference], release: str, signature: Signature
 ) -> KnownDifference | None:
-    """The first row that explains the finding, if any."""
-    return next((row for row in rows if row.explains(release, finding)), None)
+    """The first row that explains the findings of that signature, if any."""
+    return next((row for row in rows if row.explains(release, signature)), None)
 
 
 def stale(
-    rows: Iterable[KnownDifference], release: str, findings: Sequence[dict[str, Any]]
+    rows: Iterable[KnownDifference], release: str, signatures: Collection[Signature]
 ) -> list[KnownDifference]:
-    """The rows of this release that none of the findings shows."""
+    """The rows of this release that no finding shows."""
     return [
         row
         for row in rows
-        if row.release == release and not any(row.explains(release, f) for f in findings)
+        if row.release == release and not any(row.explains(release, s) for s in signatures)
     ]
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from conformance.compositions import judged_composition
-from conformance.findings import Finding, steps_of
+from conformance.findings import steps_of
 from conformance.plan import PreparedPlan, configuration, scope_text
 from conformance.report import sentence
+from conformance.signatures import Finding
 from proofs.run.files import write_whole
 from proofs.trace.format import Header, Trace, dumps
 from proofs.trace.html import page

@@ -21,8 +21,9 @@ from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED
 from conformance.known_differences import KnownDifference
 from conformance.plan import PreparedPlan
 from conformance.runner import Wave
+from conformance.signatures import Occurrences
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 UNDECIDED: Final = "undecided"
 
@@ -38,13 +39,13 @@ AT_FAULT: Final = (Severity.PROMISE, Severity.PROTOCOL)
 class ReportedDivergence:
     """A finding that was shrunk: where its trace is, relative to the report, and what explains it.
 
-    `occurrences` counts the examined traces that shrink to it.
+    `occurrences` are the findings that it stands for, of all traces.
     """
 
     finding: Mapping[str, Any]
     trace: str
     explained: KnownDifference | None
-    occurrences: int
+    occurrences: Occurrences
 
     @property
     def breaks(self) -> str:
@@ -62,7 +63,9 @@ class ReportedDivergence:
             "observed": self.finding["observed"],
             "breaks": self.breaks,
             "explained_by": None if self.explained is None else self.explained.reference,
-            "occurrences": self.occurrences,
+            "occurrences": self.occurrences.count,
+            "first_id": self.occurrences.first_id,
+            "shortest_ids": [finding["id"] for finding in self.occurrences.shortest],
         }
 
 
@@ -83,15 +86,14 @@ class SideCheck:
 @dataclass(frozen=True, slots=True)
 class Result:
     """All that a run found. `guarantees` has holds, violated or not_exercised for each name;
-    `not_guaranteed` are those that the variant does not give in this scope. `unexamined` counts
-    diverging traces beyond those that were shrunk; `undecided` traces that could not be judged.
-    `more` are keys of the report that one system alone has."""
+    `not_guaranteed` are those that the variant does not give in this scope. `divergences` stand for
+    all diverging traces; `undecided` counts traces that could not be judged. `more` are keys of the
+    report that one system alone has."""
 
     prepared: PreparedPlan
     total: Summary
     judge: str
     divergences: Sequence[ReportedDivergence]
-    unexamined: int
     guarantees: Mapping[str, str]
     not_guaranteed: Sequence[str]
     undecided: int = 0
@@ -104,7 +106,7 @@ class Result:
     def conforms(self) -> bool:
         """No difference, or each is explained."""
         explained = all(d.explained for d in self.divergences)
-        return self.unexamined == 0 and explained and all(c.holds for c in self.checks.values())
+        return explained and all(check.holds for check in self.checks.values())
 
     @property
     def verdict(self) -> str:
@@ -127,7 +129,7 @@ class Result:
         }[self.judge]
         if at_fault:
             return VIOLATED
-        return UNDECIDED if is_unknown or self.undecided or self.unexamined else HOLDS
+        return UNDECIDED if is_unknown or self.undecided else HOLDS
 
 
 # report.json
@@ -178,7 +180,6 @@ def report_json(result: Result) -> dict[str, Any]:
         "pct": pct_json(prepared),
         "diverging_traces": total.divergences,
         "divergences": [divergence.to_json() for divergence in result.divergences],
-        "unexamined": result.unexamined,
         "undecided": result.undecided,
         "not_applicable": list(result.not_applicable),
         "checks": {

@@ -10,6 +10,7 @@ from typing import Any
 from conformance.backends import FINDING, GUARANTEES, SUMMARY, ResultRow, TraceRange
 from conformance.findings import Summary
 from conformance.guaranteed import ObservedProperties
+from conformance.signatures import findings_from, findings_json
 from proofs.run.files import line
 
 
@@ -37,8 +38,7 @@ def summary_json(summary: Summary) -> dict[str, Any]:
         "rules": sorted(summary.rules),
         "branches": sorted(summary.branches),
         "error_codes": sorted(summary.error_codes),
-        "divergences": summary.divergences,
-        "findings": list(summary.findings),
+        "findings": findings_json(summary.findings),
     }
 
 
@@ -51,8 +51,7 @@ def summary_from(value: dict[str, Any]) -> Summary:
         rules=frozenset(value["rules"]),
         branches=frozenset(value["branches"]),
         error_codes=frozenset(value["error_codes"]),
-        divergences=value["divergences"],
-        findings=tuple(value["findings"]),
+        findings=findings_from(value["findings"]),
     )
 
 
@@ -80,19 +79,22 @@ def from_json(value: dict[str, Any]) -> Found:
 
 
 def rows_of(part: TraceRange, found: Found) -> list[ResultRow]:
-    """One row for the numbers, one for the guarantees, one for each finding."""
-    numbers = summary_json(replace(found.summary, findings=()))
+    """One row for the numbers, one for the guarantees, one for each signature of findings."""
+    numbers = summary_json(replace(found.summary, findings={}))
     return [
         ResultRow(SUMMARY, *part, line(numbers)),
         ResultRow(GUARANTEES, *part, line(properties_json(found.seen))),
-        *(ResultRow(FINDING, *part, line(finding)) for finding in found.summary.findings),
+        *(
+            ResultRow(FINDING, *part, line(finding))
+            for finding in findings_json(found.summary.findings)
+        ),
     ]
 
 
 READERS = {
     SUMMARY: lambda value: Found(summary_from(value)),
     GUARANTEES: lambda value: Found(seen=properties_from(value)),
-    FINDING: lambda value: Found(Summary(findings=(value,))),
+    FINDING: lambda value: Found(Summary(findings=findings_from([value]))),
 }
 
 

@@ -3,8 +3,8 @@
 Three rules:
 
 1. A range of trace ids is judged in one place and answered by one row for its summary, one for the
-   guarantees, and one for each finding. They depend on the task and the range alone: not on the
-   backend, its partitions, or what was judged before.
+   guarantees, and one for each signature of findings. They depend on the task and the range alone:
+   not on the backend, its partitions, or what was judged before.
 2. A backend gives rows back in any order, and `None` now and then while there is nothing yet, so
    that its caller can show progress.
 3. A worker imports what it judges with, and loads the prepared files, once.

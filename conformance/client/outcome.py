@@ -26,9 +26,10 @@ from conformance.client.trace import (
     ProduceAnswered,
     ProducerIdAnswered,
 )
-from conformance.findings import Finding, Summary
+from conformance.findings import Summary
 from conformance.guaranteed import ObservedProperties, not_guaranteed
 from conformance.rows import Found, from_json, to_json
+from conformance.signatures import Finding, count_findings
 from model.idempotent.configuration import Variant
 from model.idempotent.messages import Error
 
@@ -88,8 +89,7 @@ def outcome_of(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
         steps=judgement.requests,
         rules=frozenset(judgement.rules),
         error_codes=errors_in(trace) if verdict == EXPLAINED else frozenset(),
-        divergences=int(diverges),
-        findings=(finding_of(trace, judgement, breach, broken),) if diverges else (),
+        findings=count_findings([finding_of(trace, judgement, breach, broken)] if diverges else []),
     )
     shows_nothing = bool(trace.problem) or not judgement.requests
     return ClientRunOutcome(

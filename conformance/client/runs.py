@@ -27,13 +27,13 @@ from conformance.client.recorder import record_runs
 from conformance.client.run_plan import RunPlan, draw_plan, without_faults
 from conformance.client.trace import format_trace, parse_trace
 from conformance.client.trace_text import format_run
-from conformance.findings import Finding
 from conformance.guaranteed import not_guaranteed
-from conformance.known_differences import KNOWN_DIFFERENCES, explanation, fields_of, stale
+from conformance.known_differences import KNOWN_DIFFERENCES, explanation, stale
 from conformance.plan import Plan, PreparedPlan
 from conformance.report import ReportedDivergence, Result, sentence
 from conformance.rows import Found
 from conformance.runner import Wave
+from conformance.signatures import Findings, add_up, by_first_id
 from conformance.verbs.pipeline import Baseline, Judged, format_findings, judge_and_report
 from model.idempotent.configuration import Variant
 from model.idempotent.messages import Error
@@ -42,7 +42,7 @@ from proofs.java import JavaError
 from proofs.lift.source import load_model
 from proofs.run import BadUse, one_of
 from proofs.run.directory import RunDirectory
-from proofs.run.files import pretty, write_whole
+from proofs.run.files import write_whole
 from proofs.run.interrupts import without_interrupts
 from proofs.run.journal import Journal
 from proofs.run.progress import CountDisplay
@@ -205,10 +205,6 @@ def result_of(
 ) -> Result:
     """What the runs gave; the trace of each divergence goes into `out`."""
     total = reduce(Found.merge, (outcome.found for outcome in outcomes), Found())
-    findings = sorted(
-        (finding for outcome in outcomes for finding in outcome.found.summary.findings),
-        key=lambda finding: int(finding["id"]),
-    )
     rows = (*KNOWN_DIFFERENCES, *baseline)
     undecided = undecided_runs(outcomes, judge)
     k = configuration_of_guarantees(task.variant, 1, 1)
@@ -216,12 +212,11 @@ def result_of(
         prepared=prepared_of(task, out),
         total=total.summary,
         judge=judge,
-        divergences=list(group_findings(findings, rows, task.variant, out)),
-        unexamined=0,
+        divergences=list(group_findings(total.summary.findings, rows, task.variant, out)),
         guarantees=states(total.seen, k),
         not_guaranteed=not_guaranteed(k),
         undecided=len(undecided),
-        stale=stale(rows, task.variant.release, findings),
+        stale=stale(rows, task.variant.release, total.summary.findings),
         more={
             "unfinished": sum(outcome.unfinished for outcome in outcomes),
             "idle": sum(outcome.is_idle for outcome in outcomes),
@@ -262,20 +257,19 @@ def rules_of_client() -> frozenset[str]:
 
 
 def group_findings(
-    findings: Sequence[Finding], rows: Baseline, variant: Variant, out: Path
+    findings: Findings, rows: Baseline, variant: Variant, out: Path
 ) -> Iterator[ReportedDivergence]:
-    """One divergence for all that differ in the same fields of the same request: the first, its
+    """One divergence for all that differ in the same fields of the same request: the shortest, its
     trace and its story in `out`."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault(pretty([finding["rule"], fields_of(finding)]), []).append(finding)
-    for number, (first, *others) in enumerate(groups.values(), start=1):
-        name = f"divergences/{number:02d}-{first['rule']}.jsonl"
-        text = (out / TRACES / first["trace"]).read_text(encoding="utf-8")
+    groups = add_up((signature.without_values, found) for signature, found in findings.items())
+    for number, (signature, found) in enumerate(by_first_id(groups), start=1):
+        name = f"divergences/{number:02d}-{signature.rule}.jsonl"
+        shortest = found.shortest[0]
+        text = (out / TRACES / shortest["trace"]).read_text(encoding="utf-8")
         write_whole(out / name, text)
         trace = parse_trace(text, name)
-        lines = format_run(trace, judge_trace(variant, trace), first["steps"])
-        story = "\n".join([*lines, "", sentence(first), f"breaks {first['breaks']}"])
+        lines = format_run(trace, judge_trace(variant, trace), shortest["steps"])
+        story = "\n".join([*lines, "", sentence(shortest), f"breaks {shortest['breaks']}"])
         write_whole((out / name).with_suffix(".txt"), f"{story}\n")
-        known = explanation(rows, variant.release, first)
-        yield ReportedDivergence(first, name, known, 1 + len(others))
+        known = explanation(rows, variant.release, signature)
+        yield ReportedDivergence(shortest, name, known, found)

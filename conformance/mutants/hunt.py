@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import impl
-from conformance.findings import MAX_FINDINGS, Finding, judge_range, shrink_finding
+from conformance.findings import judge_range, shrink_finding
 from conformance.plan import PreparedPlan
+from conformance.signatures import Finding
 
 TRACES_AT_ONCE: Final = 200
 SHRUNK: Final = 3
@@ -20,14 +21,14 @@ class NotThePatchedOne(Exception):
     """The process has imported another impl than the one that was patched."""
 
 
-def find_first(prepared: PreparedPlan) -> tuple[Finding, ...]:
+def find_first(prepared: PreparedPlan) -> list[Finding]:
     """Those of the first traces that diverge; none if none does."""
     for first in range(0, prepared.count, TRACES_AT_ONCE):
         last = min(first + TRACES_AT_ONCE, prepared.count)
         found = judge_range(prepared, first, last).findings
         if found:
-            return found[: min(SHRUNK, MAX_FINDINGS)]
-    return ()
+            return found[:SHRUNK]
+    return []
 
 
 def hunt(prepared: PreparedPlan) -> Finding | None:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from conformance.backends import BackendFailed
-from conformance.findings import Finding
 from conformance.mutants import Mutant
+from conformance.signatures import Finding
 from proofs.lift.patch import Patch, apply, find_scope
 from proofs.run.files import REPOSITORY
 

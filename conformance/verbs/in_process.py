@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.backends import Backend, Options, WorkerTask, open_backend
-from conformance.findings import Finding, shrink_finding
+from conformance.findings import shrink_finding
 from conformance.guaranteed import ObservedProperties, observe_finding
 from conformance.plan import Plan, PreparedPlan
 from conformance.report import SideCheck
+from conformance.signatures import Finding
 from conformance.verbs.pipeline import OpenTarget, Target
 from conformance.verbs.pipeline import run as run_pipeline
 

@@ -15,12 +15,12 @@ from typing import Any, Final
 from conformance import pages
 from conformance.backends.processes import usable_cores
 from conformance.compositions import judged_composition
-from conformance.findings import Finding
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.mutants import GROUPS, MUTANTS, HuntScope, Mutant
 from conformance.mutants.patched_impl import hunt, hunt_unpatched
 from conformance.plan import Plan, PreparedPlan, prepare
 from conformance.report import sentence
+from conformance.signatures import Finding
 from conformance.verbs.run import with_own_rules
 from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.run import EXIT_CODES, one_of

@@ -12,12 +12,12 @@ from typing import Final
 from conformance.backends import Backend
 from conformance.compositions import judged_composition
 from conformance.faults import CLIENTS, Means, faults_not_had
-from conformance.findings import Finding
 from conformance.guaranteed import ObservedProperties
 from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
 from conformance.plan import Plan, PreparedPlan, configuration, scope_without
 from conformance.report import SideCheck
+from conformance.signatures import Finding
 from conformance.systems.brokers.backend import BrokersBackend
 from conformance.systems.brokers.idempotent.started_brokers import (
     TwoReplicas,

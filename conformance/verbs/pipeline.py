@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from conformance import pages
 from conformance.backends import Backend
-from conformance.findings import Finding
 from conformance.guaranteed import ObservedProperties, not_guaranteed, statuses
 from conformance.known_differences import (
     KNOWN_DIFFERENCES,
@@ -43,6 +43,7 @@ from conformance.report import (
 )
 from conformance.rows import Found
 from conformance.runner import Wave, Waves, run_waves
+from conformance.signatures import Finding, Occurrences, Signature, by_first_id, signature_of
 from conformance.verbs.answer import answer
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
@@ -216,10 +217,10 @@ def examine_findings(
     summary, seen = waves.total.summary, waves.total.seen
     shrunk = []
     with PreparationDisplay() as progress:
-        for number, finding in enumerate(summary.findings):
+        for number, (_, found) in enumerate(by_first_id(summary.findings)):
             progress("shrinking divergences", number / len(summary.findings))
-            shrunk.append(system.shrunk(finding))
-            seen = seen.merge(system.shown_by(shrunk[-1]))
+            shrunk.append((system.shrunk(found.shortest[0]), found))
+            seen = seen.merge(system.shown_by(shrunk[-1][0]))
     k = configuration(prepared.plan)
     rows = (*KNOWN_DIFFERENCES, *baseline)
     return Result(
@@ -227,34 +228,33 @@ def examine_findings(
         total=summary,
         judge=judge,
         divergences=draw_divergences(prepared, shrunk, rows, k.variant.release, out),
-        unexamined=summary.divergences - len(summary.findings),
         guarantees=statuses(seen, k),
         not_guaranteed=not_guaranteed(k),
         undecided=prepared.count - summary.traces,
         not_applicable=system.not_applicable,
         checks=system.checks(),
-        stale=stale(rows, k.variant.release, shrunk),
+        stale=stale(rows, k.variant.release, summary.findings),
     )
 
 
 def draw_divergences(
     prepared: PreparedPlan,
-    findings: Sequence[Finding],
+    shrunk: Sequence[tuple[Finding, Occurrences]],
     rows: Sequence[KnownDifference],
     release: str,
     out: Path,
 ) -> list[ReportedDivergence]:
-    """One divergence for each different finding, its trace and page in `out`/divergences."""
-    found: dict[str, ReportedDivergence] = {}
-    for finding in findings:
-        key = pretty([finding[name] for name in ("trace", "expected", "observed")])
-        if key in found:
-            known = found[key]
-            found[key] = replace(known, occurrences=known.occurrences + 1)
-            continue
-        name = f"divergences/{len(found) + 1:02d}-{finding['rule']}"
+    """One divergence for all findings that shrink to the same signature; the shortest trace and its
+    page in `out`/divergences."""
+    same: dict[Signature, list[tuple[Finding, Occurrences]]] = {}
+    for finding, found in shrunk:
+        same.setdefault(signature_of(finding), []).append((finding, found))
+    divergences = []
+    for number, (signature, pairs) in enumerate(same.items(), start=1):
+        finding, _ = min(pairs, key=lambda pair: int(pair[0]["steps"]))
+        name = f"divergences/{number:02d}-{finding['rule']}"
         pages.write(prepared, finding, out / name)
-        found[key] = ReportedDivergence(
-            finding, f"{name}.jsonl", explanation(rows, release, finding), 1
-        )
-    return list(found.values())
+        known = explanation(rows, release, signature)
+        occurrences = reduce(Occurrences.merge, (found for _, found in pairs))
+        divergences.append(ReportedDivergence(finding, f"{name}.jsonl", known, occurrences))
+    return divergences

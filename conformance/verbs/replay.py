@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.compositions import IDEMPOTENT, judged_composition
-from conformance.findings import Finding, finding_of, judge_of
+from conformance.findings import finding_of, judge_of
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.judge import Steps
 from conformance.plan import ACTORS, FORMS, Plan, PreparedPlan, check_plan
 from conformance.report import UNDECIDED, sentence
+from conformance.signatures import Finding
 from conformance.systems.brokers.backend import BrokersBackend, Replayed
 from conformance.verbs import run
 from conformance.verbs.run import DEFAULTS, actors_of, add_codec

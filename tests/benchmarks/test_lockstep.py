@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import lockstep
-from conformance.findings import Summary
+from conformance.findings import JudgedRange, Summary
 
 
 def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,7 +24,7 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_what_diverges_has_no_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Summary(traces=1, steps=1, divergences=1, findings=({"id": 3},))
+    found = JudgedRange(Summary(traces=1, steps=1), [{"id": 3}])
     monkeypatch.setattr(lockstep, "judge_range", lambda prepared, first, last: found)
     with pytest.raises(lockstep.Diverged, match="trace 3"):
         lockstep.measure_forms("idempotent-tiny", 50, 1)

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.compositions import judged_composition
-from conformance.findings import MAX_FINDINGS, Summary, judge_range, shrink_finding, steps_of
+from conformance.findings import Summary, judge_range, shrink_finding, steps_of
 from conformance.mutants import MUTANTS
 from conformance.mutants.patched_impl import hunt, hunt_unpatched
 from conformance.plan import BadPlan, Plan, PreparedPlan, compute_cover_bound, prepare
+from conformance.signatures import KEPT, signature_of
 from conformance.verbs.run import with_own_rules
 from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.lift.source import load_model
@@ -45,12 +46,12 @@ def prepared_as(tmp_path_factory: pytest.TempPathFactory) -> Preparer:
 @pytest.mark.parametrize("actors", ["client,leader", "leader"])
 def test_every_labelled_transition_is_executed(prepared_as: Preparer, actors: str, on: str) -> None:
     prepared = prepared_as(replace(TINY, actors=actors, on=on, traces_from=("cover",), traces=None))
-    summary = judge_range(prepared, 0, prepared.count)
+    summary = judge_range(prepared, 0, prepared.count).summary
     assert prepared.transitions_total is not None
     assert summary.transitions_covered == prepared.transitions_total
     bits = np.unpackbits(np.frombuffer(summary.transitions, np.uint8), bitorder="little")
     assert bits[: prepared.transitions_total].all()
-    assert (summary.divergences, summary.findings) == (0, ())
+    assert (summary.divergences, summary.findings) == (0, {})
     assert summary.steps == prepared.steps_planned == prepared.cover_steps
     assert summary.rules == prepared.rules_total
     assert summary.branches < prepared.branches_total
@@ -64,12 +65,12 @@ def test_any_grouping_of_ranges_gives_the_same_summary(
 ) -> None:
     prepared = prepared_as(replace(TINY, actors="leader", on="values"))
     bounds = [0, *sorted(cuts), prepared.count]
-    parts = [judge_range(prepared, a, b) for a, b in pairwise(bounds)]
+    parts = [judge_range(prepared, a, b).summary for a, b in pairwise(bounds)]
     order.shuffle(parts)  # type: ignore[attr-defined]
     total = Summary()
     for part in parts:
         total = pickle.loads(pickle.dumps(part)).merge(total)
-    assert total == judge_range(prepared, 0, prepared.count)
+    assert total == judge_range(prepared, 0, prepared.count).summary
 
 
 def test_traces_are_runs_of_the_model(prepared_as: Preparer) -> None:
@@ -123,7 +124,7 @@ def test_faults_are_budgets(prepared_as: Preparer) -> None:
     rules = {}
     for faults in ("nodes", "connections", "none"):
         prepared = prepared_as(replace(TINY, faults=faults, traces=30))
-        summary = judge_range(prepared, 0, prepared.count)
+        summary = judge_range(prepared, 0, prepared.count).summary
         assert summary.divergences == 0
         rules[faults] = prepared.rules_total
     assert "leader_restarts" in rules["nodes"] - rules["connections"]
@@ -134,7 +135,7 @@ def test_hunts_alone_need_no_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("conformance.generate.graph.MAX_STATES", 10)
     prepared = prepare(replace(TINY, traces_from=("hunts",), traces=20), tmp_path / "hunts")
     assert (prepared.transitions_total, prepared.cover_steps) == (None, None)
-    summary = judge_range(prepared, 0, prepared.count)
+    summary = judge_range(prepared, 0, prepared.count).summary
     assert (summary.traces, summary.divergences, summary.transitions) == (20, 0, b"")
     assert summary.rules
     for source in ("cover", "aimed"):
@@ -149,7 +150,7 @@ def test_sources_of_hunts_take_turns(prepared_as: Preparer) -> None:
     )
     hunts = prepared_as(replace(TINY, traces_from=("hunts",), traces=20))
     assert [both.trace(n) for n in range(20)] == [(hunts, aimed)[n % 2].trace(n) for n in range(20)]
-    assert judge_range(aimed, 0, 20).divergences == 0
+    assert judge_range(aimed, 0, 20).findings == []
 
 
 def test_traces_of_pct_need_no_graph_and_are_the_same(
@@ -177,9 +178,9 @@ def test_pct_is_a_function_of_seed_depth_and_id(
     prepared, again = prepared_as(plan), prepare(plan, tmp_path / "again")
     traces = [prepared.trace(number) for number in range(30)]
     assert [again.trace(number) for number in reversed(range(30))] == traces[::-1]
-    whole = judge_range(prepared, 0, 30)
+    whole = judge_range(prepared, 0, 30).summary
     assert whole.divergences == 0
-    assert judge_range(again, 11, 30).merge(judge_range(again, 0, 11)) == whole
+    assert judge_range(again, 11, 30).summary.merge(judge_range(again, 0, 11).summary) == whole
     for other in (replace(plan, seed=1), replace(plan, depth=1)):
         assert [prepared_as(other).trace(number) for number in range(30)] != traces
 
@@ -207,20 +208,25 @@ def test_a_limit_cuts_the_cover(prepared_as: Preparer) -> None:
     assert (few.count, few.cover_traces) == (5, 5)
     assert [few.trace(i) for i in range(5)] == [whole.trace(i) for i in range(5)]
     none = prepared_as(replace(TINY, traces=0))
-    assert judge_range(none, 0, none.count) == Summary(transitions=b"\0" * 50)
+    assert judge_range(none, 0, none.count).summary == Summary(transitions=b"\0" * 50)
 
 
-def test_findings_are_counted_kept_in_order_and_shrunk(prepared_as: Preparer) -> None:
+def test_findings_are_counted_by_signature_and_shrunk(prepared_as: Preparer) -> None:
     """A variant that impl does not have stands for a defect."""
     plan = replace(TINY, variant="restart_window=full", actors="leader", traces=None)
     prepared = prepared_as(plan)
-    summary = judge_range(prepared, 0, prepared.count)
-    assert summary.divergences > len(summary.findings) == MAX_FINDINGS
-    ids = [finding["id"] for finding in summary.findings]
+    summary, findings = judge_range(prepared, 0, prepared.count)
+    assert summary.divergences == len(findings) > len(summary.findings)
+    ids = [finding["id"] for finding in findings]
     assert ids == sorted(ids)
-    halves = judge_range(prepared, 60, prepared.count).merge(judge_range(prepared, 0, 60))
-    assert halves == summary
-    shrunk = [shrink_finding(prepared, finding) for finding in summary.findings[:3]]
+    for signature, found in summary.findings.items():
+        same = [finding for finding in findings if signature_of(finding) == signature]
+        assert (found.count, found.first_id) == (len(same), same[0]["id"])
+        assert len(found.shortest) == min(found.count, KEPT)
+        assert found.shortest[0]["steps"] == min(finding["steps"] for finding in same)
+    late = judge_range(prepared, 60, prepared.count).summary
+    assert late.merge(judge_range(prepared, 0, 60).summary) == summary
+    shrunk = [shrink_finding(prepared, finding) for finding in findings[:3]]
     for finding in shrunk:
         assert json.loads(json.dumps(finding)) == finding
         assert finding["one_minimal"]

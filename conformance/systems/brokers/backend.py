@@ -22,11 +22,12 @@ import numpy as np
 
 from conformance.backends import ResultRow, TraceRange
 from conformance.compositions import judged_composition
-from conformance.findings import MAX_FINDINGS, Finding, Summary, steps_of
+from conformance.findings import JudgedRange, Summary, is_same, steps_of
 from conformance.guaranteed import ObservedProperties
 from conformance.judging import guarantees_of
 from conformance.plan import PreparedPlan, configuration
 from conformance.rows import Found, rows_of
+from conformance.signatures import Finding, count_findings
 from conformance.systems.brokers.broker_testbed import BrokerTestbed
 from conformance.systems.brokers.exchange import Difference, TraceEnd
 from conformance.systems.brokers.scheduler import Scheduler
@@ -151,7 +152,8 @@ class BrokersBackend:
             script = self._writer.script(steps)
             left -= self.testbed.cost_of(script)
             tried[steps] = self._finding_in(finding["id"], script, self._end_of(script))
-            return is_same(finding, tried[steps])
+            found = tried[steps]
+            return found is not None and is_same(finding, found)
 
         plan = self._prepared.plan
         stepper = Stepper(judged_composition(plan.scope).model, configuration(plan))
@@ -215,11 +217,11 @@ class BrokersBackend:
             rules=frozenset(one.rules),
             branches=branches,
             error_codes=error_codes,
-            divergences=len(findings),
-            findings=tuple(findings[:MAX_FINDINGS]),
+            findings=count_findings(findings),
         )
-        observed = one.observed.merge(ObservedProperties(broken=self.testbed.broken))
-        return Found(summary, guarantees_of(self._prepared, one.part, summary).merge(observed))
+        shown = guarantees_of(self._prepared, one.part, JudgedRange(summary, findings))
+        broken = ObservedProperties(broken=self.testbed.broken)
+        return Found(summary, shown.merge(one.observed).merge(broken))
 
 
 # Findings
@@ -246,12 +248,3 @@ def finding_of(number: int, script: BrokerScript, difference: Difference) -> Fin
         "observed": dict(difference.observed),
         "one_minimal": False,
     }
-
-
-def is_same(finding: Finding, other: Finding | None) -> bool:
-    """Both show the same: the rule, and the fields that differ."""
-    return (
-        other is not None
-        and other["rule"] == finding["rule"]
-        and all(other[name].keys() == finding[name].keys() for name in ("expected", "observed"))
-    )

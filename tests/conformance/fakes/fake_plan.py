@@ -16,6 +16,7 @@ from conformance.backends import TraceRange
 from conformance.findings import Summary
 from conformance.guaranteed import ObservedProperties
 from conformance.rows import Found
+from conformance.signatures import Finding, count_findings
 
 TRANSITIONS = 1000
 
@@ -30,6 +31,18 @@ def write(directory: Path, count: int, **configurations: Any) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "fake.json").write_text(json.dumps({"count": count, **configurations}))
     return directory
+
+
+def finding_of(number: int) -> Finding:
+    """A difference that two signatures and several lengths share."""
+    field = f"leader[{number % 3}].error"
+    return {
+        "id": number,
+        "steps": 5 + number % 7,
+        "rule": "request_arrives",
+        "expected": {field: 0},
+        "observed": {field: 45 + number % 2},
+    }
 
 
 def judge_one(number: int, configurations: dict[str, Any]) -> Found:
@@ -47,8 +60,7 @@ def judge_one(number: int, configurations: dict[str, Any]) -> Found:
         transitions=covered.to_bytes((TRANSITIONS + 7) // 8, "little"),
         rules=frozenset({f"rule_{number % 5}"}),
         error_codes=frozenset({"NONE"}),
-        divergences=int(diverged),
-        findings=({"id": number, "rule": "request_arrives"},) if diverged else (),
+        findings=count_findings([finding_of(number)] if diverged else []),
     )
     return Found(summary, ObservedProperties(met=frozenset({f"witness_{number % 3}"})))
 

@@ -134,9 +134,10 @@ def test_a_request_that_is_never_answered_is_a_finding(serve, tmp_path):
     backend.close()
     assert found.traces == 3
     assert found.divergences > 0
-    for finding in found.findings:
-        assert finding["expected"] == {"leader[0].sends": 1}
-        assert finding["observed"] == {"leader[0].sends": "no answer in time"}
+    for occurrences in found.findings.values():
+        for finding in occurrences.shortest:
+            assert finding["expected"] == {"leader[0].sends": 1}
+            assert finding["observed"] == {"leader[0].sends": "no answer in time"}
 
 
 def test_a_broken_connection_is_no_finding_where_the_trace_alone_is_answered(serve, tmp_path):

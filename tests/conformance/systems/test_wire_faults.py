@@ -136,7 +136,7 @@ def test_a_broker_that_remembers_otherwise_is_found(serve, tmp_path, scope, faul
 def test_deleted_records_that_stay_are_found(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(PartitionLeader, "delete_records", lambda *_: DeleteOutcome(0, 0))
     found, _ = judged(serve(), tmp_path, "idempotent-deletion")
-    assert {finding["rule"] for finding in found.findings} >= {"records_are_deleted"}
+    assert {signature.rule for signature in found.findings} >= {"records_are_deleted"}
 
 
 # Scripts
