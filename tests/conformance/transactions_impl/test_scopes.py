@@ -237,8 +237,8 @@ def test_where_impl_departs_from_kafka_the_judge_says_so(
 ):
     found = judged(prepared(scope, variant)).findings
     assert found
-    expected = [finding["expected"] for same in found.values() for finding in same.shortest]
-    assert all(ON_PURPOSE[scope, variant] in fields for fields in expected)
+    field = INDEX.sub("", ON_PURPOSE[scope, variant])
+    assert all(field in signature.fields for signature in found)
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -248,5 +248,4 @@ def test_a_planted_bug_is_found(
     scope, variant, plant, field = FOUND[name]
     plant(monkeypatch)
     found = judged(prepared(scope, variant)).findings
-    kept = [finding for same in found.values() for finding in same.shortest]
-    assert field in {path for finding in kept for path in finding["expected"]}
+    assert INDEX.sub("", field) in {path for signature in found for path in signature.fields}
