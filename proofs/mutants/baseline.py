@@ -5,7 +5,8 @@
 2. Whether a change matters is decided on the reachable states: in one of them a rule must be
    enabled, or must write, differently. If there is none, the changed model has the same states.
 3. Otherwise the changed model is explored to the first guarantee that it breaks; if it breaks none,
-   to its end: what happens in the configuration must still happen somewhere.
+   to its end: what happens in the configuration must still happen, and nothing else
+   (`proofs/coverage/footprint.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any, Final, cast
 
+from proofs.coverage.footprint import Footprint, FootprintGraph, decisions, difference
 from proofs.explore.explorer import ExplorationRun, PreparedMachine, explore, prepare, searched
 from proofs.explore.packed import IntsSearch
 from proofs.explore.result import EndReason, Exploration, SearchProgress
@@ -50,13 +52,12 @@ class MutantEffect:
     """What a configuration shows of a change.
 
     `fate` is "same" (the machine is the same graph), "unmet" (it differs in no state that is
-    reached), "differs" (and breaks nothing), "loses" (a witness that the configuration has), or
-    "breaks"; `how` says where, or what. What only differs has the `rules` that still happen.
+    reached), "differs" (and nobody has a word for it), "strays" (its footprint is another), "loses"
+    (a witness that the configuration has), or "breaks"; `how` says where, or what.
     """
 
     fate: str
     how: str = ""
-    rules: frozenset[str] = frozenset()
 
 
 class Baseline:
@@ -100,7 +101,7 @@ class Baseline:
     @cached_property
     def _search(self) -> IntsSearch:
         """All states."""
-        search = IntsSearch(self._prepared.machine, self._prepared.layout, with_edges=False)
+        search = IntsSearch(self._prepared.machine, self._prepared.layout, with_edges=True)
         searched(ExplorationRun(self.machine, "ints", search, None), lambda: None, False, None)
         return search
 
@@ -109,6 +110,16 @@ class Baseline:
         """What all states have shown."""
         run = ExplorationRun(self.machine, "ints", self._search, None)
         return run.result(EndReason.COMPLETE, None)
+
+    @cached_property
+    def _decisions(self) -> Mapping[str, Node]:
+        """What the text decides."""
+        return decisions(self.model, self._k)
+
+    @cached_property
+    def _footprint(self) -> Footprint:
+        """What happens."""
+        return FootprintGraph(self.machine, self._search.graph()).footprint(self._decisions)
 
     @property
     def states(self) -> int:
@@ -139,13 +150,12 @@ class Baseline:
         lost = sorted(self._reached.witnesses.keys() - result.witnesses.keys())
         if lost:
             return MutantEffect("loses", f"{lost[0]} is lost")
-        how = where or "a guarantee says something else"
-        return MutantEffect("differs", how, rules_of(result))
-
-    @cached_property
-    def rules(self) -> frozenset[str]:
-        """The rules that happen here."""
-        return rules_of(self._reached)
+        assert result.graph is not None
+        after = FootprintGraph(changed, result.graph).footprint(self._decisions)
+        strays = difference(self._footprint, after)
+        if strays is not None:
+            return MutantEffect("strays", strays)
+        return MutantEffect("differs", where or "a guarantee says something else")
 
     def _changed(self, model: Model, touched: set[str]) -> Machine:
         """The machine of the changed model: what it does not touch is as it is."""
@@ -217,7 +227,7 @@ class Baseline:
                 raise Overgrown(f"more than {most} states")
 
         engine = "c" if self.states >= COMPILED_FROM else "ints"
-        return explore(changed, engine, stop=True, progress=grown)
+        return explore(changed, engine, stop=True, want_edges=True, progress=grown)
 
     def _broken(
         self, model: Model, patch: Patch, changed: Machine, result: Exploration
@@ -234,11 +244,6 @@ class Baseline:
 def sentences_of(machine: Machine) -> tuple[Mapping[str, Node], Mapping[str, Node]]:
     """What is said of its states."""
     return machine.guarantees, machine.witnesses
-
-
-def rules_of(result: Exploration) -> frozenset[str]:
-    """The rules that happened, in whatever instance."""
-    return frozenset(label.partition("(")[0] for label, times in result.firings.items() if times)
 
 
 def alike(

@@ -26,6 +26,7 @@ from typing import Final
 
 from proofs.explore.result import LimitReached, RangeBroken, SearchProgress
 from proofs.explore.scope import EnginesDisagree, explore_scope, read_pairs
+from proofs.explore.sometimes import Sometimes
 from proofs.explore.source import NotTotal
 from proofs.lift.annotations import LiftError
 from proofs.lift.source import Model, composition_of, load_model
@@ -111,6 +112,9 @@ LARGEST_ON_SOURCE: Final = 2_000
 FAILURES: Final = (ArithmeticError, LookupError, ValueError)
 """What a changed text may raise where it runs."""
 
+NOTICED_BY: Final = {"breaks": "explore", "loses": "explore", "strays": "coverage"}
+"""By what a configuration shows of a change: the verb that says so."""
+
 FATES = ("killed", "equivalent", "alive", "invalid")
 
 
@@ -153,7 +157,6 @@ class MutantRun:
         self._function = mutated(self._original, mutant.patch)
         self._unequal: list[tuple[str, str]] = []
         self._differs: list[str] = []
-        self._rules: set[str] = set()
 
     @functools.cached_property
     def _changed(self) -> Model:
@@ -172,7 +175,6 @@ class MutantRun:
         for scope, variant in of_group(CONFIGURATIONS, self._mutant.group):
             found = self._difference(scope, variant)
             if found is None:
-                self._rules |= baseline(scope, variant).rules
                 continue
             if found in ("TypeError", "AttributeError"):
                 return MutantVerdict("invalid", how=found)
@@ -196,15 +198,11 @@ class MutantRun:
             return MutantVerdict("killed", "explore", scope, variant, first_line(broken))
         except (Overgrown, LimitReached, EnginesDisagree, *FAILURES) as limit:
             self._differs.append(f"{scope} ({variant}): {first_line(limit)}")
-            self._rules |= baseline(scope, variant).rules
             return None
-        if seen.fate in ("breaks", "loses"):
-            return MutantVerdict("killed", "explore", scope, variant, seen.how)
+        if seen.fate in NOTICED_BY:
+            return MutantVerdict("killed", NOTICED_BY[seen.fate], scope, variant, seen.how)
         if seen.fate == "differs":
             self._differs.append(f"{scope} ({variant}): {seen.how}")
-            self._rules |= seen.rules
-        else:
-            self._rules |= baseline(scope, variant).rules
         if seen.fate == "same":
             self._unequal.remove((scope, variant))
         return None
@@ -219,19 +217,13 @@ class MutantRun:
             return MutantVerdict("killed", "explore", scope, variant, first_line(failure))
         return None
 
-    # coverage, liveness and refine
-
-    def _uncovered(self) -> MutantVerdict | None:
-        """Killed where a rule happens in no configuration any more."""
-        every = of_group(CONFIGURATIONS, self._mutant.group)
-        lost = sorted({rule for pair in every for rule in baseline(*pair).rules} - self._rules)
-        return MutantVerdict("killed", "coverage", how=f"{lost[0]} never happens") if lost else None
+    # liveness and refine
 
     def _noticed_otherwise(self) -> MutantVerdict | None:
         """Of what differs somewhere: whether verbs notice it that need more time."""
         if not self._differs:
             return None
-        return self._uncovered() or self._refined() or self._in_the_end()
+        return self._refined() or self._in_the_end()
 
     def _in_the_end(self) -> MutantVerdict | None:
         for scope, variant in of_group(IN_THE_END, self._mutant.group):
@@ -245,10 +237,14 @@ class MutantRun:
                 )
             except (RangeBroken, Overgrown, EnginesDisagree, LimitReached, *FAILURES):
                 continue
-            for outcome in live.report().outcomes:
+            report = live.report()
+            for outcome in report.outcomes:
                 if outcome.guaranteed and outcome.lasso is not None:
                     how = f"{outcome.name}, {len(outcome.lasso.trace.steps)} steps"
                     return MutantVerdict("killed", "liveness", scope, variant, how)
+            if report.sometimes.verdict != "holds":
+                how = lost_witness(report.sometimes)
+                return MutantVerdict("killed", "liveness", scope, variant, how)
         return None
 
     def _refined(self) -> MutantVerdict | None:
@@ -261,6 +257,9 @@ class MutantRun:
                     return MutantVerdict("killed", "refine", scope, variant, how)
                 if found.trace is not None:
                     how = f"{len(found.trace.steps)} steps"
+                    return MutantVerdict("killed", "refine", scope, variant, how)
+                if found.sometimes.verdict != "holds":
+                    how = lost_witness(found.sometimes)
                     return MutantVerdict("killed", "refine", scope, variant, how)
         return None
 
@@ -280,6 +279,12 @@ class MutantRun:
 def first_line(error: Exception) -> str:
     """What an error says, in short."""
     return str(error).partition("\n")[0]
+
+
+def lost_witness(claims: Sometimes) -> str:
+    """What must happen and does not, or the reverse."""
+    lost = [f"{name} is lost" for name in claims.lost]
+    return next(iter([*lost, *(f"{name} happens" for name in claims.unexpected)]))
 
 
 def few_enough(progress: SearchProgress) -> None:

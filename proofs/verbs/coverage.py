@@ -6,12 +6,13 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from proofs.coverage.footprint import stray
 from proofs.coverage.points import Point
 from proofs.coverage.report import Coverage, Covered, coverage
 from proofs.coverage.stored import file_name
 from proofs.coverage.survey import FirstWitness, Survey
 from proofs.coverage.survey_cache import surveyed
-from proofs.coverage.survey_cases import small_scopes, survey_cases
+from proofs.coverage.survey_cases import engine_for, small_scopes, survey_cases
 from proofs.coverage.unreachable import EXPLAINED
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of
@@ -29,13 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--engine", choices=("c", "ints"), default="c")
     add_patch(parser)
+    parser.add_argument(
+        "--compare",
+        metavar="VARIANT",
+        help="only whether the same things happen with --patch as without it, in this variant",
+    )
     add_output(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Survey, say, write: holds if every point is met or explained. Raises ValueError."""
     patches = patches_of(arguments)
-    with Output(arguments, "scopes", "engine", patches=rows_of(patches)) as output:
+    with Output(arguments, "scopes", "engine", "compare", patches=rows_of(patches)) as output:
+        if arguments.compare is not None:
+            return output.finish(compared(arguments, patches))
         looks = survey_cases(arguments.scopes or default_scopes(patches), arguments.engine)
         every, sure = surveyed(looks, patches, ExplorationDisplay)
         compositions = dict.fromkeys(composition_of(look.scope) for look in looks)
@@ -46,6 +54,17 @@ def execute(arguments: argparse.Namespace) -> int:
         for survey in every:
             write_traces(survey, output, patches)
         return output.finish(coverage_json(found, every, sure))
+
+
+def compared(arguments: argparse.Namespace, patches: tuple[Patch, ...]) -> dict[str, Any]:
+    """What is lost with patches, or new, in each scope; violated if anything is."""
+    strays = {
+        scope: stray(scope, arguments.compare, engine_for(scope, arguments.engine), patches)
+        for scope in arguments.scopes or default_scopes(patches)
+    }
+    for scope, name in strays.items():
+        say(f"{scope}: {name or 'the same things happen'}")
+    return {"strays": strays, "verdict": "violated" if any(strays.values()) else "holds"}
 
 
 def default_scopes(patches: Sequence[Patch]) -> list[str]:

@@ -1,0 +1,173 @@
+"""The footprint of a configuration: what happens in it, each thing by a name.
+
+| kind      | what it says                                       | named                         |
+|-----------|----------------------------------------------------|-------------------------------|
+| events    | an event happens, with its choices                 | `EVENT(producer=0)`           |
+| decisions | a decision in an event's text has this outcome     | `EVENT: FUNCTION: TEXT: then` |
+| effects   | an event changes a field from one value to another | `EVENT: FIELD: 0 -> 1`        |
+| orders    | an event can happen right after another            | `EVENT then EVENT`            |
+| conflicts | two events can happen in one state                 | `EVENT beside EVENT`          |
+
+Orders and conflicts are the relations that process mining calls by this name. Decisions are those
+of one text, so that the footprints of a model and of a changed one can be compared: what the text
+decides in the states of the other is asked.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from proofs.coverage.columns import CHUNK_STATES, Column, constants_of, evaluated, field
+from proofs.coverage.goals import instance_goals
+from proofs.coverage.points import OUTCOMES, points, sites
+from proofs.explore.explorer import explore
+from proofs.explore.result import StateGraph
+from proofs.lift.build import choices, lift, symbolic_world
+from proofs.lift.dag import FALSE, Node, either
+from proofs.lift.machine import Machine
+from proofs.lift.patch import Patch
+from proofs.lift.source import Model, model_for
+from proofs.lift.specialise import substitute
+from proofs.lift.values import Shapes
+from proofs.trace.replay import configuration_of
+
+Names = frozenset[str]
+Decisions = Mapping[str, Node]
+"""By name: in which states an event's text decides so."""
+
+MOST_VALUES = 4096
+"""More than a field has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What happens, kind by kind."""
+
+    events: Names
+    decisions: Names
+    effects: Names
+    orders: Names
+    conflicts: Names
+
+    def only_here(self, other: Footprint) -> Iterator[str]:
+        """What happens here and not in the other, with its kind; a kind after the other."""
+        for kind in fields(self):
+            for name in sorted(getattr(self, kind.name) - getattr(other, kind.name)):
+                yield f"{kind.name}: {name}"
+
+
+def difference(before: Footprint, after: Footprint) -> str | None:
+    """The first thing that is lost, else the first that is new; None where the same happens."""
+    lost = (f"lost of {name}" for name in before.only_here(after))
+    new = (f"new in {name}" for name in after.only_here(before))
+    return next(itertools.chain(lost, new), None)
+
+
+def stray(scope: str, variant: str, engine: str, patches: tuple[Patch, ...]) -> str | None:
+    """What patches make of a configuration: something lost, else something new, else None.
+
+    Raises as `configuration_of` and `explore`.
+    """
+    before, after = (footprint_of(scope, variant, engine, planted) for planted in ((), patches))
+    return difference(before, after)
+
+
+@functools.lru_cache(maxsize=8)
+def footprint_of(scope: str, variant: str, engine: str, patches: tuple[Patch, ...]) -> Footprint:
+    """What happens in a configuration of the patched model; its decisions are the unpatched's."""
+    plain, model = model_for(scope), model_for(scope, patches)
+    k = configuration_of(model, scope, variant)
+    machine = lift(model, k, scope, guarantees=False).machine
+    found = explore(machine, engine, want_edges=True)
+    assert found.graph is not None
+    return FootprintGraph(machine, found.graph).footprint(decisions(plain, k))
+
+
+def decisions(model: Model, k: Any) -> dict[str, Node]:
+    """All decisions of a text in a configuration, by event."""
+    shapes = Shapes(k.bounds)
+    world = symbolic_world(model, shapes)
+    every, trees = points(model), sites(model)
+    found: dict[str, Node] = {}
+    for rule, function in model.rules.items():
+        for choice in choices(shapes, function):
+            for name, goal in instance_goals(model, k, world, (rule, choice), trees).items():
+                if every[name].kind in OUTCOMES:
+                    says = f"{rule}: {every[name].says}"
+                    found[says] = either(found.get(says, FALSE), goal.condition)
+    return found
+
+
+class FootprintGraph:
+    """An explored machine as columns."""
+
+    def __init__(self, machine: Machine, graph: StateGraph) -> None:
+        self._machine = machine
+        self._layout = graph.layout
+        self._states: Column = _numbers(graph.packed, np.uint64).reshape(-1, graph.layout.words)
+        self._sources = _numbers(graph.sources, np.int64)
+        self._fired = _numbers(graph.rules, np.int64)
+        self._targets = _numbers(graph.targets, np.int64)
+        self._rules = list(dict.fromkeys(rule.rule for rule in machine.rules))
+        by_rule = np.array([self._rules.index(rule.rule) for rule in machine.rules], dtype=np.int64)
+        self._rule_of = by_rule[self._fired]
+
+    def footprint(self, asked: Decisions) -> Footprint:
+        """All that happens."""
+        enabled = self._enabled()
+        return Footprint(
+            events=frozenset(self._machine.rules[n].label for n in np.unique(self._fired)),
+            decisions=frozenset(self._decided(asked)),
+            effects=frozenset(self._effects()),
+            orders=frozenset(self._orders(enabled)),
+            conflicts=frozenset(self._conflicts(enabled)),
+        )
+
+    def _enabled(self) -> Column:
+        """For each state and rule whether the rule can happen there."""
+        enabled = np.zeros((len(self._states), len(self._rules)), dtype=np.bool_)
+        enabled[self._sources, self._rule_of] = True
+        return enabled
+
+    def _decided(self, asked: Decisions) -> Iterator[str]:
+        folded = substitute(asked.values(), constants_of(self._layout))
+        open_ = {name: node for name, node in zip(asked, folded, strict=True) if node is not FALSE}
+        for begin in range(0, len(self._states), CHUNK_STATES):
+            part = self._states[begin : begin + CHUNK_STATES]
+            columns = evaluated(open_.values(), self._layout, part, self._machine.inputs)
+            met = [name for name, column in zip(open_, columns, strict=True) if column.any()]
+            yield from met
+            for name in met:
+                del open_[name]
+
+    def _effects(self) -> Iterator[str]:
+        for leaf, place in self._layout.places.items():
+            value: Column = field(self._layout, self._states, leaf).astype(np.int64)
+            before, after = value[self._sources], value[self._targets]
+            changed = before != after
+            codes = self._rule_of[changed] * MOST_VALUES + before[changed]
+            for code in np.unique(codes * MOST_VALUES + after[changed]):
+                rule, values = divmod(int(code), MOST_VALUES * MOST_VALUES)
+                was, is_ = (place.lo + number for number in divmod(values, MOST_VALUES))
+                yield f"{self._rules[rule]}: {leaf}: {was} -> {is_}"
+
+    def _orders(self, enabled: Column) -> Iterator[str]:
+        for number, rule in enumerate(self._rules):
+            entered = np.unique(self._targets[self._rule_of == number])
+            for other in np.flatnonzero(enabled[entered].any(axis=0)):
+                yield f"{rule} then {self._rules[other]}"
+
+    def _conflicts(self, enabled: Column) -> Iterator[str]:
+        for one, other in itertools.combinations(range(len(self._rules)), 2):
+            if (enabled[:, one] & enabled[:, other]).any():
+                yield f"{self._rules[one]} beside {self._rules[other]}"
+
+
+def _numbers(values: Iterable[int], kind: Any) -> Column:
+    return np.array(values).astype(kind)
