@@ -1,7 +1,8 @@
 """Decodes fetched bytes into the records that a consumer delivers.
 
 1. Records that are not delivered, markers and aborted ones, still move the position.
-2. Fetched bytes may begin before the requested offset, and may end inside a batch.
+2. Fetched bytes may begin before the requested offset. They may end inside a batch, even inside its
+   header: a broker cuts them by size alone.
 3. With LogAppendTime all records of a batch have the batch's timestamp.
 
 `impl.partition.consuming` filters aborted batches.
@@ -15,13 +16,11 @@ from typing import NamedTuple
 
 from impl.partition.consuming import committed_batches
 from impl.protocol.record_batch import (
-    HEADER_BYTES,
     LOG_APPEND_TIME,
     Header,
     Record,
     RecordBatch,
-    decode_batch,
-    read_header,
+    decode_whole_batches,
 )
 
 
@@ -52,7 +51,7 @@ def decode_records(
     `aborted` has (producer id, first offset) of the answer's aborted transactions; it is empty for
     read_uncommitted. Raises `DecodeError`.
     """
-    batches = list(_whole_batches(data))
+    batches = list(decode_whole_batches(data))
     records = [
         (offset, record)
         for batch in committed_batches(batches, aborted)
@@ -61,16 +60,6 @@ def decode_records(
     ]
     end_offset = batches[-1].last_offset + 1 if batches else fetch_offset
     return FetchedRecords(records, max(fetch_offset, end_offset))
-
-
-def _whole_batches(data: bytes) -> Iterator[RecordBatch]:
-    at = 0
-    while len(data) - at >= HEADER_BYTES:
-        header = read_header(data, at)
-        if at + header.size_bytes > len(data):
-            return
-        yield decode_batch(data, at)
-        at += header.size_bytes
 
 
 def _with_offsets(batch: RecordBatch) -> Iterator[tuple[int, Record]]:

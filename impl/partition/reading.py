@@ -3,7 +3,8 @@
 Four rules:
 
 1. A consumer reads below the high watermark; a read_committed one below the last stable offset.
-2. Batches are returned whole, from one segment; the first may begin before the offset.
+2. Bytes are returned from one segment. They begin with the batch that holds the offset, and may end
+   inside a batch, even inside its header; the first batch is never cut.
 3. An offset before the log's start, or after its end, is OFFSET_OUT_OF_RANGE; one between the high
    watermark and the end is not.
 4. Aborted data is returned, with a list of the aborted transactions that overlap it. The consumer
@@ -36,7 +37,7 @@ from impl.protocol.record_batch import (
 
 
 class Read(NamedTuple):
-    """Concatenated batches, and their aborted transactions in the order of markers."""
+    """Batches, the last one perhaps cut, and their aborted transactions in the order of markers."""
 
     error: ErrorCode
     records: bytes
@@ -57,10 +58,10 @@ def read(
     at_least_one: bool,
     isolation: int = Isolation.READ_UNCOMMITTED,
 ) -> Read:
-    """The batches from the one that holds `offset` on, together at most `max_bytes`.
+    """At most `max_bytes` of the batches from the one that holds `offset` on.
 
-    `at_least_one`: the first is returned even if it is larger (KIP-74). Only a read_committed
-    reader gets aborted transactions.
+    Nothing is returned if the first batch is larger; with `at_least_one`, all of it (KIP-74). Only
+    a read_committed reader gets aborted transactions.
     """
     if not log.log_start_offset <= offset <= log.log_end_offset:
         return Read(ErrorCode.OFFSET_OUT_OF_RANGE, b"")
@@ -68,15 +69,19 @@ def read(
     size_bytes = 0
     upper_bound = fetch_bound(log, isolation)
     for stored in _rest_of_segment(log, offset):
-        size_bytes += len(stored.data)
-        is_first = at_least_one and not chosen
-        if stored.last_offset >= upper_bound or (size_bytes > max_bytes and not is_first):
+        if stored.last_offset >= upper_bound or (chosen and size_bytes >= max_bytes):
             break
+        size_bytes += len(stored.data)
+        if not chosen and size_bytes > max_bytes:
+            if not at_least_one:
+                break
+            max_bytes = size_bytes
         chosen.append(stored)
     aborted: list[AbortedTransaction] = []
     if chosen and isolation == Isolation.READ_COMMITTED:
         aborted = find_overlapping(log.aborted, offset, chosen[-1].last_offset + 1)
-    return Read(ErrorCode.NONE, b"".join(stored.data for stored in chosen), tuple(aborted))
+    records = b"".join(stored.data for stored in chosen)
+    return Read(ErrorCode.NONE, records[:max_bytes], tuple(aborted))
 
 
 def _rest_of_segment(log: ReplicaLog, offset: int) -> list[StoredBatch]:

@@ -68,6 +68,7 @@ DELETE_HORIZON: Final = 0x40
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _PLACE: Final = Struct(">qii")
+_LENGTH: Final = Struct(">i")
 _PREFIX: Final = Struct(">qiibI")
 _BODY: Final = Struct(">hiqqqhii")
 _PREFIX_BYTES: Final = _PREFIX.size
@@ -403,6 +404,20 @@ def decode_batch(data: bytes, offset: int = 0) -> RecordBatch:
 def decode_batches(data: bytes) -> list[RecordBatch]:
     """All batches of `data`, which must end with one. Raises as `decode_batch`."""
     return [decode_batch(data, offset) for offset, _ in read_headers(data)]
+
+
+def decode_whole_batches(data: bytes) -> Iterator[RecordBatch]:
+    """The batches of a Fetch answer, which may end inside one, even inside its header.
+
+    Raises as `decode_batch`.
+    """
+    offset = 0
+    while len(data) - offset >= LOG_OVERHEAD_BYTES:
+        end = offset + LOG_OVERHEAD_BYTES + _LENGTH.unpack_from(data, offset + LENGTH_OFFSET)[0]
+        if end > len(data):
+            return
+        yield decode_batch(data, offset)
+        offset = end
 
 
 def place_batch(data: bytes, header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:

@@ -252,15 +252,57 @@ def test_what_is_not_replicated_is_only_early(client: Client) -> None:
     assert fetched(client, 3) == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_the_first_batch_comes_whatever_its_size(client: Client) -> None:
+SIZE = len(at_times(0))
+
+
+@pytest.mark.parametrize(
+    ("limit", "answered"),
+    [
+        (0, SIZE),
+        (SIZE - 1, SIZE),
+        (SIZE + 1, SIZE + 1),
+        (2 * SIZE - 1, 2 * SIZE - 1),
+        (2 * SIZE + 30, 2 * SIZE + 30),
+        (1 << 20, 3 * SIZE),
+    ],
+)
+@pytest.mark.parametrize("name", ["max_bytes", "partition_max_bytes"])
+def test_bytes_are_cut_anywhere_but_in_the_first_batch(
+    client: Client, name: str, limit: int, answered: int
+) -> None:
     for t in range(3):
         client.produce(at_times(t))
-    size = len(at_times(0))
-    assert len(read(client, 0, partition_max_bytes=1)) == 1
-    assert len(read(client, 0, max_bytes=1)) == 1
-    assert len(read(client, 0, partition_max_bytes=2 * size - 1)) == 1
-    assert len(read(client, 0, partition_max_bytes=2 * size)) == 2
-    assert len(read(client, 0, max_bytes=2 * size)) == 2
+    whole = fetched(client, 0)["records"]
+    assert fetched(client, 0, **{name: limit})["records"] == whole[:answered]
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "partition_max_bytes", "answered"),
+    [
+        (1, 1, [SIZE, 0]),
+        (SIZE + 10, 1 << 20, [SIZE + 10, 0]),
+        (4 * SIZE, 1 << 20, [3 * SIZE, SIZE]),
+        (4 * SIZE - 1, 1 << 20, [3 * SIZE, 0]),
+        (4 * SIZE + 3, 1 << 20, [3 * SIZE, SIZE + 3]),
+        (1 << 20, SIZE - 1, [SIZE, 0]),
+        (1 << 20, SIZE + 9, [SIZE + 9, SIZE + 9]),
+    ],
+)
+def test_only_the_first_batch_of_an_answer_exceeds_a_limit(
+    client: Client, max_bytes: int, partition_max_bytes: int, answered: list[int]
+) -> None:
+    """The sizes are those of a broker of release 4.3.1."""
+    rows = [
+        {"partition": index, "fetch_offset": 0, "partition_max_bytes": partition_max_bytes}
+        for index in (0, 1)
+    ]
+    for row in rows:
+        for t in range(3):
+            client.produce(at_times(t), index=row["partition"])
+    body = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": max_bytes}
+    body["topics"] = [{"topic": "t", "partitions": rows}]
+    (topic,) = client.ask(ApiKey.FETCH, 12, body)["responses"]
+    assert [len(row["records"]) for row in topic["partitions"]] == answered
 
 
 def test_one_answer_has_one_limit_for_all_partitions(client: Client) -> None:

@@ -329,3 +329,14 @@ def test_an_answer_without_what_was_asked_is_asked_again(monkeypatch):
 
     in_a_world(program)
     assert list(answers) == []
+
+
+@pytest.mark.parametrize("limit", [{"max_partition_fetch_bytes": 100}, {"fetch_max_bytes": 131}])
+def test_records_are_read_past_batches_that_answers_cut(limit):
+    async def program(world):
+        await write(world, 10)
+        async with consumer(world, **limit) as c:
+            c.assign([T])
+            return [(await c.getone()).offset for _ in range(10)]
+
+    assert in_a_world(program) == list(range(10))

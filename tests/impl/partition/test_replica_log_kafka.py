@@ -23,8 +23,8 @@ from impl.protocol.record_batch import (
     MAX_SEQUENCE,
     TRANSACTIONAL,
     Record,
+    decode_whole_batches,
     increment_sequence,
-    read_headers,
     restamp_batch,
 )
 from tests.impl.partition.kafka_log import KafkaLog, described
@@ -113,7 +113,7 @@ class History:
         max_bytes = self.random.choice((1, 150, 400, 1 << 20))
         at_least_one = self.random.choice((True, False))
         found = read(log, offset, max_bytes, at_least_one=at_least_one)
-        bases = [header.base_offset for _, header in read_headers(found.records)]
+        bases = [batch.base_offset for batch in decode_whole_batches(found.records)]
         answer = str(int(found.error)) if found.error else f"0 {' '.join(map(str, bases))}"
         told = self.kafka.run("read", offset, max_bytes, str(at_least_one).lower())
         self.compare(told, answer)

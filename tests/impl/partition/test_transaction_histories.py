@@ -18,7 +18,7 @@ from impl.protocol.fields import Isolation
 from impl.protocol.record_batch import (
     TRANSACTIONAL,
     RecordBatch,
-    decode_batches,
+    decode_whole_batches,
 )
 from tests.impl.partition.test_leader import NOW_MS, a_batch
 
@@ -192,7 +192,7 @@ class Histories(RuleBasedStateMachine):
         offset, given = 0, []
         while True:
             found = read(self.leader.log, offset, max_bytes, at_least_one=True, isolation=isolation)
-            batches = decode_batches(found.records)
+            batches = list(decode_whole_batches(found.records))
             if not batches:
                 return given
             aborted = [entry[:2] for entry in found.aborted_transactions]
