@@ -1,6 +1,6 @@
 """The Produce handler: it validates partitions, verifies transactions, then appends.
 
-Five rules:
+Six rules:
 
 1. A transactional batch needs a transactional id, and all those of a request one producer.
 2. The first batch of a transaction in a partition waits for the transaction's coordinator, which
@@ -9,6 +9,8 @@ Five rules:
 4. From version 12 on CONCURRENT_TRANSACTIONS is retried every 20 ms, for 100 ms.
 5. Checks run in Kafka's order: the partition exists, the batch's shape, verification, acks,
    internal topics, leadership.
+6. A partition that is repeated in a request is appended and answered once: its last valid records
+   are appended, and its last refusal is answered, even if records were appended.
 
 Sources: `KafkaApis.handleProduceRequest`, `ReplicaManager.handleProduceAppend`,
 `maybeStartTransactionVerificationForPartition`.
@@ -74,9 +76,22 @@ _UNAVAILABLE: Final = frozenset(
 
 
 class _PartitionData:
-    """One partition of a request; `leader` is None if another node leads."""
+    """One partition of a request; `leader` is None if another node leads.
 
-    __slots__ = ("guard", "header", "index", "is_internal", "leader", "outcome", "place", "records")
+    `answered` is the refusal of other records for this partition.
+    """
+
+    __slots__ = (
+        "answered",
+        "guard",
+        "header",
+        "index",
+        "is_internal",
+        "leader",
+        "outcome",
+        "place",
+        "records",
+    )
 
     def __init__(self, place: TopicPartition, records: bytes | None) -> None:
         self.place = place
@@ -87,9 +102,27 @@ class _PartitionData:
         self.header: BatchHeader | None = None
         self.guard = NO_GUARD
         self.outcome: ProduceOutcome | None = None
+        self.answered: ProduceOutcome | None = None
 
     def refuse(self, error: ErrorCode) -> None:
         self.outcome = ProduceOutcome.refuse(error)
+
+    def check_shape(self) -> None:
+        """`ProduceRequest.validateRecords`."""
+        shape = first_batch(self.records)
+        if self.outcome is None and isinstance(shape, ErrorCode):
+            self.refuse(shape)
+
+    def replace(self, earlier: _PartitionData | None) -> _PartitionData:
+        """The one of both to append. QUIRK: the other one's refusal is the answer."""
+        if earlier is None:
+            return self
+        if self.outcome is None:
+            self.answered = earlier.outcome or earlier.answered
+        elif earlier.outcome is None:
+            earlier.answered = self.outcome
+            return earlier
+        return self
 
 
 class _ProduceRequest:
@@ -106,7 +139,23 @@ class _ProduceRequest:
         whole = _refusal_of_whole_request(request.body)
         for asked in request.body["topics"]:
             self.rows.append((asked, self._parts_of(asked, whole)))
-        self.parts = [part for _, parts in self.rows for part in parts]
+        self.parts = self._all_parts()
+        if len(self.parts) > 1 and len({part.place for part in self.parts}) < len(self.parts):
+            self._merge_repeated()
+
+    def _all_parts(self) -> list[_PartitionData]:
+        return [part for _, parts in self.rows for part in parts]
+
+    def _merge_repeated(self) -> None:
+        """Keep one row for each topic, and one for each of its partitions."""
+        topics: dict[tuple[str, bytes], tuple[Value, dict[int, _PartitionData]]] = {}
+        for asked, parts in self.rows:
+            _, merged = topics.setdefault((asked["name"], asked["topic_id"]), (asked, {}))
+            for part in parts:
+                part.check_shape()
+                merged[part.index] = part.replace(merged.get(part.index))
+        self.rows = [(asked, list(merged.values())) for asked, merged in topics.values()]
+        self.parts = self._all_parts()
 
     def _parts_of(self, asked: Value, whole: ErrorCode) -> list[_PartitionData]:
         by_id = self.request.version >= TOPIC_IDS_FROM
@@ -235,7 +284,7 @@ class _ProduceRequest:
         acks = self.request.body["acks"]
         topics = []
         for asked, parts in self.rows:
-            rows = [self._row(part, part.outcome or _append(part, acks, now_ms)) for part in parts]
+            rows = [self._row(part, _outcome(part, acks, now_ms)) for part in parts]
             topics.append(
                 {"name": asked["name"], "topic_id": asked["topic_id"], "partitions": rows}
             )
@@ -279,6 +328,12 @@ def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
 def produce(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Deferred | None:
     """`KafkaApis.handleProduceRequest`. Raises `CloseConnection` (acks=0)."""
     return _ProduceRequest(node, request, now_ms).begin(now_ms)
+
+
+def _outcome(part: _PartitionData, acks: int, now_ms: int) -> ProduceOutcome:
+    """What is answered; the records are appended first, unless they were refused."""
+    outcome = part.outcome or _append(part, acks, now_ms)
+    return part.answered or outcome
 
 
 def _append(part: _PartitionData, acks: int, now_ms: int) -> ProduceOutcome:

@@ -1,11 +1,12 @@
 """A node on sockets: asyncio around the core, without any decision of the protocol.
 
-Three rules:
+Four rules:
 
 1. A connection has one request in progress; the next one is read after its answer.
 2. The node advances after each event, when it is due (`next_due_ms`), and at least every `TICK_MS`,
    so that timeouts are found without requests, too.
 3. An invalid or too large frame closes its connection, never the server.
+4. A connection that is closed for cause is logged with the cause.
 
 Theory of operation: each connection is a task that passes frames to the node and waits for a
 future; the node's answer has that future as its reference. There is one connection to each other
@@ -15,6 +16,7 @@ broker; when it breaks, its requests fail, and the node reacts to that.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -27,6 +29,8 @@ from impl.broker.outputs import BrokerRequest, Close, Output, Response
 from impl.protocol.errors import DecodeError
 from impl.protocol.primitives import frame, take_frames
 
+_log = logging.getLogger(__name__)
+
 TICK_MS: Final = 100
 _READ_BYTES: Final = 1 << 16
 
@@ -34,6 +38,12 @@ _READ_BYTES: Final = 1 << 16
 def system_clock_ms() -> int:
     """Milliseconds since the epoch."""
     return int(time.time() * 1000)
+
+
+def _format_peer(writer: asyncio.StreamWriter) -> str:
+    """host:port of the other side, as far as it is known: it may be gone."""
+    host, port, *_ = writer.get_extra_info("peername") or ("?", "?")
+    return f"{host}:{port}"
 
 
 class _BrokerConnection:
@@ -105,6 +115,7 @@ class Server:
             self._accept, self._config.host, self._config.port
         )
         self.port = self._listener.sockets[0].getsockname()[1]
+        _log.info("broker %d listens on port %d", self._config.node_id, self.port)
         self.node = self._make_node(replace(self._config, port=self.port))
         self._ticking = asyncio.ensure_future(self._tick())
         return self
@@ -128,28 +139,40 @@ class Server:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        peer = _format_peer(writer)
+        _log.debug("a connection from %s", peer)
         try:
-            await self._serve(reader, writer)
-        except (OSError, DecodeError, asyncio.CancelledError):
-            pass
+            cause = await self._serve(reader, writer)
+            if cause:
+                _log.warning("closes the connection from %s: %s", peer, cause)
+        except (OSError, asyncio.CancelledError) as error:
+            _log.debug("the connection from %s broke: %r", peer, error)
+        except Exception:
+            _log.exception("closes the connection from %s: a request failed", peer)
         finally:
             self._connections.discard(task)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+        """Serve until the connection is closed; why this side closes it, "" if the other did."""
         buffer = bytearray()
         while data := await reader.read(_READ_BYTES):
             buffer += data
-            for payload in take_frames(buffer):
+            try:
+                payloads = take_frames(buffer)
+            except DecodeError as error:
+                return str(error)
+            for payload in payloads:
                 future: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
                 self._perform(self.node.receive(future, payload, self._clock_ms()))
                 self._wake.set()
                 output = await future
                 if isinstance(output, Close):
-                    return
+                    return output.reason
                 if isinstance(output, Response) and output.payload is not None:
                     writer.write(frame(output.payload))
                     await writer.drain()
+        return ""
 
     # ---- the node
 
@@ -182,7 +205,8 @@ class Server:
         channel.in_flight.add(output.correlation_id)
         try:
             await channel.send(output.payload)
-        except OSError:
+        except OSError as error:
+            _log.warning("broker %d cannot be reached: %s", output.node_id, error)
             self._fail_requests(channel)
 
     def _channel_to(self, node_id: int) -> _BrokerConnection:

@@ -413,9 +413,17 @@ def compile_encoder(
 
 
 def compile_decoder(
-    header: MessageSchema, header_version: int, body: MessageSchema, version: int
+    header: MessageSchema,
+    header_version: int,
+    body: MessageSchema,
+    version: int,
+    *,
+    may_trail: bool = False,
 ) -> Callable[[bytes], tuple[Value, Value]]:
-    """A function of a frame's payload to (header, body). It raises `DecodeError`."""
+    """A function of a frame's payload to (header, body). It raises `DecodeError`.
+
+    `may_trail`: bytes after the last field are ignored.
+    """
     code = _Decoder(header_version, header_version >= header.flexible)
     code.emit("end = len(b)")
     code.emit("p = 0")
@@ -427,7 +435,8 @@ def compile_decoder(
     code.depth -= 1
     code.emit("except (StructError, IndexError): raise truncated(end) from None")
     code.emit("except UnicodeDecodeError as error: raise bad_text(error, p) from None")
-    code.emit("if p != end: raise trailing(end - p, p)")
+    if not may_trail:
+        code.emit("if p != end: raise trailing(end - p, p)")
     code.emit(f"return {head}, {value}")
     code.names = {
         **_RUNTIME,

@@ -1,10 +1,12 @@
 """Requests and responses: bytes to `(header, body)` and back.
 
-Three rules:
+Four rules:
 
 1. A message is a plain dict; its keys and types are in the table of `schemas.py`.
 2. Payloads come and go without their 4-byte size: `frame` and `take_frames` add and remove it.
 3. What cannot be read or written raises a `ProtocolError`; nothing else is raised.
+4. Bytes after the last field of a request are ignored, as by Kafka: librdkafka sends three after a
+   Metadata request for all topics.
 
 Theory of operation: the first use of an (api, version, direction) compiles its function from the
 table; later uses find it in a cache. The two oddities of ApiVersions live here and nowhere else:
@@ -60,7 +62,7 @@ def _compiled(
 _REQUEST: Final = "request", request_header_version
 _RESPONSE: Final = "response", response_header_version
 _request_encoder = cache(partial(_compiled, compile_encoder, *_REQUEST))
-_request_decoder = cache(partial(_compiled, compile_decoder, *_REQUEST))
+_request_decoder = cache(partial(_compiled, partial(compile_decoder, may_trail=True), *_REQUEST))
 _response_encoder = cache(partial(_compiled, compile_encoder, *_RESPONSE))
 _response_decoder = cache(partial(_compiled, compile_decoder, *_RESPONSE))
 

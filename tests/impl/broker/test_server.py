@@ -13,6 +13,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
@@ -36,15 +37,15 @@ class Recorded(Node):
 
     def __init__(self, config: NodeConfig | None = None, **more: Any) -> None:
         super().__init__(config, **more)
-        self.seen: Counter[tuple[ApiKey, int]] = Counter()
+        self.seen: Counter[tuple[int, int]] = Counter()
 
     def receive(self, reference: Hashable, payload: bytes, now_ms: int) -> list[Output]:
         head = int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big")
-        self.seen[ApiKey(head[0]), head[1]] += 1
+        self.seen[head] += 1
         return super().receive(reference, payload, now_ms)
 
     def versions(self, api_key: ApiKey) -> set[int]:
-        return {version for key, version in self.seen if key is api_key}
+        return {version for key, version in self.seen if key == api_key}
 
 
 def server(level: int = 2) -> Server:
@@ -158,6 +159,19 @@ async def test_librdkafka_commits_aborts_reads_and_is_fenced() -> None:
         assert (offset, zombie) == (3, "_FENCED")
 
 
+def _listed(port: int) -> set[str]:
+    return set(
+        AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=5).topics
+    )
+
+
+async def test_librdkafka_lists_all_topics() -> None:
+    """Its request has three bytes behind its last field."""
+    async with asyncio.timeout(SECONDS), server() as running:
+        running.node.topics.create("t", 1, {})
+        assert await asyncio.to_thread(_listed, running.port) == {"t"}
+
+
 @pytest.mark.parametrize(
     ("release", "level", "end_txn", "epoch"),
     [(NEWEST, 2, 5, 7), (NEWEST, 1, 4, 2), (NEWEST, 0, 4, 2), (BEFORE_REMOVALS, 2, 4, 2)],
@@ -266,8 +280,18 @@ async def test_a_broken_link_between_servers_mends() -> None:
                 await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("noise", [b"\xff\xff\xff\xff", b"\0\0\0\4abcd", frame(b"\0\0\0\0\0\0\0")])
-async def test_noise_closes_its_connection_and_no_other(noise: bytes) -> None:
+@pytest.mark.parametrize(
+    ("noise", "cause"),
+    [
+        (b"\xff\xff\xff\xff", "a frame announces -1 bytes"),
+        (b"\0\0\0\4abcd", "a request header has at least 8 bytes"),
+        (frame(b"\0\0\0\0\0\0\0"), "a request header has at least 8 bytes"),
+        (frame(b"\x03\xe7" + bytes(8)), "api key 999"),
+    ],
+)
+async def test_noise_closes_its_connection_and_no_other(
+    noise: bytes, cause: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with asyncio.timeout(SECONDS), server() as running:
         reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
         body = {"client_software_name": "c", "client_software_version": "1"}
@@ -276,6 +300,9 @@ async def test_noise_closes_its_connection_and_no_other(noise: bytes) -> None:
         bad_reader, bad_writer = await asyncio.open_connection("127.0.0.1", running.port)
         bad_writer.write(noise)
         assert await bad_reader.read() == b""
+        address = "{}:{}".format(*bad_writer.get_extra_info("sockname"))
+        (logged,) = caplog.messages
+        assert f"closes the connection from {address}: {cause}" in logged
         bad_writer.close()
         writer.write(frame(encode_request(ApiKey.API_VERSIONS, 3, 2, "c", body)))
         assert int.from_bytes((await reader.read(1 << 16))[4:8], "big") == 2
