@@ -19,6 +19,8 @@ class NodeConfig(Settings):
     `coordinator_lag_ms`: how late coordinators learn that partitions moved. Meanwhile a deposed one
     answers from memory but cannot write, and the new one does not coordinate yet.
     `coordinator_load_ms`: how long a new one reads its log: COORDINATOR_LOAD_IN_PROGRESS.
+    `marker_delay_ms`: how long a decided transaction stays in PrepareCommit or PrepareAbort before
+    its markers are sent; its producer's next one meets CONCURRENT_TRANSACTIONS meanwhile.
 
     Raises `InvalidSetting`.
     """
@@ -36,6 +38,7 @@ class NodeConfig(Settings):
     add_partitions_to_txn_retry_backoff_max_ms: int = integer(100)
     coordinator_lag_ms: int = integer(0)
     coordinator_load_ms: int = integer(0)
+    marker_delay_ms: int = integer(0)
     log: LogConfig = DEFAULT_CONFIG
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
     offsets: OffsetsConfig = field(default_factory=OffsetsConfig)

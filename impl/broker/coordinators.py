@@ -4,7 +4,8 @@ Four rules:
 
 1. An internal topic is created when a client first looks for its coordinator. The leader of one of
    its partitions coordinates the ids or groups of that partition, under the leader's epoch.
-2. Appends happen at once; markers in the next `advance`, or by a request to the leader. A change of
+2. Appends happen at once; markers in the next `advance`, or by a request to the leader, and after
+   `marker_delay_ms`. A change of
    leadership takes effect at once, and logs load at once, unless `coordinator_lag_ms` and
    `coordinator_load_ms` say how long that takes.
 3. A marker for a deleted topic counts as written; one for an unknown leader is retried.
@@ -239,7 +240,8 @@ class Coordinators:
                 error = self._append(effect, now_ms)
                 todo.extend(self.transactions.on_appended(effect.token, error, now_ms))
             else:
-                self._send_markers(effect, now_ms)
+                send = partial(self._send_markers, effect)
+                self._run_after(self._node.config.marker_delay_ms, send, now_ms)
 
     def _append(self, effect: AppendRecords, now_ms: int) -> ErrorCode:
         topic = self._node.topics.get(TRANSACTION_STATE_TOPIC)

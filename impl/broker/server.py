@@ -26,6 +26,7 @@ from typing import Final
 from impl.broker.config import NodeConfig
 from impl.broker.node import Node
 from impl.broker.outputs import BrokerRequest, Close, Output, Response
+from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.protocol.errors import DecodeError
 from impl.protocol.primitives import frame, take_frames
 
@@ -97,17 +98,25 @@ class Server:
         self,
         config: NodeConfig | None = None,
         *,
-        make_node: Callable[[NodeConfig], Node] = Node,
+        make_node: Callable[[NodeConfig], Node] | None = None,
         clock_ms: Callable[[], int] = system_clock_ms,
     ) -> None:
         self._config = config or NodeConfig(host="127.0.0.1", port=0)
-        self._make_node = make_node
+        self._make_node = make_node or self._new_node
         self._clock_ms = clock_ms
         self._connections: set[asyncio.Task[None]] = set()
         self._channels: dict[int, _BrokerConnection] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self.port = self._config.port
+
+    def _new_node(self, config: NodeConfig) -> Node:
+        """A node whose producer ids no earlier one at this address has allocated.
+
+        Nothing of it is on disk, and old producers still write: so ids begin at the clock's time,
+        and a node would have to allocate a million a second to overtake it.
+        """
+        return Node(config, blocks=ProducerIdBlocks(self._clock_ms() * BLOCK_SIZE))
 
     async def __aenter__(self) -> Server:
         """Listen. Raises `OSError`."""

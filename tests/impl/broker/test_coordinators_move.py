@@ -121,7 +121,9 @@ def test_a_new_coordinator_reads_its_empty_log_first() -> None:
     assert producer.init() is NONE
 
 
-@pytest.mark.parametrize("setting", ["coordinator_lag_ms", "coordinator_load_ms"])
+@pytest.mark.parametrize(
+    "setting", ["coordinator_lag_ms", "coordinator_load_ms", "marker_delay_ms"]
+)
 def test_times_are_not_negative(setting: str) -> None:
     with pytest.raises(InvalidSetting, match=setting):
         NodeConfig(**{setting: -1})  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.node import Node
 from impl.broker.outputs import Output
+from impl.broker.producer_ids import BLOCK_SIZE
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
 from impl.partition.replica_log import DEFAULT_CONFIG
@@ -307,6 +308,24 @@ async def test_noise_closes_its_connection_and_no_other(
         writer.write(frame(encode_request(ApiKey.API_VERSIONS, 3, 2, "c", body)))
         assert int.from_bytes((await reader.read(1 << 16))[4:8], "big") == 2
         writer.close()
+
+
+async def test_a_restarted_server_allocates_other_producer_ids() -> None:
+    async def allocated(port: int) -> tuple[int, int]:
+        async with Server(NodeConfig(host="127.0.0.1", port=port)) as running:
+            producer = AIOKafkaProducer(
+                bootstrap_servers=f"127.0.0.1:{running.port}", enable_idempotence=True
+            )
+            await producer.start()
+            await producer.send_and_wait("t", b"v")
+            await producer.stop()
+            (producer_id,) = running.node.topics.get("t").partitions[0].producers  # type: ignore[union-attr]
+            return producer_id, running.port
+
+    async with asyncio.timeout(SECONDS):
+        first, port = await allocated(0)
+        second, _ = await allocated(port)
+    assert second > first + BLOCK_SIZE
 
 
 async def test_a_node_that_breaks_is_not_passed_over() -> None:

@@ -239,3 +239,21 @@ def test_a_zombie_is_refused_everywhere(network: Network) -> None:
     assert old.add(T0) == [FENCED]
     assert old.end() is FENCED
     assert read(network)[1] == [(old.producer_id, 0)]
+
+
+@pytest.mark.parametrize(("v2", "commit"), [(False, True), (True, False)])
+def test_markers_that_are_delayed_keep_the_next_transaction_waiting(v2: bool, commit: bool) -> None:
+    network = started(marker_delay_ms=500)
+    producer = ready(network, v2=v2)
+    if not v2:
+        producer.add(T0)
+    assert producer.produce(0, T0) == [NONE]
+    assert producer.end(commit=commit) is NONE
+    network.run(499)
+    assert network.view().image.state.title == ("PrepareCommit" if commit else "PrepareAbort")
+    assert read(network) == ([], [])
+    assert producer.init(keep=True) is ErrorCode.CONCURRENT_TRANSACTIONS
+    network.run(1)
+    assert network.view().image.state.title == ("CompleteCommit" if commit else "CompleteAbort")
+    assert network.leader("t").last_stable_offset == 2
+    assert producer.init(keep=True) is NONE
