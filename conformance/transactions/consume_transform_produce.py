@@ -246,7 +246,7 @@ class CrashRun:
         self, network: Network, isolation_level: str, group_id: str | None = None
     ) -> Consumer:
         return Consumer(
-            self._servers,
+            bootstrap_servers=self._servers,
             group_id=group_id,
             isolation_level=isolation_level,
             auto_offset_reset="earliest",

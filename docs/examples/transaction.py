@@ -16,7 +16,7 @@ async def main():
                 await getattr(producer, f"{outcome}_transaction")()
                 print(f"{outcome}: {value}")
         reading = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
-        async with Consumer(address, **reading) as consumer:
+        async with Consumer(bootstrap_servers=address, **reading) as consumer:
             consumer.assign([("orders", 0)])
             record = await consumer.getone()
             print(f"read: {record.value} at offset {record.offset}")

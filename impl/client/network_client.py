@@ -184,7 +184,7 @@ class NetworkClient:
                 refusals.append(f"{address[0]}:{address[1]} ({str(error) or type(error).__name__})")
         raise NoBrokersAvailable(f"no broker can be reached at {', '.join(refusals)}")
 
-    def start_task(self, work: Coroutine[Any, Any, None]) -> None:
+    def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine until it ends or the client closes. Raises `OSError` if it is closed."""
         if self._is_closed:
             work.close()
@@ -192,6 +192,7 @@ class NetworkClient:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
+        return task
 
     async def _request_versions(self, connection: Connection) -> None:
         names = {"client_software_name": "kafka-eos", "client_software_version": "0.1.0"}

@@ -406,18 +406,35 @@ def decode_batches(data: bytes) -> list[RecordBatch]:
     return [decode_batch(data, offset) for offset, _ in read_headers(data)]
 
 
-def decode_whole_batches(data: bytes) -> Iterator[RecordBatch]:
-    """The batches of a Fetch answer, which may end inside one, even inside its header.
+def _whole_batches(data: bytes) -> Iterator[int]:
+    """Where each whole batch of a Fetch answer begins; its last one may be cut, even in its header.
 
-    Raises as `decode_batch`.
+    A batch that announces an impossible size is the last.
     """
-    offset = 0
-    while len(data) - offset >= LOG_OVERHEAD_BYTES:
-        end = offset + LOG_OVERHEAD_BYTES + _LENGTH.unpack_from(data, offset + LENGTH_OFFSET)[0]
-        if end > len(data):
+    offset, end = 0, len(data)
+    while end - offset >= HEADER_BYTES:
+        following = (
+            offset + LOG_OVERHEAD_BYTES + _LENGTH.unpack_from(data, offset + LENGTH_OFFSET)[0]
+        )
+        if following > end:
             return
-        yield decode_batch(data, offset)
-        offset = end
+        yield offset
+        if following < offset + HEADER_BYTES:
+            return
+        offset = following
+
+
+def decode_whole_batches(data: bytes) -> Iterator[RecordBatch]:
+    """The batches of a Fetch answer, which may end inside one. Raises as `decode_batch`."""
+    return (decode_batch(data, offset) for offset in _whole_batches(data))
+
+
+def whole_batches_end(data: bytes) -> int:
+    """The offset after the last whole batch of a Fetch answer, 0 without one."""
+    header = None
+    for offset in _whole_batches(data):
+        header = _unpack_header(data, offset)
+    return 0 if header is None else header[0] + header[6] + 1
 
 
 def place_batch(data: bytes, header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:

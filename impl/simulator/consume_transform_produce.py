@@ -175,7 +175,7 @@ class _Work:
     ) -> Consumer:
         """A consumer on that host."""
         return Consumer(
-            self._world.bootstrap_servers,
+            bootstrap_servers=self._world.bootstrap_servers,
             group_id=group_id,
             isolation_level=isolation_level,
             auto_offset_reset="earliest",

@@ -27,8 +27,8 @@ from conformance.systems.transactions.messages import (
 )
 from impl import ErrorCode, PartitionLeader, ProduceOutcome, decode_batch
 from impl.broker.produce_requests import IMPLICIT_ADD_FROM, error_for_version
-from impl.consumer.fetched import decode_records
 from impl.coordinator.effects import SendMarkers
+from impl.partition.consuming import committed_batches
 from impl.partition.producer_state import UNKNOWN_PRODUCER
 from impl.partition.reading import read
 from impl.partition.rules import TransactionRules
@@ -43,6 +43,7 @@ from impl.protocol.record_batch import (
     ProducerIdAndEpoch,
     Record,
     RecordBatch,
+    decode_batches,
     encode_batch,
     read_header,
 )
@@ -112,8 +113,9 @@ class Leader:
             self._leader.log, 0, MAX_BYTES, at_least_one=True, isolation=Isolation.READ_COMMITTED
         )
         aborted = [(told.producer_id, told.first_offset) for told in fetched.aborted_transactions]
-        records = decode_records(fetched.records, 0, aborted).records
-        return tuple([self._said(record) for _, record in records if record.value != OTHERS])
+        batches = committed_batches(decode_batches(fetched.records), aborted)
+        records = [record for batch in batches for record in batch.records]
+        return tuple([self._said(record) for record in records if record.value != OTHERS])
 
     def _entry_view(self, producer_id: int) -> View:
         entry = self._leader.producers.get(producer_id, UNKNOWN_PRODUCER)

@@ -20,14 +20,16 @@ from impl.simulator import ClientHost, Faults, World
 T = ("t", 0)
 
 
-def in_a_world(program, nodes=2):
-    world = World(1, Faults(), nodes=nodes)
+def in_a_world(program, nodes=2, partitions=1):
+    world = World(1, Faults(), nodes=nodes, partitions=partitions)
     return world.run(lambda: program(world))
 
 
 def consumer(world, **settings):
     settings = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 20} | settings
-    return Consumer(world.bootstrap_servers, network=ClientHost(world, "c"), **settings)
+    return Consumer(
+        bootstrap_servers=world.bootstrap_servers, network=ClientHost(world, "c"), **settings
+    )
 
 
 def producer(world, **config):
@@ -340,3 +342,60 @@ def test_records_are_read_past_batches_that_answers_cut(limit):
             return [(await c.getone()).offset for _ in range(10)]
 
     assert in_a_world(program) == list(range(10))
+
+
+@pytest.mark.parametrize("partition", range(3))
+def test_a_record_is_delivered_at_once_whichever_of_three_leaders_has_it(partition):
+    async def program(world):
+        places = [("t", index) for index in range(3)]
+        async with consumer(world, fetch_max_wait_ms=500) as c, producer(world) as p:
+            c.assign(places)
+            assert await c.getmany(timeout_ms=700) == {}
+            waiting = asyncio.create_task(c.getone())
+            await asyncio.sleep(0.1)
+            await p.send_and_wait("t", b"v", partition=partition)
+            began = world.clock_ms()
+            assert (await waiting).partition == partition
+            return world.clock_ms() - began
+
+    assert in_a_world(program, nodes=3, partitions=3) < 100
+
+
+def test_what_was_fetched_ahead_is_dropped_by_a_seek():
+    async def program(world):
+        await write(world, 9)
+        async with consumer(world, max_partition_fetch_bytes=200) as c:
+            c.assign([T])
+            assert [(await c.getone()).offset for _ in range(3)] == [0, 1, 2]
+            c.seek(T, 1)
+            assert [(await c.getone()).offset for _ in range(3)] == [1, 2, 3]
+            c.seek(T, 7)
+            assert [record.offset async for record in until(c, 2)] == [7, 8]
+            c.assign([T])
+            assert (await c.getone()).offset == 0
+
+    in_a_world(program)
+
+
+async def until(records, count):
+    for _ in range(count):
+        yield await anext(records)
+
+
+def test_topics_are_read_without_an_assignment():
+    async def program(world):
+        await write(world, 4)
+        servers = world.bootstrap_servers
+        reading = {"network": ClientHost(world, "c"), "auto_offset_reset": "earliest"}
+        async with Consumer("t", bootstrap_servers=servers, **reading) as c:
+            assert c.assignment() == {("t", 0), ("t", 1)}
+            assert len([record async for record in until(c, 4)]) == 4
+
+    in_a_world(program, partitions=2)
+
+
+def test_topics_and_a_group_need_what_is_not_built():
+    with pytest.raises(InvalidArgumentError, match="group_id must be None where topics are given"):
+        Consumer("t", group_id="g")
+    with pytest.raises(InvalidArgumentError, match="topic must be a string"):
+        Consumer(["t"])

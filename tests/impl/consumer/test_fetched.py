@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from impl.consumer.fetched import decode_records
+from impl.consumer.fetched import FetchedPartition
 from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
+from impl.protocol.errors import CrcMismatch
 from impl.protocol.record_batch import LOG_APPEND_TIME, Record, client_batch, encode_batch
 
 
@@ -46,16 +47,23 @@ class Log:
         self._append(marker_batch(marker, producer_id=producer_id, producer_epoch=0, timestamp=0))
 
 
+def fetched(data, offset=0, aborted=()):
+    return FetchedPartition(("t", 0), data, offset, aborted)
+
+
 def values(log, offset=0, aborted=None):
-    found = decode_records(log.data, offset, log.aborted if aborted is None else aborted)
-    return [(offset, record.value) for offset, record in found.records], found.next_offset
+    found = fetched(log.data, offset, log.aborted if aborted is None else aborted)
+    delivered = [(record.offset, record.value) for record in found.take()]
+    assert found.is_empty
+    assert found.next_offset == found.end_offset
+    return delivered, found.next_offset
 
 
 @pytest.mark.parametrize(("attributes", "times"), [(0, [5, 9]), (LOG_APPEND_TIME, [70, 70])])
 def test_the_brokers_time_is_that_of_all_records_of_a_batch(attributes, times):
     batch = client_batch([Record(0, 5, None, b"a"), Record(1, 9, None, b"b")])
     data = encode_batch(batch._replace(attributes=attributes, max_timestamp=70))
-    assert [record.timestamp for _, record in decode_records(data, 0, []).records] == times
+    assert [record.timestamp for record in fetched(data).take()] == times
 
 
 def test_read_uncommitted_sees_all_but_markers():
@@ -100,10 +108,36 @@ def test_what_was_fetched_may_begin_and_end_inside_a_batch():
     whole = len(log.data)
     log.write(1, b"d", transactional=False)
     for end in range(whole, len(log.data)):
-        cut = decode_records(log.data[:end], 1, [])
-        assert [record.value for _, record in cut.records] == [b"b", b"c"]
+        cut = fetched(log.data[:end], 1)
+        assert cut.end_offset == 3
+        assert [record.value for record in cut.take()] == [b"b", b"c"]
         assert cut.next_offset == 3
-    assert decode_records(b"", 7, []).next_offset == 7
+    assert fetched(b"", 7).next_offset == 7
+
+
+def test_records_are_taken_in_portions_and_the_position_follows():
+    log = Log()
+    log.write(1, b"a", b"b", b"c", transactional=False)
+    log.write(1, b"d")
+    log.end_transaction(1, ControlType.ABORT)
+    part = fetched(log.data, 0, log.aborted)
+    taken = []
+    for count, position in ((2, 2), (5, 5), (1, 5)):
+        taken += [record.value for record in part.take(count)]
+        assert part.next_offset == position
+    assert taken == [b"a", b"b", b"c"]
+
+
+def test_a_batch_that_cannot_be_read_ends_what_is_delivered():
+    log = Log()
+    log.write(1, b"a", transactional=False)
+    whole = len(log.data)
+    log.write(1, b"b", transactional=False)
+    damaged = bytearray(log.data)
+    damaged[whole + 30] ^= 1
+    part = fetched(bytes(damaged))
+    assert [record.value for record in part.take()] == [b"a"]
+    assert (part.is_empty, part.next_offset, type(part.error)) == (True, 1, CrcMismatch)
 
 
 STEPS = st.lists(

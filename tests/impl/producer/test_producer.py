@@ -83,7 +83,7 @@ async def _end(world, isolation_level, place):
 
 def consumer(world, isolation_level, **settings):
     return Consumer(
-        world.bootstrap_servers,
+        bootstrap_servers=world.bootstrap_servers,
         isolation_level=isolation_level,
         auto_offset_reset="earliest",
         fetch_max_wait_ms=20,
@@ -481,7 +481,7 @@ async def test_over_sockets_as_in_the_world():
                     await p.send_offsets_to_transaction({T: number}, "g")
             await aborted(p, p.send_and_wait("t", b"never"))
         settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
-        async with Consumer(address, group_id="g", **settings) as c:
+        async with Consumer(bootstrap_servers=address, group_id="g", **settings) as c:
             assert await c.committed(T) == 2
             c.assign([T])
             c.seek(T, 0)

@@ -12,7 +12,7 @@ TRANSACTION = Program()
 STEPS = simulate(0, Faults(), TRANSACTION).steps
 
 
-def outcomes(faults, program=TRANSACTION, every=4):
+def outcomes(faults, program=TRANSACTION, every=3):
     for step in range(0, STEPS, every):
         settings = {name: getattr(faults, name) for name in Faults.__dataclass_fields__}
         yield simulate(step, Faults(**settings | {"crash_step": step}), program)
