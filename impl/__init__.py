@@ -20,8 +20,10 @@ from impl.broker.cluster import Cluster as Cluster
 from impl.broker.config import NodeConfig as NodeConfig
 from impl.broker.node import Node as Node
 from impl.broker.outputs import CloseConnection as CloseConnection
+from impl.client.arguments import OffsetAndMetadata as OffsetAndMetadata
 from impl.client.errors import ProducerError as ProducerError
 from impl.coordinator.config import TransactionConfig as TransactionConfig
+from impl.coordinator.metadata import TopicPartition as TopicPartition
 from impl.coordinator.transactions import TransactionCoordinator as TransactionCoordinator
 from impl.log.snapshot_directory import SnapshotDirectory as SnapshotDirectory
 from impl.partition.errors import PartitionError as PartitionError

@@ -7,7 +7,7 @@ what it is. Source: `ProducerRecord`, `Topic.validate`, `KafkaConsumer.assign`, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from impl.client.errors import InvalidArgumentError
 from impl.protocol.fields import TopicPartition
@@ -18,6 +18,14 @@ MAX_TOPIC_BYTES: Final = 249
 
 MAX_TEXT_BYTES: Final = 32_767
 """The longest string in a request."""
+
+
+class OffsetAndMetadata(NamedTuple):
+    """The offset of the next record to read; `leader_epoch` is -1 if unknown."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
 
 
 def check_integer(name: str, value: object, *, least: int = 0, greatest: int = INT_MAX) -> None:
@@ -75,10 +83,24 @@ def parse_partitions(places: Any) -> list[TopicPartition]:
     return [parse_partition(place) for place in places]
 
 
-def parse_offsets(offsets: Any) -> dict[TopicPartition, int]:
-    """Checked offsets by (topic, partition)."""
+def parse_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Checked offsets by (topic, partition).
+
+    Each is an integer, an `OffsetAndMetadata`, or another client's tuple of the same form.
+    """
     if not isinstance(offsets, Mapping):
         raise InvalidArgumentError("offsets", "must map (topic, partition) to an offset", offsets)
-    for offset in offsets.values():
-        check_offset(offset)
-    return {parse_partition(place): offset for place, offset in offsets.items()}
+    return {
+        parse_partition(place, "offsets"): _parse_offset(offset)
+        for place, offset in offsets.items()
+    }
+
+
+def _parse_offset(offset: Any) -> OffsetAndMetadata:
+    is_tuple = isinstance(offset, tuple) and 0 < len(offset) <= len(OffsetAndMetadata._fields)
+    full = OffsetAndMetadata(*offset) if is_tuple else OffsetAndMetadata(offset)
+    check_offset(full.offset)
+    check_integer("leader_epoch", full.leader_epoch, least=-1)
+    if not isinstance(full.metadata, str):
+        raise InvalidArgumentError("metadata", "must be a string", full.metadata)
+    return full

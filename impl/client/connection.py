@@ -11,6 +11,7 @@ the connection closes. Source: `NetworkClient` of Kafka 4.3.1.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -19,6 +20,8 @@ from impl.client.transport import Transport
 from impl.protocol.errors import ProtocolError
 from impl.protocol.messages import decode_response, encode_request
 from impl.settings import INT_MAX
+
+_log = logging.getLogger(__name__)
 
 Body = Mapping[str, Any]
 """A message as `impl.protocol.messages` reads and writes it."""
@@ -36,8 +39,10 @@ class _InFlightRequest(NamedTuple):
 class Connection:
     """A connection in use. Attributes: `is_closed`."""
 
-    def __init__(self, transport: Transport, client_id: str) -> None:
+    def __init__(self, transport: Transport, client_id: str, address: str) -> None:
+        """`address` is for the log."""
         self._transport = transport
+        self._address = address
         self._client_id = client_id
         self._correlation_id = 0
         self._in_flight: deque[_InFlightRequest] = deque()
@@ -91,8 +96,11 @@ class Connection:
                 if self.is_closed:
                     return
                 self._process_answer(payload)
-        except (OSError, ProtocolError):
-            pass
+        except OSError as error:
+            if not self.is_closed:
+                _log.info("the connection to %s broke: %s", self._address, error)
+        except ProtocolError as error:
+            _log.warning("closes the connection to %s: %s", self._address, error)
         finally:
             self.close()
 

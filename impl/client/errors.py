@@ -73,3 +73,10 @@ class KafkaTimeoutError(ProducerError, ConsumerError):
     """
 
     advice = Advice.RETRY
+
+
+class UnknownTopicOrPartitionError(KafkaTimeoutError):
+    """The cluster had no such topic or partition for the whole time that a call waited for it.
+
+    Source: `UnknownTopicOrPartitionException`, the cause of the `TimeoutException`.
+    """

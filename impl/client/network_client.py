@@ -10,6 +10,7 @@ Source: `NetworkClient`, `Metadata`, `ApiVersions` of Kafka 4.3.1; KIP-511, KIP-
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -20,6 +21,8 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import TopicPartition
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 from impl.settings import MAX_PORT
+
+_log = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 """(host, port)."""
@@ -151,13 +154,20 @@ class NetworkClient:
             return connection
 
     async def _open(self, address: Address) -> Connection:
-        connection = Connection(await self._network.connect(*address), self._client_id)
+        name = "{}:{}".format(*address)
+        try:
+            transport = await self._network.connect(*address)
+        except OSError as error:
+            _log.warning("%s cannot be reached: %s", name, error)
+            raise
+        connection = Connection(transport, self._client_id, name)
         try:
             self.start_task(connection.run())
             await self._request_versions(connection)
         except BaseException:
             connection.close()
             raise
+        _log.debug("connected to %s", name)
         return connection
 
     async def connect_node(self, node_id: int) -> Connection:
@@ -262,7 +272,7 @@ class NetworkClient:
         self.nodes = {row["node_id"]: (row["host"], row["port"]) for row in answer["brokers"]}
         for topic in answer["topics"]:
             if topic["error_code"]:
-                self.topic_errors[topic["name"]] = ErrorCode.of(topic["error_code"])
+                self._update_error(topic["name"], ErrorCode.of(topic["error_code"]))
             else:
                 self.topic_errors.pop(topic["name"], None)
                 self.partitions[topic["name"]] = len(topic["partitions"])
@@ -270,3 +280,8 @@ class NetworkClient:
                     place = (topic["name"], row["partition_index"])
                     self.leaders[place] = row["leader_id"]
                     self.leader_epochs[place] = row["leader_epoch"]
+
+    def _update_error(self, topic: str, error: ErrorCode) -> None:
+        if self.topic_errors.get(topic) is not error:
+            _log.warning("metadata of topic %r: %s", topic, error.name)
+        self.topic_errors[topic] = error

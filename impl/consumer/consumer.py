@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from impl.client.arguments import (
+    OffsetAndMetadata,
     check_choice,
     check_integer,
     check_offset,
@@ -33,7 +34,7 @@ from impl.client.transport import AsyncioNetwork, Network
 from impl.consumer.errors import NoOffsetForPartitionError, RefusedError
 from impl.consumer.fetched import ConsumerRecord
 from impl.consumer.fetcher import Fetcher, FetchSettings
-from impl.consumer.requests import ConsumerRequests, RetriableError
+from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import (
     CONSUMER_REPLICA,
@@ -296,19 +297,26 @@ class Consumer:
 
         return await self._requests.retry_until_timeout(attempt, f"OffsetFetch of {partition}")
 
-    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+    async def commit(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None
+    ) -> None:
         """Commit offsets, by default the positions, outside of transactions.
 
         Raises `IllegalStateError` without a group, `KafkaTimeoutError`, `RefusedError`,
         `InvalidArgumentError`.
         """
-        wanted = self._known_positions() if offsets is None else parse_offsets(offsets)
+        wanted = parse_offsets(self._known_positions() if offsets is None else offsets)
         rows = (
             (
                 topic,
-                {"partition_index": index, "committed_offset": offset, "committed_metadata": ""},
+                {
+                    "partition_index": index,
+                    "committed_offset": committed.offset,
+                    "committed_leader_epoch": committed.leader_epoch,
+                    "committed_metadata": committed.metadata,
+                },
             )
-            for (topic, index), offset in wanted.items()
+            for (topic, index), committed in wanted.items()
         )
         body = {
             "group_id": self._group_id,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from impl.client.arguments import check_integer, check_offset, parse_partition
+from impl.client.arguments import OffsetAndMetadata, check_integer, parse_offsets
 from impl.client.errors import InvalidArgumentError
 from impl.settings import LONG_MAX
 
@@ -32,14 +32,6 @@ class GroupMetadata(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
-
-
-class OffsetAndMetadata(NamedTuple):
-    """The offset of the next record to read; `leader_epoch` is -1 if unknown."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = -1
 
 
 def check_timestamp_ms(timestamp_ms: object) -> None:
@@ -63,7 +55,7 @@ def invalid_record(key: object, value: object, headers: object) -> InvalidArgume
     return InvalidArgumentError("headers", "must be a sequence of (str, bytes or None)", headers)
 
 
-def parse_offsets(
+def parse_group_offsets(
     offsets: Mapping[tuple[str, int], int | OffsetAndMetadata], group: str | GroupMetadata
 ) -> tuple[dict[tuple[str, int], OffsetAndMetadata], GroupMetadata]:
     """The arguments of send_offsets_to_transaction, completed and checked.
@@ -72,12 +64,7 @@ def parse_offsets(
     """
     metadata = GroupMetadata(group) if isinstance(group, str) else group
     _check_group(metadata)
-    if not isinstance(offsets, Mapping):
-        raise InvalidArgumentError("offsets", "must map (topic, partition) to an offset", offsets)
-    return {
-        parse_partition(place, "offsets"): _parse_offset(offset)
-        for place, offset in offsets.items()
-    }, metadata
+    return parse_offsets(offsets), metadata
 
 
 def _check_group(group: object) -> None:
@@ -89,12 +76,3 @@ def _check_group(group: object) -> None:
     check_integer("generation_id", group.generation_id, least=-1)
     if group.generation_id > 0 and not group.member_id:
         raise InvalidArgumentError("member_id", "must be given with a generation_id", "")
-
-
-def _parse_offset(offset: object) -> OffsetAndMetadata:
-    full = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)  # type: ignore[arg-type]
-    check_offset(full.offset)
-    check_integer("leader_epoch", full.leader_epoch, least=-1)
-    if not isinstance(full.metadata, str):
-        raise InvalidArgumentError("metadata", "must be a string", full.metadata)
-    return full

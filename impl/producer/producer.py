@@ -22,13 +22,17 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, TypeVar
 
-from impl.client.arguments import check_partition, check_topic
-from impl.client.errors import IllegalStateError, KafkaTimeoutError, ProducerError
+from impl.client.arguments import OffsetAndMetadata, check_partition, check_topic
+from impl.client.errors import (
+    IllegalStateError,
+    KafkaTimeoutError,
+    ProducerError,
+    UnknownTopicOrPartitionError,
+)
 from impl.client.network_client import NetworkClient
 from impl.client.transport import AsyncioNetwork, Network
 from impl.producer.arguments import (
     GroupMetadata,
-    OffsetAndMetadata,
     check_key_and_value,
 )
 from impl.producer.batch import DeliveryHandle
@@ -192,9 +196,10 @@ class Producer:
     ) -> asyncio.Future[RecordMetadata]:
         """Queue a record; the future has its `RecordMetadata`, or its `DeliveryError`.
 
-        Waits up to max_block_ms for the topic's metadata and for memory. After `KafkaTimeoutError`
-        or `TopicRefusedError` the record is not queued, and its transaction cannot commit; after
-        `InvalidArgumentError` it can.
+        Waits up to max_block_ms for the topic's metadata and for memory. A topic that does not
+        exist is logged at once, and `UnknownTopicOrPartitionError` in the end. After
+        `KafkaTimeoutError` or `TopicRefusedError` the record is not queued, and its transaction
+        cannot commit; after `InvalidArgumentError` it can.
         Raises as `IdempotentProducerCore.append`, in a transaction `IllegalStateError`.
         """
         core, sender = self._check_started()
@@ -230,7 +235,7 @@ class Producer:
             if handle is None:
                 handle = await self._poll_until(try_append, sender)
         except TimeoutError:
-            error = KafkaTimeoutError(self._timeout_message(topic, partition))
+            error = self._timeout_error(topic, partition)
             raise self._fail_send(core, error, ErrorCode.REQUEST_TIMED_OUT) from None
         except TopicRefusedError as refused:
             raise self._fail_send(core, refused, refused.error_code) from None
@@ -260,17 +265,21 @@ class Producer:
             core.fail_transaction(error_code, str(error))
         return self._with_legal_calls(error)
 
-    def _timeout_message(self, topic: str, partition: int | None) -> str:
+    def _timeout_error(self, topic: str, partition: int | None) -> KafkaTimeoutError:
         """What a record waited for."""
-        known = self._cluster.partitions.get(topic)
+        within = f"within {self._config.max_block_ms} ms"
+        known = self._cluster.partitions.get(topic, 0)
+        error = self._cluster.topic_errors.get(topic)
         if not known:
-            error = self._cluster.topic_errors.get(topic)
             what = f"no metadata of topic {topic!r}" + (f" but {error.name}" if error else "")
-        elif partition is not None and partition >= known:
+            is_unknown = error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            kind = UnknownTopicOrPartitionError if is_unknown else KafkaTimeoutError
+            return kind(f"{what}, {within}")
+        if partition is not None and partition >= known:
             what = f"topic {topic!r} has {known} partition(s), no partition {partition}"
-        else:
-            what = f"no room in buffer_memory for a record of topic {topic!r}"
-        return f"{what}, within {self._config.max_block_ms} ms"
+            return UnknownTopicOrPartitionError(f"{what}, {within}")
+        what = f"no room in buffer_memory for a record of topic {topic!r}"
+        return KafkaTimeoutError(f"{what}, {within}")
 
     async def send_and_wait(
         self,
@@ -314,7 +323,7 @@ class Producer:
                 partitions = await self._poll_until(ask, sender)
             return set(range(partitions))
         except TimeoutError:
-            raise KafkaTimeoutError(self._timeout_message(topic, None)) from None
+            raise self._timeout_error(topic, None) from None
 
     def _watch_topic(self, topic: str, sender: Sender) -> None:
         """Add the topic to those whose metadata is requested, without its last error."""

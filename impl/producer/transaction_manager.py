@@ -24,8 +24,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from impl.client.arguments import OffsetAndMetadata
 from impl.client.errors import IllegalStateError
-from impl.producer.arguments import GroupMetadata, OffsetAndMetadata, parse_offsets
+from impl.producer.arguments import GroupMetadata, parse_group_offsets
 from impl.producer.batch import ProducerBatch
 from impl.producer.config import ProducerConfig
 from impl.producer.errors import (
@@ -169,7 +170,7 @@ class TransactionManager(SequenceManager):
         Raises as `initialize`, and `InvalidArgumentError`.
         Source: `TransactionManager.sendOffsetsToTransaction`, KIP-447.
         """
-        sent, group = parse_offsets(offsets, group)
+        sent, group = parse_group_offsets(offsets, group)
         self._check_call("send_offsets_to_transaction")
         if not sent:
             result = CallResult()

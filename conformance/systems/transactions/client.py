@@ -47,8 +47,9 @@ from conformance.systems.transactions.messages import (
     value_of,
 )
 from impl import ApiKey, DeliveryHandle, ErrorCode, ProducerConfig, ProducerError, SendRequest
+from impl.client.arguments import OffsetAndMetadata
 from impl.producer import State
-from impl.producer.arguments import GroupMetadata, OffsetAndMetadata
+from impl.producer.arguments import GroupMetadata
 from impl.producer.transactional_core import TransactionalProducerCore
 from impl.producer.transactional_requests import CallResult, TxnRequest
 from impl.protocol.fields import CoordinatorType

@@ -153,7 +153,7 @@ def test_an_answer_that_is_none_ends_the_connection(wrong):
             return answer(header | {"correlation_id": 99}, {"brokers": [], "topics": []})
 
         transport = Scripted(broker)
-        connection = Connection(transport, "c")
+        connection = Connection(transport, "c", "here:1")
         told = []
         connection.on_closed(lambda: told.append("closed"))
         reading = asyncio.ensure_future(connection.run())

@@ -3,8 +3,11 @@
 import asyncio
 
 import pytest
+from aiokafka.structs import OffsetAndMetadata as AiokafkaOffset
+from aiokafka.structs import TopicPartition as AiokafkaPartition
 
 from impl.broker import node
+from impl.client.arguments import OffsetAndMetadata
 from impl.client.errors import IllegalStateError, InvalidArgumentError, KafkaTimeoutError
 from impl.consumer.consumer import Consumer
 from impl.consumer.errors import (
@@ -73,6 +76,9 @@ def test_committed_offsets_are_where_the_next_one_begins():
             await c.getmany(timeout_ms=500, max_records=2)
             await c.commit()
             assert await c.committed(T) == 2
+            for offset in (3, OffsetAndMetadata(3, "m"), AiokafkaOffset(3, "m"), (3, "m", 0)):
+                await c.commit({AiokafkaPartition(*T): offset})
+                assert await c.committed(T) == 3
             await c.commit({T: 4})
         async with consumer(world, group_id="g") as c:
             c.assign([T])
@@ -267,6 +273,9 @@ def test_bad_arguments_change_nothing():
                     c.assign(bad)
                 with pytest.raises(InvalidArgumentError):
                     await c.end_offsets(bad)
+            for bad in ((0, 5), (0, "", None), (0, "", -2)):
+                with pytest.raises(InvalidArgumentError, match=r"metadata|leader_epoch"):
+                    await c.commit({T: bad})
             for bad in (-1, "1", None, 2**63, True):
                 with pytest.raises(InvalidArgumentError, match="offset must be an integer"):
                     c.seek(T, bad)

@@ -6,6 +6,7 @@ import pytest
 
 from impl.broker.config import NodeConfig
 from impl.broker.server import Server
+from impl.client.errors import UnknownTopicOrPartitionError
 from impl.client.network_client import InvalidBootstrapServers, NoBrokersAvailable
 from impl.consumer.consumer import Consumer
 from impl.coordinator.config import TransactionConfig
@@ -489,3 +490,15 @@ async def test_over_sockets_as_in_the_world():
             assert values == [b"0", b"1", b"2"]
             assert await c.getmany(timeout_ms=100) == {}
             assert await c.position(T) == (await c.end_offsets([T]))[T]
+
+
+async def test_a_topic_that_does_not_exist_is_logged_at_once_and_is_an_error_in_the_end(caplog):
+    config = NodeConfig(host="127.0.0.1", port=0, auto_create_topics=False)
+    async with Server(config) as server:
+        address = f"127.0.0.1:{server.port}"
+        async with Producer(bootstrap_servers=address, max_block_ms=400, linger_ms=0) as p:
+            sending = asyncio.create_task(p.send("nope", b"v"))
+            await asyncio.sleep(0.25)
+            assert caplog.messages == ["metadata of topic 'nope': UNKNOWN_TOPIC_OR_PARTITION"]
+            with pytest.raises(UnknownTopicOrPartitionError, match="'nope' but UNKNOWN_TOPIC"):
+                await sending
