@@ -31,10 +31,10 @@ from impl.client.connection import Body
 from impl.client.errors import IllegalStateError, InvalidArgumentError
 from impl.client.network_client import NetworkClient
 from impl.client.transport import AsyncioNetwork, Network
+from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.consumer.errors import NoOffsetForPartitionError, RefusedError
 from impl.consumer.fetched import ConsumerRecord
 from impl.consumer.fetcher import Fetcher, FetchSettings
-from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import (
     CONSUMER_REPLICA,

@@ -19,9 +19,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple
 
 from impl.client.connection import Body
+from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.consumer.errors import OffsetOutOfRangeError
 from impl.consumer.fetched import ConsumerRecord, FetchedPartition
-from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import TopicPartition, topic_rows
 from impl.protocol.schemas import ApiKey
