@@ -2,13 +2,13 @@
 
     python -m benchmarks.spark [SCOPE] [--traces 56000] [--pairs 5] [--cores 2] [--json FILE]
 
-The timed work lasts from the request for all ranges to the last row. Not counted are preparing the
-scope, starting Spark's session or the pool, and a first complete round on each, in which workers
-import modules and load the model's tables; their duration is reported. A pair is one round on each
-backend, in turns; both must give the same rows. `ratio` is Spark's throughput to that of the
-processes, the fixed cost of a round included. That cost is reported as well: a round of one trace
-for each core. Rounds should take six seconds or more. With the defaults the benchmark takes about
-four minutes on two idle cores.
+The timed work lasts from the request for all ranges until all rows are merged. Not counted are
+preparing the scope, starting Spark's session or the pool, and a first complete round on each, in
+which workers import modules and load the model's tables; their duration is reported. A pair is one
+round on each backend, in turns; both must give the same result. `ratio` is Spark's throughput to
+that of the processes, the fixed cost of a round included. That cost is reported as well: a round of
+one trace for each core. Rounds should take six seconds or more. With the defaults the benchmark
+takes about four minutes on two idle cores.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from conformance.backends import (
     Backend,
     BackendError,
     Options,
-    ResultRow,
     TraceRange,
     WorkerTask,
     open_backend,
 )
 from conformance.plan import BadPlan, Plan, prepare
+from conformance.rows import Found, found_in
 from conformance.runner import cut
 
 LEAST_MICROSECONDS = 100.0
@@ -47,24 +47,24 @@ class Disagreement(RuntimeError):
     """Two backends gave other rows for the same ranges."""
 
 
-def rows_of(backend: Backend, ranges: Sequence[TraceRange]) -> list[ResultRow]:
-    """All rows, in an order of their own."""
-    return sorted(row for row in backend.judge(ranges) if row is not None)
+def judge_round(backend: Backend, ranges: Sequence[TraceRange]) -> Found:
+    """What all ranges give."""
+    return found_in(row for row in backend.judge(ranges) if row is not None)
 
 
 def time_rounds(
     backends: Mapping[str, Backend], ranges: Sequence[TraceRange], pairs: int, clock: Clock
 ) -> dict[str, list[float]]:
     """The seconds of each backend's rounds, in turns. Raises Disagreement."""
-    expected: list[ResultRow] = []
+    expected: list[Found] = []
 
     def judge(name: str) -> float:
         begun = clock()
-        rows = rows_of(backends[name], ranges)
+        found = judge_round(backends[name], ranges)
         seconds = clock() - begun
-        expected.extend(() if expected else rows)
-        if rows != expected:
-            raise Disagreement(f"{name} gives other rows than an earlier round")
+        expected.append(found)
+        if found != expected[0]:
+            raise Disagreement(f"{name} gives another result than an earlier round")
         return seconds
 
     return alternate(list(backends), pairs, judge)
@@ -115,7 +115,7 @@ def compare(scope: str, traces: int, pairs: int, cores: int) -> dict[str, Any]:
             begun = clock()
             backends[kind] = open_backend(kind, task, options)
             at_end.callback(backends[kind].close)
-            rows_of(backends[kind], ranges)
+            judge_round(backends[kind], ranges)
             begin_seconds[kind] = clock() - begun
         shortest = [TraceRange(n, n + 1) for n in range(min(cores, prepared.count))]
         fixed = time_rounds(backends, shortest, pairs, clock)

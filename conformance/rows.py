@@ -1,13 +1,15 @@
-"""What ranges give, as rows and back: what travels from workers, and into wave files."""
+"""What ranges give, as plain data: what travels from workers, and what the journal keeps."""
 
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b85decode, b85encode
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from conformance.backends import FINDING, GUARANTEES, SUMMARY, ResultRow, TraceRange
+from conformance.backends import RangeNumbers, ResultRow, TraceRange
 from conformance.findings import Summary
 from conformance.guaranteed import ObservedProperties
 from conformance.signatures import findings_from, findings_json
@@ -25,16 +27,24 @@ class Found:
         """Both together. Associative and commutative; `Found()` is neutral."""
         return Found(self.summary.merge(other.summary), self.seen.merge(other.seen))
 
+    def beyond(self, known: Found) -> Found:
+        """The same without the transitions that are known: what must be added to `known`."""
+        new = int.from_bytes(self.summary.transitions, "little") & ~int.from_bytes(
+            known.summary.transitions, "little"
+        )
+        bits = new.to_bytes(len(self.summary.transitions), "little")
+        return replace(self, summary=replace(self.summary, transitions=bits))
+
 
 # As plain data
 
 
 def summary_json(summary: Summary) -> dict[str, Any]:
-    """A summary; transitions in hexadecimal, sets in their order."""
+    """A summary; transitions compressed, for most ranges take few of all; sets in their order."""
     return {
         "traces": summary.traces,
         "steps": summary.steps,
-        "transitions": summary.transitions.hex(),
+        "transitions": b85encode(zlib.compress(summary.transitions)).decode("ascii"),
         "rules": sorted(summary.rules),
         "branches": sorted(summary.branches),
         "error_codes": sorted(summary.error_codes),
@@ -47,7 +57,7 @@ def summary_from(value: dict[str, Any]) -> Summary:
     return Summary(
         traces=value["traces"],
         steps=value["steps"],
-        transitions=bytes.fromhex(value["transitions"]),
+        transitions=zlib.decompress(b85decode(value["transitions"])),
         rules=frozenset(value["rules"]),
         branches=frozenset(value["branches"]),
         error_codes=frozenset(value["error_codes"]),
@@ -75,32 +85,46 @@ def from_json(value: dict[str, Any]) -> Found:
     return Found(summary_from(value["summary"]), properties_from(value["guarantees"]))
 
 
+def pack(found: Found) -> bytes:
+    """All that was found, compressed: findings repeat most of their traces."""
+    return zlib.compress(line(to_json(found)).encode("ascii"))
+
+
+def unpack(body: bytes) -> Found:
+    """What `pack` wrote."""
+    return from_json(json.loads(zlib.decompress(body)))
+
+
 # As rows
 
 
-def rows_of(part: TraceRange, found: Found) -> list[ResultRow]:
-    """One row for the numbers, one for the guarantees, one for each signature of findings."""
-    numbers = summary_json(replace(found.summary, findings={}))
-    return [
-        ResultRow(SUMMARY, *part, line(numbers)),
-        ResultRow(GUARANTEES, *part, line(properties_json(found.seen))),
-        *(
-            ResultRow(FINDING, *part, line(finding))
-            for finding in findings_json(found.summary.findings)
-        ),
-    ]
+def row_of(part: TraceRange, found: Found) -> ResultRow:
+    """What one range gave."""
+    summary = found.summary
+    covered = summary.transitions_covered
+    numbers = RangeNumbers(*part, summary.traces, summary.steps, summary.divergences, covered)
+    return ResultRow(pack_numbers([numbers]), pack(found))
 
 
-READERS = {
-    SUMMARY: lambda value: Found(summary_from(value)),
-    GUARANTEES: lambda value: Found(seen=properties_from(value)),
-    FINDING: lambda value: Found(Summary(findings=findings_from([value]))),
-}
+def merge_rows(rows: Iterable[ResultRow]) -> ResultRow:
+    """All rows as one. They are merged as they come, so that few are in memory at a time."""
+    total, ranges = Found(), list[RangeNumbers]()
+    for row in rows:
+        total = total.merge(unpack(row.body))
+        ranges += numbers_of(row)
+    return ResultRow(pack_numbers(sorted(ranges)), pack(total))
 
 
 def found_in(rows: Iterable[ResultRow]) -> Found:
-    """All rows together; their order does not matter."""
-    total = Found()
-    for row in sorted(rows):
-        total = total.merge(READERS[row.kind](json.loads(row.body)))
-    return total
+    """All that rows say, whatever their order."""
+    return unpack(merge_rows(rows).body)
+
+
+def pack_numbers(ranges: Iterable[RangeNumbers]) -> bytes:
+    """The numbers of some ranges."""
+    return zlib.compress(line([list(numbers) for numbers in ranges]).encode("ascii"))
+
+
+def numbers_of(row: ResultRow) -> list[RangeNumbers]:
+    """The numbers of the row's ranges."""
+    return [RangeNumbers(*numbers) for numbers in json.loads(zlib.decompress(row.ranges))]

@@ -12,12 +12,13 @@ Three rules:
 from __future__ import annotations
 
 import math
+from base64 import b85decode, b85encode
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from conformance.backends import SUMMARY, Backend, ResultRow, TraceRange
-from conformance.rows import Found, found_in, from_json, to_json
+from conformance.backends import Backend, RangeNumbers, TraceRange
+from conformance.rows import Found, numbers_of, pack, unpack
 from proofs.run.journal import DamagedRun, Journal
 
 WAVE_SECONDS: Final = 45.0
@@ -30,6 +31,10 @@ MOST_RANGES: Final = 256
 LARGEST_RANGE: Final = 1024
 """Traces in a range; more would make single tasks slow."""
 
+MOST_RANGES_OF_A_WAVE: Final = 16_384
+MOST_BYTES_OF_A_WAVE: Final = 64 * 1024 * 1024
+"""What a wave may bring to this process, so that its memory does not grow with the run."""
+
 Clock = Callable[[], float]
 
 
@@ -41,19 +46,29 @@ def range_size(count: int) -> int:
     return max(1, min(LARGEST_RANGE, math.ceil(count / MOST_RANGES)))
 
 
-def cut(first: int, count: int) -> list[TraceRange]:
-    """The ranges from trace id `first`, a range's beginning, to the end of the run."""
+def cut(first: int, count: int, most: int | None = None) -> list[TraceRange]:
+    """The ranges from trace id `first`, a range's beginning, to the end of the run; at most so
+    many."""
     size = range_size(count)
-    return [TraceRange(at, min(at + size, count)) for at in range(first, count, size)]
+    starts = range(first, count, size)[:most]
+    return [TraceRange(at, min(at + size, count)) for at in starts]
 
 
-def wave_length(count: int, ranges_a_second: float | None, cores: int) -> int:
+class WaveSpeed(NamedTuple):
+    """How a wave went."""
+
+    ranges_a_second: float
+    bytes_a_range: float
+
+
+def wave_length(count: int, speed: WaveSpeed | None, cores: int) -> int:
     """How many ranges the next wave has, at least one; the first wave only measures."""
     ranges = math.ceil(count / range_size(count))
-    if ranges_a_second is None:
+    if speed is None:
         return max(1, min(ranges // LEAST_WAVES, 2 * cores))
-    wanted = round(ranges_a_second * WAVE_SECONDS)
-    return max(1, min(math.ceil(ranges / LEAST_WAVES), wanted))
+    wanted = round(speed.ranges_a_second * WAVE_SECONDS)
+    held = math.floor(MOST_BYTES_OF_A_WAVE / max(speed.bytes_a_range, 1))
+    return max(1, min(math.ceil(ranges / LEAST_WAVES), wanted, held, MOST_RANGES_OF_A_WAVE))
 
 
 # What is done
@@ -80,7 +95,7 @@ class Waves:
         self.total = Found()
         self._journal = journal
         for row in journal.values():
-            self._take(Wave(**row["wave"]), from_json(row["found"]))
+            self._take(Wave(**row["wave"]), unpack(b85decode(row["found"])))
         if self.next_id > count:
             raise DamagedRun(f"the journal has {self.next_id} traces of {count}; use another --out")
 
@@ -90,8 +105,9 @@ class Waves:
         return self.done[-1].last if self.done else 0
 
     def add(self, wave: Wave, found: Found) -> None:
-        """Enter one more wave."""
-        row = {"wave": asdict(wave), "found": to_json(found)}
+        """Enter one more wave; of transitions the journal gets those that are new."""
+        new = b85encode(pack(found.beyond(self.total))).decode("ascii")
+        row = {"wave": asdict(wave), "found": new}
         self._journal.add(f"traces {wave.first}-{wave.last}", row)
         self._take(wave, found)
 
@@ -118,15 +134,14 @@ def run_waves(
     Raises BackendFailed, KeyboardInterrupt; what is done stays done.
     """
     count = waves.count
-    speed: float | None = None
+    speed: WaveSpeed | None = None
     while waves.next_id < count:
         length = max(wave_length(count, speed, backend.cores or 1), least)
-        ranges = cut(waves.next_id, count)[:length]
+        ranges = cut(waves.next_id, count, length)
         began = clock()
-        rows = judge_wave(waves, backend, ranges, watch)
+        found, size = judge_wave(waves, backend, ranges, watch)
         seconds = clock() - began
-        speed = len(ranges) / max(seconds, 1e-6)
-        found = found_in(rows)
+        speed = WaveSpeed(len(ranges) / max(seconds, 1e-6), size / len(ranges))
         first, last, steps = ranges[0].first, ranges[-1].last, found.summary.steps
         waves.add(Wave(first, last, round(seconds, 3), steps, backend.name, backend.cores), found)
         watch(waves.next_id, waves.total)
@@ -135,16 +150,19 @@ def run_waves(
 
 def judge_wave(
     waves: Waves, backend: Backend, ranges: Sequence[TraceRange], watch: RunWatcher
-) -> list[ResultRow]:
-    """The rows of one wave, each range's numbers once."""
-    rows: list[ResultRow] = []
+) -> tuple[Found, int]:
+    """What a wave gave, each range once, and how many bytes came here."""
+    found, judged, size = Found(), list[RangeNumbers](), 0
     done = waves.next_id
     for row in backend.judge(ranges):
         if row is not None:
-            rows.append(row)
-            done += row.last - row.first if row.kind == SUMMARY else 0
+            found = found.merge(unpack(row.body))
+            numbers = numbers_of(row)
+            judged += numbers
+            size += len(row.body) + len(row.ranges)
+            done += sum(part.last - part.first for part in numbers)
         watch(done, waves.total)
-    judged = sorted(TraceRange(row.first, row.last) for row in rows if row.kind == SUMMARY)
-    if judged != list(ranges):
-        raise AssertionError(f"asked for {ranges}, {backend.name} judged {judged}")
-    return rows
+    parts = sorted(TraceRange(part.first, part.last) for part in judged)
+    if parts != list(ranges):
+        raise AssertionError(f"asked for {ranges}, {backend.name} judged {parts}")
+    return found, size

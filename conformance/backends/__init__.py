@@ -2,11 +2,11 @@
 
 Three rules:
 
-1. A range of trace ids is judged in one place and answered by one row for its summary, one for the
-   guarantees, and one for each signature of findings. They depend on the task and the range alone:
-   not on the backend, its partitions, or what was judged before.
-2. A backend gives rows back in any order, and `None` now and then while there is nothing yet, so
-   that its caller can show progress.
+1. A range of trace ids is judged in one place. What it gives depends on the task and the range
+   alone: not on the backend, its partitions, or what was judged before.
+2. A row is what some ranges gave, merged. Merging is associative and commutative: a backend may
+   merge as much as it likes, and give rows in any order. It gives `None` now and then while there
+   is nothing yet, so that its caller can show progress.
 3. A worker imports what it judges with, and loads the prepared files, once.
 """
 
@@ -31,18 +31,23 @@ class TraceRange(NamedTuple):
     last: int
 
 
-SUMMARY: Final = "summary"
-GUARANTEES: Final = "guarantees"
-FINDING: Final = "finding"
+class RangeNumbers(NamedTuple):
+    """How much the traces of a range gave; `transitions` are those that they took."""
+
+    first: int
+    last: int
+    traces: int
+    steps: int
+    divergences: int
+    transitions: int
 
 
 class ResultRow(NamedTuple):
-    """One thing that a range gave: `kind` is one of the three above, `body` canonical JSON."""
+    """What some ranges gave: `ranges` their numbers, `body` all of it merged, as
+    `conformance.rows` packs them."""
 
-    kind: str
-    first: int
-    last: int
-    body: str
+    ranges: bytes
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)

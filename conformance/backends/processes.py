@@ -58,14 +58,14 @@ class Processes:
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         """The rows of all ranges, as they come. Raises BackendFailed if a process is lost."""
         with without_interrupts():  # the first submission starts the processes
-            pending: set[Future[list[ResultRow]]] = {
+            pending: set[Future[ResultRow]] = {
                 self._pool.submit(judge, self._task, part) for part in ranges
             }
         try:
             while pending:
                 done, pending = wait(pending, HEARTBEAT_SECONDS, FIRST_COMPLETED)
                 for future in done:
-                    yield from future.result()
+                    yield future.result()
                 if not done:
                     yield None
         except BrokenProcessPool as error:

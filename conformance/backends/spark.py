@@ -1,10 +1,12 @@
 """Spark: on the cores of this machine, on a cluster (`master`), or through Connect (`remote`).
 
 Theory of operation. A wave is a DataFrame of numbers, one for each range, in as many partitions
-as asked for; `mapInArrow` judges each range and gives its rows. On this machine workers read the
-repository and the prepared files where they are. Elsewhere both travel as archives, which Spark
-unpacks once on each machine; archives and not zipped packages, as the model is also read as text
-and compiled objects are loaded as files.
+as asked for; `mapInArrow` judges the ranges of a task and merges what they gave into one row. Many
+rows are shuffled into MERGED tasks, which merge them again: the driver gets at most as many.
+
+On this machine workers read the repository and the prepared files where they are. Elsewhere both
+travel as archives, which Spark unpacks once on each machine; archives and not zipped packages, as
+the model is also read as text and compiled objects are loaded as files.
 """
 
 from __future__ import annotations
@@ -36,9 +38,14 @@ from conformance.backends import (
 )
 from proofs.run.files import PACKAGES
 
+WorkerFunction = Callable[[Iterator[Any]], Iterator[Any]]
+"""Record batches in, record batches out."""
+
 OLDEST_JAVA: Final = 17
 LOCAL: Final = "local[*]"
-SCHEMA: Final = "kind string, first long, last long, body string"
+SCHEMA: Final = "ranges binary, body binary"
+MERGED: Final = 8
+"""Rows of a wave that come to the driver: a wave of more tasks is merged by as many others."""
 PARTITIONS_PER_CORE: Final = 3
 """More than one, so that a core that is done early takes over from a slow one."""
 REMOTE_PARTITIONS: Final = 32
@@ -183,23 +190,20 @@ def ship(session: SparkSession, task: WorkerTask, scratch: Path) -> None:
     session.addArtifacts(str(packages), prepared, archive=True)
 
 
-def make_judge(
-    task: WorkerTask, ranges: Sequence[TraceRange], *, shipped: bool
-) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The function for `mapInArrow`: numbers of ranges in, rows out.
+def at_workers(task: WorkerTask, entry: str, *given: Any, shipped: bool) -> WorkerFunction:
+    """The function for `mapInArrow` that calls `entry` of `spark_worker` with the task as it is
+    there, what is given, and the batches.
 
     It is nested so that it travels as code: nothing of ours can be imported before it has run.
     """
     module, directory = task.module, str(task.directory)
     roots = [str(root) for root in task.roots]
-    bounds = [tuple(part) for part in ranges]
 
-    def judge_batches(batches: Iterator[Any]) -> Iterator[Any]:
-        import gc
+    def work(batches: Iterator[Any]) -> Iterator[Any]:
         import sys
+        from importlib import import_module
         from pathlib import Path
 
-        import pyarrow
         from pyspark import SparkFiles
 
         places, prepared = roots, directory
@@ -207,19 +211,11 @@ def make_judge(
             places = [SparkFiles.get("kafka_eos_packages.zip")]
             prepared = SparkFiles.get("kafka_eos_prepared.zip")
         sys.path[:] = places + [place for place in sys.path if place not in places]
-        from conformance.backends import TraceRange, WorkerTask
-        from conformance.backends.worker import judge
+        worker = import_module("conformance.backends.spark_worker")
+        there = worker.WorkerTask(module, Path(prepared), tuple(map(Path, places)))
+        yield from getattr(worker, entry)(there, *given, batches)
 
-        there = WorkerTask(module, Path(prepared), tuple(map(Path, places)))
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                rows = judge(there, TraceRange(*bounds[number]))
-                yield pyarrow.RecordBatch.from_pylist([row._asdict() for row in rows])
-        # Spark collects garbage after each task, and would look at all that this process has
-        # learnt of the model each time. Judging leaves no cycles behind.
-        gc.freeze()
-
-    return judge_batches
+    return work
 
 
 # The backend
@@ -254,11 +250,17 @@ class Spark:
     def _collect(self, ranges: Sequence[TraceRange]) -> list[ResultRow]:
         width = min(self._partitions, len(ranges))
         numbers = self._session.range(0, len(ranges), 1, width)
-        function = make_judge(self._task, deal(ranges, width), shipped=self._shipped)
+        bounds = [tuple(part) for part in deal(ranges, width)]
+        rows = numbers.mapInArrow(self._at_workers("judge_numbers", bounds), SCHEMA)
+        if width > MERGED:
+            rows = rows.repartition(MERGED).mapInArrow(self._at_workers("merge_batches"), SCHEMA)
         try:
-            return [ResultRow(*row) for row in numbers.mapInArrow(function, SCHEMA).collect()]
+            return [ResultRow(*map(bytes, row)) for row in rows.collect()]
         except PySparkException as error:
             raise BackendFailed(f"Spark failed: {error}\nsee also {self._log}") from error
+
+    def _at_workers(self, entry: str, *given: Any) -> WorkerFunction:
+        return at_workers(self._task, entry, *given, shipped=self._shipped)
 
     def close(self) -> None:
         """Stop the session and remove what it left behind."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from conformance.backends import ResultRow, TraceRange, WorkerTask
-from conformance.rows import rows_of
+from conformance.rows import merge_rows, row_of
 
 
 def search_first(roots: Sequence[Path]) -> None:
@@ -27,7 +27,12 @@ def load_task(task: WorkerTask) -> tuple[Any, Any]:
     return module, module.load(task.directory)
 
 
-def judge(task: WorkerTask, part: TraceRange) -> list[ResultRow]:
-    """Judge one range; the rows to send back."""
+def judge(task: WorkerTask, part: TraceRange) -> ResultRow:
+    """Judge one range; the row to send back."""
     module, prepared = load_task(task)
-    return rows_of(part, module.judge(prepared, part))
+    return row_of(part, module.judge(prepared, part))
+
+
+def judge_all(task: WorkerTask, parts: Iterable[TraceRange]) -> ResultRow:
+    """Judge some ranges; one row for all of them."""
+    return merge_rows(judge(task, part) for part in parts)

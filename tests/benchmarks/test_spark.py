@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import spark
-from conformance.backends import SUMMARY, Options, ResultRow, TraceRange, WorkerTask, processes
+from conformance.backends import Options, ResultRow, TraceRange, WorkerTask, processes
+from conformance.findings import Summary
+from conformance.rows import Found, row_of
 from conformance.runner import cut
 
 RANGES = (TraceRange(0, 2), TraceRange(2, 4))
@@ -20,17 +22,17 @@ class Fake:
 
     cores: int | None = 2
 
-    def __init__(self, name: str, ticks: Sequence[int], body: str = "{}") -> None:
+    def __init__(self, name: str, ticks: Sequence[int], steps: int = 1) -> None:
         self.name = name
         self.ticks = iter(ticks)
-        self.body = body
+        self.found = Found(Summary(traces=2, steps=steps))
 
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         Clock.now += next(self.ticks)
         Clock.order.append(self.name)
         yield None
         for part in reversed(ranges):
-            yield ResultRow(SUMMARY, part.first, part.last, self.body)
+            yield row_of(part, self.found)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -66,8 +68,8 @@ def test_pairs_alternate_and_the_ratio_is_the_median_of_each() -> None:
 
 
 def test_backends_that_disagree_are_refused() -> None:
-    backends = {"spark": Fake("spark", (1,)), "processes": Fake("processes", (1,), "[]")}
-    with pytest.raises(spark.Disagreement, match="processes gives other rows"):
+    backends = {"spark": Fake("spark", (1,)), "processes": Fake("processes", (1,), steps=2)}
+    with pytest.raises(spark.Disagreement, match="processes gives another result"):
         spark.time_rounds(backends, RANGES, 1, Clock.read)
 
 

@@ -1,13 +1,18 @@
 """The runner: ranges, waves, backends; the same result from each of them."""
 
+import functools
 import json
+import random
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from conformance.__main__ import main
 from conformance.backends import (
@@ -19,9 +24,14 @@ from conformance.backends import (
     open_backend,
 )
 from conformance.backends.worker import judge
-from conformance.rows import Found, found_in, from_json, rows_of, to_json
+from conformance.findings import Summary
+from conformance.rows import Found, from_json, merge_rows, numbers_of, row_of, to_json, unpack
 from conformance.runner import (
+    MOST_BYTES_OF_A_WAVE,
+    MOST_RANGES_OF_A_WAVE,
+    Wave,
     Waves,
+    WaveSpeed,
     cut,
     range_size,
     run_waves,
@@ -54,7 +64,7 @@ class Inline:
                 raise KeyboardInterrupt
             self._left -= 1
             yield None
-            yield from judge(self._task, part)
+            yield judge(self._task, part)
 
     def close(self) -> None:
         pass
@@ -85,6 +95,7 @@ class Ticking:
         return self.now
 
 
+@functools.cache
 def expected() -> Found:
     return fake_plan.judge({"diverging": DIVERGING}, TraceRange(0, COUNT))
 
@@ -105,9 +116,9 @@ def test_ranges_are_the_whole_work_once(count):
 def test_a_wave_is_never_empty_and_short_work_has_several():
     for count in (1, 2, 5, 300, 100_000):
         assert wave_length(count, None, 2) >= 1
-        assert wave_length(count, 1e-9, 2) == 1
+        assert wave_length(count, WaveSpeed(1e-9, 1.0), 2) == 1
     ranges = len(cut(0, 300))
-    assert wave_length(300, 1e9, 2) <= -(-ranges // 4)
+    assert wave_length(300, WaveSpeed(1e9, 1.0), 2) <= -(-ranges // 4)
     assert range_size(300) == 2
 
 
@@ -117,12 +128,51 @@ def test_a_wave_is_never_empty_and_short_work_has_several():
 def test_a_summary_travels_as_rows_and_comes_back():
     found = expected()
     assert from_json(to_json(found)) == found
-    assert found_in(reversed(rows_of(TraceRange(0, COUNT), found))) == found
+    assert unpack(row_of(TraceRange(0, COUNT), found).body) == found
 
 
-def test_signatures_travel_one_a_row(task):
-    rows = judge(task, TraceRange(0, 10))
-    assert [row.kind for row in rows] == ["summary", "guarantees", *["finding"] * 2]
+@settings(max_examples=25)
+@given(order=st.permutations(range(0, COUNT, 100)), cuts=st.lists(st.integers(0, 9), max_size=3))
+def test_rows_merge_in_any_order_and_grouping_to_the_same_bytes(order, cuts):
+    rows = [row_at(first) for first in order]
+    groups = [rows[a:b] for a, b in pairwise([0, *sorted(cuts), len(rows)])]
+    merged = merge_rows(merge_rows(group) for group in groups)
+    assert merged == merge_rows(row_at(first) for first in range(0, COUNT, 100))
+    assert unpack(merged.body) == expected()
+
+
+@functools.cache
+def row_at(first):
+    part = TraceRange(first, first + 100)
+    return row_of(part, fake_plan.judge({"diverging": DIVERGING}, part))
+
+
+def test_a_row_is_as_long_as_what_it_says_not_as_all_that_could_be():
+    """Of a scope's million transitions a range takes a few."""
+    few = sum(1 << n for n in range(0, 1_000_000, 1_000)).to_bytes(125_000, "little")
+    found = Found(Summary(traces=1024, transitions=few))
+    row = row_of(TraceRange(0, 1024), found)
+    assert unpack(row.body) == found
+    assert len(row.body) + len(row.ranges) < 5_000
+
+
+def test_the_journal_keeps_each_transition_once(tmp_path):
+    """Else its waves would be as long as the scope, however little was new in them."""
+    waves = open_waves(tmp_path, 300)
+    bits = random.Random(0).randbytes(50_000)
+    for first in range(0, 300, 100):
+        wave = Wave(first, first + 100, 1.0, 500, "inline", 2)
+        waves.add(wave, Found(Summary(traces=100, transitions=bits)))
+    sizes = [len(line) for line in (tmp_path / "out/journal.jsonl").read_text().splitlines()]
+    assert sizes[0] > 50_000
+    assert max(sizes[1:]) < 1_000
+    assert open_waves(tmp_path, 300).total == waves.total
+
+
+def test_a_wave_brings_no_more_bytes_than_memory_holds():
+    long_rows = WaveSpeed(ranges_a_second=1e6, bytes_a_range=1e6)
+    assert wave_length(10**9, long_rows, 2) <= MOST_BYTES_OF_A_WAVE / 1e6
+    assert wave_length(10**9, WaveSpeed(1e6, 1.0), 2) == MOST_RANGES_OF_A_WAVE
 
 
 # Waves
@@ -237,7 +287,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
 
 @pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize("partitions", [1, 2, 7])
+@pytest.mark.parametrize("partitions", [1, 7, 20])
 def test_spark_finds_the_same_in_any_number_of_partitions(partitions, session, task, tmp_path):
     from conformance.backends.spark import Spark
 
@@ -245,6 +295,17 @@ def test_spark_finds_the_same_in_any_number_of_partitions(partitions, session, t
     backend = Spark(session, task, options, tmp_path / "scratch")
     assert run_waves(open_waves(tmp_path), backend, nobody, Ticking()) == expected()
     assert backend.cores == 2
+
+
+@pytest.mark.xdist_group("spark")
+def test_the_driver_gets_few_rows_however_many_tasks_there_were(session, task, tmp_path):
+    from conformance.backends.spark import MERGED, Spark
+
+    ranges = cut(0, COUNT)
+    backend = Spark(session, task, Options(tmp_path / "log", partitions=20), tmp_path / "scratch")
+    rows = [row for row in backend.judge(ranges) if row is not None]
+    assert len(rows) <= MERGED < 20
+    assert sum(len(numbers_of(row)) for row in rows) == len(ranges)
 
 
 @pytest.mark.xdist_group("spark")
@@ -272,13 +333,13 @@ def test_what_travels_to_other_machines_is_complete(task, tmp_path):
         "from conformance.backends import TraceRange, WorkerTask;"
         "from conformance.backends.worker import judge;"
         "task = WorkerTask('fake_plan', Path(sys.argv[2]), (Path(sys.argv[1]),));"
-        "print(judge(task, TraceRange(0, 9))[0].body);"
+        "print(judge(task, TraceRange(0, 9)).body.hex());"
         "import model, proofs, impl; print(model.__file__, proofs.__file__, impl.__file__)"
     )
     there = [sys.executable, "-I", "-c", program, str(tmp_path / "there"), str(task.directory)]
     said = subprocess.run(there, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     body, files = said.splitlines()
-    assert body == judge(task, TraceRange(0, 9))[0].body
+    assert body == judge(task, TraceRange(0, 9)).body.hex()
     assert files.count(str(tmp_path / "there")) == 3
 
 

@@ -26,7 +26,7 @@ from conformance.findings import JudgedRange, Summary, is_same, steps_of
 from conformance.guaranteed import ObservedProperties
 from conformance.judging import guarantees_of
 from conformance.plan import PreparedPlan, configuration
-from conformance.rows import Found, rows_of
+from conformance.rows import Found, row_of
 from conformance.signatures import Finding, count_findings
 from conformance.systems.brokers.broker_testbed import BrokerTestbed
 from conformance.systems.brokers.exchange import Difference, TraceEnd
@@ -118,7 +118,7 @@ class BrokersBackend:
         self.testbed.close()
 
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
-        """The rows of all ranges, each once its traces have ended. Raises BackendFailed."""
+        """A row for each range, once its traces have ended. Raises BackendFailed."""
         width = self._prepared.transitions_total or 0
         at: dict[int, _Range] = {}
         for part in ranges:
@@ -133,7 +133,7 @@ class BrokersBackend:
             one = at[number]
             self._add(one, number, scripts.pop(number), end)
             if one.left == 0:
-                yield from rows_of(one.part, self._found(one))
+                yield row_of(one.part, self._found(one))
 
     def shrunk(self, finding: Finding) -> Finding:
         """The finding with the shortest trace that was found to show it.

@@ -1,0 +1,36 @@
+"""What Spark's Python workers do with Arrow's batches: judge ranges, and merge rows."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow
+
+from conformance.backends import ResultRow, TraceRange
+from conformance.backends import WorkerTask as WorkerTask
+from conformance.backends.worker import judge_all
+from conformance.rows import merge_rows
+
+
+def judge_numbers(
+    task: WorkerTask, bounds: Sequence[tuple[int, int]], batches: Iterator[Any]
+) -> Iterator[Any]:
+    """Judge the ranges of which `batches` have the numbers; one row for all of them."""
+    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+    yield batch_of(judge_all(task, (TraceRange(*bounds[number]) for number in numbers)))
+    # Spark collects garbage after each task, and would look at all that this process has learnt of
+    # the model each time. Judging leaves no cycles behind.
+    gc.freeze()
+
+
+def merge_batches(_: WorkerTask, batches: Iterator[Any]) -> Iterator[Any]:
+    """One row for all that come here."""
+    rows = (ResultRow(**row) for batch in batches for row in batch.to_pylist())
+    yield batch_of(merge_rows(rows))
+
+
+def batch_of(row: ResultRow) -> Any:
+    """A batch of one row."""
+    return pyarrow.RecordBatch.from_pylist([row._asdict()])
