@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from conformance.compositions import JUDGED_COMPOSITIONS, judged_composition
 from conformance.judge import Divergence, Lockstep, Steps
 from conformance.plan import BadPlan, Plan, PreparedPlan, configuration, tables_of
 from conformance.signatures import Finding, Findings, count_findings, fields_of, merge_findings
 from conformance.systems.base import NotApplicable
+from proofs import arrays as np
 from proofs.trace.replay import Stepper
 from proofs.trace.shrink import shrink
 

@@ -17,8 +17,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from conformance.compositions import (
     JUDGED_COMPOSITIONS,
     SERVER_ACTORS,
@@ -42,6 +40,7 @@ from conformance.generate.threads import threads_of
 from conformance.judge import Steps
 from conformance.systems import SYSTEMS
 from model.idempotent.variants import DEFAULT_VARIANT
+from proofs import arrays as np
 from proofs.explore.result import SearchProgress as Explored
 from proofs.lift.machine import Machine
 from proofs.run.files import pretty, write_whole
@@ -310,10 +309,16 @@ def _stored(directory: Path) -> _Stored:
 
 
 GRAPH_FILES = ("first_edge", "rules", "targets", "shows")
-EMPTY_GRAPH = TransitionGraph(
-    np.zeros(1, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.uint32)
-)
-EMPTY_COVER = Cover(np.zeros(0, np.uint32), np.zeros(1, np.uint64))
+
+
+def empty_graph() -> TransitionGraph:
+    """Of a scope that is too large to be explored."""
+    return TransitionGraph(np.zeros(1, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.uint32))
+
+
+def empty_cover() -> Cover:
+    """Of a plan that takes no traces of a cover."""
+    return Cover(np.zeros(0, np.uint32), np.zeros(1, np.uint64))
 
 
 def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> PreparedPlan:
@@ -332,7 +337,7 @@ def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> Pr
     machine = machine_of(configuration(plan), plan.scope, guarantees=True)
     graph = _graph_of(plan, machine, told)
     told("cutting the cover", 0.0)
-    walks = cover(graph) if "cover" in plan.traces_from else EMPTY_COVER
+    walks = cover(graph) if "cover" in plan.traces_from else empty_cover()
     told("cutting the cover", 1.0)
     directory.mkdir(parents=True, exist_ok=True)
     arrays = {name: getattr(graph, name) for name in GRAPH_FILES}
@@ -362,7 +367,7 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> TransitionGraph:
             raise BadPlan(f"{error}: too many to cut traces for a server from") from error
         if not NEED_NO_GRAPH.issuperset(plan.traces_from):
             raise BadPlan(f"{error}: too many for a cover; take traces from pct, hunts") from error
-        return EMPTY_GRAPH
+        return empty_graph()
     if not is_served:
         return graph
     rules = [(i.rule, dict(i.choice)) for i in machine.rules]

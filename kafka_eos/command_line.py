@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Final, Protocol, cast
 
+from kafka_eos.environment import hidden_package, unwritable_path
 from kafka_eos.verbs import EXTRAS, ROOMS, Verb, find_verb, verbs_of
 
 HOLDS: Final = 0
@@ -38,6 +39,8 @@ def main(argv: Sequence[str] | None = None, room: str | None = None) -> int:
 
     `argv` defaults to the process's own arguments; `room` limits the verbs to one package.
     """
+    if problem := hidden_package():
+        return fail(problem, BAD_USE)
     arguments = list(sys.argv[1:] if argv is None else argv)
     match arguments:
         case ["-h" | "--help", *_]:
@@ -48,8 +51,6 @@ def main(argv: Sequence[str] | None = None, room: str | None = None) -> int:
             return HOLDS
         case [name, *rest] if room is None and name in ROOMS:
             return main(rest, name)
-        case ["list", *rest] if room is None:
-            return max(main(["list", *rest], each) for each in ROOMS)
         case [name, *rest] if verb := find_verb(name, room):
             return run_verb(verb, rest)
         case [name, *_]:
@@ -70,7 +71,7 @@ def usage(room: str | None = None) -> str:
         else (
             "ROOM is proofs or conformance. Both have `mutants` and `list`:\n"
             "`kafka-eos conformance mutants` plants bugs in impl instead of the model,\n"
-            "`kafka-eos list` prints both lists.\n"
+            "`kafka-eos proofs list` leaves out what only systems need.\n"
         )
     )
     return (
@@ -107,6 +108,8 @@ def run_verb(verb: Verb, arguments: Sequence[str]) -> int:
     """
     try:
         options = parser_of(verb).parse_args(arguments)
+        if problem := unwritable_path(options):
+            return fail(f"{verb.name}: {problem}", BAD_USE)
         return load(verb).execute(options)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else BAD_USE

@@ -128,13 +128,13 @@ VERBS: Final = (
     Verb("export", "proofs.verbs.export", "Write a scope as TLA+, SMT-LIB or a graph."),
     Verb(
         "list",
-        "proofs.verbs.listing",
-        "List scopes, variants, engines, guarantees, mutants and theorems.",
+        "conformance.verbs.listing",
+        "List the names that verbs take: scopes, variants, guarantees, systems, ...",
     ),
     Verb(
         "list",
-        "conformance.verbs.listing",
-        "List systems, sources of traces, backends and the bugs to plant in impl.",
+        "proofs.verbs.listing",
+        "List scopes, variants, engines, guarantees, mutants and theorems.",
     ),
 )
 """A name that stands twice is one verb in each room; the first row is the one without a room."""

@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import os
 import subprocess
 import sys
 import tomllib
@@ -33,7 +34,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Execute], None]:
 
     def install(execute: Execute) -> None:
         def add_arguments(parser: argparse.ArgumentParser) -> None:
-            parser.add_argument("--json")
+            parser.add_argument("--json", type=Path)
 
         module = SimpleNamespace(add_arguments=add_arguments, execute=execute)
         monkeypatch.setattr(command_line, "load", lambda verb: module)
@@ -74,7 +75,7 @@ def test_options_that_scripts_use_stay() -> None:
 
 def test_a_room_may_stand_before_the_verb_and_has_an_entry_point_of_its_own(stand_in) -> None:
     called: list[str] = []
-    stand_in(lambda options: called.append(options.json) or 0)
+    stand_in(lambda options: called.append(options.json.name) or 0)
     assert main(["conformance", "mutants", "--json", "a"]) == 0
     assert conformance(["mutants", "--json", "b"]) == proofs(["mutants", "--json", "c"]) == 0
     assert called == ["a", "b", "c"]
@@ -88,10 +89,25 @@ def test_a_room_has_its_own_verbs_only(capsys) -> None:
     assert f"invalid VERB 'replay'; valid: {valid}\n" in capsys.readouterr().err
 
 
-def test_list_asks_both_rooms(stand_in) -> None:
-    codes = iter([0, 3])
-    stand_in(lambda options: next(codes))
-    assert main(["list"]) == 3
+def test_list_names_the_kinds_of_both_rooms(capsys) -> None:
+    assert main(["list"]) == 0
+    everything = capsys.readouterr().out
+    assert "\nsystems:\n" in everything
+    assert everything.startswith("scopes:\n")
+    assert proofs(["list"]) == 0
+    assert "systems:" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["scopes", "theorems", "planted_bugs"])
+def test_list_prints_one_kind(kind: str, capsys) -> None:
+    assert main(["list", kind]) == 0
+    headings = [line for line in capsys.readouterr().out.splitlines() if line[0] != " "]
+    assert headings == [f"{kind}:"]
+
+
+def test_list_refuses_a_kind_that_is_none(capsys) -> None:
+    assert main(["list", "scope"]) == 2
+    assert "invalid KIND 'scope'; valid: scopes, variants" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("argv", "message"), [([], "usage:"), (["frob"], "invalid VERB 'frob'")])
@@ -110,6 +126,76 @@ def test_help_lists_every_verb_once(room: str | None, capsys) -> None:
 
 
 # How a verb ends
+
+
+@pytest.mark.parametrize(
+    ("option", "place", "message"),
+    [
+        ("--out", "file", "there is a file of this name; name a folder"),
+        ("--out", "file/out", "is a file, no folder"),
+        ("--json", ".", "there is a folder of this name; name a file"),
+        ("--json", "file/report.json", "is a file, no folder"),
+        ("--html", "/proc/page.html", "/proc cannot be written"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(
+    option: str, place: str, message: str, tmp_path: Path, capsys
+) -> None:
+    (tmp_path / "file").touch()
+    verb = ["explain", "no.jsonl"] if option == "--html" else ["run"]
+    assert main([*verb, option, str(tmp_path / place)]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert (shown.err.count("\n"), shown.out) == (1, "")
+
+
+def test_a_folder_that_hides_our_packages_is_named(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "__init__.py").touch()
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"}
+    result = subprocess.run(
+        [sys.executable, "-m", "kafka_eos", "list"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 2
+    assert f"{tmp_path / 'model'} hides kafka-eos's own package 'model'" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+NO_EXTRAS = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {extras}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from kafka_eos.command_line import main
+story = "docs/stories/request_refused.jsonl"
+for words in (
+    ["list"], ["explain", story], ["replay", story], ["witness", "ONGOING"],
+    ["witness", "refusal+restart", "--scope", "idempotent-tiny"],
+):
+    assert main(words) == 0, words
+"""
+
+
+def test_reading_verbs_need_no_extra() -> None:
+    """`list`, `explain`, `replay` and `witness` read models and traces."""
+    extras = sorted(set(EXTRAS) - {"cramjam", "kazoo", "ziglang"})
+    result = subprocess.run(
+        [sys.executable, "-c", NO_EXTRAS.format(extras=extras)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3])

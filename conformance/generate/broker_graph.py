@@ -15,11 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from conformance.faults import CLIENTS, Means, events_by
 from conformance.generate.graph import Numbers, TransitionGraph
 from model.language import Wire
+from proofs import arrays as np
 from proofs.lift.source import load_model
 
 MARKER: Final = "marker_is_written"

@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from conformance.generate.graph import Numbers, TransitionGraph
+from proofs import arrays as np
 
 
 @dataclass(frozen=True, eq=False)

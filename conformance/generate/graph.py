@@ -11,11 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from conformance.compositions import composition_of_configuration
 from conformance.generate.property_bits import property_bits
+from proofs import arrays as np
 from proofs.explore.explorer import explore
 from proofs.explore.result import SearchProgress
 from proofs.lift.build import lift
@@ -23,7 +21,7 @@ from proofs.lift.c_form import Unprintable
 from proofs.lift.compiler import CompilerFailed, NoCompiler
 from proofs.lift.machine import Machine
 
-Numbers = NDArray[Any]
+Numbers = np.Array
 
 MAX_STATES = 2_000_000
 """Larger scopes have no cover; their hunts run without the graph."""

@@ -22,9 +22,8 @@ from itertools import count
 from math import gcd
 from typing import Any, Final, Protocol
 
-import numpy as np
-
 from conformance.generate.graph import Numbers, TransitionGraph
+from proofs import arrays as np
 from proofs.lift.ints_form import ints_form
 from proofs.lift.layout import lay_out
 from proofs.lift.machine import Machine

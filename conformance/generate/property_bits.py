@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
+from proofs import arrays as np
 from proofs.coverage.columns import CHUNK_STATES, constants_of, evaluated
 from proofs.explore.result import StateGraph
 from proofs.lift.machine import Machine
 from proofs.lift.specialise import substitute
 
-Numbers = NDArray[Any]
+Numbers = np.Array
 
 
 def property_bits(machine: Machine, graph: StateGraph) -> Numbers:

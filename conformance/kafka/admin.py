@@ -26,6 +26,7 @@ _CREATE_TIMEOUT_MS: Final = 60_000  # hundreds of partitions on a busy machine
 _PAUSE_S: Final = 0.02
 _API_VERSIONS_VERSIONS: Final = (3, 0)  # 3 brings the features; a broker before 2.4 knows 0
 _CREATE_TOPICS_VERSION: Final = 2
+_DELETE_TOPICS_VERSION: Final = 1
 _BY_ASSIGNMENTS: Final = -1
 _DESCRIBE_PRODUCERS_VERSION: Final = 0
 _PRODUCE_VERSION: Final = 3
@@ -147,6 +148,16 @@ def ask_for_topic(
         "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
     }
     _create(connection, topic)
+
+
+def delete_topics(connection: BrokerConnection, names: Sequence[str]) -> None:
+    """Delete topics. Raises RequestRefused, for the first that the broker keeps."""
+    if not names:
+        return
+    body = {"topic_names": list(names), "timeout_ms": _CREATE_TIMEOUT_MS}
+    request = (ApiKey.DELETE_TOPICS, _DELETE_TOPICS_VERSION, body)
+    for topic in connection.ask(*request)["responses"]:
+        check_error(topic["error_code"], f"DeleteTopics {topic['name']}")
 
 
 def _create(connection: BrokerConnection, topic: Value) -> None:

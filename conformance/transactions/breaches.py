@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from conformance.generate.graph import Numbers
 from conformance.guaranteed import observe_transitions
 from conformance.pages import story_of, trace_of
 from conformance.plan import PreparedPlan
 from conformance.signatures import Finding
+from proofs import arrays as np
 from proofs.run.files import write_whole
 from proofs.trace.format import dumps
 from proofs.trace.html import page

@@ -51,8 +51,18 @@ class InProcess:
         return observe_finding(self.prepared, finding)
 
 
+def check_backend(options: argparse.Namespace) -> None:
+    """Spark here needs Java: that is looked at before the planning. Raises BackendError."""
+    if options.backend == "spark" and options.remote is None:
+        from conformance.backends.spark import require_java
+
+        require_java()
+
+
 def run(plan: Plan, options: argparse.Namespace) -> int:
     """Judge the plan; the exit code. Raises BackendError, OtherRun, BadPlan, BadBaseline."""
+
+    check_backend(options)
 
     @contextmanager
     def opens(prepared: PreparedPlan, log: Path) -> Iterator[OpenTarget]:

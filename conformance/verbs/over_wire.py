@@ -28,6 +28,7 @@ from conformance.systems.brokers.idempotent.testbed_of_leaders import SHARE_A_FA
 from conformance.systems.brokers.listening_broker import ListeningBroker, address_of
 from conformance.verbs.pipeline import OpenTarget, Target
 from conformance.verbs.pipeline import run as run_pipeline
+from proofs.java import find_java
 from proofs.run import BadUse
 
 ON: Final = "bytes"
@@ -45,7 +46,17 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
     Raises BackendError, OtherRun, BadPlan, BadBaseline, BadUse, CannotPlay, NotApplicable.
     """
     composition = judged_composition(plan.scope)
-    return run_pipeline(composition.called(composition.over_wire)(plan, options), options)
+    target = composition.called(composition.over_wire)(plan, options)
+    check_ready(plan, options)
+    return run_pipeline(target, options)
+
+
+def check_ready(plan: Plan, options: argparse.Namespace) -> None:
+    """What would fail after the planning fails before it. Raises NoBroker, MissingTool."""
+    if plan.system == "wire":
+        ListeningBroker(address_of(options.system))
+    else:
+        find_java()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +158,8 @@ def means_of(plan: Plan, options: argparse.Namespace) -> Means:
 def broker_of(plan: Plan, options: argparse.Namespace) -> Iterator[ListeningBroker]:
     """The broker that is asked for, as long as this runs. Raises NoBroker, BackendFailed."""
     if plan.system == "wire":
-        yield ListeningBroker(address_of(options.system))
+        with closing(ListeningBroker(address_of(options.system))) as listening:
+            yield listening
         return
     variant = configuration(plan).variant
     release = options.kafka or variant.release

@@ -6,30 +6,32 @@ compiling them.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from proofs import arrays as np
 from proofs.lift import dag
 from proofs.lift.dag import Node
 from proofs.lift.layout import Layout
 from proofs.lift.specialise import initial_node
 
-Column = NDArray[Any]
+Column = np.Array
 
 CHUNK_STATES = 4096
 """So many states at once that the columns in use stay in a core's cache."""
 
-_OPERATIONS: Mapping[str, Callable[..., Column]] = {
-    **dag.ARITHMETIC,
-    "not": np.logical_not,
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "ite": np.where,
-}
+
+@functools.cache
+def _operations() -> Mapping[str, Callable[..., Column]]:
+    return {
+        **dag.ARITHMETIC,
+        "not": np.logical_not,
+        "and": np.logical_and,
+        "or": np.logical_or,
+        "ite": np.where,
+    }
 
 
 def constants_of(layout: Layout) -> dict[str, Node]:
@@ -81,6 +83,6 @@ def evaluated(
         elif node.op == "leaf":
             known[node.serial] = unpacked(layout, packed, node)
         else:
-            known[node.serial] = _OPERATIONS[node.op](*[used(a) for a in node.args])
+            known[node.serial] = _operations()[node.op](*[used(a) for a in node.args])
     for root in wanted:
         yield np.broadcast_to(used(root), len(packed))

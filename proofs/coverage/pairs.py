@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
+from proofs import arrays as np
 from proofs.coverage.columns import Column
 from proofs.coverage.space import Space
 from proofs.lift.dag import Node
@@ -21,7 +20,7 @@ from proofs.trace.format import Instance
 Happens = Mapping[Instance, Node]
 """An event: the rule instances that can be it, each with the condition under which it is."""
 
-NEVER = np.iinfo(np.int64).max
+NEVER = 2**63 - 1
 """The distance of a state that a layer does not have."""
 
 

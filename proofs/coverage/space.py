@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from proofs import arrays as np
 from proofs.coverage.columns import CHUNK_STATES, Column, constants_of, evaluated
 from proofs.coverage.goals import Goal, Goals
 from proofs.explore.explorer import Report, explore

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-import numpy as np
-
+from proofs import arrays as np
 from proofs.coverage.columns import Column, field, unpacked
 from proofs.coverage.edges import places, record_of
 from proofs.coverage.points import Point

@@ -220,7 +220,10 @@ class TransactionalDeployment(Deployment):
 
     def notes(self) -> Iterator[str]:
         """Where observed breaches are listed, and which verb checks liveness."""
-        yield "what released brokers break is in docs/breaches.md, with its commands"
+        yield (
+            "`kafka-eos list changes` says what each release does otherwise;"
+            " `kafka-eos experiments --guarantees` breaks guarantees on a real broker"
+        )
         yield "`liveness` checks what eventually happens; these are guarantees about every state"
 
     def limits(self, k: Any) -> str:

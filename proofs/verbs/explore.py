@@ -14,7 +14,7 @@ from proofs.explore.scope import ScopeReport, explore_scope, read_pairs
 from proofs.java import FetchFailed, MissingTool
 from proofs.lift.patch import Patch
 from proofs.lift.source import model_for
-from proofs.run import worst
+from proofs.run import BadUse, worst
 from proofs.say import say
 from proofs.trace.replay import configuration_of
 from proofs.verbs.options import (
@@ -118,7 +118,12 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """(scope, engine) in the order of the work. Raises ValueError for a bad name."""
-    everything = arguments.all or not arguments.scopes
+    everything = arguments.all
+    if not everything and not arguments.scopes:
+        raise BadUse(
+            "name a SCOPE, as `kafka-eos explore idempotent-tiny`, or write --all for all of them:"
+            " that takes an hour; `kafka-eos list scopes` says what there is"
+        )
     scopes = every_scope() if everything else arguments.scopes
     for scope in scopes:
         configuration_of(model_for(scope), scope, arguments.variant)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from model.releases import CHANGES
 from proofs.coverage.events import events_of
@@ -15,22 +15,52 @@ from proofs.explore.engines import ENGINES
 from proofs.explore.expected import EXPECTED, Expected
 from proofs.lift.source import COMPOSITIONS, Model, assumed_properties_of, load_model
 from proofs.mutants.table import MUTANTS
-from proofs.run import HOLDS
+from proofs.run import HOLDS, one_of
 from proofs.run.files import write_json
 from proofs.say import say
+
+Kinds = dict[str, list[dict[str, Any]]]
+"""The names of each kind, as rows whose first column is the name."""
 
 NOT_COUNTED = dict.fromkeys((field.name for field in fields(Expected)), None)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+KINDS: Final = (
+    "scopes",
+    "variants",
+    "changes",
+    "engines",
+    "guarantees",
+    "assumed_properties",
+    "witnesses",
+    "mutants",
+    "theorems",
+    "rules",
+    "events",
+    "error_codes",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser, kinds: Sequence[str] = KINDS) -> None:
     """The verb's options."""
+    parser.add_argument(
+        "kind", nargs="?", metavar="KIND", help=f"one of {', '.join(kinds)} (default: all)"
+    )
     parser.add_argument("--branches", action="store_true", help="points for `witness` too")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the names as JSON")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print all names, each kind under its heading."""
-    content = listing(with_branches=arguments.branches)
+    """Print all names, each kind under its heading. Raises BadUse."""
+    if arguments.kind is not None:
+        one_of("KIND", arguments.kind, KINDS)
+    return print_kinds(arguments, listing(with_branches=arguments.branches))
+
+
+def print_kinds(arguments: argparse.Namespace, content: Kinds) -> int:
+    """Print the names of one kind, or of all; 0."""
+    if arguments.kind is not None:
+        content = {name: content[name] for name in (arguments.kind,)}
     for kind, rows in content.items():
         say(f"{kind}:")
         for row in rows:
@@ -40,10 +70,10 @@ def execute(arguments: argparse.Namespace) -> int:
     return HOLDS
 
 
-def listing(*, with_branches: bool) -> dict[str, list[dict[str, Any]]]:
+def listing(*, with_branches: bool) -> Kinds:
     """All names, by kind."""
     models = tuple(map(load_model, COMPOSITIONS))
-    found: dict[str, list[dict[str, Any]]] = {
+    found: Kinds = {
         "scopes": [row for each in models for row in scopes(each)],
         "variants": [row for each in models for row in variants(each)],
         "changes": [row for each in CHANGES for row in changes(each)],

@@ -18,8 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
-import numpy as np
-
 from conformance.backends import ResultRow, TraceRange
 from conformance.compositions import judged_composition
 from conformance.findings import JudgedRange, Summary, is_same, steps_of
@@ -32,6 +30,7 @@ from conformance.systems.brokers.broker_testbed import BrokerTestbed
 from conformance.systems.brokers.exchange import Difference, TraceEnd
 from conformance.systems.brokers.scheduler import Scheduler
 from conformance.tables import ActorTables
+from proofs import arrays as np
 from proofs.trace.format import Instance
 from proofs.trace.replay import Stepper
 from proofs.trace.shrink import NothingToShrink, Steps, shrink

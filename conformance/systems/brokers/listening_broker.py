@@ -13,10 +13,17 @@ from typing import Final
 
 from conformance.backends import BackendError, BackendFailed
 from conformance.faults import CLIENTS, Means
-from conformance.kafka.admin import Supported, TopicPartition, api_versions, create_topic
+from conformance.kafka.admin import (
+    Supported,
+    TopicPartition,
+    api_versions,
+    create_topic,
+    delete_topics,
+)
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS, BrokerConnection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError
 from impl import ApiKey, DecodeError
+from proofs.say import note
 
 Address = tuple[str, int]
 
@@ -61,6 +68,7 @@ class ListeningBroker:
         self._address = address
         self._timeout_ms = timeout_ms
         self._names = count(1)
+        self._topics: list[str] = []
         self._run = secrets.token_hex(4)
         self.supported = self._ask_supported()
         missing = [api.name for api in NEEDED if api not in self.supported.versions]
@@ -111,8 +119,19 @@ class ListeningBroker:
         """A new topic's partitions, which this broker leads; `on` is its id. Raises KafkaError."""
         name = self.fresh("topic")
         with self.open_connection() as connection:
+            self._topics.append(name)
             create_topic(connection, name, partitions, replicas=self.replicas, configs=configs)
         return [(name, index) for index in range(partitions)]
+
+    def close(self) -> None:
+        """Delete the topics that were made here: what is judged is left as it was found. Where that
+        cannot be done, it is said."""
+        topics, self._topics = self._topics, []
+        try:
+            with self.open_connection() as connection:
+                delete_topics(connection, topics)
+        except (KafkaError, DecodeError) as error:
+            note(f"{len(topics)} topics kafka-eos-topic-{self._run}-* stay at {self}: {error}")
 
     def inject(self, fault: str) -> None:
         """Do it, until the broker answers again. Raises LookupError where nothing is done to it."""

@@ -12,6 +12,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.backends import BackendFailed, TraceRange
+from conformance.kafka.connection import BrokerConnection
 from conformance.plan import Plan, prepare
 from conformance.rows import found_in
 from conformance.runner import Waves
@@ -47,6 +48,34 @@ def test_nobody_listens(tmp_path, capsys):
     told = capsys.readouterr().err
     assert f"nothing listens at 127.0.0.1:{port}" in told
     assert "start the broker" in told
+    assert not (tmp_path / "out").exists(), "nothing was planned"
+
+
+def test_spark_without_java_is_refused_before_any_work(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    out = tmp_path / "out"
+    assert main(["run", "--backend", "spark", "--traces", "3", "--out", str(out)]) == 2
+    assert f"not in JAVA_HOME={tmp_path}" in capsys.readouterr().err
+    assert not out.exists(), "nothing was planned"
+
+
+def test_the_topics_of_a_run_are_deleted(serve, tmp_path):
+    broker = serve()
+    assert run(broker.url, tmp_path / "out", "--scope", "idempotent-tiny") == 0
+    with BrokerConnection("127.0.0.1", broker.port) as connection:
+        assert connection.ask(ApiKey.METADATA, 1, {"topics": None})["topics"] == []
+
+
+def test_topics_that_stay_are_named(serve, tmp_path, capsys):
+    def keeps_topics(node: Node, payload: bytes) -> bytes | None:
+        if int.from_bytes(payload[:2], "big") == ApiKey.DELETE_TOPICS:
+            return None
+        return node.handle(payload, time.time_ns() // 1_000_000)
+
+    listening_there = listening(serve(keeps_topics).url, timeout_ms=200)
+    listening_there.topic()
+    listening_there.close()
+    assert "1 topics kafka-eos-topic-" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from kafka_eos.command_line import parser_of
+from kafka_eos.verbs import find_verb
 from model.idempotent.variants import RELEASES
 from proofs.__main__ import main
 from proofs.explore.scope import explore_scope
@@ -19,7 +21,7 @@ from proofs.lift.source import assumed_properties_of, load_model
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, model_of, replay
 from proofs.verbs import guarantees
-from proofs.verbs.deployment import IdempotentDeployment
+from proofs.verbs.deployment import IdempotentDeployment, deployment_of
 from tests.sizes import sized
 
 Ask = Callable[..., tuple[int, dict[str, Any]]]
@@ -259,3 +261,12 @@ def test_a_scope_is_made_narrower_and_not_wider(
 ) -> None:
     assert main(["explore", f"idempotent-tiny/{part}", "--engine", "ints"]) == 2
     assert "write a number from 1 to 2" in capsys.readouterr().err
+
+
+def test_notes_point_to_what_the_wheel_has():
+    """Only packages are shipped: a page of docs/ is not there."""
+    options = parser_of(find_verb("guarantees")).parse_args(["--transactions"])
+    notes = list(deployment_of(options).notes())
+    assert not any("docs/" in note for note in notes)
+    for name in ("list changes", "experiments --guarantees"):
+        assert any(f"kafka-eos {name}" in note for note in notes)

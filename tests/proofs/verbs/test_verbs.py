@@ -71,6 +71,12 @@ def test_explore_holds(report, capsys):
     assert re.search(r"1,352 states, .* s, peak [\d,]+ MiB: holds", capsys.readouterr().out)
 
 
+def test_explore_without_a_scope_asks_for_one(capsys):
+    assert main(["explore"]) == 2
+    assert "kafka-eos explore idempotent-tiny" in (said := capsys.readouterr().err)
+    assert "--all" in said
+
+
 def test_explore_finds_what_a_patch_breaks(report, tmp_path):
     patch = tmp_path / "idea.py"
     patch.write_text(BREAKING)

@@ -128,9 +128,10 @@ class ListeningServer(ListeningBroker):
         return poll(look, bool, BUSY_TIMEOUT_S)
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, and delete the topics."""
         for wire in self._wires:
             wire.close()
+        super().close()
 
 
 def leader_epochs(topic: str) -> WireCall[dict[int, int]]:
