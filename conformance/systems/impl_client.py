@@ -29,6 +29,7 @@ from conformance.systems.impl_messages import (
     Shared,
     value_of,
 )
+from conformance.systems.last_epoch import last_epoch_of
 from impl import (
     DeliveryHandle,
     ErrorCode,
@@ -94,6 +95,7 @@ class ImplClient:
         self._partitions = range(self._k.bounds.partitions)
         self._places = [(TOPIC, partition) for partition in self._partitions]
         self._config = producer_config(self._k)
+        self._splits = self._k.bounds.splits
         self.reset()
 
     def reset(self) -> None:
@@ -109,7 +111,6 @@ class ImplClient:
         self._sent = [0] * len(self._partitions)
         self._acknowledged = [0] * len(self._partitions)
         self._failed = [0] * len(self._partitions)
-        self._asked: SendRequest | None = None
         self._known: int | None = None
         self._let_send(0)
         if self._k.bounds.begun and self._config.enable_idempotence:
@@ -136,13 +137,21 @@ class ImplClient:
         for number in range(first_record, first_record + record_count):
             self._created[partition][number] = now_ms
             self._open[partition][number] = self._append(partition, number, now_ms)
+            if self._splits:
+                now_ms = self._clock.hands_over()
         self._sent[partition] += record_count
         return self._sends(partition)
 
     def _append(self, partition: int, number: int, now_ms: int) -> DeliveryHandle:
-        return self._core.append(
+        handle = self._core.append(
             TOPIC, partition, value=value_of(number), timestamp_ms=TIMESTAMP_MS, now_ms=now_ms
         )
+        if self._splits:
+            # The parts of a batch that is refused the first time are packed by batch.size, which
+            # gives the same batch again; those of a part are smaller (KAFKA-8350). The model does
+            # without the first refusal, so that here a batch begins as such a part.
+            handle._batch.is_split = True
+        return handle
 
     def send_again(self, partition: int) -> Reaction:
         """One `poll` after the backoff."""
@@ -150,11 +159,10 @@ class ImplClient:
         return self._sends(partition)
 
     def bump_epoch(self) -> Reaction:
-        """One `poll` that has nobody to send to. After the last epoch it asks for a producer id."""
+        """One `poll` that has nobody to send to."""
         self._let_send(None)
-        effects = self._core.poll(self._clock.now_ms)
-        if effects:
-            self._asked = only_request(effects)
+        with last_epoch_of(self._k.bounds):
+            self._polls_in_vain()
         return self.view(), ()
 
     def resolve_sequences(self) -> Reaction:
@@ -172,9 +180,10 @@ class ImplClient:
         return self.view(), ()
 
     def receive_producer_id(self, producer_id: int) -> Reaction:
-        """Ask for a producer id, unless that is done, and get the model's."""
-        asked = self._asked or only_request(self._core.poll(self._clock.now_ms))
-        self._asked = None
+        """One `poll` that asks for a producer id, and the model's as the answer. The node that is
+        asked leads no partition of the scope: those may have as many requests as one may have."""
+        self._let_send(len(self._partitions))
+        asked = only_request(self._core.poll(self._clock.now_ms))
         correlation_id, _ = self._codec.request(asked)
         body = {"error_code": ErrorCode.NONE, "producer_id": producer_id, "producer_epoch": 0}
         answer = self._codec.response(asked.api_version, asked.api_key, correlation_id, body)
@@ -187,7 +196,20 @@ class ImplClient:
             self._is_overdue(partition, min(self._open[partition]))
         self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
         self._hear(partition)
+        if self._splits:
+            self._separate_parts(partition)
         return self.view(), ()
+
+    def _separate_parts(self, partition: int) -> None:
+        """The parts of a batch have its time, and would be given up together, at once if it is up;
+        the model gives them up one after the other, and later. So each gets the time of its own
+        first record, a new one if that is past."""
+        created, open_records = self._created[partition], self._open[partition]
+        for number in open_records:
+            if created[number] + DELIVERY_TIMEOUT_MS <= self._clock.now_ms:
+                created[number] = self._clock.hands_over()
+        for number, handle in reversed(open_records.items()):
+            handle._current().created_ms = created[number]
 
     def on_disconnect(self, partition: int, overdue: int) -> Reaction:
         """`disconnected`, maybe when the time of the oldest batch is up."""
@@ -257,7 +279,7 @@ class ImplClient:
         entry = manager.entries.get(topic_partition, UNUSED)
         in_flight = entry.in_flight
         return (
-            max(entry.producer_epoch, 0),
+            entry.producer_epoch if self._sent[partition] else 0,
             entry.next_sequence,
             entry.last_acked_sequence,
             manager.unresolved_sequence(topic_partition),
@@ -288,17 +310,22 @@ def producer_config(k: Configuration) -> ProducerConfig:
     """The configuration that the model's variant and bounds mean.
 
     No request times out by itself: that would be a broken connection, and the model says when.
+    `ProducerConfig` would refuse more requests in flight than five, which a scope may have.
     """
     config = ProducerConfig.of(
         acks=ACKS[k.variant.acks],
         retries=RETRIES[k.variant.retries],
         enable_idempotence=k.variant.idempotence == Idempotence.ENABLED,
-        max_in_flight_requests_per_connection=k.bounds.in_flight,
         linger_ms=0,
         retry_backoff_ms=BACKOFF_MS,
         retry_backoff_max_ms=BACKOFF_MS,
     )
-    return replace(config, request_timeout_ms=MAX_INT32, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
+    return replace(
+        config,
+        max_in_flight_requests_per_connection=k.bounds.in_flight,
+        request_timeout_ms=MAX_INT32,
+        delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+    )
 
 
 def in_flight_view(in_flight: Iterable[InFlightBatch | ProducerBatch], numbers: list[int]) -> View:

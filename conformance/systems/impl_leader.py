@@ -116,8 +116,14 @@ class ImplLeader:
         return self.view(), ()
 
     def expire_producer(self, producer_id: int) -> Reaction:
-        """The time comes at which all that the leader knows is too old."""
-        self._leader.remove_expired_producers(BROKER_NOW_MS + NEVER_MS)
+        """The time comes at which the producer has been silent for too long, and others have not.
+        Records have no time here, so those that have written later get theirs for the moment."""
+        later_ms = BROKER_NOW_MS + NEVER_MS
+        entries = self._leader.log.producer_states.entries
+        others = {other: entry for other, entry in entries.items() if other != producer_id}
+        entries.update((o, entry._replace(last_timestamp=later_ms)) for o, entry in others.items())
+        self._leader.remove_expired_producers(later_ms)
+        entries.update((o, others[o]) for o in others if o in entries)
         return self.view(), ()
 
     def delete_records(self, deleted: int) -> Reaction:

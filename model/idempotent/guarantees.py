@@ -404,6 +404,15 @@ def something_failed(k: Configuration, w: World) -> bool:
     return not nothing_fails(k, w)
 
 
+def epochs_are_used_up(k: Configuration, w: World) -> bool:
+    """Sometimes: a producer that has sent records needs another producer id."""
+    return k.bounds.epochs_end and any(
+        client.producer_id == NO_PRODUCER_ID
+        and any(entry.records_sent > 0 for entry in client.partitions.values())
+        for client in w.clients.values()
+    )
+
+
 # The list
 
 
@@ -573,4 +582,5 @@ WITNESSES: tuple[Witness[Configuration, World], ...] = (
     Witness("duplicate_on_its_way", duplicate_on_its_way),
     Witness("batch_behind_another", batch_behind_another),
     Witness("something_failed", something_failed),
+    Witness("epochs_are_used_up", epochs_are_used_up),
 )

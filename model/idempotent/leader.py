@@ -280,14 +280,16 @@ def late_error(timed_out: Flag) -> Error:
 def on_produce_then_unreplicated(
     k: Configuration, leader: Leader, request: ProduceRequest, timed_out: Flag
 ) -> Step[Leader, ProduceResponse]:
-    """The batch is stored; the error says that too few replicas have it. DelayedProduce."""
+    """The batch is stored; the error says that too few replicas have it, or that too few are in
+    sync by the time that they have it. DelayedProduce, Partition.checkEnoughReplicasReachOffset."""
     step = on_produce(k, leader, request)
     answer = step.sends[0]
     in_time = timed_out == 1 and answer.required_offset <= leader.high_watermark
     if answer.error != Error.NONE or in_time:
         return step
     unreplicated = replace(answer, error=late_error(timed_out), required_offset=0)
-    return Step(step.actor, (unreplicated,))
+    stored = step.actor if timed_out == 1 else advance_high_watermark(k, step.actor)
+    return Step(stored, (unreplicated,))
 
 
 # Replication, restart, failover

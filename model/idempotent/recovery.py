@@ -24,7 +24,13 @@ from model.idempotent.client import (
     is_of,
     with_entry,
 )
-from model.idempotent.configuration import Configuration, Expiry, Recovery, SequenceOrder
+from model.idempotent.configuration import (
+    Configuration,
+    Expiry,
+    Idempotence,
+    Recovery,
+    SequenceOrder,
+)
 from model.idempotent.messages import (
     INVALID_OFFSET,
     NO_PRODUCER_EPOCH,
@@ -175,6 +181,14 @@ def overdue(k: Configuration, entry: PartitionEntry) -> InFlight:
     return (*queued, *tuple(b for b in entry.in_flight if b.outstanding))
 
 
+def awaits_producer_id(k: Configuration, client: Client) -> bool:
+    """It asks for a producer id, and until it has one it looks at no batch. Before KIP-360 it may
+    give one up between losing its id and asking. Sender.maybeSendAndPollTransactionalRequest."""
+    asks = k.variant.idempotence == Idempotence.ENABLED
+    at_once = k.variant.recovery == Recovery.LOCAL_BUMP
+    return asks and at_once and client.producer_id == NO_PRODUCER_ID
+
+
 @acts
 def expire_batch(
     k: Configuration, client: Client, partition: Partition, first_record: RecordNumber
@@ -183,6 +197,7 @@ def expire_batch(
     Sender.sendProducerData."""
     require(client.bump_for.is_empty())
     require(not client.fatal)
+    require(not awaits_producer_id(k, client))
     entry = client.partitions[partition]
     old = tuple(b for b in overdue(k, entry) if b.batch.first_record == first_record)
     require(len(old) > 0)

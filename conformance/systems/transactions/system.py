@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from conformance.compositions import composition_of_configuration
 from conformance.systems.base import NotApplicable
+from conformance.systems.last_epoch import last_epoch_of
 from conformance.systems.transactions.client import Client
 from conformance.systems.transactions.coordinator import Coordinator
-from conformance.systems.transactions.epochs import last_epoch
 from conformance.systems.transactions.group import GroupLeader
 from conformance.systems.transactions.leader import Leader
 from conformance.systems.transactions.messages import CODECS, group_partition, places_of
@@ -47,7 +46,7 @@ class ImplTransactions:
         remembers = k.variant.group_memory.name == "REMEMBERS"
         rules = of_release(RULES, release)
         config = replace(of_release(CONFIGS, release), transaction_version=k.variant.level)
-        during = partial(last_epoch, bounds.max_epoch) if bounds.epochs_end else nullcontext
+        during = partial(last_epoch_of, bounds)
         coordinator = SnapshotStore(
             Coordinator(codec, config, places, holds_appends=bounds.appends), during=during
         )

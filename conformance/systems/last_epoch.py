@@ -8,17 +8,19 @@ it is done with that one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from impl.coordinator import end_txn, metadata
 from impl.partition import transactions
+from impl.producer import sequence_manager
 
 NAMES: Final[tuple[tuple[ModuleType, str], ...]] = (
     (metadata, "LAST_EPOCH"),
     (end_txn, "LAST_EPOCH"),
     (transactions, "LAST_EPOCH"),
+    (sequence_manager, "LAST_EPOCH"),
 )
 """Where the number stands."""
 
@@ -34,3 +36,8 @@ def last_epoch(number: int) -> Iterator[None]:
     finally:
         for (module, name), value in zip(NAMES, before, strict=True):
             setattr(module, name, value)
+
+
+def last_epoch_of(bounds: Any) -> AbstractContextManager[None]:
+    """Meanwhile the last epoch is that of the scope, if its epochs end."""
+    return last_epoch(bounds.max_epoch) if bounds.epochs_end else nullcontext()
