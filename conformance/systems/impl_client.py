@@ -114,7 +114,7 @@ class ImplClient:
         self._known: int | None = None
         self._let_send(0)
         if self._k.bounds.begun and self._config.enable_idempotence:
-            self.receive_producer_id(self._producer)
+            self.receive_producer_id(0 if self._k.bounds.shared_producer_id else self._producer)
 
     def begin_at(self, partition: int, sequence: int) -> None:
         """The next batch begins with this sequence: see the theory of operation."""
