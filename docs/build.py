@@ -59,6 +59,7 @@ docs/reference/commands
 docs/reference/verbs
 docs/reference/releases
 docs/reference/limits
+docs/reference/spark
 CONTRIBUTING
 docs/decisions/index
 CHANGELOG

@@ -76,10 +76,13 @@ class BackendFailed(BackendError):
 
 
 class Backend(Protocol):
-    """Judges ranges. `cores` is how many at a time, `None` where that is unknown."""
+    """Judges ranges."""
 
     name: str
-    cores: int | None
+
+    @property
+    def cores(self) -> int | None:
+        """How many ranges are judged at a time now; `None` where that is unknown."""
 
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         """The rows of all ranges, as they come. Raises BackendFailed."""
@@ -90,12 +93,14 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a backend is set up. `None` leaves the choice to it; `log` takes its own messages."""
+    """How a backend is set up. `None` leaves the choice to it; `log` takes its own messages;
+    `conf` are settings of Spark."""
 
     log: Path
     master: str | None = None
     remote: str | None = None
     partitions: int | None = None
+    conf: tuple[tuple[str, str], ...] = ()
 
 
 class Opener(Protocol):

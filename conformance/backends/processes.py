@@ -91,6 +91,6 @@ def open_backend(task: WorkerTask, options: Options) -> Processes:
 
     Raises BackendError for a master or a remote.
     """
-    if options.master or options.remote:
-        raise BackendError("--master and --remote belong to --backend spark; leave them out")
+    if options.master or options.remote or options.conf:
+        raise BackendError("--master, --remote, --conf belong to --backend spark; leave them out")
     return Processes(task, options.partitions or usable_cores())

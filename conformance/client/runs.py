@@ -61,6 +61,7 @@ NOT_FOR_CLIENTS: Final = {
     "--traces-from": "traces_from",
     "--master": "master",
     "--remote": "remote",
+    "--conf": "conf",
 }
 """Options of `run`, by their names there."""
 CLIENT_MODULES: Final = (

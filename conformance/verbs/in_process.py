@@ -33,7 +33,8 @@ class InProcess:
         """The backend that is asked for. Raises BackendError."""
         task = WorkerTask("conformance.judging", self.prepared.directory.resolve())
         given = self.options
-        where = Options(self.log, given.master, given.remote, given.partitions)
+        conf = tuple(given.conf or ())
+        where = Options(self.log, given.master, given.remote, given.partitions, conf)
         backend = open_backend(given.backend, task, where)
         self.at_end.callback(backend.close)
         return backend
@@ -54,7 +55,7 @@ class InProcess:
 def check_backend(options: argparse.Namespace) -> None:
     """Spark here needs Java: that is looked at before the planning. Raises BackendError."""
     if options.backend == "spark" and options.remote is None:
-        from conformance.backends.spark import require_java
+        from conformance.backends.spark_session import require_java
 
         require_java()
 

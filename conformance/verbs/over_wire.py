@@ -121,6 +121,7 @@ def fit(plan: Plan, options: argparse.Namespace, actors: str, faults: Sequence[s
         ("--faults", options.faults, faults),
         ("--master", options.master, ()),
         ("--remote", options.remote, ()),
+        ("--conf", options.conf, ()),
     ):
         if given is not None and given not in only:
             valid = f"valid: {' or '.join(only)}" if only else "leave it out"

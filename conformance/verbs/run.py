@@ -58,6 +58,14 @@ def default_judge(options: argparse.Namespace) -> str:
     return "protocol" if is_foreign else JUDGES[0]
 
 
+def setting(text: str) -> tuple[str, str]:
+    """A setting of Spark; argparse says so where it is none."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE")
+    return name, value
+
+
 def add_codec(parser: Any, more: str) -> None:
     """--codec; `on` is its name in plans and reports."""
     parser.add_argument(
@@ -96,8 +104,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--baseline", type=Path, metavar="FILE", help="differences that are known")
     where = parser.add_argument_group("where it runs")
     where.add_argument("--backend", default=BACKENDS[0], help=f"{' or '.join(BACKENDS)}")
-    where.add_argument("--master", metavar="M", help="Spark's master (default: local[*])")
+    where.add_argument(
+        "--master",
+        metavar="M",
+        help="Spark's master (default: that of the session there is, of spark-submit or of"
+        " spark-defaults.conf, else local[*])",
+    )
     where.add_argument("--remote", metavar="R", help="a Spark Connect server: sc://HOST:PORT")
+    where.add_argument(
+        "--conf",
+        action="append",
+        type=setting,
+        metavar="NAME=VALUE",
+        help="a setting of Spark, as spark-submit takes it; again for each",
+    )
     where.add_argument("--partitions", type=int, metavar="N", help="tasks of a wave, or processes")
     where.add_argument("--json", type=Path, metavar="FILE", help="report and run in one file")
     where.add_argument("--out", type=Path, metavar="DIR", help="where the report and its files go")

@@ -256,7 +256,7 @@ def test_processes_refuse_what_belongs_to_spark(task, tmp_path):
 )
 def test_spark_without_a_new_enough_java_says_which(java, message, tmp_path, monkeypatch):
     pytest.importorskip("pyspark")
-    from conformance.backends.spark import require_java
+    from conformance.backends.spark_session import require_java
 
     if java is not None:
         (tmp_path / "java").write_text(f"#!/bin/sh\n{java}\n")
@@ -274,16 +274,16 @@ def test_spark_without_a_new_enough_java_says_which(java, message, tmp_path, mon
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """One session for all tests of this module: a start takes seconds."""
     pytest.importorskip("pyspark")
-    from conformance.backends.spark import open_session, require_java
+    from conformance.backends.spark_session import open_session, require_java
 
     try:
         require_java()
     except BackendError as error:
         pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("spark")
-    session = open_session(Options(folder / "spark.log", master="local[2]"), folder)
-    yield session
-    session.stop()
+    opened = open_session(Options(folder / "spark.log", master="local[2]"), folder)
+    yield opened
+    opened.session.stop()
 
 
 @pytest.mark.xdist_group("spark")
@@ -305,6 +305,8 @@ def test_the_driver_gets_few_rows_however_many_tasks_there_were(session, task, t
     backend = Spark(session, task, Options(tmp_path / "log", partitions=20), tmp_path / "scratch")
     rows = [row for row in backend.judge(ranges) if row is not None]
     assert len(rows) <= MERGED < 20
+    jobs = session.session.sparkContext.statusTracker().getJobIdsForGroup(backend.group)
+    assert jobs, "the jobs of a run have a name of their own"
     assert sum(len(numbers_of(row)) for row in rows) == len(ranges)
 
 
@@ -345,12 +347,16 @@ def test_what_travels_to_other_machines_is_complete(task, tmp_path):
 
 @pytest.mark.xdist_group("spark")
 def test_a_run_on_spark_reports_the_same_bytes_as_one_on_processes(
-    session, small, whole_run, tmp_path
+    session, small, whole_run, tmp_path, capsys
 ):
-    """Last: a run stops the session that it finds."""
+    """In the session that is there, which it leaves alone."""
     out = tmp_path / "out"
-    spark = ["--backend", "spark", "--master", "local[2]", "--partitions", "7"]
+    spark = ["--backend", "spark", "--partitions", "7"]
     assert main([*small, *spark, "--out", str(out)]) == 0
+    assert session.session.range(3).count() == 3
+    other = ["--master", "spark://other:7077", "--out", str(tmp_path / "other")]
+    assert main([*small, "--backend", "spark", *other]) == 2
+    assert "a Spark session exists, on local[2]" in capsys.readouterr().err
     for name in ("report.json", "junit.xml"):
         assert (out / name).read_bytes() == (whole_run.out / name).read_bytes()
     run = json.loads((out / "run.json").read_text())
