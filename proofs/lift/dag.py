@@ -17,7 +17,7 @@ as small as its purpose allows:
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -312,15 +312,16 @@ def ite(condition: Node, then: Operand, otherwise: Operand) -> Node:
     return _make("ite", (condition, then, otherwise), is_bool=then.is_bool, lo=lo, hi=hi)
 
 
-def reachable(roots: Iterable[Node]) -> Iterator[Node]:
-    """Each node below the roots once, arguments before the nodes that use them."""
+def reachable(roots: Iterable[Node], known: Container[int] = ()) -> Iterator[Node]:
+    """Each node below the roots once, arguments before the nodes that use them; nothing at or below
+    those whose serial is `known`, where known ones are known with all below them."""
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
     while stack:
         node, expanded = stack.pop()
         if expanded:
             yield node
-        elif node.serial not in seen:
+        elif node.serial not in seen and node.serial not in known:
             seen.add(node.serial)
             stack.append((node, True))
             stack.extend((a, False) for a in reversed(node.args) if a.serial not in seen)

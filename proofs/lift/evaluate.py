@@ -21,7 +21,7 @@ from proofs.lift import containers, dag
 from proofs.lift.annotations import LiftError, Limit, Notes, Obligation
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
 from proofs.lift.source import Model
-from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes, Span
+from proofs.lift.values import MapValue, Rec, Seq, SetValue, Span, shapes_of
 
 Frame = dict[str, Any]
 ARITHMETIC = {ast.Add: dag.add, ast.Sub: dag.sub, ast.Mult: dag.mul}
@@ -60,7 +60,7 @@ class Evaluator(Notes):
         super().__init__()
         self.model = model
         self.k = k
-        self.shapes = Shapes(k.bounds)
+        self.shapes = shapes_of(k.bounds)
         self.overrides = dict(overrides or {})
         self.contracts = dict(contracts or {})
 

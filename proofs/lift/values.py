@@ -7,6 +7,7 @@ their type's default (the least value of a range), so equal states have equal le
 
 from __future__ import annotations
 
+import functools
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -110,17 +111,7 @@ class Shapes:
 
     def kind(self, hint: Any) -> str:
         """scalar, record, tuple, map, set or open (a type variable)."""
-        if isinstance(hint, typing.TypeVar):
-            return "open"
-        if typing.get_origin(hint) is typing.Annotated:
-            return "tuple" if type(hint.__metadata__[0]).__name__ == "AtMost" else "scalar"
-        origin = typing.get_origin(hint) or hint
-        name = getattr(origin, "__name__", "")
-        if name in ("Map", "Set"):
-            return name.lower()
-        if origin is tuple:
-            return "open"
-        return "scalar" if issubclass(origin, int) else "record"
+        return kind_of(hint)
 
     def element(self, hint: Any) -> Any:
         """The type of a bounded tuple's elements."""
@@ -185,6 +176,28 @@ class Shapes:
         if kind == "set" and isinstance(value, (SetValue, Span)):
             return SetValue(bits_of(value, self.keys(hint)))
         return value
+
+
+@functools.cache
+def kind_of(hint: Any) -> str:
+    """scalar, record, tuple, map, set or open (a type variable)."""
+    if isinstance(hint, typing.TypeVar):
+        return "open"
+    if typing.get_origin(hint) is typing.Annotated:
+        return "tuple" if type(hint.__metadata__[0]).__name__ == "AtMost" else "scalar"
+    origin = typing.get_origin(hint) or hint
+    name = getattr(origin, "__name__", "")
+    if name in ("Map", "Set"):
+        return name.lower()
+    if origin is tuple:
+        return "open"
+    return "scalar" if issubclass(origin, int) else "record"
+
+
+@functools.cache
+def shapes_of(layout: Any) -> Shapes:
+    """The types of a model in one layout, whose annotations are read once."""
+    return Shapes(layout)
 
 
 def _length_hint(capacity: int) -> Any:

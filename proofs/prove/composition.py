@@ -19,7 +19,7 @@ from proofs.lift.dag import Node, reachable
 from proofs.lift.source import Model
 from proofs.prove.formulas import Lifter
 from proofs.prove.in_scope import ScopeCheck, check_clauses
-from proofs.prove.induction import Clause, Induction, Named, ProofStep, of_nothing
+from proofs.prove.induction import Clause, ClauseFormulas, Induction, Named, ProofStep, of_nothing
 from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.step_evaluator import StepEvaluator
 from proofs.prove.unknowns import Unknowns, number
@@ -146,7 +146,7 @@ class CompositionInduction(Induction):
         worlds, prefix = self.worlds, f"{of.home}/"
         axioms = {a.name: a.formula(worlds.lifter, worlds.before) for a in of.axioms}
         super().__init__(
-            worlds.lifter,
+            ClauseFormulas(worlds.lifter),
             worlds.before,
             worlds.initial(),
             worlds.steps,

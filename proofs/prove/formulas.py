@@ -25,7 +25,7 @@ from proofs.lift import containers, dag
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node
 from proofs.lift.evaluate import Evaluator, Frame
 from proofs.lift.source import Model
-from proofs.lift.values import Rec, Seq, Shapes
+from proofs.lift.values import Rec, Seq
 from proofs.prove.smt import Formula
 from proofs.prove.unknowns import bound, function, number
 
@@ -135,12 +135,6 @@ class Lifter:
 
 
 @functools.cache
-def shapes_of(bounds: Any) -> Shapes:
-    """The types of a model, whose annotations are read once."""
-    return Shapes(bounds)
-
-
-@functools.cache
 def takes_configuration(predicate: Callable[..., Any]) -> bool:
     """Whether a predicate takes the configuration first."""
     return next(iter(inspect.signature(predicate).parameters)) == "k"
@@ -162,7 +156,6 @@ class FormulaEvaluator(Evaluator):
         contracts: Mapping[str, Callable[..., Any]],
     ) -> None:
         super().__init__(model, k, overrides, contracts)
-        self.shapes = shapes_of(k.bounds)
         self.numbers: list[Node] = []
         self._signs: list[int] = []
 

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from proofs.lift.dag import Node, conjunction
+from proofs.lift.values import Rec
 from proofs.prove.formulas import Lifter, configured, conjuncts
 from proofs.prove.proof_state import after_replay
 from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
@@ -272,17 +273,67 @@ def split(goal: Formula, groups: int) -> Iterator[tuple[str, Formula]]:
         yield f"/{count}", (bound, conjunction(parts[start : start + size]))
 
 
+class ClauseFormulas:
+    """What clauses say of states, each evaluated once.
+
+    The parts of a state that an evaluation reads are noted. What it says of another state in which
+    these very parts stand is the same: evaluating reads nothing else that differs. Clauses that
+    differ in what they use say the same, so inductions over the same states share this.
+    """
+
+    def __init__(self, lifter: Lifter) -> None:
+        self.lifter = lifter
+        self._made: dict[tuple[Any, ...], list[tuple[dict[str, Any], Formula]]] = {}
+
+    def of(self, clause: Clause, state: Any, length: Node | None = None) -> Formula:
+        """What a clause says of a state; or of the prefix of its log that has this length."""
+        key = (clause.holds, clause.subject, clause.prefixes, length)
+        known = self._made.setdefault(key, [])
+        for read, formula in known:
+            if all(getattr(state, name) is part for name, part in read.items()):
+                return formula
+        noting, read = noting_reads(state)
+        made = (
+            clause.formula(self.lifter, noting)
+            if length is None
+            else clause.of_prefix(self.lifter, noting, length)
+        )
+        known.append((read, made))
+        return made
+
+
+def noting_reads(state: Any) -> tuple[Any, dict[str, Any]]:
+    """The same state, and its parts that have been read since. (A record is a part by itself.)"""
+    if isinstance(state, Rec):
+        return state, {"fields": state.fields}
+    read: dict[str, Any] = {}
+    own = frozenset(vars(state))
+
+    class Noting(type(state)):  # type: ignore[misc]
+        """Notes what is read of the state."""
+
+        def __getattribute__(self, name: str) -> Any:
+            value = super().__getattribute__(name)
+            if name in own:
+                read[name] = value
+            return value
+
+    noting = object.__new__(Noting)
+    object.__getattribute__(noting, "__dict__").update(vars(state))
+    return noting, read
+
+
 class Induction:
     """The obligations by which clauses hold in every state.
 
-    `lifter` reads clauses; `before` is any state, `initial` the first one. `facts` are true of
+    `formulas` reads clauses; `before` is any state, `initial` the first one. `facts` are true of
     functions that no rule changes, by name. Names of obligations begin with `prefix`; a goal of
     many parts is split into `groups`. Lemmas that use a clause which is `absent` are left out.
     """
 
     def __init__(
         self,
-        lifter: Lifter,
+        formulas: ClauseFormulas,
         before: Any,
         initial: Any,
         steps: Callable[[], Iterable[ProofStep]],
@@ -294,10 +345,10 @@ class Induction:
         regime: SequenceArithmetic = NO_WRAP,
         absent: frozenset[str] = frozenset(),
     ) -> None:
-        self.lifter = lifter
+        self.formulas, self.lifter = formulas, formulas.lifter
         self.state, self.first, self._steps = before, initial, steps
         self.known = {c.name: c for c in clauses}
-        self.before = {c.name: c.formula(lifter, before) for c in self.known.values()}
+        self.before = {c.name: formulas.of(c, before) for c in self.known.values()}
         self.facts = facts or {}
         self.names: dict[Formula, str] = {}
         self.prefix, self.groups = prefix, groups
@@ -315,9 +366,7 @@ class Induction:
         found: list[tuple[str, Formula]] = []
         for c in self.known.values():
             if c.name in uses and c.prefixes:
-                found += [
-                    (c.name, c.of_prefix(self.lifter, self.state, length)) for length in lengths
-                ]
+                found += [(c.name, self.formulas.of(c, self.state, length)) for length in lengths]
             elif c.name in uses:
                 found.append((c.name, self.before[c.name]))
         found += [(name, fact) for name, fact in self.facts.items() if name in uses]
@@ -332,7 +381,7 @@ class Induction:
     def assumed_elsewhere(self, uses: Collection[str], state: Any) -> list[tuple[str, Formula]]:
         """The same clauses of another state, but for those about prefixes."""
         used = (c for c in self.known.values() if c.name in uses and not c.prefixes)
-        return [(f"{c.name}, elsewhere", c.formula(self.lifter, state)) for c in used]
+        return [(f"{c.name}, elsewhere", self.formulas.of(c, state)) for c in used]
 
     def posed(
         self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula
@@ -363,9 +412,7 @@ class Induction:
         inductive = [c for c in clauses if not c.follows]
         for c in inductive:
             facts = [fact for name, fact in self.facts.items() if name in c.uses]
-            asked = self.posed(
-                f"initial/{c.name}", c.uses, facts, c.formula(self.lifter, self.first)
-            )
+            asked = self.posed(f"initial/{c.name}", c.uses, facts, self.formulas.of(c, self.first))
             yield asked.name, asked
         for step in self.steps:
             for c in inductive:
@@ -373,7 +420,7 @@ class Induction:
 
     def kept(self, clause: Clause, step: ProofStep, rules: Sequence[Formula] = ()) -> Named:
         """That a step leaves a clause true."""
-        goal = clause.formula(self.lifter, step.after)
+        goal = self.formulas.of(clause, step.after)
         if goal == self.before[clause.name]:
             yield f"{self.prefix}{step.rule}/{clause.name}", None
             return
@@ -391,10 +438,10 @@ class Induction:
             yield clause.name, goal, uses.union(step.recalls)
             return
         longer = self.state.log.length + 1
-        bound, body = clause.of_prefix(self.lifter, step.after, LENGTH)
+        bound, body = self.formulas.of(clause, step.after, LENGTH)
         parts = conjunction((longer > LENGTH).implies(part) for part in conjuncts(body))
         yield f"{clause.name}/old", (bound, parts), uses
-        yield f"{clause.name}/new", clause.of_prefix(self.lifter, step.after, longer), uses
+        yield f"{clause.name}/new", self.formulas.of(clause, step.after, longer), uses
 
     def lemmas_of(self, step: ProofStep) -> list[Lemma]:
         """The lemmas of a step whose clauses are known here."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_origin
 
 from model.language import Step
 from proofs.lift.call_graph import name_of
@@ -19,7 +19,7 @@ from proofs.lift.dag import Node, reachable
 from proofs.lift.values import MapValue, Rec, Seq, SetValue
 from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
-from proofs.prove.step_evaluator import actor_of
+from proofs.prove.step_evaluator import actor_of, hints_of
 from proofs.prove.unknowns import bound
 from proofs.prove.world_events import WorldEvents, effects_of
 
@@ -55,7 +55,7 @@ def missing_steps(
 
 def changes_actor(rule: Callable[..., Any]) -> bool:
     """Whether a rule can change its actor: what it returns has one."""
-    returned = get_type_hints(rule)["return"]
+    returned = hints_of(rule)["return"]
     return returned is actor_of(rule) or get_origin(returned) is Step
 
 

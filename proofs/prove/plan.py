@@ -23,11 +23,10 @@ from proofs.prove.invariant import (
     WHOLE,
 )
 from proofs.prove.missing_steps import actors_read, demand_all_steps, missing_steps
-from proofs.prove.sequence_arithmetic import SequenceArithmetic
 from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.state import BEFORE_KIP_360, VARIANT, Seen, resets
 from proofs.prove.step_evaluator import exchanged
-from proofs.prove.steps import IdempotentSteps, initial
+from proofs.prove.steps import IdempotentSteps
 from proofs.prove.theorem import Theorem
 from proofs.prove.world_events import WorldEvents
 
@@ -74,23 +73,20 @@ class IdempotentInduction(Induction):
 
     def __init__(
         self,
-        model: Model,
-        k: Any,
-        regime: SequenceArithmetic,
+        steps: IdempotentSteps,
         extra: tuple[Clause, ...] = (),
         rules: tuple[Formula, ...] = (),
     ) -> None:
-        helpers = HELPERS_WITH_RESETS if resets(k.variant) else HELPERS
-        steps = IdempotentSteps(model, k, regime)
+        helpers = HELPERS_WITH_RESETS if resets(steps.k.variant) else HELPERS
         self.proved = {c.name for c in (*helpers, *extra)}
         super().__init__(
-            steps.lifter,
+            steps.formulas,
             steps.before,
-            initial(model, k, regime),
-            steps.all,
+            steps.initial,
+            lambda: steps.all,
             {c.name: c for c in (*helpers, *extra, *GUARANTEED.values())}.values(),
             groups=GROUPS,
-            regime=regime,
+            regime=steps.regime,
             absent=frozenset(c.name for c in OPTIONAL) - self.proved,
         )
         self.builder = steps.builder
@@ -151,23 +147,29 @@ class Planner:
         self.composed = {model.name: model for model in models}
         self.model = self.composed.get("idempotent") or load_model("idempotent")
         self.inductions: dict[tuple[Any, ...], IdempotentInduction] = {}
+        self.made: dict[tuple[Any, ...], IdempotentSteps] = {}
 
-    def induction(self, variant: str, theorem: Theorem) -> IdempotentInduction:
-        """The induction in a regime, for all variants that differ in unknown rules only; for a
-        theorem with clauses of its own, under its rules."""
+    def steps(self, variant: str, theorem: Theorem) -> IdempotentSteps:
+        """The steps in a regime: the same for all variants that differ in unknown rules only, which
+        no step can read."""
         parsed = self.model.variants.parse(variant)
-        rules = rules_of(self.model, variant) if theorem.extra else ()
-        unknown = {} if rules else dict.fromkeys(VARIANT, 0)
+        unknown = dict.fromkeys(VARIANT, 0)
         unknown |= dict.fromkeys(BEFORE_KIP_360, 1) if resets(parsed) else {}
         same = replace(parsed, name="", release="", **unknown)
-        extra = tuple(c.name for c in theorem.extra)
-        key = (same, theorem.regime.name, theorem.patches, extra)
-        if key not in self.inductions:
+        key = (same, theorem.regime.name, theorem.patches)
+        if key not in self.made:
             model = load_model("idempotent", (*self.model.patches, *theorem.patches))
-            k = configuration(model, variant)
-            self.inductions[key] = IdempotentInduction(
-                model, k, theorem.regime, theorem.extra, rules
-            )
+            self.made[key] = IdempotentSteps(model, configuration(model, variant), theorem.regime)
+        return self.made[key]
+
+    def induction(self, variant: str, theorem: Theorem) -> IdempotentInduction:
+        """The induction over these steps; for a theorem with clauses of its own, under the rules of
+        its variant."""
+        steps = self.steps(variant, theorem)
+        rules = rules_of(self.model, variant) if theorem.extra else ()
+        key = (id(steps), rules, theorem.extra)
+        if key not in self.inductions:
+            self.inductions[key] = IdempotentInduction(steps, theorem.extra, rules)
         return self.inductions[key]
 
     def needs(self, theorem: Theorem, variant: str) -> Iterator[tuple[str, ProofObligation | None]]:

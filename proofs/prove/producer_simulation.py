@@ -51,7 +51,7 @@ def simulate_scope(model: Model, k: Any, found: SourceGraph) -> SimulationResult
     """Compare each transition of a scope with the steps of the proofs."""
     wraps = k.variant.sequence_order == SequenceOrder.WRAPS
     regime = wrapping(k.bounds.max_sequence + 1) if wraps else NO_WRAP
-    steps = IdempotentSteps(model, sized(model, k), regime).all()
+    steps = IdempotentSteps(model, sized(model, k), regime).all
 
     def view(world: Any, past: Any, now: Mapping[str, Any], call: RuleCall) -> ProducerValues:
         return ProducerValues(ScopeState(model, k, world, past), now, call)

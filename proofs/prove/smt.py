@@ -106,13 +106,12 @@ _PRINTS: dict[int, bytes] = {}
 
 def fingerprint(node: Node) -> bytes:
     """What a node is, whatever was made before it in this process."""
-    for part in () if node.serial in _PRINTS else reachable([node]):
-        if part.serial not in _PRINTS:
-            below = [_PRINTS[a.serial] for a in part.args]
-            if part.op == "eq":
-                below.sort()
-            text = f"{part.op} {part.is_bool} {part.value} {part.name}".encode()
-            _PRINTS[part.serial] = blake2b(b"".join((text, *below)), digest_size=16).digest()
+    for part in () if node.serial in _PRINTS else reachable([node], _PRINTS):
+        below = [_PRINTS[a.serial] for a in part.args]
+        if part.op == "eq":
+            below.sort()
+        text = f"{part.op} {part.is_bool} {part.value} {part.name}".encode()
+        _PRINTS[part.serial] = blake2b(b"".join((text, *below)), digest_size=16).digest()
     return _PRINTS[node.serial]
 
 
@@ -228,4 +227,9 @@ def obligation(
     them binds is free in another."""
     for formula in (*assumed, goal):
         assert not captured(formula), f"{name}: {captured(formula)} may be captured"
-    return ProofObligation(name, tuple(assumed), goal, tuple(names) or ("",) * len(assumed))
+    made = ProofObligation(name, tuple(assumed), goal, tuple(names) or ("",) * len(assumed))
+    return _MADE.setdefault(made, made)
+
+
+_MADE: dict[ProofObligation, ProofObligation] = {}
+"""Each obligation once: that of several theorems is written once. Its terms are kept anyway."""

@@ -125,23 +125,49 @@ class SymbolicState:
         return result
 
 
+STANDS_AS = {
+    "covers": "cover",
+    "is_sent": "sent",
+    "is_numbered": "numbered",
+    "ends_at": "where",
+    "copy_of": "place",
+}
+"""What clauses call predicates and functions of a state."""
+
+
 class Seen:
     """A symbolic state as clauses read it: see `proofs.prove.proof_state.ProofState`."""
 
+    producer_id, producer = P, PRODUCER
+
     def __init__(self, state: SymbolicState) -> None:
         self.state = state
-        self.producer_id, self.producer = P, PRODUCER
-        self.regime, self.client, self.entry = state.regime, state.client, state.entry
-        self.acknowledged, self.failed = state.entry.acknowledged, state.entry.failed
-        self.next_position, self.handled = state.next_position, state.handled
-        self.refused, self.fenced = state.refused, state.fenced
-        self.epoch_in_turn = state.epoch_in_turn
-        self.high_watermark: Node = state.leader.high_watermark
-        self.position, self.covers = state.position, state.cover
-        self.is_sent, self.is_numbered = state.sent, state.numbered
-        self.ends_at, self.copy_of, self.previous = state.where, state.place, state.previous
-        self.history = state.history
-        self.log = FunctionSeq(state.log.length, self.stored)
+
+    def __getattr__(self, name: str) -> Any:
+        """What stands in the state under this name, or another. Nothing is read before a clause
+        asks for it: see `ClauseFormulas`."""
+        return getattr(self.state, STANDS_AS.get(name, name))
+
+    @property
+    def acknowledged(self) -> Any:
+        """The records that are acknowledged."""
+        return self.entry.acknowledged
+
+    @property
+    def failed(self) -> Any:
+        """The records that have failed."""
+        return self.entry.failed
+
+    @property
+    def high_watermark(self) -> Node:
+        """The leader's high watermark."""
+        result: Node = self.state.leader.high_watermark
+        return result
+
+    @property
+    def log(self) -> FunctionSeq:
+        """The log."""
+        return FunctionSeq(self.state.log.length, self.stored)
 
     def stored(self, place: Node) -> LogEntry:
         """What stands at a place of the log."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
 from model.language import RECORDS, is_actor_rule, is_input
@@ -34,9 +34,15 @@ class OwnChange:
     cls: type
 
 
+@cache
+def hints_of(rule: Callable[..., Any]) -> Mapping[str, Any]:
+    """A rule's types, by parameter; and what it returns."""
+    return get_type_hints(rule)
+
+
 def parameters_of(rule: Callable[..., Any]) -> list[Any]:
     """The types of a rule's actor and inputs."""
-    hints = get_type_hints(rule)
+    hints = hints_of(rule)
     return [hints[name] for name in hints if name not in ("k", "return")]
 
 

@@ -19,7 +19,7 @@ from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, SetValue
 from proofs.prove import auxiliary, clauses, fifo, step_lemmas
 from proofs.prove.client_steps import IN_ORDER, IN_TURN, ClientSteps
-from proofs.prove.induction import Lemma, ProofStep, of_replay
+from proofs.prove.induction import ClauseFormulas, Lemma, ProofStep, of_replay
 from proofs.prove.invariant import HELPERS
 from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
 from proofs.prove.state import PRODUCER, Builder, P, Seen, SymbolicState
@@ -33,6 +33,17 @@ FOLDED = number("folded")
 class IdempotentSteps(ClientSteps):
     """All steps from any state of one model in one configuration and regime."""
 
+    @cached_property
+    def formulas(self) -> ClauseFormulas:
+        """What reads the clauses."""
+        return ClauseFormulas(self.lifter)
+
+    @cached_property
+    def initial(self) -> SymbolicState:
+        """The first state."""
+        return initial(self.model, self.k, self.regime)
+
+    @cached_property
     def all(self) -> tuple[ProofStep, ...]:
         """Every step."""
         return (

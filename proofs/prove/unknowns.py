@@ -10,7 +10,7 @@ from typing import Any
 
 from proofs.lift.containers import FunctionMap, PredicateSet
 from proofs.lift.dag import BOUND, INFINITE, Node, Operand, leaf, uninterpreted
-from proofs.lift.values import MapValue, Rec, Seq, SetValue, Shapes
+from proofs.lift.values import MapValue, Rec, Seq, SetValue, shapes_of
 
 Predicate = Callable[..., Node]
 
@@ -49,7 +49,7 @@ class Unknowns:
     """Makes values whose scalars are unknowns, for the types of one model."""
 
     def __init__(self, bounds: Any) -> None:
-        self.shapes = Shapes(bounds)
+        self.shapes = shapes_of(bounds)
 
     def record(self, cls: type, name: str, arguments: tuple[Node, ...] = ()) -> Rec:
         """A record of unknowns; of functions, if there are arguments."""

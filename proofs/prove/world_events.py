@@ -9,17 +9,20 @@ different does not happen either.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, get_args, get_origin, get_type_hints
+from types import FunctionType
+from typing import Any, get_args, get_origin
 
 from model.language import Step
 from proofs.lift.build import choices, concrete, symbolic_world
+from proofs.lift.call_graph import reached
 from proofs.lift.dag import FALSE, Node, conjunction, leaf, reachable
 from proofs.lift.source import Model
-from proofs.lift.values import Rec, Seq, Shapes, scalars
-from proofs.prove.step_evaluator import OwnChange, StepEvaluator, exchanged
+from proofs.lift.values import Rec, Seq, scalars, shapes_of
+from proofs.prove.step_evaluator import OwnChange, StepEvaluator, exchanged, hints_of
 from proofs.prove.unknowns import Unknowns, number, truth
 
 
@@ -33,6 +36,19 @@ class EventEffect:
     changes: frozenset[tuple[str, ...]]
 
 
+@lru_cache(maxsize=1024)
+def has_requirements(model: Model, rule: Callable[..., Any]) -> bool:
+    """Whether a rule requires anything, in its own text or in that of what it calls."""
+    assert isinstance(rule, FunctionType)
+    called = (
+        part.func
+        for function in reached(model, [rule])
+        for part in ast.walk(model.tree_of(function) or ast.Pass())
+        if isinstance(part, ast.Call)
+    )
+    return any(isinstance(name, ast.Name) and name.id == "require" for name in called)
+
+
 class EventEvaluator(StepEvaluator):
     """Evaluates an event; of what a rule of an actor makes nothing is known."""
 
@@ -42,9 +58,10 @@ class EventEvaluator(StepEvaluator):
 
     def take(self, rule: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         """Any value that the rule may return; it sends one message at most. Its own text is
-        evaluated for what it requires."""
-        super().take(rule, arguments)
-        hint, name = get_type_hints(rule)["return"], f"{rule.__name__}()"
+        evaluated for what it requires, if it requires anything."""
+        if has_requirements(self.model, rule):
+            super().take(rule, arguments)
+        hint, name = hints_of(rule)["return"], f"{rule.__name__}()"
         if get_origin(hint) is not Step:
             return self.unknowns.value(hint, name)
         actor, message = get_args(hint)
@@ -85,7 +102,7 @@ class WorldEvents:
     def effects(self) -> Mapping[str, EventEffect]:
         """What each event does to actors, by its name."""
         k = self.configuration()
-        first, anything = concrete(self.model, k), symbolic_world(self.model, Shapes(k.bounds))
+        first, anything = concrete(self.model, k), symbolic_world(self.model, shapes_of(k.bounds))
         parts = paths_of(self.model, first)
         constant = {
             path
@@ -123,7 +140,7 @@ class WorldEvents:
         """What an event does to actors, for any choice."""
         takes, edits, changes = set(), set(), set()
         function = self.model.rules[name]
-        for choice in choices(Shapes(k.bounds), function):
+        for choice in choices(shapes_of(k.bounds), function):
             evaluator = EventEvaluator(self.model, k, self.overrides(k))
             chosen = [evaluator.lift(value) for _, value in choice]
             try:
