@@ -13,7 +13,7 @@ from proofs.explore.explorer import Report, explore
 from proofs.explore.result import Exploration, Interrupted, SearchProgress
 from proofs.explore.source import explore_source, instances
 from proofs.explore.symmetry import symmetry_of
-from proofs.lift.build import lift
+from proofs.lift.build import machine_of
 from proofs.lift.compiler import NoCompiler
 from proofs.lift.machine import Machine
 from proofs.lift.source import Model
@@ -121,7 +121,7 @@ def by_source(job: EngineJob) -> EngineCounts:
 
 def lifted(job: EngineJob) -> Machine:
     """The job's machine with the guarantees that the job asks for."""
-    machine = lift(job.model, job.k, job.name).machine
+    machine = machine_of(job.model, job.k, job.name)
     return Machine(
         machine.name,
         machine.leaves,

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from proofs.explore.engines import EngineCounts
-from proofs.lift.build import lift
+from proofs.lift.build import machine_of
 from proofs.lift.dag import FALSE
 from proofs.lift.source import Model, model_for
 from proofs.lift.specialise import specialise, with_constant_inputs
@@ -47,7 +47,7 @@ class Sometimes:
 def allowed_events(scope: str, variant: str) -> frozenset[str]:
     """The events that sizes, budgets and variant do not exclude by themselves."""
     model = model_for(scope)
-    machine = lift(model, configuration_of(model, scope, variant), scope, guarantees=False).machine
+    machine = machine_of(model, configuration_of(model, scope, variant), scope)
     rules = specialise(with_constant_inputs(machine)).rules
     return frozenset(rule.rule for rule in rules if rule.guard is not FALSE)
 
@@ -63,7 +63,10 @@ def sometimes(
 ) -> Sometimes:
     """The scope's claims against all that was met in it: what is `wanted` beside the events."""
     never = scope_of(model, scope).never
-    lost = without([*wanted, *sorted(allowed_events(scope, variant))], {*met, *never})
+    lost = without(wanted, {*met, *never})
+    absent = without(sorted(model_for(scope).rules), {*met, *never})
+    if absent:  # what is allowed costs as much as lifting the scope
+        lost += tuple(event for event in absent if event in allowed_events(scope, variant))
     return Sometimes(lost, unexpected(never, met), enforce)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import typing
 from collections.abc import Callable, Iterator
@@ -95,6 +96,13 @@ def lift(model: Model, k: Any, name: str, *, guarantees: bool = True) -> Lifted:
         machine.witnesses,
     )
     return Lifted(complete, world, lifted.limits, lifted.obligations, lifted.branches)
+
+
+@functools.lru_cache(maxsize=2)
+def machine_of(model: Model, k: Any, name: str) -> Machine:
+    """The machine with all guarantees, lifted once for those that ask one after the other. Models
+    are told apart by identity: one that is patched is another one. Raises as `lift`."""
+    return lift(model, k, name).machine
 
 
 def concrete(model: Model, k: Any) -> Any:
