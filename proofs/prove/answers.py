@@ -1,8 +1,10 @@
 """Answers of solvers, kept by what was asked: proving again after an edit asks what has changed.
 
-An answer is to a text, of a solver in one version, and is the same whoever asks. Only definite ones
-are kept. Each row has a checksum: one that is not as it was written is asked anew, and a file that
-is no database any more begins again. Deleting it is always safe.
+An answer is to a text, of a solver in one version, and is the same whoever asks. Definite ones are
+kept; that a solver was undecided, only where it was asked for less than the usual time: such
+answers are for reports, and no verdict rests on them. Each row has a checksum: one that is not as
+it was written is asked anew, and a file that is no database any more begins again. Deleting it is
+always safe.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import sqlite3
 from pathlib import Path
 
 from proofs.cache import cache_folder
-from proofs.prove.solvers import RESULTS, SolverAnswer, version_of
+from proofs.prove.solvers import RESULTS, TIMEOUT_S, SolverAnswer, version_of
 from proofs.say import note
 
 MAX_ANSWERS = 1_000_000
@@ -36,9 +38,14 @@ class AnswerCache:
         self._file = None if folder is None else folder / "answers.sqlite"
         self._database: sqlite3.Connection | None = None
 
-    def get(self, solver: str, text: str) -> SolverAnswer | None:
+    def get(self, solver: str, text: str, timeout_s: float = TIMEOUT_S) -> SolverAnswer | None:
         """The answer of a solver to a text; None if there is none that can be trusted."""
-        question = _question(solver, text)
+        found = self._row(_question(solver, text))
+        if found is None and timeout_s < TIMEOUT_S:
+            found = self._row(_question(solver, text, timeout_s))
+        return found
+
+    def _row(self, question: str) -> SolverAnswer | None:
         rows = self._execute("SELECT answer, sum FROM answers WHERE question = ?", question)
         for answer, checksum in rows:
             if checksum == _checksum(question, answer):
@@ -46,11 +53,14 @@ class AnswerCache:
                 return SolverAnswer(name, result, seconds, tuple(core))
         return None
 
-    def add(self, text: str, answer: SolverAnswer) -> None:
-        """Keep an answer, if it is definite."""
-        if answer.result not in RESULTS.values():
+    def add(self, text: str, answer: SolverAnswer, timeout_s: float = TIMEOUT_S) -> None:
+        """Keep an answer to a question that was asked for so long, if it is definite, or if that
+        was less than usual."""
+        is_definite = answer.result in RESULTS.values()
+        if not is_definite and timeout_s >= TIMEOUT_S:
             return
-        question = _question(answer.solver, text)
+        asked_for = () if is_definite else (timeout_s,)
+        question = _question(answer.solver, text, *asked_for)
         row = json.dumps([answer.solver, answer.result, round(answer.seconds, 4), answer.core])
         checksum = _checksum(question, row)
         self._execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", question, row, checksum)
@@ -89,8 +99,8 @@ def _opened(file: Path) -> sqlite3.Connection:
     return database
 
 
-def _question(solver: str, text: str) -> str:
-    said = f"{solver} {version_of(solver)} {text}"
+def _question(solver: str, text: str, *asked_for: float) -> str:
+    said = " ".join([solver, version_of(solver), *map(str, asked_for), text])
     return hashlib.sha256(said.encode()).hexdigest()
 
 

@@ -66,7 +66,7 @@ class AnswerSource:
     def _known(self, question: SolverQuestion) -> SolverAnswer | None:
         row = self.journal.get(question.unit)
         if row is None:
-            return self.cache.get(question.solver, question.text)
+            return self.cache.get(question.solver, question.text, question.timeout_s)
         return SolverAnswer(row["solver"], row["result"], row["seconds"], tuple(row["core"]))
 
     def _keep(self, question: SolverQuestion, answer: SolverAnswer) -> None:
@@ -77,7 +77,7 @@ class AnswerSource:
             "core": list(answer.core),
         }
         self.journal.add(question.unit, row)
-        self.cache.add(question.text, answer)
+        self.cache.add(question.text, answer, question.timeout_s)
 
 
 def _answer(question: SolverQuestion) -> tuple[SolverQuestion, SolverAnswer]:

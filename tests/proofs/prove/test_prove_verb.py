@@ -93,6 +93,9 @@ def test_the_cache_keeps_what_is_definite_and_trusts_no_row_that_has_changed(
     cache.add("b", unknown)
     assert (cache.get("z3", "a"), cache.get("z3", "b")) == (proved, None)
     assert cache.get("cvc5", "a") is None
+    cache.add("b", unknown, 0.3)  # what a report says, and no verdict
+    assert (cache.get("z3", "b", 0.3), cache.get("z3", "b", 0.4)) == (unknown, None)
+    assert cache.get("z3", "b") is None
     (file,) = tmp_path.glob("*.sqlite")
     with sqlite3.connect(file) as database:
         database.execute("""UPDATE answers SET answer = '["z3", "failed", 0.5, []]'""")

@@ -7,15 +7,18 @@ from functools import cache
 import pytest
 
 from proofs.explore.source import source_graph
-from proofs.lift.patch import Patch
+from proofs.lift.patch import Patch, parse_diff
 from proofs.lift.source import Model, load_model
+from proofs.prove.composition import CompositionInduction
+from proofs.prove.induction import Induction
 from proofs.prove.missing_steps import MissingSteps
 from proofs.prove.plan import Planner, plan
 from proofs.prove.producer_simulation import simulate_scope
 from proofs.prove.scoped import SIMULATED_SCOPES, ScopeJob, simulated_of
 from proofs.prove.solvers import ask
 from proofs.prove.theorems import THEOREMS
-from proofs.prove.world_events import WorldEvents, effects_of
+from proofs.prove.unknowns import number
+from proofs.prove.world_events import WorldEvents, effects_of, has_requirements
 from proofs.trace.replay import configuration_of
 
 BY_NAME = {t.name: t for t in THEOREMS}
@@ -34,6 +37,52 @@ def test_what_an_event_does_to_actors_is_read_from_its_text() -> None:
     assert taken["leader_fails_over"] == {"fail_over", "on_disconnect"}
     assert taken["request_outlives_replicas"] == {"on_produce_then_unreplicated"}
     assert not any(effect.edits for effect in effects.values())
+
+
+NEVER = '''
+--- a/model/idempotent/leader.py
++++ b/model/idempotent/leader.py
+@@ -96,1 +96,2 @@
+     """The offset that the next record will have."""
++    require(len(log) > 0)
+'''
+
+
+def test_what_an_event_requires_is_read_where_a_rule_of_an_actor_says_it() -> None:
+    model = producer()
+    assert has_requirements(model, model.client.send_new)
+    assert not has_requirements(model, model.leader.advance_high_watermark)
+    changed = producer(*parse_diff(NEVER))
+    assert has_requirements(changed, changed.leader.advance_high_watermark)
+
+
+@pytest.mark.parametrize("name", ["order_kept", "all_or_none"])
+def test_what_inductions_share_is_what_each_would_evaluate(name: str) -> None:
+    theorem, planner = BY_NAME[name], Planner(producer())
+    if theorem.composition is None:
+        induction: Induction = planner.induction(theorem.variant, theorem)
+    else:
+        model = load_model(theorem.home)
+        induction = CompositionInduction(theorem.composition, model, theorem.variant)
+    shared = 0
+    for step in induction.steps:
+        for clause in [c for c in induction.known.values() if not c.follows][::7]:
+            found = induction.formulas.of(clause, step.after)
+            assert found == clause.formula(induction.lifter, step.after)
+            shared += found is induction.before[clause.name]
+    assert shared > 50
+
+
+def test_a_part_that_a_clause_reads_is_not_shared() -> None:
+    theorem, planner = BY_NAME["at_most_once"], Planner(producer())
+    induction = planner.induction(theorem.variant, theorem)
+    clause = next(c for c in induction.known.values() if c.name == "watermark_within_log")
+    state = induction.state
+    other = state.changed(leader=state.leader.changed(high_watermark=number("another")))
+    same = state.changed(client=state.client.changed())
+    formulas = induction.formulas
+    assert formulas.of(clause, same) is formulas.of(clause, state)
+    assert formulas.of(clause, other) != formulas.of(clause, state)
 
 
 CATCHES_UP = "leader_rules.advance_high_watermark(k, leader)"
