@@ -21,6 +21,7 @@ OLDEST_SERVED: Final[Mapping[int, int]] = MappingProxyType(
         ApiKey.DELETE_TOPICS: 1,
         ApiKey.OFFSET_COMMIT: 2,
         ApiKey.OFFSET_FETCH: 1,
+        ApiKey.JOIN_GROUP: 2,
         ApiKey.WRITE_TXN_MARKERS: 1,
     }
 )

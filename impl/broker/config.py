@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from impl.broker.topics import MAX_PARTITIONS
 from impl.coordinator.config import TransactionConfig
+from impl.coordinator.group_messages import GroupConfig
 from impl.coordinator.offsets import OffsetsConfig
 from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.partition.validation import LogConfig
@@ -42,3 +43,4 @@ class NodeConfig(Settings):
     log: LogConfig = DEFAULT_CONFIG
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
     offsets: OffsetsConfig = field(default_factory=OffsetsConfig)
+    groups: GroupConfig = field(default_factory=GroupConfig)

@@ -27,6 +27,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Final
 
+from impl.broker.memberships import Memberships
 from impl.broker.services import NodeServices
 from impl.broker.topics import Topic
 from impl.coordinator.effects import AppendRecords, Effect, SendAnswer, SendMarkers
@@ -85,7 +86,7 @@ class AddPartitionsRequest:
 
 
 class Coordinators:
-    """Public state: `transactions`, `offsets`."""
+    """Public state: `transactions`, `offsets`, `memberships`."""
 
     __slots__ = (
         "_callbacks",
@@ -94,6 +95,7 @@ class Coordinators:
         "_request_numbers",
         "_topic_ids",
         "_topics_version",
+        "memberships",
         "offsets",
         "transactions",
     )
@@ -112,6 +114,7 @@ class Coordinators:
         self._topic_ids: dict[str, bytes] = {}
         self.transactions = TransactionCoordinator(generate_producer_id, node.config.transactions)
         self.offsets = OffsetsCoordinator(node.config.offsets)
+        self.memberships = Memberships(node, self.offsets, self.append_offsets)
 
     # ---- who coordinates what
 
@@ -149,6 +152,7 @@ class Coordinators:
         lost, won = self._update_led(OFFSETS_TOPIC)
         for partition in lost:
             self.offsets.resign(partition)
+            self.memberships.resign(partition, now_ms)
         for partition, leader in won.items():
             self.offsets.begin_loading(partition)
             self._run_after(load_ms, partial(self._load_offsets, partition, leader), now_ms)
@@ -177,6 +181,7 @@ class Coordinators:
         """Load a partition's offsets, unless its leadership changed while the load was pending."""
         if self._led_epochs[OFFSETS_TOPIC].get(partition) == leader.leader_epoch:
             self.offsets.load(partition, (stored.data for stored in leader.batches))
+            self.memberships.load(partition, now_ms)
 
     def _forget_deleted_topics(self, now_ms: int) -> None:
         """A topic that is created again starts without offsets. `onPartitionsDeleted`."""
@@ -212,6 +217,7 @@ class Coordinators:
 
     def run_periodic_checks(self, now_ms: int) -> None:
         """Retry what failed, abort timed-out transactions and remove expired ids, when due."""
+        self.memberships.advance(now_ms)
         me = self.transactions.config
         if self._node.is_due("retry", RETRY_BACKOFF_MS, now_ms):
             self.perform(self.transactions.retry(), now_ms)

@@ -156,6 +156,10 @@ def offset_commit(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
         api_version=request.version,
         retention_time_ms=body["retention_time_ms"],
     )
+    if decision.batch is not None:
+        node.coordinators.memberships.groups.restart_session(
+            body["group_id"], committer.member_id, now_ms
+        )
     partition = offsets.partition_of(body["group_id"])
     committed = _append(node, partition, decision, NO_GUARD, ANY_VERSION, now_ms)
     return commit.answer(node, committed)

@@ -31,6 +31,7 @@ from typing import Final
 
 from impl.broker import (
     group_requests,
+    membership_requests,
     metadata_requests,
     produce_requests,
     reads,
@@ -126,7 +127,12 @@ class Node(HandlerContext):
         if version < OLDEST_SERVED.get(api_key, 0):
             raise CloseConnection(f"api key {api_key} is served from {OLDEST_SERVED[api_key]}")
         request = DecodedRequest(
-            reference, ApiKey(api_key), version, header["correlation_id"], body
+            reference,
+            ApiKey(api_key),
+            version,
+            header["correlation_id"],
+            body,
+            header["client_id"] or "",
         )
         self.coordinators.follow_leadership(now_ms)
         body_or_deferred = _HANDLERS[request.api_key](self, request, now_ms)
@@ -186,7 +192,16 @@ class Node(HandlerContext):
     @property
     def next_due_ms(self) -> int | None:
         """When `advance` should be called at the latest; 0 for at once, None if nothing waits."""
-        return 0 if self.producer_ids.has_request else super().next_due_ms
+        if self.producer_ids.has_request:
+            return 0
+        due_ms = super().next_due_ms, self.coordinators.memberships.next_due_ms
+        return min((due for due in due_ms if due is not None), default=None)
+
+    def _skip_delays(self, now_ms: int) -> None:
+        """Members that wait for others do not wait any more, either."""
+        self.coordinators.memberships.skip_delays(now_ms)
+        if not self._outputs:
+            super()._skip_delays(now_ms)
 
     # ---- the node's own work
 
@@ -235,6 +250,7 @@ _HANDLERS: Final[Mapping[ApiKey, _NodeHandler]] = MappingProxyType(
         **metadata_requests.HANDLERS,
         **transaction_requests.HANDLERS,
         **group_requests.HANDLERS,
+        **membership_requests.HANDLERS,
     }
 )
 _ADVERTISED: Final = version_rows(_HANDLERS)

@@ -47,6 +47,7 @@ class DecodedRequest(NamedTuple):
     version: int
     correlation_id: int
     body: Value
+    client_id: str = ""
 
 
 class Deferred(Enum):

@@ -30,6 +30,7 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from impl.coordinator.group_records import encode_group_key
 from impl.coordinator.offsets_groups import (
     SIMPLE_GROUP,
     Committer,
@@ -72,6 +73,7 @@ LOADING_FROM: Final = 2
 DEFAULT_RETENTION: Final = -1
 DEFAULT_TIMESTAMP: Final = -1
 _LONG: Final = 1 << 63
+_PLAIN: Final = RecordBatch(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,7 @@ class OffsetsCoordinator:
         if retention_time_ms != DEFAULT_RETENTION:
             # QUIRK: an infinite retention is expired at once, because Java's long wraps.
             expiry = (now_ms + retention_time_ms + _LONG) % (2 * _LONG) - _LONG
-        return self._decide(group_id, rows, RecordBatch(()), now_ms, expiry)
+        return self._decide(group_id, rows, _PLAIN, now_ms, expiry)
 
     def commit_in_transaction(
         self,
@@ -328,7 +330,7 @@ class OffsetsCoordinator:
                 committed = _to_committed_offset(row, now_ms, expire_timestamp_ms)
                 value = encode_value(committed, self.config.value_version)
                 records.append(Record(len(records), now_ms, encode_key(key), value))
-        batch = _encode_commit(header, records, now_ms) if records else None
+        batch = encode_commit(records, now_ms, header) if records else None
         return CommitDecision(tuple(answers), batch)
 
     def _is_too_long(self, metadata: str | None) -> bool:
@@ -344,10 +346,29 @@ class OffsetsCoordinator:
         """
         found = []
         for partition, offsets in self.partitions.items():
-            keys = [] if offsets is None else offsets.keys_of(topics)
+            keys = [] if offsets is None else offsets.keys(lambda key: key.topic in topics)
             if keys:
                 found.append(Tombstones(partition, _tombstones(keys, now_ms)))
         return tuple(found)
+
+    def forget_group(self, group_id: str, *, now_ms: int) -> Tombstones:
+        """Tombstones for a group without members, and for all its offsets. `deleteGroup`."""
+        offsets = self.find(group_id, may_be_empty=True)
+        assert isinstance(offsets, GroupOffsets), "the caller has found the group"
+        keys = [encode_key(key) for key in offsets.keys(lambda key: key.group_id == group_id)]
+        keys.append(encode_group_key(group_id))
+        rows = [Record(n, now_ms, key, None) for n, key in enumerate(keys)]
+        return Tombstones(self.partition_of(group_id), encode_commit(rows, now_ms))
+
+    def forget_offsets(
+        self, group_id: str, partitions: Iterable[tuple[str, int]], *, now_ms: int
+    ) -> Tombstones | None:
+        """Tombstones for those of these offsets that there are. `deleteOffsets`."""
+        offsets = self.find(group_id, may_be_empty=True)
+        assert isinstance(offsets, GroupOffsets), "the caller has found the group"
+        wanted = {OffsetKey(group_id, *place) for place in partitions}
+        keys = offsets.keys(wanted.__contains__)
+        return Tombstones(self.partition_of(group_id), _tombstones(keys, now_ms)) if keys else None
 
     # ---- fetches
 
@@ -410,8 +431,8 @@ def _to_committed_offset(
     )
 
 
-def _encode_commit(header: RecordBatch, records: Sequence[Record], now_ms: int) -> bytes:
-    """One batch with sequence 0, transactional or not. `CoordinatorRuntime`."""
+def encode_commit(records: Sequence[Record], now_ms: int, header: RecordBatch = _PLAIN) -> bytes:
+    """A coordinator's batch, with sequence 0, transactional or not. `CoordinatorRuntime`."""
     batch = header._replace(
         records=tuple(records),
         last_offset_delta=len(records) - 1,
@@ -424,7 +445,7 @@ def _encode_commit(header: RecordBatch, records: Sequence[Record], now_ms: int) 
 
 def _tombstones(keys: Sequence[OffsetKey], now_ms: int) -> bytes:
     rows = [Record(n, now_ms, encode_key(key), None) for n, key in enumerate(keys)]
-    return _encode_commit(RecordBatch(()), rows, now_ms)
+    return encode_commit(rows, now_ms)
 
 
 def _answer_all(rows: Sequence[OffsetToCommit], error: ErrorCode) -> CommitDecision:

@@ -7,16 +7,18 @@ Five rules:
 3. A transactional offset is pending, by producer id, until that producer's marker. ABORT drops it;
    COMMIT commits it unless a plain commit has a later record.
 4. A tombstone removes the committed offset and all pending ones of its key.
-5. A group exists from its first commit on, even if that is aborted.
+5. A group exists from its first commit on, even if that is aborted, or from its first record of
+   members, until its tombstone.
 
 Source: `OffsetMetadataManager.replay`, `replayEndTransactionMarker`; release 4.3.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from impl.coordinator.group_records import decode_group_key
 from impl.coordinator.offsets_records import (
     CommittedOffset,
     OffsetKey,
@@ -38,16 +40,17 @@ class OffsetsView(NamedTuple):
 class GroupOffsets:
     """The offsets of all groups of one partition: see the rules above.
 
-    Read-only: `committed`, `pending` (by producer id), `groups`, `next_offset` (after the last
-    replayed batch).
+    Read-only: `committed`, `pending` (by producer id), `groups`, `stored_groups` (the last record
+    of members, by group), `next_offset` (after the last replayed batch).
     """
 
-    __slots__ = ("committed", "groups", "next_offset", "pending")
+    __slots__ = ("committed", "groups", "next_offset", "pending", "stored_groups")
 
     def __init__(self) -> None:
         self.committed: dict[OffsetKey, CommittedOffset] = {}
         self.pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}
         self.groups: set[str] = set()
+        self.stored_groups: dict[str, bytes] = {}
         self.next_offset = 0
 
     def view(self) -> OffsetsView:
@@ -59,10 +62,10 @@ class GroupOffsets:
         """Whether an open transaction commits an offset for `key`."""
         return any(key in offsets for offsets in self.pending.values())
 
-    def keys_of(self, topics: Collection[str]) -> list[OffsetKey]:
-        """The keys of these topics with an offset, committed or pending, in order."""
+    def keys(self, is_wanted: Callable[[OffsetKey], bool]) -> list[OffsetKey]:
+        """The wanted keys with an offset, committed or pending, in order."""
         known = set(self.committed).union(*self.pending.values())
-        return sorted(key for key in known if key.topic in topics)
+        return sorted(filter(is_wanted, known))
 
     def replay(self, batch: RecordBatch) -> None:
         """Apply the next batch of the log. Raises `DecodeError`."""
@@ -77,6 +80,7 @@ class GroupOffsets:
     def _apply_record(self, producer_id: int, record: Record, offset: int) -> None:
         key = decode_key(record.key)
         if key is None:
+            self._apply_group(record)
             return
         if record.value is None:
             self._forget(key)
@@ -87,6 +91,17 @@ class GroupOffsets:
             self.committed[key] = committed
         else:
             self.pending.setdefault(producer_id, {})[key] = committed
+
+    def _apply_group(self, record: Record) -> None:
+        group_id = None if record.key is None else decode_group_key(record.key)
+        if group_id is None:
+            return
+        if record.value is None:
+            self.groups.discard(group_id)
+            self.stored_groups.pop(group_id, None)
+        else:
+            self.groups.add(group_id)
+            self.stored_groups[group_id] = record.value
 
     def _forget(self, key: OffsetKey) -> None:
         self.committed.pop(key, None)

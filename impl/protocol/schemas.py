@@ -1,4 +1,5 @@
-"""The schemas of messages: the reader of the tables in `schemas_data`, `schemas_transactions`.
+"""The schemas of messages: the reader of the tables in `schemas_data`, `schemas_transactions`
+and `schemas_groups`.
 
 Three rules:
 
@@ -30,7 +31,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-from impl.protocol import schemas_data, schemas_transactions
+from impl.protocol import schemas_data, schemas_groups, schemas_transactions
 from impl.protocol.primitives import ZERO_UUID
 
 
@@ -44,6 +45,12 @@ class ApiKey(IntEnum):
     OFFSET_COMMIT = 8
     OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -55,6 +62,8 @@ class ApiKey(IntEnum):
     END_TXN = 26
     WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
+    DELETE_GROUPS = 42
+    OFFSET_DELETE = 47
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
@@ -220,7 +229,9 @@ def parse_table(text: str) -> dict[tuple[int | str, str], MessageSchema]:
 
 
 MESSAGES: Final = MappingProxyType(
-    parse_table(schemas_data.TABLE) | parse_table(schemas_transactions.TABLE)
+    parse_table(schemas_data.TABLE)
+    | parse_table(schemas_transactions.TABLE)
+    | parse_table(schemas_groups.TABLE)
 )
 """`(api_key, "request" | "response")`, `("header", ...)` or `(name, "record")` to its schema."""
 
