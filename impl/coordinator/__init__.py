@@ -1,8 +1,9 @@
-"""The coordinators of transactions and of group offsets: decisions without I/O.
+"""The coordinators of transactions, of group offsets and of groups: decisions without I/O.
 
 Transactions, in reading order: `transactions` (requests in, effects out), `effects`, `metadata`
 (the two steps of a transition), `states`, `end_txn` and `init_producer_id` (answers as tables),
 `markers`, `state_manager` (what is owned, loaded and logged), `log_records`, `inspection`
 (snapshots), `config` (settings, and differences by release), `placement`. Group offsets:
-`offsets`, which names its own modules.
+`offsets`, which names its own modules. Groups: `groups` (requests in, effects out),
+`classic_group` (one group's state), `group_messages`, `group_records`, `timers`.
 """

@@ -91,29 +91,30 @@ class GroupCoordinator:
     def join(self, request: Hashable, asked: JoinRequest, now_ms: int) -> list[GroupEffect]:
         """Join, or rejoin. `classicGroupJoin`."""
         group = self.groups.get(asked.group_id)
-        error = self._check_join(group or ClassicGroup(asked.group_id), asked)
-        if error:
-            return [JoinAnswer(request, error, asked.member_id)]
+        if not self._is_session_valid(asked.session_timeout_ms):
+            return [JoinAnswer(request, ErrorCode.INVALID_SESSION_TIMEOUT, asked.member_id)]
+        if group is None and asked.member_id != NO_MEMBER:
+            return [JoinAnswer(request, ErrorCode.UNKNOWN_MEMBER_ID, asked.member_id)]
         if group is None:
-            group = self.groups[asked.group_id] = ClassicGroup(asked.group_id)
-        if asked.member_id != NO_MEMBER:
+            group = self._create(asked.group_id, now_ms)
+        error = _check_join(group, asked)
+        if error:
+            self._effects.append(JoinAnswer(request, error, asked.member_id))
+        elif asked.member_id != NO_MEMBER:
             self._rejoin(group, request, asked, now_ms)
         else:
             self._join_anew(group, request, asked, now_ms)
         return self._take_effects(group)
 
-    def _check_join(self, group: ClassicGroup, asked: JoinRequest) -> ErrorCode:
-        config = self.config
-        least, most = config.min_session_timeout_ms, config.max_session_timeout_ms
-        if not least <= asked.session_timeout_ms <= most:
-            return ErrorCode.INVALID_SESSION_TIMEOUT
-        if asked.member_id != NO_MEMBER and asked.group_id not in self.groups:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if not group.supports(asked.protocol_type, (name for name, _ in asked.protocols)):
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if asked.member_id in ("", *group.pending_member_ids):
-            return ErrorCode.NONE
-        return group.check_member(asked.member_id, asked.group_instance_id)
+    def _is_session_valid(self, session_timeout_ms: int) -> bool:
+        least, most = self.config.min_session_timeout_ms, self.config.max_session_timeout_ms
+        return least <= session_timeout_ms <= most
+
+    def _create(self, group_id: str, now_ms: int) -> ClassicGroup:
+        """QUIRK: the group stays even if its first member is refused."""
+        group = self.groups[group_id] = ClassicGroup(group_id)
+        self._effects.append(AppendGroup(group_id, encode_group(group, now_ms)))
+        return group
 
     def _join_anew(
         self, group: ClassicGroup, request: Hashable, asked: JoinRequest, now_ms: int
@@ -511,6 +512,15 @@ def _update(member: GroupMember, request: Hashable, asked: JoinRequest) -> None:
     member.session_timeout_ms = asked.session_timeout_ms
     member.rebalance_timeout_ms = asked.rebalance_timeout_ms
     member.join_request = request
+
+
+def _check_join(group: ClassicGroup, asked: JoinRequest) -> ErrorCode:
+    """Whether the member, and its protocols, fit in."""
+    if not group.supports(asked.protocol_type, (name for name, _ in asked.protocols)):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if asked.member_id == NO_MEMBER or asked.member_id in group.pending_member_ids:
+        return ErrorCode.NONE
+    return group.check_member(asked.member_id, asked.group_instance_id)
 
 
 def _check_sync(group: ClassicGroup, asked: SyncRequest) -> ErrorCode:

@@ -5,12 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from impl.coordinator.classic_group import ClassicGroup
+from impl.coordinator.group_records import encode_group, encode_group_key
 from impl.coordinator.offsets import (
     APPEND_ERRORS,
     CommitDecision,
     OffsetsCoordinator,
     OffsetToCommit,
     RowError,
+    encode_commit,
 )
 from impl.coordinator.offsets_groups import Committer, GroupMembers, GroupState
 from impl.coordinator.offsets_records import (
@@ -197,10 +200,21 @@ def test_a_group_belongs_to_one_partition() -> None:
 
 def test_records_of_other_kinds_are_skipped() -> None:
     shard = Shard()
-    members = Record(0, NOW_MS, b"\0\2\0\1g", b"anything")
+    members = Record(0, NOW_MS, b"\0\3\0\1g", b"anything")
     shard.coordinator.load(0, [encode_batch(RecordBatch((members,)))])
     assert shard.offsets.view() == GroupOffsets().view()
     assert shard.offsets.next_offset == 1
+
+
+def test_a_record_of_members_makes_a_group_and_its_tombstone_ends_it() -> None:
+    shard = Shard()
+    key = encode_group_key("g")
+    group = Record(0, NOW_MS, key, encode_group(ClassicGroup("g"), NOW_MS))
+    shard.coordinator.load(0, [encode_batch(RecordBatch((group,)))])
+    assert shard.offsets.view().groups == ("g",)
+    shard.coordinator.replay(0, encode_commit([Record(0, NOW_MS, key, None)], NOW_MS))
+    assert shard.offsets.view().groups == ()
+    assert shard.offsets.stored_groups == {}
 
 
 @pytest.mark.parametrize(
