@@ -61,7 +61,7 @@ SERVER_ACTORS: Final = "coordinator,leader"
 
 IDEMPOTENT: Final = JudgedComposition(
     name="idempotent",
-    actors=("client,leader", "leader"),
+    actors=("client,leader", "leader", "leader,transaction"),
     antecedents={
         "at_most_once": "duplicate_on_its_way",
         "acked_is_stored": "something_acknowledged",

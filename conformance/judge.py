@@ -25,6 +25,7 @@ from conformance.systems.base import (
     SHAPES,
     Actor,
     ClientUnderTest,
+    EndOfComparison,
     Payload,
     SystemUnderTest,
     differences,
@@ -155,6 +156,8 @@ class Lockstep(ABC):
             trace = tuple([move.instance for move in moves[:done]])
             found = Divergence(trace, differs.expected, differs.observed)
             return TraceResult(done, found, self._seen)
+        except EndOfComparison:
+            return TraceResult(done - 1, None, self._seen)
         except (IndexError, Disabled) as error:
             raise NotAllowed(done, moves[done - 1].instance) from error
         return TraceResult(done, None, self._seen)
@@ -298,6 +301,10 @@ class Judge(Lockstep):
             self._seen |= seen
             try:
                 state, sent = getattr(actors[cell], key[0])(*given)
+            except EndOfComparison as end:
+                if end.is_due(node.view):
+                    raise
+                raise failed(end) from end
             except Exception as error:
                 raise failed(error) from error
             if len(sent) != len(expected):

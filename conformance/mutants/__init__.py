@@ -32,19 +32,22 @@ FOLDER: Final = Path(__file__).parent
 @dataclass(frozen=True, slots=True)
 class HuntScope:
     """Where bugs are hunted. `scope` may name budgets: `SCOPE/BUDGET=N`; without a `variant` it is
-    impl's own."""
+    impl's own; without `actors` all are under test."""
 
     scope: str
     variant: str | None = None
+    actors: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> HuntScope:
-        """The scope of `SCOPE` or `SCOPE of VARIANT`."""
-        scope, _, variant = text.partition(" of ")
-        return cls(scope, variant or None)
+        """The scope of `SCOPE [of VARIANT] [by ACTORS]`."""
+        where, _, actors = text.partition(" by ")
+        scope, _, variant = where.partition(" of ")
+        return cls(scope, variant or None, actors or None)
 
     def __str__(self) -> str:
-        return self.scope if self.variant is None else f"{self.scope} of {self.variant}"
+        variant = f" of {self.variant}" if self.variant else ""
+        return f"{self.scope}{variant}" + (f" by {self.actors}" if self.actors else "")
 
 
 @dataclass(frozen=True, slots=True)

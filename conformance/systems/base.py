@@ -15,7 +15,7 @@ actor between steps. `difference` names the fields in which two views differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,6 +30,15 @@ WIRE_MAX_SEQUENCE = 2**31 - 1
 
 class NotApplicable(ValueError):
     """A scope, or a variant, that a system cannot be brought to; the message says why."""
+
+
+class EndOfComparison(Exception):
+    """From here on the system does what the model does not speak of, and the trace ends; rightly
+    so if `is_due` after the model's step, from the view of the model's actor."""
+
+    def __init__(self, is_due: Callable[[View], bool] = lambda _: True) -> None:
+        super().__init__("the system ends what is compared")
+        self.is_due = is_due
 
 
 Reaction = tuple[View, tuple[tuple[View, Payload], ...]]

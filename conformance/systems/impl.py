@@ -12,8 +12,8 @@ acknowledged for real.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from conformance.systems.base import (
     ClientUnderTest,
@@ -33,6 +33,7 @@ from conformance.systems.impl_messages import (
     as_it_is,
     played_request,
 )
+from conformance.systems.impl_transaction import ImplTransactionClient
 from conformance.systems.memoised import Interner, MemoisedActor
 from impl import SendRequest
 from model.idempotent.configuration import Configuration
@@ -98,13 +99,20 @@ class ImplSystem:
                 clients[0].on_answer(partition, answer, 0)
 
 
+CLIENTS: Final[Mapping[str, type[ImplClient]]] = {
+    "client": ImplClient,
+    "transaction": ImplTransactionClient,
+}
+"""The producers that can be under test, by the name of the actor."""
+
+
 def cast_of(
     shared: Shared, actors: frozenset[str]
 ) -> tuple[tuple[ImplClient, ...], tuple[ImplLeader, ...]]:
     """(producers, leaders), as the bounds has them."""
     bounds = shared.k.bounds
-    producers = range(bounds.producers) if "client" in actors else ()
+    kinds = [kind for name, kind in CLIENTS.items() if name in actors]
     return (
-        tuple(ImplClient(shared, producer) for producer in producers),
+        tuple(kind(shared, producer) for kind in kinds for producer in range(bounds.producers)),
         tuple(ImplLeader(shared, partition) for partition in range(bounds.partitions)),
     )

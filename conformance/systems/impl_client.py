@@ -37,7 +37,7 @@ from impl import (
     ProducerConfig,
     SendRequest,
 )
-from impl.producer import InFlightBatch, State
+from impl.producer import InFlightBatch
 from impl.producer.batch import ProducerBatch
 from impl.producer.sequence_manager import PartitionEntry, SequenceManager
 from model.idempotent.configuration import Acks, Configuration, Idempotence, Retries
@@ -94,18 +94,14 @@ class ImplClient:
         self._producer = producer
         self._partitions = range(self._k.bounds.partitions)
         self._places = [(TOPIC, partition) for partition in self._partitions]
-        self._config = producer_config(self._k)
+        self._config = self._configured(producer_config(self._k))
         self._splits = self._k.bounds.splits
         self.reset()
 
     def reset(self) -> None:
         """A new producer, with its id if it has one at first."""
         self._clock = Clock()
-        self._core = IdempotentProducerCore(
-            self._config,
-            produce_version=PRODUCE_VERSION,
-            init_producer_id_version=INIT_PRODUCER_ID_VERSION,
-        )
+        self._core = self._new_core()
         self._open: list[dict[int, DeliveryHandle]] = [{} for _ in self._partitions]
         self._created: list[dict[int, int]] = [{} for _ in self._partitions]
         self._sent = [0] * len(self._partitions)
@@ -115,6 +111,18 @@ class ImplClient:
         self._let_send(0)
         if self._k.bounds.begun and self._config.enable_idempotence:
             self.receive_producer_id(0 if self._k.bounds.shared_producer_id else self._producer)
+
+    def _configured(self, config: ProducerConfig) -> ProducerConfig:
+        """The configuration that the scope means."""
+        return config
+
+    def _new_core(self) -> IdempotentProducerCore:
+        """Without a producer id."""
+        return IdempotentProducerCore(
+            self._config,
+            produce_version=PRODUCE_VERSION,
+            init_producer_id_version=INIT_PRODUCER_ID_VERSION,
+        )
 
     def begin_at(self, partition: int, sequence: int) -> None:
         """The next batch begins with this sequence: see the theory of operation."""
@@ -228,7 +236,7 @@ class ImplClient:
     def offer(self, partition: int) -> None:
         """`append` and one `poll`; a producer that has failed takes nothing. Raises
         UnexpectedEffects."""
-        if self._core.state is State.FATAL_ERROR:
+        if self._core._manager.last_error is not None:
             return
         core, known = self._core, self._known
         # Half as long as copy.deepcopy takes.

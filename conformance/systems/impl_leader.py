@@ -22,6 +22,8 @@ from impl import ApiKey, PartitionLeader, ProduceOutcome
 from impl.partition.producer_state import UNKNOWN_PRODUCER, ProducerStateEntry
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.validation import LogConfig
+from impl.partition.verification import NO_GUARD
+from impl.protocol.record_batch import read_header
 from model.idempotent.configuration import Configuration
 
 BROKER_NOW_MS: Final = 0
@@ -138,10 +140,24 @@ class ImplLeader:
         log = leader.log
         before = log.log_end_offset
         records = body["topics"][0]["partitions"][0]["records"]
-        outcome = leader.produce(records, required_acks=body["acks"], now_ms=BROKER_NOW_MS)
+        guard = self._guard(records) if body["transactional_id"] else NO_GUARD
+        outcome = leader.produce(
+            records, required_acks=body["acks"], now_ms=BROKER_NOW_MS, guard=guard
+        )
         if log.log_end_offset > before:
             self._stored.append(log.batches[-1])
         return outcome
+
+    def _guard(self, records: bytes) -> int:
+        """What a batch of a transaction is appended with, once the coordinator has agreed."""
+        header = read_header(records)
+        return self._leader.begin_verification(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            supports_epoch_bump=False,
+            now_ms=BROKER_NOW_MS,
+        ).guard
 
     def _replicate(self) -> None:
         """Followers have all. With one replica in the model that is so at once."""

@@ -98,7 +98,7 @@ def prepared_of(scope: HuntScope, out: Path) -> PreparedPlan:
     composition = judged_composition(scope.scope)
     text = with_own_rules(scope.variant or DEFAULT_VARIANT, "impl", scope.scope)
     variant = composition.model.variants.parse(text).name
-    plan = Plan(scope=scope.scope, variant=variant, actors=composition.actors[0])
+    plan = Plan(scope=scope.scope, variant=variant, actors=scope.actors or composition.actors[0])
     return prepare(plan, (out / "prepared" / str(scope).replace("/", "-")).resolve())
 
 
@@ -111,6 +111,7 @@ def row_of(mutant: Mutant, finding: Finding | None, twin: Finding | None) -> dic
         "what": mutant.what,
         "scope": mutant.hunted_in.scope,
         "variant": mutant.hunted_in.variant,
+        "actors": mutant.hunted_in.actors,
         "found": finding is not None and twin is None,
         "steps": shown.get("steps"),
         "one_minimal": shown.get("one_minimal"),
@@ -128,6 +129,6 @@ def format_row(row: Mapping[str, Any]) -> str:
     if row["steps"] is None:
         return f"{name} not found: {row['what']}"
     if not row["twin_clean"]:
-        scope = HuntScope(row["scope"], row["variant"])
+        scope = HuntScope(row["scope"], row["variant"], row["actors"])
         return f"{name} {scope} shows a difference without the bug, too"
     return f"{name} {row['steps']:>3} steps  {sentence(row)}"
