@@ -231,6 +231,12 @@ class PreparedPlan:
         reached = graph.shows[graph.targets[np.flatnonzero(bits)]]
         return int(np.bitwise_or.reduce(reached, initial=graph.shows[0]))
 
+    def rules_of_transitions(self) -> tuple[list[str], Numbers]:
+        """Names of rules, and for each labelled transition the number of its rule among them."""
+        stored = _stored(self.directory)
+        names = sorted({rule for rule, _ in stored.instances})
+        return names, np.array(stored.rule_of, dtype=np.int32)[stored.graph.rules]
+
     def walk(self, number: int) -> tuple[list[int], Numbers | None]:
         """The trace as rule instances, and its transitions, None where they are not known."""
         if not 0 <= number < self.count:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from base64 import b85decode, b85encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, NamedTuple, Protocol
 
 from conformance.backends import Backend, RangeNumbers, TraceRange
-from conformance.rows import Found, numbers_of, pack, unpack
+from conformance.rows import Found, numbers_of, pack, pack_numbers, unpack
 from proofs.run.journal import DamagedRun, Journal
 
 WAVE_SECONDS: Final = 45.0
@@ -104,10 +104,11 @@ class Waves:
         """The first trace id that no wave has."""
         return self.done[-1].last if self.done else 0
 
-    def add(self, wave: Wave, found: Found) -> None:
+    def add(self, wave: Wave, found: Found, ranges: Iterable[RangeNumbers]) -> None:
         """Enter one more wave; of transitions the journal gets those that are new."""
-        new = b85encode(pack(found.beyond(self.total))).decode("ascii")
-        row = {"wave": asdict(wave), "found": new}
+        packed = {"found": pack(found.beyond(self.total)), "ranges": pack_numbers(ranges)}
+        texts = {name: b85encode(part).decode("ascii") for name, part in packed.items()}
+        row = {"wave": asdict(wave), **texts}
         self._journal.add(f"traces {wave.first}-{wave.last}", row)
         self._take(wave, found)
 
@@ -139,19 +140,20 @@ def run_waves(
         length = max(wave_length(count, speed, backend.cores or 1), least)
         ranges = cut(waves.next_id, count, length)
         began = clock()
-        found, size = judge_wave(waves, backend, ranges, watch)
+        found, judged, size = judge_wave(waves, backend, ranges, watch)
         seconds = clock() - began
         speed = WaveSpeed(len(ranges) / max(seconds, 1e-6), size / len(ranges))
         first, last, steps = ranges[0].first, ranges[-1].last, found.summary.steps
-        waves.add(Wave(first, last, round(seconds, 3), steps, backend.name, backend.cores), found)
+        wave = Wave(first, last, round(seconds, 3), steps, backend.name, backend.cores)
+        waves.add(wave, found, judged)
         watch(waves.next_id, waves.total)
     return waves.total
 
 
 def judge_wave(
     waves: Waves, backend: Backend, ranges: Sequence[TraceRange], watch: RunWatcher
-) -> tuple[Found, int]:
-    """What a wave gave, each range once, and how many bytes came here."""
+) -> tuple[Found, list[RangeNumbers], int]:
+    """What a wave gave, the numbers of each range, and how many bytes came here."""
     found, judged, size = Found(), list[RangeNumbers](), 0
     done = waves.next_id
     for row in backend.judge(ranges):
@@ -162,7 +164,8 @@ def judge_wave(
             size += len(row.body) + len(row.ranges)
             done += sum(part.last - part.first for part in numbers)
         watch(done, waves.total)
-    parts = sorted(TraceRange(part.first, part.last) for part in judged)
+    judged.sort()
+    parts = [TraceRange(part.first, part.last) for part in judged]
     if parts != list(ranges):
         raise AssertionError(f"asked for {ranges}, {backend.name} judged {parts}")
-    return found, size
+    return found, judged, size

@@ -60,6 +60,7 @@ docs/reference/verbs
 docs/reference/releases
 docs/reference/limits
 docs/reference/spark
+docs/reference/dataset
 CONTRIBUTING
 docs/decisions/index
 CHANGELOG

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from conformance import pages
 from conformance.backends import Backend
@@ -50,6 +50,9 @@ from proofs.run.directory import RunDirectory
 from proofs.run.files import code_digest, digest, pretty, write_whole
 from proofs.run.progress import CountDisplay, Display
 from proofs.say import note, say
+
+if TYPE_CHECKING:
+    from conformance.dataset import Dataset
 
 MADE: Final = ("prepared", "divergences", "runs")
 """The folders that a run makes."""
@@ -130,19 +133,32 @@ def judge_and_report(
     """Judge in a directory, without --out in one named after the question; report; the exit code.
 
     The report depends on the question, --judge and --baseline alone. Raises BadBaseline, OtherRun,
-    Stopped, and what `judge` raises.
+    Stopped, BadUse for a dataset that cannot be written, and what `judge` raises.
     """
     baseline = read_baseline(options.baseline) if options.baseline else ()
     known = digest(repr(baseline)) if baseline else None
     arguments = {**question, "judge": options.judge, "baseline": known}
-    out: Path = options.out or Path("out") / f"{name}-{digest(pretty(arguments))[:8]}"
+    named = f"{name}-{digest(pretty(arguments))[:8]}"
+    out: Path = options.out or Path("out") / named
+    dataset = dataset_at(options.dataset)
     with RunDirectory(out, arguments, code_digest(), MADE) as directory:
         result, waves = judge(directory, baseline)
         report, times = report_json(result), run_json(waves)
         write_whole(out / "junit.xml", junit(report))
         directory.write(report, times, options.json)
+        if dataset is not None:
+            dataset.write(named, report, times, result, directory.journal.values())
     say(answer(report, times, out))
     return EXIT_CODES[result.verdict]
+
+
+def dataset_at(uri: str | None) -> Dataset | None:
+    """The dataset that the run goes into, if any. Raises BadUse."""
+    if uri is None:
+        return None
+    from conformance.dataset import Dataset  # Arrow takes long to import, and few ask for it
+
+    return Dataset.at(uri)
 
 
 class PreparationDisplay(Display):

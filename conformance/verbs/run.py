@@ -119,6 +119,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a setting of Spark, as spark-submit takes it; again for each",
     )
     where.add_argument("--partitions", type=int, metavar="N", help="tasks of a wave, or processes")
+    where.add_argument(
+        "--dataset",
+        metavar="URI",
+        help="tables of the run as Parquet, at a path or URI; several runs may share one",
+    )
     where.add_argument("--json", type=Path, metavar="FILE", help="report and run in one file")
     where.add_argument("--out", type=Path, metavar="DIR", help="where the report and its files go")
 

@@ -1,8 +1,9 @@
-"""One whole run of a small scope, for all tests that look at what a run leaves."""
+"""One whole run of a small scope, for all tests that look at what a run leaves; a Spark session."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
+from conformance.backends import BackendError, Options
 
 SMALL = (
     *("run", "--scope", "idempotent-restart", "--traces-from", "cover,pct,hunts"),
@@ -44,3 +46,19 @@ def whole_run(tmp_path_factory: pytest.TempPathFactory) -> WholeRun:
     """`impl` over a small scope."""
     out = tmp_path_factory.mktemp("whole") / "out"
     return WholeRun(out, main([*SMALL, "--out", str(out), "--json", str(out / "both.json")]))
+
+
+@pytest.fixture(scope="session")
+def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One session for all tests of the group `spark`: a start takes seconds."""
+    pytest.importorskip("pyspark")
+    from conformance.backends.spark_session import open_session, require_java
+
+    try:
+        require_java()
+    except BackendError as error:
+        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("spark")
+    opened = open_session(Options(folder / "spark.log", master="local[2]"), folder)
+    yield opened
+    opened.session.stop()

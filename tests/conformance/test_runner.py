@@ -18,6 +18,7 @@ from conformance.__main__ import main
 from conformance.backends import (
     BackendError,
     Options,
+    RangeNumbers,
     ResultRow,
     TraceRange,
     WorkerTask,
@@ -162,7 +163,8 @@ def test_the_journal_keeps_each_transition_once(tmp_path):
     bits = random.Random(0).randbytes(50_000)
     for first in range(0, 300, 100):
         wave = Wave(first, first + 100, 1.0, 500, "inline", 2)
-        waves.add(wave, Found(Summary(traces=100, transitions=bits)))
+        numbers = RangeNumbers(first, first + 100, 100, 500, 0, bits.count(1))
+        waves.add(wave, Found(Summary(traces=100, transitions=bits)), [numbers])
     sizes = [len(line) for line in (tmp_path / "out/journal.jsonl").read_text().splitlines()]
     assert sizes[0] > 50_000
     assert max(sizes[1:]) < 1_000
@@ -270,53 +272,41 @@ def test_spark_without_a_new_enough_java_says_which(java, message, tmp_path, mon
 # Spark
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """One session for all tests of this module: a start takes seconds."""
-    pytest.importorskip("pyspark")
-    from conformance.backends.spark_session import open_session, require_java
-
-    try:
-        require_java()
-    except BackendError as error:
-        pytest.skip(str(error))
-    folder = tmp_path_factory.mktemp("spark")
-    opened = open_session(Options(folder / "spark.log", master="local[2]"), folder)
-    yield opened
-    opened.session.stop()
-
-
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("partitions", [1, 7, 20])
-def test_spark_finds_the_same_in_any_number_of_partitions(partitions, session, task, tmp_path):
+def test_spark_finds_the_same_in_any_number_of_partitions(
+    partitions, spark_session, task, tmp_path
+):
     from conformance.backends.spark import Spark
 
     options = Options(tmp_path / "log", partitions=partitions)
-    backend = Spark(session, task, options, tmp_path / "scratch")
+    backend = Spark(spark_session, task, options, tmp_path / "scratch")
     assert run_waves(open_waves(tmp_path), backend, nobody, Ticking()) == expected()
     assert backend.cores == 2
 
 
 @pytest.mark.xdist_group("spark")
-def test_the_driver_gets_few_rows_however_many_tasks_there_were(session, task, tmp_path):
+def test_the_driver_gets_few_rows_however_many_tasks_there_were(spark_session, task, tmp_path):
     from conformance.backends.spark import MERGED, Spark
 
     ranges = cut(0, COUNT)
-    backend = Spark(session, task, Options(tmp_path / "log", partitions=20), tmp_path / "scratch")
+    backend = Spark(
+        spark_session, task, Options(tmp_path / "log", partitions=20), tmp_path / "scratch"
+    )
     rows = [row for row in backend.judge(ranges) if row is not None]
     assert len(rows) <= MERGED < 20
-    jobs = session.session.sparkContext.statusTracker().getJobIdsForGroup(backend.group)
+    jobs = spark_session.session.sparkContext.statusTracker().getJobIdsForGroup(backend.group)
     assert jobs, "the jobs of a run have a name of their own"
     assert sum(len(numbers_of(row)) for row in rows) == len(ranges)
 
 
 @pytest.mark.xdist_group("spark")
-def test_a_defect_in_a_task_is_told_with_its_cause(session, tmp_path):
+def test_a_defect_in_a_task_is_told_with_its_cause(spark_session, tmp_path):
     from conformance.backends.spark import Spark
 
     directory = fake_plan.write(tmp_path / "prepared", 10, raise_at=0)
     task = WorkerTask("fake_plan", directory, (REPOSITORY, FAKES))
-    backend = Spark(session, task, Options(tmp_path / "log"), tmp_path / "scratch")
+    backend = Spark(spark_session, task, Options(tmp_path / "log"), tmp_path / "scratch")
     waves = open_waves(tmp_path, 10)
     with pytest.raises(BackendError, match="no such trace: 0"):
         run_waves(waves, backend, nobody, Ticking())
@@ -347,13 +337,13 @@ def test_what_travels_to_other_machines_is_complete(task, tmp_path):
 
 @pytest.mark.xdist_group("spark")
 def test_a_run_on_spark_reports_the_same_bytes_as_one_on_processes(
-    session, small, whole_run, tmp_path, capsys
+    spark_session, small, whole_run, tmp_path, capsys
 ):
     """In the session that is there, which it leaves alone."""
     out = tmp_path / "out"
     spark = ["--backend", "spark", "--partitions", "7"]
     assert main([*small, *spark, "--out", str(out)]) == 0
-    assert session.session.range(3).count() == 3
+    assert spark_session.session.range(3).count() == 3
     other = ["--master", "spark://other:7077", "--out", str(tmp_path / "other")]
     assert main([*small, "--backend", "spark", *other]) == 2
     assert "a Spark session exists, on local[2]" in capsys.readouterr().err
