@@ -31,7 +31,9 @@ def configuration_of_guarantees(variant: Variant, partitions: int, records: int)
     """The client of a variant with the node's leaders, which are those of the newest release."""
     newest = parse(DEFAULT_VARIANT)
     mixed = replace(newest, recovery=variant.recovery, expiry=variant.expiry)
-    budgets = Budgets(records=records, breaks=1, refusals=1, timeouts=1, late_errors=1)
+    budgets = Budgets(
+        records=records, breaks=1, refusals=1, rejections=1, timeouts=1, late_errors=1
+    )
     bounds = fit(Bounds(partitions=partitions, records=records), budgets)
     return Configuration(mixed, bounds, budgets)
 

@@ -88,6 +88,9 @@ class LeaderUnderTest(Actor, Protocol):
     def on_produce_without_replicas(self, request: Payload) -> Reaction:
         """A request arrives while too few replicas are in sync."""
 
+    def on_invalid_produce(self, request: Payload) -> Reaction:
+        """A request arrives whose records the topic does not take."""
+
     def on_produce_then_unreplicated(self, request: Payload, timed_out: int) -> Reaction:
         """A request arrives, and its batch is stored but not replicated."""
 

@@ -94,6 +94,11 @@ class ImplLeader:
         self._leader.update_in_sync_replicas(REPLICAS)
         return self._answers(request, outcome)
 
+    def on_invalid_produce(self, request: ProducePayload) -> Reaction:
+        """The broker's clock is so far behind that it does not believe the records' timestamps."""
+        outcome = self._produced(request, now_ms=-NEVER_MS)
+        return self._answers(request, outcome)
+
     def advance_high_watermark(self) -> Reaction:
         """To the end of the log."""
         self._replicate()
@@ -134,16 +139,14 @@ class ImplLeader:
         self._leader.delete_records(last.base_offset + last.last_offset_delta + 1)
         return self.view(), ()
 
-    def _produced(self, request: ProducePayload) -> ProduceOutcome:
+    def _produced(self, request: ProducePayload, now_ms: int = BROKER_NOW_MS) -> ProduceOutcome:
         """The request's batch goes to `produce`; what is new in the log is noted."""
         leader, body = self._leader, request.body
         log = leader.log
         before = log.log_end_offset
         records = body["topics"][0]["partitions"][0]["records"]
         guard = self._guard(records) if body["transactional_id"] else NO_GUARD
-        outcome = leader.produce(
-            records, required_acks=body["acks"], now_ms=BROKER_NOW_MS, guard=guard
-        )
+        outcome = leader.produce(records, required_acks=body["acks"], now_ms=now_ms, guard=guard)
         if log.log_end_offset > before:
             self._stored.append(log.batches[-1])
         return outcome

@@ -13,6 +13,8 @@ class Faults:
     """A connection breaks."""
     refusals: int = 0
     """Too few replicas are in sync when a request arrives."""
+    rejections: int = 0
+    """A batch is refused for good: no retry can help."""
     restarts: int = 0
     """A broker stops and comes back."""
     failovers: int = 0

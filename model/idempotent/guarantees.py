@@ -313,9 +313,9 @@ def bumps_have_causes(k: Configuration, w: World) -> bool:
 
 def trouble(faults: Faults) -> int:
     """How many things have gone wrong."""
-    network = faults.breaks + faults.refusals + faults.late_errors + faults.timeouts
+    network = faults.breaks + faults.refusals + faults.rejections + faults.late_errors
     leaders = faults.restarts + faults.crashes + faults.failovers + faults.losses
-    return network + leaders + faults.expiries + faults.deletions
+    return network + faults.timeouts + leaders + faults.expiries + faults.deletions
 
 
 # Leaders
@@ -435,8 +435,11 @@ def is_idempotent(k: Configuration) -> bool:
 
 
 def takes_every_record(k: Configuration) -> bool:
-    """Idempotence, and no record that is too large by itself: each of those bumps the epoch."""
-    return is_idempotent(k) and k.bounds.max_message > 0
+    """Idempotence, and no record that is too large by itself: each of those bumps the epoch. A
+    batch that is refused for good costs two where leaders take the next one, of an epoch that its
+    producer has left, as the first."""
+    strict = k.variant.first_sequence != FirstSequence.ANY
+    return is_idempotent(k) and k.bounds.max_message > 0 and (strict or k.budgets.rejections == 0)
 
 
 def keeps_its_numbers(k: Configuration) -> bool:
@@ -444,8 +447,13 @@ def keeps_its_numbers(k: Configuration) -> bool:
     bump never does, KIP-360. In 2.0 what fails of an id that was given back takes some from the
     next id, so that none may have to be given back."""
     resets = k.variant.recovery != Recovery.LOCAL_BUMP
-    mixes_ids = k.variant.recovery == Recovery.RESET_2_0 and not refuses_nothing_stored(k)
-    return not mixes_ids and (not resets or k.budgets.timeouts == 0)
+    known = k.budgets.timeouts == 0 and k.budgets.rejections == 0
+    return not mixes_ids(k) and (not resets or known)
+
+
+def mixes_ids(k: Configuration) -> bool:
+    """What fails of a producer id that was given back takes sequences from the next one."""
+    return k.variant.recovery == Recovery.RESET_2_0 and not refuses_nothing_stored(k)
 
 
 def refuses_nothing_stored(k: Configuration) -> bool:
@@ -480,7 +488,7 @@ def keeps_what_it_acknowledges(k: Configuration) -> bool:
 def closes_gaps(k: Configuration) -> bool:
     """Producers have ids that end with no epoch, and give nothing up whose outcome is unknown."""
     counts = k.variant.idempotence == Idempotence.ENABLED and not k.bounds.epochs_end
-    return counts and keeps_its_numbers(k) and k.budgets.timeouts == 0
+    return counts and not mixes_ids(k) and k.budgets.timeouts == 0
 
 
 def waits_for_replicas(k: Configuration) -> bool:
@@ -502,11 +510,13 @@ def first_sequence_is_strict(k: Configuration) -> bool:
 
 def memory_is_kept(k: Configuration) -> bool:
     """Leaders remember as many batches as may be in flight, whatever happens, and accept no first
-    sequence unseen."""
+    sequence unseen. And no batch ends but by its answer, or is refused for good: the next epoch
+    numbers those beside it again, stored or not. KAFKA-14034."""
     b = k.budgets
     strict = k.variant.first_sequence != FirstSequence.ANY or b.refusals == 0
-    lossless = b.losses == 0 and b.expiries == 0 and b.timeouts == 0
-    return recognises_duplicates(k) and keeps_whole_memory(k) and strict and lossless
+    lossless = b.losses == 0 and b.expiries == 0
+    answered = b.timeouts == 0 and b.rejections == 0
+    return recognises_duplicates(k) and keeps_whole_memory(k) and strict and lossless and answered
 
 
 def memory_is_kept_in_order(k: Configuration) -> bool:
@@ -528,9 +538,8 @@ def never_gives_up(k: Configuration) -> bool:
     retries_for_ever = k.variant.retries == Retries.ENDLESS and k.budgets.timeouts == 0
     known = memory_is_kept_in_order(k) or memory_is_wide(k) or forgets_what_is_deleted(k)
     tries = k.variant.recovery == Recovery.LOCAL_BUMP or known
-    return (
-        retries_for_ever and tries and k.bounds.max_message > 0 and not k.bounds.shared_producer_id
-    )
+    taken = k.bounds.max_message > 0 and k.budgets.rejections == 0
+    return retries_for_ever and tries and taken and not k.bounds.shared_producer_id
 
 
 def memory_is_wide(k: Configuration) -> bool:

@@ -271,6 +271,15 @@ def on_produce_without_replicas(
     return refusal(leader, request.batch, Error.NOT_ENOUGH_REPLICAS)
 
 
+@receives
+def on_invalid_produce(
+    k: Configuration, leader: Leader, request: ProduceRequest
+) -> Step[Leader, ProduceResponse]:
+    """The topic does not take the records, say for their timestamps: nothing is written, and a
+    duplicate is not looked for. LogValidator."""
+    return refusal(leader, request.batch, Error.INVALID_TIMESTAMP)
+
+
 def late_error(timed_out: Flag) -> Error:
     """What is answered although the batch is stored. DelayedProduce.onExpiration, tryComplete."""
     return Error.REQUEST_TIMED_OUT if timed_out == 1 else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND

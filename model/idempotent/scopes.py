@@ -69,6 +69,9 @@ idempotent-loss: a replica that was not in sync leads: acknowledged records are 
 idempotent-late-error: an error is answered although the batch is stored
     | records=3 max_epoch=1 breaks=1 late_errors=2
     | never client_bumps_epoch: what is answered with an error is stored, and then a duplicate
+idempotent-rejection: a batch is refused for good, beside others that are stored or wait
+    | records=4 in_flight=3 log=5 max_epoch=1 breaks=1 rejections=1 late_errors=1
+    | sometimes something_failed
 idempotent-timeout: batches are given up while nobody knows whether they are stored
     | records=4 log=6 max_epoch=1 breaks=2 refusals=1 timeouts=2 | sometimes something_failed
 idempotent-split: a batch is too large for its leader, and goes again as two

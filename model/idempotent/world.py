@@ -281,6 +281,20 @@ def request_is_refused(
     return handled(k, counted, producer, partition, step)
 
 
+@event(Thread("rejections", ("partition",)), Incident("rejection"), wire=Wire.CONNECTIONS)
+def request_is_rejected(
+    k: Configuration, w: World, producer: Producer, partition: Partition
+) -> World:
+    """The next request is refused for good, whether or not its batch is stored already."""
+    leader = w.leaders[partition]
+    link = w.links[producer][partition]
+    require(len(link.requests) > 0)
+    require(nothing_awaits_replication(leader, link))
+    counted = spend(k, w, Faults(rejections=1))
+    step = leader_rules.on_invalid_produce(k, leader, link.requests[0])
+    return handled(k, counted, producer, partition, step)
+
+
 @event(LOST_REPLICAS, Incident("late_error"), wire=Wire.CONNECTIONS)
 def request_outlives_replicas(
     k: Configuration, w: World, producer: Producer, partition: Partition, timed_out: Flag

@@ -30,6 +30,7 @@ EXPECTED: dict[str, Expected] = {
     "idempotent-crash": Expected(1_489, 5_154, 25),
     "idempotent-loss": Expected(554, 1_586, 17),
     "idempotent-late-error": Expected(379, 829, 15),
+    "idempotent-rejection": Expected(4_301, 8_810, 21),
     "idempotent-timeout": Expected(26_912, 71_576, 25),
     "idempotent-split": Expected(5_269, 14_830, 30),
     "idempotent-exhaustion": Expected(2_129, 5_429, 30),

@@ -109,6 +109,12 @@ DROPPED: dict[str, Dropped] = {
         {"records": 3, "breaks": 1, "timeouts": 1},
         "first_sequence=strict/restart_window=full",
     ),
+    "nothing_is_rejected": Dropped(
+        "acked_once",
+        SMALL,
+        {"records": 3, "breaks": 1, "rejections": 1},
+        "first_sequence=strict/restart_window=full",
+    ),
     "no_restart": Dropped("acked_once", SMALL, {"records": 3, "breaks": 2, "restarts": 1}),
     "connections_keep_order": Dropped(
         "no_false_error", SMALL, {"records": 3, "breaks": 1}, patches=OVERTAKES

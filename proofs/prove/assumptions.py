@@ -20,6 +20,7 @@ ASSUMPTIONS = {
         "no answer refuses a batch that is stored, so that batches are acknowledged in their order"
         " (refusals=0, late_errors=0)"
     ),
+    "nothing_is_rejected": "no batch is refused for good (rejections=0; KAFKA-14034)",
     "connections_keep_order": (
         "a request of a connection that broke overtakes none that was sent before it, and none"
         " outlives its leader: what arrives finds all before it stored"

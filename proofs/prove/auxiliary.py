@@ -80,7 +80,14 @@ def nobody_is_fenced(s: ProofState) -> bool:
     return not s.fenced
 
 
-@guarantee(needs=("nobody_is_fenced", "errors_were_answered", "nothing_times_out"))
+@guarantee(
+    needs=(
+        "nobody_is_fenced",
+        "errors_were_answered",
+        "nothing_times_out",
+        "nothing_is_rejected",
+    )
+)
 def nothing_fails(s: ProofState) -> bool:
     """The application hears of no record that it has failed."""
     return not any(True for _ in s.failed)

@@ -24,7 +24,7 @@ IN_TURN = leaf("in_turn", 0, 1, is_bool=True)
 """Whether a request comes from the open connection; else it is late, from one that broke."""
 COUNTED = "sequences_suffice"
 """An assumption: what the sequence arithmetic says of how many records there are."""
-IN_TIME, IN_ORDER = "nothing_times_out", "answers_in_order"
+IN_TIME, IN_ORDER, TAKEN = "nothing_times_out", "answers_in_order", "nothing_is_rejected"
 """Assumptions: no batch is given up; only leaders refuse, on an open connection in its order."""
 OVERDUE = leaf("overdue", 0, 1)
 """Whether time is up: of the batch that is answered, of the oldest when a connection breaks."""
@@ -215,6 +215,7 @@ class ClientSteps:
         errors = self.model.messages.Error
         yield IN_ORDER, ((), state.refused)
         yield IN_TIME, ((), OVERDUE.eq(0))
+        yield TAKEN, ((), ~error.eq(errors.INVALID_TIMESTAMP))
         is_known = disjunction(error.eq(known) for known in errors)
         fences = error.eq(errors.INVALID_PRODUCER_EPOCH)
         yield "errors_were_answered", ((), is_known & fences.implies(state.fenced))

@@ -28,6 +28,7 @@ CALM = (
     "no_false_error",
     "answers_in_order",
     "nothing_times_out",
+    "nothing_is_rejected",
 )
 PLACED = ("positions_are_records", "sent_in_first_epoch", *CLIENT, *CALM)
 

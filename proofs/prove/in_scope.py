@@ -310,7 +310,7 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
         del kept["remembers_five"]
     if k.budgets.losses > 0:
         del kept["acked_is_stored"], kept["acked_is_replicated"]
-    if k.budgets.timeouts > 0:
+    if k.budgets.timeouts > 0 or k.budgets.rejections > 0:
         del kept["nothing_fails"]
     strict = k.variant.first_sequence != 0 and k.bounds.first_sequence == 0
     if not strict:
@@ -326,7 +326,7 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
 def is_calm(k: Any) -> bool:
     """Leaders remember all, no answer refuses what is stored, and no batch is given up."""
     b = k.budgets
-    troubles = (b.refusals, b.late_errors, b.timeouts, b.losses)
+    troubles = (b.refusals, b.late_errors, b.rejections, b.timeouts, b.losses)
     return remembers(k) and not any(troubles)
 
 

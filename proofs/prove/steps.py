@@ -18,7 +18,7 @@ from proofs.lift.dag import FALSE, ZERO, Node, ite
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, SetValue
 from proofs.prove import auxiliary, clauses, fifo, step_lemmas
-from proofs.prove.client_steps import IN_ORDER, IN_TURN, ClientSteps
+from proofs.prove.client_steps import IN_ORDER, IN_TURN, TAKEN, ClientSteps
 from proofs.prove.induction import ClauseFormulas, Lemma, ProofStep, of_replay
 from proofs.prove.invariant import HELPERS
 from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
@@ -57,7 +57,8 @@ class IdempotentSteps(ClientSteps):
             self.on_disconnect(),
             self.on_produce,
             self.on_produce_of_others(),
-            self.on_produce_without_replicas(),
+            self.on_refused("on_produce_without_replicas", IN_ORDER),
+            self.on_refused("on_invalid_produce", TAKEN),
             self.on_produce_then_unreplicated(),
             self.advance_high_watermark(),
             self.restart(),
@@ -115,19 +116,19 @@ class IdempotentSteps(ClientSteps):
         cuts = tuple(self.cuts(Seen(step.after), batch, begin, answer))
         return replace(step, lemmas=cuts, given=(*step.given, *assumed))
 
-    def on_produce_without_replicas(self) -> ProofStep:
-        """Any request arrives where too few replicas are in sync."""
+    def on_refused(self, rule: str, excluded_by: str) -> ProofStep:
+        """Any request arrives, and by a rule of the leader that looks at none is refused."""
         batch, _ = self.any_batch()
-        evaluator, leader, _ = self.produced(batch, self.model.leader.on_produce_without_replicas)
+        evaluator, leader, _ = self.produced(batch, getattr(self.model.leader, rule))
         step = self.outcome(
-            "on_produce_without_replicas",
+            rule,
             evaluator,
             [],
             leader=leader,
             handled=self.before.handled + ite(IN_TURN, 1, 0),
             refused=self.before.refused | IN_TURN,
         )
-        return replace(step, given=(*step.given, (IN_ORDER, ((), FALSE))))
+        return replace(step, given=(*step.given, (excluded_by, ((), FALSE))))
 
     def on_produce_then_unreplicated(self) -> ProofStep:
         """Any request that p sent arrives, and is answered as always, or by an error: as the

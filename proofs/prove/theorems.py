@@ -73,6 +73,7 @@ ONLY_EXPLORED = {
 ACKED = GUARANTEED["acked_is_replicated"]
 """What more than one guarantee stands on."""
 
+CALLED_BACK = ("requests_come_as_sent", "nothing_times_out", "nothing_is_rejected")
 Row = tuple[str, str, tuple[str, ...], tuple[Clause, ...]]
 SAFETY: tuple[Row, ...] = (
     ("at_most_once", "4.3.1", (), ()),
@@ -83,7 +84,7 @@ SAFETY: tuple[Row, ...] = (
     ("order_kept", "first_sequence=strict", (), (*WHOLE, *ORDERED)),
     ("sequences_follow", "4.3.1", (), NEIGHBOURS),
     ("remembers_the_newest", "4.3.1", (), ()),
-    ("nothing_fails", "4.3.1", ("requests_come_as_sent", "nothing_times_out"), UNFENCED),
+    ("nothing_fails", "4.3.1", CALLED_BACK, UNFENCED),
 )
 """Guarantees, each with the variant it needs, what it rests on, and clauses of its own."""
 ABOUT_CLIENTS = frozenset({"sequences_follow"})
@@ -110,7 +111,12 @@ def safety(regime: SequenceArithmetic) -> tuple[Theorem, ...]:
     )
 
 
-CALM = ("high_watermark_survives", "answers_in_order", "nothing_times_out")
+CALM = (
+    "high_watermark_survives",
+    "answers_in_order",
+    "nothing_times_out",
+    "nothing_is_rejected",
+)
 CALMLY = ("acked_once", "no_false_error", "bumps_have_causes")
 """What holds where no producer has to recover."""
 

@@ -30,6 +30,7 @@ EXCLUDED: Mapping[str, frozenset[str]] = {
     "on_late_disconnect_elsewhere": frozenset({"nothing_times_out"}),
     "on_error_elsewhere": frozenset({"answers_in_order"}),
     "on_produce_without_replicas": frozenset({"answers_in_order"}),
+    "on_invalid_produce": frozenset({"nothing_is_rejected"}),
     "on_produce_then_unreplicated": frozenset({"answers_in_order"}),
     "add_partitions": frozenset(),
     "add_offsets": frozenset(),
@@ -40,15 +41,15 @@ Where nothing is assumed, the variant excludes the step: clients of V2 never ask
 
 @dataclass(frozen=True, slots=True)
 class Vacuity:
-    """What excludes hypotheses, by their text; and those of which no solver could say whether
-    anything meets them."""
+    """What excludes hypotheses, by their text and their step, since two steps may give one text
+    other names; and those of which no solver could say whether anything meets them."""
 
-    by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    by: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     undecided: frozenset[str] = frozenset()
 
     def excluded_by(self, duty: Duty) -> tuple[str, ...]:
         """The names of what excludes an obligation; none if nothing is known to."""
-        return self.by.get(duty.obligation.hypotheses, ())
+        return self.by.get((duty.obligation.hypotheses, step_of(duty)), ())
 
     def is_undecided(self, duty: Duty) -> bool:
         """Whether nobody knows that the hypotheses can be met."""
@@ -59,14 +60,18 @@ def look_for_vacuity(
     duties: Sequence[Duty], source: AnswerSource, seen: Callable[[int, int], None] = unseen
 ) -> Vacuity:
     """Ask about each set of hypotheses once, and about those that exclude each other what does."""
-    told = {d.obligation.hypotheses: d.obligation for d in duties if not d.obligation.is_trivial}
-    asked = {text: SolverQuestion("z3", text, timeout_s=PATIENCE_S) for text in told}
+    told = {
+        (d.obligation.hypotheses, step_of(d)): d.obligation
+        for d in duties
+        if not d.obligation.is_trivial
+    }
+    asked = {text: SolverQuestion("z3", text, timeout_s=PATIENCE_S) for text, _ in told}
     answers = source.answers(list(asked.values()), seen)
-    empty = [text for text, question in asked.items() if answers[question].result == "proved"]
-    named = {text: SolverQuestion("z3", told[text].named_hypotheses) for text in empty}
+    empty = [key for key in told if answers[asked[key[0]]].result == "proved"]
+    named = {key: SolverQuestion("z3", told[key].named_hypotheses) for key in empty}
     cores = source.answers(list(named.values()))
     return Vacuity(
-        {text: names_in(cores[question].core) for text, question in named.items()},
+        {key: names_in(cores[question].core) for key, question in named.items()},
         frozenset(t for t, question in asked.items() if answers[question].result == "unknown"),
     )
 

@@ -12,7 +12,7 @@ from proofs.trace.replay import configuration_of
 pytestmark = pytest.mark.fast
 
 BY_WAITING = {"expirations", "timeouts"}
-BY_CONNECTIONS = {"breaks", "refusals", "late_errors", "delays", "unheard"}
+BY_CONNECTIONS = {"breaks", "refusals", "rejections", "late_errors", "delays", "unheard"}
 
 
 def had(name: str, means: frozenset[Wire]) -> set[str]:

@@ -82,6 +82,23 @@ def test_what_it_did_beside_batches_of_an_old_producer_id_is_explained(release: 
         assert sum(isinstance(event, ProducerIdRequested) for event in trace.events) > 1
 
 
+@pytest.mark.parametrize(
+    ("release", "broken"),
+    [
+        ("4.3.1", {"acked_once"}),
+        ("2.4.1", {"acked_once", "acked_is_stored"}),
+        ("2.0.0", {"acked_once", "acked_is_stored"}),
+    ],
+)
+def test_what_it_did_beside_a_batch_refused_for_good_is_explained(release: str, broken: set[str]):
+    """KAFKA-14034: the next epoch stores a batch again that had a late error. Before KIP-360 the
+    next batch takes the sequence of one that is stored, and is lost as its duplicate."""
+    for trace in runs_of(f"java-{release}-rejected.jsonl"):
+        outcome = outcome_of(parse(release), trace)
+        assert outcome.verdict == EXPLAINED, trace.plan.number
+        assert outcome.found.seen.broken == broken
+
+
 def changed(trace: ClientTrace, position: int, **fields: int) -> ClientTrace:
     """The run with one field of one batch of one request changed."""
     event = trace.events[position]

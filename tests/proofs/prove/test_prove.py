@@ -78,7 +78,7 @@ def whole_plan() -> ProofPlan:
 def test_the_plan_names_each_obligation_and_what_needs_no_solver() -> None:
     asked = whole_plan()
     counts = len(asked.duties), len(asked.unchanged)  # a plan is too long to be printed
-    assert counts == (5038, 8425)
+    assert counts == (4890, 9082)
     assert {name for d in asked.duties for name in d.needed_by} == set(BY_NAME)
 
 
@@ -424,6 +424,7 @@ def test_what_is_excluded_is_named_and_assumed() -> None:
         "on_late_disconnect_elsewhere": ("nothing_times_out",),
         "on_error_elsewhere": ("answers_in_order", "no_false_error, elsewhere"),
         "on_produce_without_replicas": ("answers_in_order",),
+        "on_invalid_produce": ("nothing_is_rejected",),
         "on_produce_then_unreplicated": ("answers_in_order",),
         "restart": ("no_restart",),
     }

@@ -14,6 +14,7 @@ DELIVERIES = {
     "idempotent": {
         "request_arrives",
         "request_is_refused",
+        "request_is_rejected",
         "request_outlives_replicas",
         "late_request_arrives",
     },

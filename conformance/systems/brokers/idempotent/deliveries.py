@@ -2,9 +2,10 @@
 
 1. The model's own events are run, in the wire's numbers: what they have leaders take is what a real
    broker gets. So no rule of a client or a connection is written twice.
-2. What no broker can be made to answer is played by the network. A refusal (NOT_ENOUGH_REPLICAS)
-   is not delivered, and an error that comes too late (NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-   REQUEST_TIMED_OUT) is told to the client in place of the broker's own answer.
+2. What no broker can be made to answer is played by the network. A refusal (NOT_ENOUGH_REPLICAS,
+   or for good INVALID_TIMESTAMP) is not delivered, and an error that comes too late
+   (NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT) is told to the client in place of the
+   broker's own answer.
 
 Theory of operation. What a client sends next depends on the answers before. A script is made with
 the answers of the model, so it holds as long as the broker gives just these. Another one, or one
@@ -23,7 +24,12 @@ from conformance.systems.brokers.idempotent.observer import ObservedAnswer, Obse
 from conformance.systems.brokers.recorded_events import ActorCall, RecordedEvents
 from conformance.tables import ActorTables
 from model.idempotent.configuration import Configuration, FirstSequence
-from model.idempotent.leader import Leader, on_produce, on_produce_without_replicas
+from model.idempotent.leader import (
+    Leader,
+    on_invalid_produce,
+    on_produce,
+    on_produce_without_replicas,
+)
 from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse
 from model.idempotent.world import World
 from model.language import Disabled, Wire, declaration_of
@@ -35,6 +41,8 @@ FAILOVERS: Final = events_by(IDEMPOTENT, {Wire.CLUSTER})
 FAIL_OVER: Final = "fail_over"
 ISOLATE: Final = "isolate"
 """Not a rule: from here on no follower fetches. Behind it stands what the next leader lacks."""
+PLAYED_BY_NETWORK: Final = (on_produce_without_replicas, on_invalid_produce)
+"""Rules of the leader by which it refuses a request; nothing of it changes."""
 DONE_TO_BROKERS: Final = frozenset({Wire.RESTARTS, Wire.CLUSTER, Wire.DYNAMIC_CONFIGS})
 """The means that all traces which are on their way must wait for."""
 
@@ -168,7 +176,7 @@ class LeaderScriptWriter:
         partition = dict(instance[1]).get("partition", 0)
         wire = declaration_of(IDEMPOTENT.rules[instance[0]]).wire
         for call in calls:
-            if not isinstance(call.actor, Leader) or call.rule is on_produce_without_replicas:
+            if not isinstance(call.actor, Leader) or call.rule in PLAYED_BY_NETWORK:
                 continue
             request = call.inputs[0] if call.inputs else None
             if not isinstance(request, ProduceRequest):
