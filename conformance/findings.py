@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from conformance.compositions import JUDGED_COMPOSITIONS, judged_composition
 from conformance.judge import Divergence, Lockstep, Steps
+from conformance.masks import MaskedWork, Masks, add_masked
 from conformance.plan import BadPlan, Plan, PreparedPlan, configuration, tables_of
 from conformance.signatures import Finding, Findings, count_findings, fields_of, merge_findings
 from conformance.systems.base import NotApplicable
@@ -41,6 +42,7 @@ class Summary:
     branches: frozenset[str] = frozenset()
     error_codes: frozenset[str] = frozenset()
     findings: Findings = field(default_factory=dict)
+    masked: MaskedWork = field(default_factory=dict)
 
     def merge(self, other: Summary) -> Summary:
         """Both together. Associative and commutative; `Summary()` is neutral."""
@@ -56,6 +58,7 @@ class Summary:
             branches=self.branches | other.branches,
             error_codes=self.error_codes | other.error_codes,
             findings=merge_findings(self.findings, other.findings),
+            masked=add_masked(self.masked, other.masked),
         )
 
     @property
@@ -94,6 +97,7 @@ def judge_of(plan: Plan) -> Any:
         )
     except NotApplicable as error:
         raise BadPlan(f"{plan.scope}: {error}") from error
+    judge.masks = Masks(plan.ignored)
     return judge
 
 
@@ -105,6 +109,7 @@ def judge_range(prepared: PreparedPlan, first: int, last: int) -> JudgedRange:
     covered = np.zeros(prepared.transitions_total or 0, dtype=bool)
     executed: set[int] = set()
     findings: list[Finding] = []
+    masked: list[MaskedWork] = []
     steps = seen = 0
     for number in range(first, last):
         walk, edges = prepared.walk(number)
@@ -117,6 +122,8 @@ def judge_range(prepared: PreparedPlan, first: int, last: int) -> JudgedRange:
         executed.update(walk[:agreed])
         if edges is not None:
             covered[edges[:agreed]] = True
+        if result.masked:
+            masked.append(result.masked)
         steps += result.steps
         seen |= result.seen
     branches, error_codes = judge.tables.points(seen)
@@ -128,6 +135,7 @@ def judge_range(prepared: PreparedPlan, first: int, last: int) -> JudgedRange:
         branches=branches,
         error_codes=error_codes,
         findings=count_findings(findings),
+        masked=add_masked(*masked),
     )
     return JudgedRange(summary, findings)
 

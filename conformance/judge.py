@@ -15,10 +15,11 @@ A first difference ends a trace: what comes after it would only repeat it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from conformance.masks import MaskedTrace, MaskedWork, Masks
 from conformance.systems import SYSTEMS
 from conformance.systems.base import (
     SENT,
@@ -75,11 +76,12 @@ class Divergence:
 @dataclass(frozen=True, slots=True)
 class TraceResult:
     """`steps` that were executed, the differing one included; `seen` has a bit for each point
-    of the model's text that they covered (`Tables.points`)."""
+    of the model's text that they covered (`Tables.points`). `masked`: what is behind masks."""
 
     steps: int
     divergence: Divergence | None
     seen: int
+    masked: MaskedWork = field(default_factory=dict)
 
 
 class Differs(AssertionError):
@@ -110,6 +112,9 @@ class Lockstep(ABC):
 
     def __init__(self, tables: ActorTables) -> None:
         self.tables: Any = tables
+        self.masks = Masks()
+        self._masked = MaskedTrace(self.masks)
+        self._at = (0, "initial")
         self._seen = 0
         self._memoised = False
 
@@ -141,6 +146,8 @@ class Lockstep(ABC):
         the middle and at the end. Raises NotAllowed."""
         done, half = 0, len(moves) // 2
         self._memoised = memoised
+        if self.masks:
+            moves = self._tracked(moves)
         try:
             self.begin()
             for part in (moves[:half], moves[half:]):
@@ -155,12 +162,34 @@ class Lockstep(ABC):
         except Differs as differs:
             trace = tuple([move.instance for move in moves[:done]])
             found = Divergence(trace, differs.expected, differs.observed)
-            return TraceResult(done, found, self._seen)
+            return TraceResult(done, found, self._seen, self._masked.behind(done))
         except EndOfComparison:
-            return TraceResult(done - 1, None, self._seen)
+            return TraceResult(done - 1, None, self._seen, self._masked.behind(done - 1))
         except (IndexError, Disabled) as error:
             raise NotAllowed(done, moves[done - 1].instance) from error
-        return TraceResult(done, None, self._seen)
+        return TraceResult(done, None, self._seen, self._masked.behind(done))
+
+    def _tracked(self, moves: Sequence[JudgeStep]) -> list[JudgeStep]:
+        """The steps, each noted when it begins: masks are about rules."""
+        self._masked, self._at = MaskedTrace(self.masks), (0, "initial")
+
+        def tracked(number: int, move: JudgeStep) -> Callable[[], None]:
+            def event() -> None:
+                self._at = number, move.instance[0]
+                move.event()
+
+            return event
+
+        return [JudgeStep(m.instance, tracked(n, m)) for n, m in enumerate(moves, start=1)]
+
+    def differ(self, found: Iterable[tuple[str, Json, Json]]) -> None:
+        """Raises Differs, unless masks hide all of it."""
+        rows = list(found)
+        if self.masks:
+            step, rule = self._at
+            rows = self._masked.visible(rule, step, rows)
+        if rows:
+            raise Differs(rows)
 
     def step(self, instance: Instance) -> None:
         """One rule instance, on both sides. Raises Differs."""
@@ -314,7 +343,7 @@ class Judge(Lockstep):
                 for message, (view, payload) in zip(expected, sent, strict=True):
                     if view != message.view:
                         path = f"{name}.sends[{len(items)}]"
-                        raise Differs(list(differences(path, SENT[kind], message.view, view)))
+                        self.differ(differences(path, SENT[kind], message.view, view))
                     items += ((message, payload),)
             if state != node.view:
                 self._differ(name, kind, node.view, state)
@@ -323,7 +352,7 @@ class Judge(Lockstep):
         return move
 
     def _differ(self, path: str, kind: str, expected: Any, observed: Any) -> None:
-        raise Differs(list(differences(path, SHAPES[kind], expected, observed)))
+        self.differ(differences(path, SHAPES[kind], expected, observed))
 
 
 def judge_of_system(tables: Tables, system: str, actors: str, on: str) -> Judge:

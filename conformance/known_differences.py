@@ -8,7 +8,7 @@ Three rules:
 3. A row that a run no longer reproduces is stale: `stale` names it, and the tests fail on it.
 
 `KNOWN_DIFFERENCES` is ours; `--baseline FILE` is a vendor's own, a JSON list of objects with the
-keys of `KnownDifference`.
+keys of `KnownDifference`; `--write-baseline FILE` makes one of what a run finds.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.masks import mask_text
 from conformance.signatures import Signature
 
 KEYS: Final = ("release", "rule", "fields", "reference", "trace")
@@ -34,7 +35,9 @@ class KnownDifference:
 
     Fields are paths without indices, as in `leader.log.base_offset`, sorted. `reference` is a
     public one (an issue, a KIP, a page); `trace` the file, beside the table, of a trace that
-    shows it.
+    shows it. `look_past`: a run goes on behind it (`mask`), and judges the rest; else the trace
+    ends there. That is for what a system merely shows otherwise: where it does something else, all
+    that follows differs too.
     """
 
     release: str
@@ -42,6 +45,12 @@ class KnownDifference:
     fields: tuple[str, ...]
     reference: str
     trace: str
+    look_past: bool = False
+
+    @property
+    def mask(self) -> str:
+        """The mask that looks past it."""
+        return mask_text(self.rule, self.fields)
 
     def explains(self, release: str, signature: Signature) -> bool:
         """Whether the findings of that signature are this difference."""
@@ -74,6 +83,16 @@ def stale(
 # A vendor's own
 
 
+UNKNOWN: Final = "unknown: name an issue, or say why this is right"
+
+
+def known_from(
+    release: str, signature: Signature, trace: str, *, look_past: bool
+) -> KnownDifference:
+    """The row of findings; its owner fills in the reference."""
+    return KnownDifference(release, signature.rule, signature.fields, UNKNOWN, trace, look_past)
+
+
 def read_baseline(path: Path) -> tuple[KnownDifference, ...]:
     """The rows of a baseline file. Raises BadBaseline."""
     try:
@@ -88,8 +107,11 @@ def read_baseline(path: Path) -> tuple[KnownDifference, ...]:
 def row_of(path: Path, number: int, row: Any) -> KnownDifference:
     """One row, checked. Raises BadBaseline."""
     where = f"{path}: row {number}"
-    if not isinstance(row, dict) or set(row) != set(KEYS):
-        raise BadBaseline(f"{where} is not an object with just the keys {', '.join(KEYS)}")
+    if not isinstance(row, dict) or set(row) - {"look_past"} != set(KEYS):
+        named = f"{', '.join(KEYS)}, and look_past or not"
+        raise BadBaseline(f"{where} is not an object with just the keys {named}")
+    if not isinstance(row.get("look_past", False), bool):
+        raise BadBaseline(f"{where}: look_past is true or false")
     texts = [row[key] for key in KEYS if key != "fields"]
     if not all(isinstance(text, str) and text for text in texts):
         raise BadBaseline(f"{where}: {', '.join(KEYS)} are texts, only fields is a list of texts")

@@ -61,6 +61,8 @@ FAULTS = tuple(FAULT_CHOICES)
 ACTORS = tuple(actors for c in JUDGED_COMPOSITIONS.values() for actors in c.actors)
 FORMS = ("bytes", "values")
 SOURCES = ("cover", "pct", "hunts", "aimed")
+LISTS = ("traces_from", "ignored")
+"""What of a plan JSON has as lists."""
 """Every transition; schedules by priorities; walks that prefer what is rare; such walks behind a
 transition of their own."""
 NEED_NO_GRAPH = frozenset({"pct", "hunts"})
@@ -83,7 +85,8 @@ class Plan:
     `actors` are those of the system under test, the model plays the others. `on` says whether
     messages pass the system's codec. `traces` limits the traces of all sources together; without
     it there are all of the cover and `HUNTS` others. `faults` says which budgets of the scope stay:
-    all, those of connections, or none. `depth` is that of the bugs that pct looks for.
+    all, those of connections, or none. `depth` is that of the bugs that pct looks for. `ignored`
+    are masks (`conformance.masks`).
     """
 
     scope: str = "idempotent-default"
@@ -96,10 +99,12 @@ class Plan:
     traces: int | None = None
     faults: str = "nodes"
     depth: int = DEPTH
+    ignored: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The plan as an object of plain values."""
-        return asdict(self) | {"traces_from": list(self.traces_from)}
+        lists = {name: list(getattr(self, name)) for name in LISTS}
+        return asdict(self) | lists
 
     @classmethod
     def from_json(cls, value: dict[str, Json]) -> Plan:
@@ -107,8 +112,8 @@ class Plan:
         known = {field.name for field in fields(cls)}
         if not value.keys() <= known:
             raise BadPlan(f"unknown: {sorted(value.keys() - known)}; a plan has {sorted(known)}")
-        given = value.get("traces_from", cls().traces_from)
-        return cls(**(value | {"traces_from": tuple(given)}))
+        lists = {name: tuple(value[name]) for name in LISTS if name in value}
+        return cls(**(value | lists))
 
 
 # What a plan stands for

@@ -22,6 +22,7 @@ from conformance.known_differences import KnownDifference
 from conformance.plan import PreparedPlan
 from conformance.runner import Wave
 from conformance.signatures import Occurrences
+from impl.protocol.errors import ErrorCode
 
 SCHEMA_VERSION: Final = 3
 
@@ -31,6 +32,8 @@ JUDGES: Final = ("model", "guarantees", "protocol")
 """What decides: any difference from the model; broken guarantees; or these, and differences that
 break the protocol."""
 
+MOST_VARIATIONS: Final = 3
+
 AT_FAULT: Final = (Severity.PROMISE, Severity.PROTOCOL)
 """What counts against a system that is judged by the protocol."""
 
@@ -39,18 +42,21 @@ AT_FAULT: Final = (Severity.PROMISE, Severity.PROTOCOL)
 class ReportedDivergence:
     """A finding that was shrunk: where its trace is, relative to the report, and what explains it.
 
-    `occurrences` are the findings that it stands for, of all traces.
+    `occurrences` are the findings that it stands for, of all traces: those of one `cause`.
+    `variations` are sentences about others of them.
     """
 
     finding: Mapping[str, Any]
     trace: str
     explained: KnownDifference | None
     occurrences: Occurrences
+    cause: str = ""
+    variations: tuple[str, ...] = ()
 
     @property
-    def breaks(self) -> str:
+    def breaks(self) -> Severity:
         """What it breaks."""
-        return str(self.finding.get("breaks", Severity.PROTOCOL))
+        return Severity(self.finding.get("breaks", Severity.PROTOCOL))
 
     def to_json(self) -> dict[str, Any]:
         """As in `report.json`."""
@@ -61,6 +67,8 @@ class ReportedDivergence:
             "rule": self.finding["rule"],
             "expected": self.finding["expected"],
             "observed": self.finding["observed"],
+            "cause": self.cause,
+            "variations": list(self.variations[:MOST_VARIATIONS]),
             "breaks": self.breaks,
             "explained_by": None if self.explained is None else self.explained.reference,
             "occurrences": self.occurrences.count,
@@ -169,6 +177,7 @@ def report_json(result: Result) -> dict[str, Any]:
         "faults": plan.faults,
         "traces_from": list(plan.traces_from),
         "judge": result.judge,
+        "ignored": list(plan.ignored),
         "traces": total.traces,
         "steps": total.steps,
         "coverage": coverage_json(prepared, total),
@@ -179,6 +188,10 @@ def report_json(result: Result) -> dict[str, Any]:
         },
         "pct": pct_json(prepared),
         "diverging_traces": total.divergences,
+        "masked": [
+            {"mask": mask, "traces": traces, "steps": steps}
+            for mask, (traces, steps) in sorted(total.masked.items())
+        ],
         "divergences": [divergence.to_json() for divergence in result.divergences],
         "undecided": result.undecided,
         "not_applicable": list(result.not_applicable),
@@ -279,11 +292,19 @@ def guarantee_cases(report: Mapping[str, Any]) -> list[ElementTree.Element]:
     return cases
 
 
+def named(path: str, values: Mapping[str, Any]) -> str:
+    """A value of a difference; error codes by their names."""
+    value = values.get(path)
+    if path.endswith(".error") and isinstance(value, int):
+        return f"{value} ({ErrorCode(value).name})"
+    return str(value)
+
+
 def sentence(divergence: Mapping[str, Any]) -> str:
     """`request_arrives, step 7: leader[0].sends[0].error is 0, the model says 45`."""
     expected, observed = divergence["expected"], divergence["observed"]
     parts = [
-        f"{path} is {observed.get(path)}, the model says {expected.get(path)}"
+        f"{path} is {named(path, observed)}, the model says {named(path, expected)}"
         for path in sorted(expected.keys() | observed.keys())
     ]
     more = f", and {len(parts) - 2} more" if len(parts) > 2 else ""

@@ -49,6 +49,7 @@ def summary_json(summary: Summary) -> dict[str, Any]:
         "branches": sorted(summary.branches),
         "error_codes": sorted(summary.error_codes),
         "findings": findings_json(summary.findings),
+        "masked": {mask: list(work) for mask, work in sorted(summary.masked.items())},
     }
 
 
@@ -62,6 +63,7 @@ def summary_from(value: dict[str, Any]) -> Summary:
         branches=frozenset(value["branches"]),
         error_codes=frozenset(value["error_codes"]),
         findings=findings_from(value["findings"]),
+        masked={mask: (traces, steps) for mask, (traces, steps) in value["masked"].items()},
     )
 
 

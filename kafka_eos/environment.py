@@ -14,7 +14,7 @@ PACKAGES: Final = ("model", "proofs", "impl", "conformance")
 INSTALLED: Final = Path(__file__).resolve().parents[1]
 """The folder that holds our packages."""
 
-FILES: Final = ("json", "html")
+FILES: Final = ("json", "html", "write_baseline")
 FOLDERS: Final = ("out", "store")
 """Options that name what a verb writes."""
 
@@ -50,16 +50,16 @@ def problems_of(options: argparse.Namespace) -> Iterator[str]:
         path: Path | None = getattr(options, name, None)
         if path is None:
             continue
-        is_folder = name in FOLDERS
+        is_folder, option = name in FOLDERS, f"--{name.replace('_', '-')}"
         if path.exists() and path.is_dir() != is_folder:
             kind, other = ("a folder", "file") if is_folder else ("a file", "folder")
-            yield f"--{name} {path}: there is a {other} of this name; name {kind}"
+            yield f"{option} {path}: there is a {other} of this name; name {kind}"
             continue
         nearest = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
         if nearest.is_file() and nearest != path.absolute():
-            yield f"--{name} {path}: {nearest} is a file, no folder"
+            yield f"{option} {path}: {nearest} is a file, no folder"
         elif not os.access(nearest, os.W_OK) or is_virtual(nearest):
-            yield f"--{name} {path}: {nearest} cannot be written"
+            yield f"{option} {path}: {nearest} cannot be written"
 
 
 def is_virtual(folder: Path) -> bool:

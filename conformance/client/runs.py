@@ -62,6 +62,7 @@ NOT_FOR_CLIENTS: Final = {
     "--master": "master",
     "--remote": "remote",
     "--conf": "conf",
+    "--ignore": "ignore",
 }
 """Options of `run`, by their names there."""
 CLIENT_MODULES: Final = (

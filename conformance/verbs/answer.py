@@ -22,6 +22,7 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
         *cover(report),
         *pct(report["pct"]),
         f"  guarantees   {guarantees(report)}",
+        *masked(report),
         *divergences(report, out),
         *undecided(report),
         *checks(report),
@@ -101,17 +102,30 @@ def guarantees(report: Mapping[str, Any]) -> str:
     return "; ".join(f"{state}: {', '.join(names)}" for state, names in sorted(by_state.items()))
 
 
+def masked(report: Mapping[str, Any]) -> list[str]:
+    """How much was judged behind each mask."""
+    used = {row["mask"]: row for row in report["masked"]}
+    lines = [
+        f"    {row['mask']}: {row['traces']:,} traces go on behind it, {row['steps']:,} steps"
+        for row in used.values()
+    ]
+    lines += [f"    {mask}: hides nothing" for mask in report["ignored"] if mask not in used]
+    return ["  masked", *lines] if lines else []
+
+
 def divergences(report: Mapping[str, Any], out: Path) -> list[str]:
     """The first divergences, a line each, and how many more there are."""
     found = report["divergences"]
     if not found:
         return ["  divergences  none"]
-    lines = [f"  divergences  {report['diverging_traces']:,} traces, {len(found)} different"]
-    for row in found[:MOST_SHOWN]:
+    causes = "1 cause" if len(found) == 1 else f"{len(found)} causes"
+    lines = [f"  divergences  {report['diverging_traces']:,} traces, {causes}"]
+    for number, row in enumerate(found[:MOST_SHOWN], start=1):
         known = f" (explained: {row['explained_by']})" if row["explained_by"] else ""
-        lines.append(f"    {sentence(row)}{known}")
-        lines.append(f"      breaks {row['breaks']}")
-        lines.append(f"      {out / row['trace']}")
+        about = f"{row['cause']}; " if row["cause"] else ""
+        lines.append(f"    {number}. {about}{row['occurrences']:,} traces, breaks {row['breaks']}")
+        lines.append(f"       {sentence(row)}{known}")
+        lines.append(f"       {out / row['trace']}")
     if len(found) > MOST_SHOWN:
         lines.append(f"    and {len(found) - MOST_SHOWN} more in the report")
     return lines

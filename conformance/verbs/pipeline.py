@@ -10,18 +10,30 @@ import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from conformance import pages
 from conformance.backends import Backend
+from conformance.causes import (
+    WORST_FIRST,
+    Cause,
+    Severity,
+    cause_of,
+    decider_of,
+    join_probes,
+    severity_of,
+)
+from conformance.compositions import judged_composition
+from conformance.findings import steps_of
 from conformance.guaranteed import ObservedProperties, not_guaranteed, statuses
 from conformance.known_differences import (
     KNOWN_DIFFERENCES,
     KnownDifference,
     explanation,
+    known_from,
     read_baseline,
     stale,
 )
@@ -40,16 +52,20 @@ from conformance.report import (
     junit,
     report_json,
     run_json,
+    sentence,
 )
 from conformance.rows import Found
 from conformance.runner import Wave, Waves, run_waves
-from conformance.signatures import Finding, Occurrences, Signature, by_first_id, signature_of
+from conformance.signatures import Finding, Occurrences, by_first_id, signature_of
 from conformance.verbs.answer import answer
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
 from proofs.run.files import code_digest, digest, pretty, write_whole
 from proofs.run.progress import CountDisplay, Display
 from proofs.say import note, say
+from proofs.trace.format import TraceStep
+from proofs.trace.messages import recorded_calls
+from proofs.trace.replay import Stepper
 
 if TYPE_CHECKING:
     from conformance.dataset import Dataset
@@ -148,6 +164,8 @@ def judge_and_report(
         directory.write(report, times, options.json)
         if dataset is not None:
             dataset.write(named, report, times, result, directory.journal.values())
+        if options.write_baseline is not None:
+            write_whole(options.write_baseline, pretty(baseline_of(baseline, result)))
     say(answer(report, times, out))
     return EXIT_CODES[result.verdict]
 
@@ -159,6 +177,22 @@ def dataset_at(uri: str | None) -> Dataset | None:
     from conformance.dataset import Dataset  # Arrow takes long to import, and few ask for it
 
     return Dataset.at(uri)
+
+
+def baseline_of(known: Baseline, result: Result) -> list[dict[str, Any]]:
+    """The rows of a baseline, and what was found beside them."""
+    release = result.prepared.plan.variant.partition("/")[0]
+    found = (
+        known_from(
+            release,
+            signature_of(dict(d.finding)),
+            d.trace,
+            look_past=d.breaks == Severity.INTROSPECTION,
+        )
+        for d in result.divergences
+        if d.explained is None
+    )
+    return [asdict(row) for row in dict.fromkeys((*known, *found))]
 
 
 class PreparationDisplay(Display):
@@ -221,6 +255,13 @@ def format_findings(total: Found, transitions: int | None) -> list[str]:
 # Findings
 
 
+class ShrunkFinding(NamedTuple):
+    """A finding whose trace was shrunk, and all that it stands for."""
+
+    finding: Finding
+    occurrences: Occurrences
+
+
 def examine_findings(
     prepared: PreparedPlan,
     waves: Waves,
@@ -231,13 +272,20 @@ def examine_findings(
 ) -> Result:
     """Shrink, explain and draw the findings; and conclude which guarantees hold."""
     summary, seen = waves.total.summary, waves.total.seen
+    k = configuration(prepared.plan)
     shrunk = []
     with PreparationDisplay() as progress:
         for number, (_, found) in enumerate(by_first_id(summary.findings)):
             progress("shrinking divergences", number / len(summary.findings))
-            shrunk.append((system.shrunk(found.shortest[0]), found))
-            seen = seen.merge(system.shown_by(shrunk[-1][0]))
-    k = configuration(prepared.plan)
+            finding = system.shrunk(found.shortest[0])
+            shown = system.shown_by(finding)
+            breaks = severity_of(
+                finding,
+                prepared.plan.system,
+                breaks_promise=not shown.broken <= set(not_guaranteed(k)),
+            )
+            shrunk.append(ShrunkFinding(finding | {"breaks": breaks}, found))
+            seen = seen.merge(shown)
     rows = (*KNOWN_DIFFERENCES, *baseline)
     return Result(
         prepared=prepared,
@@ -249,28 +297,59 @@ def examine_findings(
         undecided=prepared.count - summary.traces,
         not_applicable=system.not_applicable,
         checks=system.checks(),
-        stale=stale(rows, k.variant.release, summary.findings),
+        stale=[
+            row
+            for row in stale(rows, k.variant.release, summary.findings)
+            if row.mask not in summary.masked
+        ],
     )
 
 
 def draw_divergences(
     prepared: PreparedPlan,
-    shrunk: Sequence[tuple[Finding, Occurrences]],
+    shrunk: Sequence[ShrunkFinding],
     rows: Sequence[KnownDifference],
     release: str,
     out: Path,
 ) -> list[ReportedDivergence]:
-    """One divergence for all findings that shrink to the same signature; the shortest trace and its
-    page in `out`/divergences."""
-    same: dict[Signature, list[tuple[Finding, Occurrences]]] = {}
-    for finding, found in shrunk:
-        same.setdefault(signature_of(finding), []).append((finding, found))
+    """One divergence for all findings of one cause, the worst causes first; the shortest trace and
+    its page in `out`/divergences."""
+    same: dict[tuple[Cause, str, KnownDifference | None], list[ShrunkFinding]] = {}
+    causes = [
+        cause_of(one.finding, prepared.plan.system, decider_in(prepared, one.finding))
+        for one in shrunk
+    ]
+    for one, cause in zip(shrunk, join_probes(causes), strict=True):
+        known = explanation(rows, release, signature_of(one.finding))
+        same.setdefault((cause, one.finding["breaks"], known), []).append(one)
+    found = []
+    for (cause, _, known), group in same.items():
+        group.sort(key=lambda one: int(one.finding["steps"]))
+        occurrences = reduce(Occurrences.merge, (one.occurrences for one in group))
+        finding, *others = (one.finding for one in group)
+        variations = tuple(dict.fromkeys(sentence(other) for other in others))
+        found.append(ReportedDivergence(finding, "", known, occurrences, cause.text, variations))
+    found.sort(key=lambda row: (WORST_FIRST.index(row.breaks), -row.occurrences.count))
     divergences = []
-    for number, (signature, pairs) in enumerate(same.items(), start=1):
-        finding, _ = min(pairs, key=lambda pair: int(pair[0]["steps"]))
-        name = f"divergences/{number:02d}-{finding['rule']}"
-        pages.write(prepared, finding, out / name)
-        known = explanation(rows, release, signature)
-        occurrences = reduce(Occurrences.merge, (found for _, found in pairs))
-        divergences.append(ReportedDivergence(finding, f"{name}.jsonl", known, occurrences))
+    for number, row in enumerate(found, start=1):
+        name = f"divergences/{number:02d}-{row.finding['rule']}"
+        pages.write(prepared, dict(row.finding), out / name)
+        divergences.append(replace(row, trace=f"{name}.jsonl"))
     return divergences
+
+
+def decider_in(prepared: PreparedPlan, finding: Finding) -> str:
+    """The rule of the model that decides where a finding differs."""
+    model = judged_composition(prepared.plan.scope).model
+    steps = steps_of(finding)
+    if finding["rule"] not in model.rules or not steps:
+        return str(finding["rule"])
+    stepper = Stepper(model, configuration(prepared.plan))
+    *_, before = stepper.run(TraceStep(*instance) for instance in steps[:-1])
+    with recorded_calls(model) as calls:
+        stepper.after(*steps[-1], before)
+    names: dict[str, tuple[str, ...]] = {}
+    for call in calls:
+        kind = type(call.actor).__name__
+        names[kind] = (*names.get(kind, ()), call.name)
+    return decider_of(finding, names)

@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, metavar="N", help="of kafka: brokers, 1 or 3")
     parser.add_argument("--actors", help=f"of impl: {' or '.join(ACTORS)}")
     add_codec(parser, f"(of impl; default: {DEFAULTS.on})")
+    parser.add_argument("--ignore", action="append", metavar="MASK", help="as of `run`")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the answer as JSON")
 
 
@@ -122,6 +123,7 @@ def replay_on_system(trace: Trace, options: argparse.Namespace) -> Difference:
             system=options.system,
             actors=actors_of(options.actors, trace.header.scope),
             on=one_of("--codec", options.on or DEFAULTS.on, FORMS),
+            ignored=tuple(options.ignore or ()),
         )
     )
     divergence = judge_of(plan).judge(steps_in(trace)).divergence
@@ -178,6 +180,7 @@ def arguments_of_run(trace: Trace, options: argparse.Namespace) -> argparse.Name
     for name in ("kafka", "nodes", "actors", "on"):
         value = getattr(options, name)
         given += [] if value is None else [f"--{name}", str(value)]
+    given += [word for mask in options.ignore or () for word in ("--ignore", mask)]
     return parser.parse_args(given)
 
 

@@ -16,6 +16,8 @@ from conformance.compositions import IDEMPOTENT, JudgedComposition, judged_compo
 from conformance.kafka.errors import UnknownRelease
 from conformance.kafka.releases import RELEASES as KAFKA_RELEASES
 from conformance.kafka.releases import find_release
+from conformance.known_differences import read_baseline
+from conformance.masks import Masks
 from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
 from conformance.report import JUDGES
 from conformance.verbs.systems import SYSTEMS, system_of
@@ -25,6 +27,11 @@ from proofs.run import BadUse, one_of
 JUDGED_BY: Final = (
     "(differences that break the protocol, or a guarantee). Default: model; of a client that is"
     " not Kafka's: protocol"
+)
+
+IGNORE: Final = (
+    "look past differences there and judge what is behind: [RULE:]FIELD[+FIELD...][=OBSERVED],"
+    " as producers.coordinator_epoch; may be repeated"
 )
 
 NODES: Final = (None, 1, 3)
@@ -101,7 +108,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--judge", type=judge_of, metavar="BY", help=f"{', '.join(JUDGES)} {JUDGED_BY}"
     )
-    how.add_argument("--baseline", type=Path, metavar="FILE", help="differences that are known")
+    how.add_argument("--ignore", action="append", metavar="MASK", help=IGNORE)
+    how.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="FILE",
+        help="known differences, as --write-baseline writes them",
+    )
+    how.add_argument(
+        "--write-baseline",
+        type=Path,
+        metavar="FILE",
+        help="write what is found as a baseline",
+    )
     where = parser.add_argument_group("where it runs")
     where.add_argument("--backend", default=BACKENDS[0], help=f"{' or '.join(BACKENDS)}")
     where.add_argument(
@@ -138,9 +157,10 @@ def execute(options: argparse.Namespace) -> int:
 def plan_of(options: argparse.Namespace) -> Plan:
     """The plan that the arguments make. Raises BadUse, UnknownVariant."""
     refuse_unbuilt(options)
+    variant = variant_of(options)
     return Plan(
         scope=options.scope,
-        variant=variant_of(options).name,
+        variant=variant.name,
         seed=options.seed,
         system=system_of(options.system)[0],
         actors=actors_of(options.actors, options.scope),
@@ -149,7 +169,18 @@ def plan_of(options: argparse.Namespace) -> Plan:
         traces=positive("--traces", options.traces),
         faults=one_of("--faults", options.faults or DEFAULTS.faults, FAULTS),
         depth=depth_of(options),
+        ignored=masks_of(options, variant),
     )
+
+
+def masks_of(options: argparse.Namespace, variant: Any) -> tuple[str, ...]:
+    """What the run looks past: --ignore, and the rows of a baseline for this release. Raises
+    BadMask, BadBaseline."""
+    rows = read_baseline(options.baseline) if options.baseline else ()
+    known = (row.mask for row in rows if row.look_past and row.release == variant.release)
+    masks = tuple(dict.fromkeys((*(options.ignore or ()), *known)))
+    Masks(masks)
+    return masks
 
 
 def refuse_unbuilt(options: argparse.Namespace) -> None:

@@ -23,6 +23,7 @@ from conformance.compositions import judged_composition
 from conformance.findings import JudgedRange, Summary, is_same, steps_of
 from conformance.guaranteed import ObservedProperties
 from conformance.judging import guarantees_of
+from conformance.masks import MaskedWork, Masks, add_masked
 from conformance.plan import PreparedPlan, configuration
 from conformance.rows import Found, row_of
 from conformance.signatures import Finding, count_findings
@@ -78,6 +79,7 @@ class _Range:
     steps: int = 0
     seen: int = 0
     observed: ObservedProperties = field(default_factory=ObservedProperties)
+    masked: MaskedWork = field(default_factory=dict)
 
 
 class Replayed(NamedTuple):
@@ -100,6 +102,7 @@ class BrokersBackend:
         self, prepared: PreparedPlan, writer: ScriptWriter, testbed: BrokerTestbed
     ) -> None:
         self.testbed = testbed
+        testbed.masks = Masks(prepared.plan.ignored)
         self.scheduler = Scheduler(testbed)
         self.agreed: list[int] = []
         self.departed = 0
@@ -198,6 +201,7 @@ class BrokersBackend:
         self.departed += end.departs_at > 0
         if len(steps) < len(script.steps):
             script = self._writer.script(steps)
+        one.masked = add_masked(one.masked, end.masked)
         one.traces += 1
         one.steps += len(steps)
         one.seen |= script.seen
@@ -217,6 +221,7 @@ class BrokersBackend:
             branches=branches,
             error_codes=error_codes,
             findings=count_findings(findings),
+            masked=one.masked,
         )
         shown = guarantees_of(self._prepared, one.part, JudgedRange(summary, findings))
         broken = ObservedProperties(broken=self.testbed.broken)

@@ -9,6 +9,7 @@ from typing import Any
 from conformance.backends import BackendFailed
 from conformance.guaranteed import ObservedProperties
 from conformance.kafka.errors import KafkaError
+from conformance.masks import NO_MASKS, Masks
 from conformance.report import SideCheck
 from conformance.systems.brokers.exchange import Ask, Difference, Session, TraceEnd
 from conformance.systems.brokers.fault_schedule import FaultSchedule
@@ -25,7 +26,8 @@ class BrokerTestbed(ABC):
 
     `in_flight` sessions share connections. So many as `asking` ask at a time, `most` with those
     that rest; `together` wait for the same faults. A waiting script stands for `wait_costs` tries
-    of a shorter one. `broken` are the guarantees that the brokers were seen to break beside traces.
+    of a shorter one. `masks` are those of the plan. `broken` are the guarantees that the brokers
+    were seen to break beside traces.
     """
 
     in_flight = 1
@@ -34,6 +36,7 @@ class BrokerTestbed(ABC):
     wait_costs = 30
     broken: frozenset[str] = frozenset()
     not_applicable: Sequence[str] = ()
+    masks: Masks = NO_MASKS
 
     # ---- what a report says
 

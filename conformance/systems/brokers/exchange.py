@@ -7,9 +7,10 @@ keeps many traces going. It decides nothing about connections: `Ask.to` says who
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from conformance.masks import MaskedWork
 from conformance.transactions.wire import WireCall
 from proofs.trace.format import Instance
 
@@ -73,7 +74,7 @@ class TraceEnd:
 
     `left` is what its partitions are like for the next trace; None if nobody knows. `answered` is
     what the brokers said of its batches. It followed the prepared trace up to the step before
-    `departs_at`; 0: all the way.
+    `departs_at`; 0: all the way. `masked` is what masks hid on the way.
     """
 
     difference: Difference | None = None
@@ -82,6 +83,7 @@ class TraceEnd:
     steps: int = 0
     answered: Sequence[Any] = ()
     departs_at: int = 0
+    masked: MaskedWork = field(default_factory=dict)
 
 
 Asks = Generator[Sequence[Ask | Wait | BrokerFault], list[Any], Any]

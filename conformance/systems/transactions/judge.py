@@ -210,14 +210,19 @@ class TransactionJudge(Lockstep):
             raise Differs([(f"{name}.{what}", len(expected), len(sent))])
         for message, (what, shape), (view, payload) in zip(expected, kinds, sent, strict=True):
             if view is not None:
-                same(f"{name}.{what}", shape, message.view, view)
+                self._same(f"{name}.{what}", shape, message.view, view)
             yield message, payload
+
+    def _same(self, path: str, shape: Shape, expected: View, observed: View) -> None:
+        """Raises Differs with the fields in which two views differ."""
+        if expected != observed:
+            self.differ(differences(path, shape, expected, observed))
 
     def _agree(self, cell: int) -> None:
         """Both are in the same state. Raises Differs."""
         pair, actor = self._cells[cell], self._actors[cell]
         expected = self.tables.view_of(actor.kind, pair.node)
-        same(self._names[cell], SHAPES[actor.kind], expected, pair.snapshot.view)
+        self._same(self._names[cell], SHAPES[actor.kind], expected, pair.snapshot.view)
         if actor.kind == "client":
             self._check_restraint(self._names[cell], pair, actor)
         pair.has_agreed = True
@@ -242,12 +247,6 @@ class TransactionJudge(Lockstep):
 def name_of(path: str) -> str:
     """The name of an actor, from its place in the world: `leader[0]`, `former`."""
     return path.rpartition(".")[2].replace("s[", "[")
-
-
-def same(path: str, shape: Shape, expected: View, observed: View) -> None:
-    """Raises Differs with the fields in which two views differ."""
-    if expected != observed:
-        raise Differs(list(differences(path, shape, expected, observed)))
 
 
 def client_rules(tables: TransactionTables) -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -8,11 +8,13 @@ next is not in it; settling and probes follow all the same.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from conformance.masks import NO_MASKS, MaskedTrace, Masks
 from conformance.systems.brokers.exchange import (
     Ask,
     Asks,
@@ -72,6 +74,7 @@ class LeaderProgress:
     instance: Instance = ("initial", ())
     is_isolated: bool = False
     answered: list[AnsweredBatch] = field(default_factory=list)
+    masked: MaskedTrace = field(default_factory=lambda: MaskedTrace(NO_MASKS))
 
     def differ(
         self, path: str, expected: Mapping[str, Any], observed: Mapping[str, Any]
@@ -80,6 +83,14 @@ class LeaderProgress:
         wanted = {path + name: value for name, value in expected.items()}
         found = {path + name: value for name, value in observed.items()}
         return DifferenceFound(Difference(self.step, self.instance, wanted, found))
+
+    def compare(self, path: str, expected: Mapping[str, Any], observed: Mapping[str, Any]) -> None:
+        """Raises DifferenceFound, unless masks hide all of it."""
+        rows = [(path + name, value, observed[name]) for name, value in expected.items()]
+        found = self.masked.visible(self.instance[0], self.step, rows)
+        if found:
+            names = [name.removeprefix(path) for name, _, _ in found]
+            raise self.differ(path, *({n: side[n] for n in names} for side in (expected, observed)))
 
     def ask(self, call: WireCall[Any], path: str, wanted: Any = 1) -> Asks:
         """What is answered. Raises DifferenceFound if nothing is."""
@@ -91,12 +102,17 @@ class LeaderProgress:
 
 
 def leader_session(
-    observer: Observer, script: LeaderScript, binding: Binding, *, describes: bool
+    observer: Observer,
+    script: LeaderScript,
+    binding: Binding,
+    *,
+    describes: bool,
+    masks: Masks = NO_MASKS,
 ) -> Session:
-    """Ask and compare until the end or the first difference. `describes`: the broker tells of
-    its producers."""
+    """Ask and compare until the end or the first difference that no mask hides. `describes`: the
+    broker tells of its producers."""
     empty = [observer.empty] * observer.k.bounds.partitions
-    at = LeaderProgress(observer, script, binding, empty)
+    at = LeaderProgress(observer, script, binding, empty, masked=MaskedTrace(masks))
     try:
         followed = yield from _follow(at)
         for partition in range(len(at.states) if describes else 0):
@@ -104,10 +120,13 @@ def leader_session(
         for partition in range(len(at.states)):
             yield from _probe(at, partition)
     except DifferenceFound as found:
-        return TraceEnd(found.difference, answered=at.answered)
+        behind = at.masked.behind(at.step)
+        return TraceEnd(found.difference, answered=at.answered, masked=behind)
     except Undecided:
         return TraceEnd(is_undecided=True)
-    return TraceEnd(left=[_left(states) for states in at.states], steps=followed)
+    # What a mask hid may have left the logs otherwise than the model says.
+    left = None if at.masked.first_use else [_left(states) for states in at.states]
+    return TraceEnd(left=left, steps=followed, masked=at.masked.behind(followed))
 
 
 def _follow(at: LeaderProgress) -> Generator[Any, Any, int]:
@@ -167,9 +186,17 @@ def _produce(at: LeaderProgress, partition: int, batch: Batch) -> Asks:
     at.answered.append(AnsweredBatch(partition, batch, answered))
     after = allowed.get(answered)
     if after is None:
-        raise at.differ(f"{path}[0].", *_differing(list(allowed), answered))
+        at.compare(f"{path}[0].", *_differing(list(allowed), answered))
+        answered, after = nearest(allowed, answered)
     at.states[partition] = after
     return answered
+
+
+def nearest(
+    allowed: Mapping[ObservedAnswer, LeaderSet], answered: ObservedAnswer
+) -> tuple[ObservedAnswer, LeaderSet]:
+    """The allowed answer that agrees with another in most fields, and the states behind it."""
+    return max(allowed.items(), key=lambda row: sum(map(operator.eq, row[0], answered)))
 
 
 def _differing(
@@ -199,7 +226,8 @@ def _settle(at: LeaderProgress, partition: int) -> Asks:
             wanted = producer_state(at.states[partition].leaders[0], producer)
             names = [n for n in found._fields if getattr(wanted, n) != getattr(found, n)]
             expected, observed = ({n: getattr(s, n) for n in names} for s in (wanted, found))
-            raise at.differ(f"{path}[{producer}].", expected, observed)
+            at.compare(f"{path}[{producer}].", expected, observed)
+            continue
         at.states[partition] = left
 
 

@@ -97,7 +97,9 @@ class LeadersTestbed(BrokerTestbed):
         now_ms = time.time_ns() // 1_000_000
         binding = Binding(producers, logs, self._broker.produce_version, now_ms)
         shows = self._broker.shows_producers
-        return binding, leader_session(self._observer, script, binding, describes=shows)
+        return binding, leader_session(
+            self._observer, script, binding, describes=shows, masks=self.masks
+        )
 
     def _take_producers(self, count: int) -> Sequence[ProducerIdentity]:
         if len(self._producers) < count:

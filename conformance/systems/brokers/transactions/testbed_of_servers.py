@@ -101,7 +101,9 @@ class ServersTestbed(BrokerTestbed):
         own = self._resources()
         times = Times(factor * self.transaction_s(number, script), self._id_s)
         shows = self._server.shows_producers
-        trace = self.session_kind(script, own, self._speaks, times=times, shows_producers=shows)
+        trace = self.session_kind(
+            script, own, self._speaks, times=times, shows_producers=shows, masks=self.masks
+        )
         return own, trace.run()
 
     def transaction_s(self, number: int, script: TransactionScript) -> float:
