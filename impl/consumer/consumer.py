@@ -345,10 +345,18 @@ class Consumer:
     async def getone(self) -> ConsumerRecord:
         """The next record; waits for it. Raises as `getmany`."""
         while True:
-            for records in (
-                await self.getmany(timeout_ms=self._max_wait_ms, max_records=1)
-            ).values():
+            # `getmany` costs several times as much as a record that is there.
+            taken = self._take(1) or await self.getmany(timeout_ms=self._max_wait_ms, max_records=1)
+            for records in taken.values():
                 return records[0]
+
+    def _take(self, max_records: int | None) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """What is there already; leaders with an answer less to take are asked again."""
+        self._check_started()
+        taken = self._fetcher.take(max_records)
+        if taken and self._fetcher.may_ask:
+            self._fetcher.send_fetches()
+        return taken
 
     def __aiter__(self) -> Consumer:
         """`async for record in consumer:` is `getone`, for ever."""
@@ -373,16 +381,16 @@ class Consumer:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_ms / 1_000
         while True:
+            taken = self._take(max_records)
+            if taken:
+                return taken
+            await self._find_positions()
             self._check_started()
-            taken = self._fetcher.take(max_records)
-            if not taken:
-                await self._find_positions()
-                self._check_started()
             self._fetcher.send_fetches()
             left_s = deadline_s - loop.time()
-            if taken or left_s <= 0:
+            if left_s <= 0:
                 await asyncio.sleep(0)  # a loop of calls without time must not stop the fetches
-                return taken
+                return {}
             await self._fetcher.wait(left_s)
 
     async def _find_positions(self) -> None:

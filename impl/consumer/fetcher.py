@@ -68,7 +68,10 @@ class _Answer:
 
 
 class Fetcher:
-    """The assigned partitions of a consumer, and what was fetched of them."""
+    """The assigned partitions of a consumer, and what was fetched of them.
+
+    Read-only: `assigned`; `may_ask`, whether `send_fetches` may find a leader to ask.
+    """
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class Fetcher:
         self._in_flight: set[int] = set()
         self._failures: deque[Exception] = deque()
         self._arrived = asyncio.Event()
+        self.may_ask = True
         self.assigned: dict[TopicPartition, AssignedPartition] = {}
 
     def assign(self, places: Iterable[TopicPartition]) -> None:
@@ -91,10 +95,12 @@ class Fetcher:
         self.assigned = {place: AssignedPartition(place, None) for place in places}
         self._answers.clear()
         self._failures.clear()
+        self.may_ask = True
 
     def seek(self, place: TopicPartition, offset: int) -> None:
         """Deliver from this offset on."""
         self.assigned[place] = AssignedPartition(place, offset)
+        self.may_ask = True
 
     # ---- records
 
@@ -106,6 +112,7 @@ class Fetcher:
             answer = self._answers[0]
             if not answer.parts:
                 self._answers.popleft()
+                self.may_ask = True
                 continue
             part, fetched = answer.parts[0]
             if self.assigned.get(part.place) is part:
@@ -142,6 +149,7 @@ class Fetcher:
 
     def send_fetches(self) -> None:
         """Ask the leaders that may be asked. Raises `OSError` once the client is closed."""
+        self.may_ask = False
         by_leader: dict[int, list[AssignedPartition]] = {}
         leaders = self._requests.cluster.leaders
         for part in self.assigned.values():
@@ -164,6 +172,7 @@ class Fetcher:
             self._failures.append(error)
         finally:
             self._in_flight.discard(node_id)
+            self.may_ask = True
             self._arrived.set()
 
     async def _fetch_once(self, node_id: int, parts: list[AssignedPartition]) -> None:
