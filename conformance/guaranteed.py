@@ -43,10 +43,15 @@ NO_SEQUENCE: Final = -1
 UNSHOWN: Final = frozenset(
     {
         "acked_is_replicated",
+        "errors_wait_for_nothing",
         "high_watermark_sound",
         "ids_come_first",
+        "late_errors_are_stored",
         "remembers_the_newest",
+        "requests_are_awaited",
         "sequences_follow",
+        "sequences_have_ids",
+        "unknown_is_unresolved",
     }
 )
 """Guarantees of what a world lacks that is made of logs and acknowledgements: the high watermark, a

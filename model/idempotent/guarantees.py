@@ -9,6 +9,16 @@ happens.
 from __future__ import annotations
 
 from model.idempotent.client import Client, PartitionEntry, is_current
+from model.idempotent.client_guarantees import (
+    awaits_answers,
+    errors_wait_for_nothing,
+    keeps_its_id,
+    late_errors_are_stored,
+    requests_are_awaited,
+    sequences_have_ids,
+    settles_what_it_gave_up,
+    unknown_is_unresolved,
+)
 from model.idempotent.configuration import (
     Acks,
     Configuration,
@@ -584,6 +594,11 @@ GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
     Guarantee("remembers_the_newest", remembers_the_newest, expires_nobody),
     Guarantee("ids_come_first", ids_come_first, always),
     Guarantee("sequences_follow", sequences_follow, closes_gaps),
+    Guarantee("requests_are_awaited", requests_are_awaited, awaits_answers),
+    Guarantee("errors_wait_for_nothing", errors_wait_for_nothing, always),
+    Guarantee("late_errors_are_stored", late_errors_are_stored, always),
+    Guarantee("sequences_have_ids", sequences_have_ids, keeps_its_id),
+    Guarantee("unknown_is_unresolved", unknown_is_unresolved, settles_what_it_gave_up),
 )
 
 WITNESSES: tuple[Witness[Configuration, World], ...] = (

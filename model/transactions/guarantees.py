@@ -15,6 +15,7 @@ from model.transactions.configuration import (
 )
 from model.transactions.coordinator import (
     CoordinatorLeadership,
+    Metadata,
     TransactionState,
     decided,
     is_prepared,
@@ -402,6 +403,27 @@ def coordinator_epochs_rise(k: Configuration, w: World) -> bool:
     )
 
 
+def coordinator_knows_its_log(k: Configuration, w: World) -> bool:
+    """A coordinator that leads, and appends nothing, knows what its log says: who takes over from
+    it finds the same. TransactionStateManager."""
+    c = w.coordinator
+    leads = c.leadership == CoordinatorLeadership.LEADS and not c.is_appending
+    return not leads or is_logged(c.known.metadata, c.log.metadata)
+
+
+def is_logged(known: Metadata, logged: Metadata) -> bool:
+    """Both are the same, but for the partitions that have their marker: the log keeps them."""
+    return (
+        known.state == logged.state
+        and known.producer_id == logged.producer_id
+        and known.producer_epoch == logged.producer_epoch
+        and all(
+            logged.partitions[p] == is_in or (logged.partitions[p] and is_prepared(known))
+            for p, is_in in known.partitions.items()
+        )
+    )
+
+
 # Readers
 
 
@@ -505,6 +527,11 @@ def retries_are_taken(k: Configuration) -> bool:
     return lenient or (k.variant.marker_epoch == MarkerEpoch.NEWER and epochs_rotate(k))
 
 
+def appends_are_true(k: Configuration) -> bool:
+    """No append is reported as failed that came into the log all the same."""
+    return k.budgets.failures == 0
+
+
 def is_v2(k: Configuration) -> bool:
     """Clients speak V2, and each transaction that they or the coordinator end takes the next
     epoch: an epoch is one transaction."""
@@ -559,6 +586,7 @@ GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
     Guarantee("leaders_know_their_logs", leaders_know_their_logs, always),
     Guarantee("records_are_where_sent", records_are_where_sent, always),
     Guarantee("coordinator_epochs_rise", coordinator_epochs_rise, always),
+    Guarantee("coordinator_knows_its_log", coordinator_knows_its_log, appends_are_true),
     Guarantee("last_stable_offset_sound", last_stable_offset_sound, always),
     Guarantee("no_dirty_read", no_dirty_read, always),
 )

@@ -25,7 +25,7 @@ from proofs.lift.patch import Patch, apply
 from proofs.lift.source import Model, model_folder
 from proofs.trace.replay import Stepper
 
-ONLY_LOOK = ("assumed_properties", "guarantees", "liveness", "spec")
+ONLY_LOOK = ("assumed_properties", "client_guarantees", "guarantees", "liveness", "spec")
 """Modules that say something of worlds, and change none."""
 
 Function = Callable[..., Any]

@@ -196,7 +196,10 @@ class MutantRun:
             seen = baseline(scope, variant).see(self._changed)
         except RangeBroken as broken:
             return MutantVerdict("killed", "explore", scope, variant, first_line(broken))
-        except (Overgrown, LimitReached, EnginesDisagree, *FAILURES) as limit:
+        except FAILURES as failure:
+            self._differs.append(f"{scope} ({variant}): {first_line(failure)}")
+            return self._fails(scope, variant, first_line(failure))
+        except (Overgrown, LimitReached, EnginesDisagree) as limit:
             self._differs.append(f"{scope} ({variant}): {first_line(limit)}")
             return None
         if seen.fate in NOTICED_BY:

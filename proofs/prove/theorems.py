@@ -63,6 +63,17 @@ ONLY_EXPLORED = {
         "under the recoveries up to 2.4, with refusals where leaders remember twice as many batches"
         " as may be in flight, and where nothing happens but that heads of logs are deleted"
     ),
+    "requests_are_awaited": (
+        "a theorem is about an abstract network, in which any request may arrive at any time"
+    ),
+    "errors_wait_for_nothing": (
+        "a theorem is about what a success says; to await replicas is a limit of the network"
+    ),
+    "late_errors_are_stored": "theorems say of answers what a success says",
+    "sequences_have_ids": "theorems are about producers that have an id",
+    "unknown_is_unresolved": (
+        "no theorem is about batches of unknown outcome that were given up (no timeouts)"
+    ),
     "no_block_wasted": (
         "a sum over all blocks: it needs, for each block, a witness of who has it or gave its ids"
     ),

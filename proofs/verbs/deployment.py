@@ -45,6 +45,7 @@ ABOUT_SEQUENCES = frozenset(
         "remembers_the_newest",
         "ids_come_first",
         "sequences_follow",
+        "unknown_is_unresolved",
     }
 )
 """Guarantees that say nothing of a producer without idempotence: it has neither id nor

@@ -459,6 +459,7 @@ WITH_V1 = dict.fromkeys(
 ONLY_EXPLORED: dict[str, str] = {
     "leaders_know_their_logs": "no obligation compares a leader's state with its whole log",
     "records_are_where_sent": "no step says which partition an application sent a record to",
+    "coordinator_knows_its_log": "theorems say of each step what it makes of the log",
     "coordinator_epochs_rise": "how often the coordinator has moved is counted in scopes only",
 }
 """What of the guarantees no theorem covers, or not all of it, and why: they are explored in scopes.

@@ -1,0 +1,166 @@
+"""What a producer's own books say is true: of what it waits for, and of the sequences it counts."""
+
+from __future__ import annotations
+
+from model.idempotent.client import Client, InFlightBatch, PartitionEntry
+from model.idempotent.configuration import Acks, Configuration, Idempotence, Recovery
+from model.idempotent.leader import Leader
+from model.idempotent.messages import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    Batch,
+    Error,
+    Producer,
+    ProduceResponse,
+)
+from model.idempotent.network import Link
+from model.idempotent.responses import is_mine
+from model.idempotent.world import World
+
+# Requests
+
+
+def requests_are_awaited(k: Configuration, w: World) -> bool:
+    """A producer awaits the answer to each request on its connection, and no other: so many are in
+    flight at most as it is allowed. InFlightRequests."""
+    return all(
+        all(
+            awaits_what_travels(entry, w.links[producer][partition])
+            and len(awaited(entry)) <= k.bounds.in_flight
+            for partition, entry in client.partitions.items()
+        )
+        for producer, client in w.clients.items()
+    )
+
+
+def awaited(entry: PartitionEntry) -> tuple[InFlightBatch, ...]:
+    """The batches whose answer may still come."""
+    return (*tuple(b for b in entry.in_flight if b.outstanding), *entry.given_up)
+
+
+def awaits_what_travels(entry: PartitionEntry, link: Link) -> bool:
+    """As many batches as requests and answers, and the batch of each request is among them."""
+    return len(awaited(entry)) == len(link.requests) + len(link.answers) and all(
+        any(b.batch.first_record == request.batch.first_record for b in awaited(entry))
+        for request in link.requests
+    )
+
+
+def bumps_by_itself(k: Configuration) -> bool:
+    """A producer takes the next epoch, and no exception loses a batch: since KIP-360."""
+    return k.variant.recovery == Recovery.LOCAL_BUMP
+
+
+def awaits_answers(k: Configuration) -> bool:
+    """The same, and answers are asked for."""
+    return k.variant.acks != Acks.NONE and bumps_by_itself(k)
+
+
+def keeps_its_id(k: Configuration) -> bool:
+    """No epoch is the last: with it a producer forgets its id, also in what is on its way."""
+    return not k.bounds.epochs_end
+
+
+def settles_what_it_gave_up(k: Configuration) -> bool:
+    """A producer takes the next epoch by itself, and there is a next one."""
+    return bumps_by_itself(k) and keeps_its_id(k)
+
+
+# Answers
+
+
+def errors_wait_for_nothing(k: Configuration, w: World) -> bool:
+    """An answer with an error goes at once, whatever replicas have: only a success awaits the high
+    watermark. DelayedProduce."""
+    return all(
+        all(all(goes_at_once(answer) for answer in link.answers) for link in links.values())
+        for links in w.links.values()
+    )
+
+
+def goes_at_once(answer: ProduceResponse) -> bool:
+    """It waits for no offset, if it is an error."""
+    return answer.error == Error.NONE or answer.required_offset == 0
+
+
+def late_errors_are_stored(k: Configuration, w: World) -> bool:
+    """An error that comes after the append is about a batch that is in the log.
+    NotEnoughReplicasAfterAppendException."""
+    return all(
+        all(
+            all(is_not_late(a) or has_record(w.leaders[p], producer, a) for a in link.answers)
+            for p, link in links.items()
+        )
+        for producer, links in w.links.items()
+    )
+
+
+def is_not_late(answer: ProduceResponse) -> bool:
+    """It says nothing of what comes after an append."""
+    return (
+        answer.error != Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        and answer.error != Error.REQUEST_TIMED_OUT
+    )
+
+
+def has_record(leader: Leader, producer: Producer, answer: ProduceResponse) -> bool:
+    """The log has the first record of the batch that is answered."""
+    first = answer.first_record
+    return any(
+        s.batch.producer == producer
+        and s.batch.first_record <= first
+        and first < s.batch.first_record + s.batch.record_count
+        for s in leader.log
+    )
+
+
+# Sequences
+
+
+def sequences_have_ids(k: Configuration, w: World) -> bool:
+    """Who has no producer id counts no sequences, and sends none. KIP-98."""
+    return all(
+        all(
+            all(is_numbered_with_id(b.batch) for b in awaited(entry))
+            and (k.variant.idempotence == Idempotence.ENABLED or counts_nothing(entry))
+            for entry in client.partitions.values()
+        )
+        for client in w.clients.values()
+    )
+
+
+def is_numbered_with_id(batch: Batch) -> bool:
+    """It has a producer id, an epoch and a sequence, or none of them."""
+    has_id = batch.producer_id != NO_PRODUCER_ID
+    has_sequence = batch.base_sequence != NO_SEQUENCE
+    return has_sequence == has_id and (batch.producer_epoch != NO_PRODUCER_EPOCH) == has_id
+
+
+def counts_nothing(entry: PartitionEntry) -> bool:
+    """No sequence was given, acknowledged or left open."""
+    return (
+        entry.next_sequence == 0
+        and entry.last_acked_sequence == NO_SEQUENCE
+        and entry.unresolved_sequence == NO_SEQUENCE
+    )
+
+
+def unknown_is_unresolved(k: Configuration, w: World) -> bool:
+    """While nobody knows what became of a batch that was sent again and given up, its partition has
+    an unresolved sequence, or waits for the next epoch: nothing new is sent there. KIP-360."""
+    return all(
+        all(
+            entry.unresolved_sequence != NO_SEQUENCE
+            or partition in client.bump_for
+            or not any(is_unknown(client, entry, b) for b in entry.given_up)
+            for partition, entry in client.partitions.items()
+        )
+        for client in w.clients.values()
+    )
+
+
+def is_unknown(client: Client, entry: PartitionEntry, b: InFlightBatch) -> bool:
+    """The batch was sent again, and neither it nor one behind it was acknowledged."""
+    again = b.attempts > 0 and is_mine(client, b.batch)
+    return again and entry.last_acked_sequence < b.batch.base_sequence
