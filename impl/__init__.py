@@ -10,7 +10,8 @@ Bytes come in, bytes go out, the time is an argument. Five doors:
 - a producer: `IdempotentProducerCore`, `TransactionalProducerCore`, their settings
   `ProducerConfig.of`; errors and snapshots stand in `impl.producer`
 
-And those with I/O: `Producer`, `Consumer` and `Server`. They import asyncio at their first use.
+And those with I/O: `Producer`, `Consumer`, `Server` and `Broker`. They import asyncio at their
+first use.
 """
 
 from importlib import import_module
@@ -57,11 +58,13 @@ from impl.protocol.schemas import SUPPORTED_VERSIONS as SUPPORTED_VERSIONS
 from impl.protocol.schemas import ApiKey as ApiKey
 
 if TYPE_CHECKING:
+    from impl.broker.embedded import Broker as Broker
     from impl.broker.server import Server as Server
     from impl.consumer.consumer import Consumer as Consumer
     from impl.producer.producer import Producer as Producer
 
 _WITH_ASYNCIO = {
+    "Broker": "impl.broker.embedded",
     "Consumer": "impl.consumer.consumer",
     "Producer": "impl.producer.producer",
     "Server": "impl.broker.server",

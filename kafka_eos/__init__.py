@@ -2,7 +2,7 @@
 
 | who comes | names |
 |---|---|
-| writes an application | `Producer`, `Consumer`, `Server`: asyncio, real sockets |
+| writes an application | `Producer`, `Consumer`, `Broker`, `Server`: asyncio, real sockets |
 | embeds the protocol | `IdempotentProducerCore`, `TransactionalProducerCore`, `PartitionLeader`, \
 `TransactionCoordinator`, `Node`: no I/O, bytes and the time come in, effects go out |
 | designs protocols | `explore`: every reachable state of a scope; `prove`: the theorems |
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from impl import (
+        Broker,
         Cluster,
         Consumer,
         DeliveryHandle,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from proofs.explore.scope import explore_scope as explore
 
 __all__ = [
+    "Broker",
     "Cluster",
     "Consumer",
     "DeliveryHandle",

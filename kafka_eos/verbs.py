@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-ROOMS: Final = ("proofs", "conformance")
+ROOMS: Final = ("proofs", "conformance", "impl")
 
 
 class Verb(NamedTuple):
@@ -71,6 +71,11 @@ VERBS: Final = (
         "conformance.verbs.experiments",
         "Play stories of transactions on a broker and compare with what is expected.",
         aliases=("facts",),
+    ),
+    Verb(
+        "serve",
+        "impl.broker.serve",
+        "Serve a Kafka broker in memory, for any client, until it is interrupted.",
     ),
     Verb(
         "explore",

@@ -104,6 +104,14 @@ def test_the_console_script_is_installed(project):
     assert run(script, "--version", cwd=project).startswith("kafka-eos ")
 
 
+def test_the_plugin_of_pytest_is_installed_and_its_broker_needs_the_core_alone(project):
+    program = "from importlib.metadata import entry_points; from kafka_eos import Broker\n"
+    program += "print(*(p.value for p in entry_points(group='pytest11')))\n"
+    program += "with Broker(nodes=2) as kafka: print(len(kafka.bootstrap_servers.split(',')))"
+    shown = run(project / ".venv/bin/python", "-c", program, cwd=project)
+    assert shown == "kafka_eos.pytest_plugin\n2\n"
+
+
 def test_the_public_door_opens_with_the_core_alone(project):
     program = "import kafka_eos; print(kafka_eos.Producer.__name__, kafka_eos.Server.__name__)"
     assert run(project / ".venv/bin/python", "-c", program, cwd=project) == "Producer Server\n"

@@ -35,7 +35,7 @@ def terms_in(glossary: str) -> set[str]:
 
 TO_RENAME = words_in(
     """
-    own past seen takers
+    own past seen
     """
 )
 """Private words that are in names today. The list only shrinks."""

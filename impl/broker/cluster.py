@@ -14,6 +14,7 @@ leader the old leader's log up to the high watermark.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -55,6 +56,19 @@ class Cluster:
         """Add a broker; new topics may be placed on it."""
         self.brokers[broker.node_id] = broker
         self.topics.node_ids = tuple(sorted(self.brokers))
+
+    def fail_over(self, node_id: int, others: Sequence[int]) -> None:
+        """A broker is down: these, which are up, take its partitions in turn."""
+        del self.brokers[node_id]
+        self.topics.node_ids = tuple(others)
+        self.move_all(node_id, others)
+
+    def move_all(self, node_id: int, node_ids: Sequence[int]) -> None:
+        """Move a broker's partitions in turn to these; to itself, they get the next epoch."""
+        for topic in list(self.topics):
+            for index, leader_id in enumerate(topic.leader_ids):
+                if leader_id == node_id:
+                    self.move(topic.name, index, node_ids[index % len(node_ids)])
 
     @property
     def controller_id(self) -> int:

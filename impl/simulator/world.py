@@ -398,22 +398,14 @@ class World:
         self._hosts[node_id].stop()
         others = [host.node_id for host in self._hosts.values() if host.is_up]
         if others:
-            del self.cluster.brokers[node_id]
-            self.cluster.topics.node_ids = tuple(others)
-            self._move_all(node_id, lambda index: others[index % len(others)])
+            self.cluster.fail_over(node_id, others)
 
     def start_node(self, node_id: int) -> None:
         """Start a node from its logs; partitions that waited for it get a new epoch."""
         self.log(f"node {node_id} returns")
         host = self._hosts[node_id]
         host.start()
-        self._move_all(node_id, lambda index: node_id)
-
-    def _move_all(self, node_id: int, where: Callable[[int], int]) -> None:
-        for topic in list(self.cluster.topics):
-            for index, leader_id in enumerate(topic.leader_ids):
-                if leader_id == node_id:
-                    self.cluster.move(topic.name, index, where(index))
+        self.cluster.move_all(node_id, [node_id])
 
 
 def _describe_request(payload: bytes) -> str:

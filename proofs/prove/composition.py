@@ -35,7 +35,7 @@ class Composition:
     prove of the text what they say of a contract.
 
     `worlds` makes steps that are not the rules of the world as they stand, but those that `steps`
-    names; `rules` are the rules that they cover.
+    names; `promises` are assumed of each step whose inputs they name.
 
     A trace that breaks a guarantee under another variant is looked for in `searched` first. For the
     check in `scopes`, each under each of `variants`, clauses and axioms are evaluated on each
@@ -55,7 +55,7 @@ class Composition:
     worlds: Callable[[Composition, Model, str], Worlds] | None = None
     check: Callable[[Composition, Model, Any, str], ScopeCheck] | None = None
     steps: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
+    promises: tuple[Callable[..., bool], ...] = ()
 
     def ruled_by(self, model: Model, variant: str, usual: str) -> Composition:
         """What the proofs would say under a variant that is not the usual one: the rules in which

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from types import MappingProxyType
@@ -20,15 +20,18 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import Model, load_model
 from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.assumptions import EVERYWHERE, LEFT_OUT
-from proofs.prove.composition import check_world_scope
+from proofs.prove.composition import Composition, CompositionInduction, check_world_scope
 from proofs.prove.in_scope import ScopeCheck, check_scope
+from proofs.prove.missing_steps import changes_actor
 from proofs.prove.producer_simulation import simulate_scope
 from proofs.prove.ranges import RangeCheck, check_ranges
 from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.transactions.transition_simulation import simulate_transactions
+from proofs.prove.vacuity import EXCLUDED
 from proofs.run.interrupts import without_interrupts
+from proofs.trace.events import actor_rules_of
 from proofs.trace.replay import configuration_of
 
 STRICT = "first_sequence=strict/restart_window=full"
@@ -243,5 +246,21 @@ def of_composition(
         return ()
     model: Model = load_model(of.home, patched.get(of.home, ()))
     taken = {rule for check in mine for rule in check.firings}
-    vacuous = tuple(rule for rule in of.rules or model.rules if rule not in taken)
+    vacuous = never_taken_of(theorem, of, model, taken)
     return (*mine[:-1], replace(mine[-1], failed=(*mine[-1].failed, *vacuous)))
+
+
+def never_taken_of(
+    theorem: Theorem, of: Composition, model: Model, seen: Collection[str]
+) -> tuple[str, ...]:
+    """What steps of a composition are about, though none of the events that were `seen` takes it:
+    rules of actors that some event takes, by name; or events, if these are the steps."""
+    if of.worlds is None:
+        return tuple(event for event in model.rules if event not in seen)
+    left_out = {event for a in theorem.assumptions for event in LEFT_OUT.get(a, ())}
+    rules = {event: actor_rules_of(model, event) for event in model.rules if event not in left_out}
+    steps = (s for v in of.variants for s in CompositionInduction(of, model, v).steps)
+    possible = (s.taken for s in steps if EXCLUDED.get(s.rule) != frozenset())
+    about = {t.rule.__name__ for taken in possible for t in taken if changes_actor(t.rule)}
+    taken = set[str]().union(*(rules[event] for event in seen))
+    return tuple(sorted((about & set[str]().union(*rules.values())) - taken))

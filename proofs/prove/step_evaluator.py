@@ -9,21 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
-from model.language import RECORDS, is_actor_rule, is_input
-from proofs.lift.dag import Node
+from model.language import RECORDS, Step, is_actor_rule, is_input
+from proofs.lift.dag import Node, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
-from proofs.lift.values import Rec
+from proofs.lift.values import Rec, Seq
+from proofs.prove.unknowns import Unknowns
 
 
 @dataclass(frozen=True, slots=True)
 class RuleApplication:
-    """A rule of an actor that was evaluated, with its arguments."""
+    """A rule of an actor that was evaluated, with its arguments, what it made of them, and the
+    condition under which it is reached."""
 
     rule: Callable[..., Any]
     arguments: tuple[Any, ...]
+    result: Any
+    path: Node
+
+
+def any_result(unknowns: Unknowns, rule: Callable[..., Any], name: str) -> Any:
+    """Any value that a rule may return; it sends one message at most."""
+    hint = hints_of(rule)["return"]
+    if get_origin(hint) is not Step:
+        return unknowns.value(hint, name)
+    actor, message = get_args(hint)
+    sends = Seq(leaf(f"len({name})", 0, 1), (unknowns.value(message, f"{name}.sends"),))
+    return Rec(Step, {"actor": unknowns.value(actor, f"{name}.actor"), "sends": sends})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +98,14 @@ class StepEvaluator(Evaluator):
         """The value of function(*arguments)."""
         if self._is_within_rule or not is_actor_rule(function):
             return super().call(function, arguments)
-        self.taken.append(RuleApplication(function, tuple(arguments)))
+        path = self.path
         self._is_within_rule = True
         try:
-            return self.take(function, arguments)
+            result = self.take(function, arguments)
         finally:
             self._is_within_rule = False
+        self.taken.append(RuleApplication(function, tuple(arguments), result, path))
+        return result
 
     def take(self, rule: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         """What a rule of an actor makes of its arguments."""

@@ -14,15 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from types import FunctionType
-from typing import Any, get_args, get_origin
+from typing import Any
 
-from model.language import Step
 from proofs.lift.build import choices, concrete, symbolic_world
 from proofs.lift.call_graph import reached
-from proofs.lift.dag import FALSE, Node, conjunction, leaf, reachable
+from proofs.lift.dag import FALSE, Node, conjunction, reachable
 from proofs.lift.source import Model
-from proofs.lift.values import Rec, Seq, scalars, shapes_of
-from proofs.prove.step_evaluator import OwnChange, StepEvaluator, exchanged, hints_of
+from proofs.lift.values import Rec, scalars, shapes_of
+from proofs.prove.step_evaluator import OwnChange, StepEvaluator, any_result, exchanged
 from proofs.prove.unknowns import Unknowns, number, truth
 
 
@@ -57,16 +56,11 @@ class EventEvaluator(StepEvaluator):
         self.unknowns = Unknowns(k.bounds)
 
     def take(self, rule: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """Any value that the rule may return; it sends one message at most. Its own text is
-        evaluated for what it requires, if it requires anything."""
+        """Any value that the rule may return. Its own text is evaluated for what it requires, if it
+        requires anything."""
         if has_requirements(self.model, rule):
             super().take(rule, arguments)
-        hint, name = hints_of(rule)["return"], f"{rule.__name__}()"
-        if get_origin(hint) is not Step:
-            return self.unknowns.value(hint, name)
-        actor, message = get_args(hint)
-        sends = Seq(leaf(f"len({name})", 0, 1), (self.unknowns.value(message, f"{name}.sends"),))
-        return Rec(Step, {"actor": self.unknowns.value(actor, f"{name}.actor"), "sends": sends})
+        return any_result(self.unknowns, rule, f"{rule.__name__}()")
 
     def limit(self, node: Any, condition: Node, *, by_scope: bool) -> None:
         """What an event requires; a scope's limits do not count."""

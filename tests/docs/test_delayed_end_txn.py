@@ -10,6 +10,7 @@ import pytest
 
 from proofs.lift.patch import Patch, parse_diff
 from proofs.lift.source import load_model
+from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.plan import plan
 from proofs.prove.run import counterexample, subject
 from proofs.prove.solvers import ask
@@ -59,6 +60,15 @@ def test_each_story_breaks_its_guarantee_at_its_last_step(name: str, broken: str
 
 
 @cache
+def test_the_assumptions_stand_beside_the_theorem() -> None:
+    """All of them, in the words of the output."""
+    text = (REPOSITORY / "docs" / "delayed_end_txn.md").read_text(encoding="utf-8")
+    table = text.partition("| `all_or_none` assumes | that |\n|---|---|\n")[2].partition("\n\n")[0]
+    theorem = next(t for t in THEOREMS if t.name == "all_or_none")
+    said = [f"| `{name}` | {ASSUMPTIONS[name]} |" for name in theorem.assumptions]
+    assert table.splitlines() == said
+
+
 def the_change() -> tuple[Patch, ...]:
     """The change of the page: the epoch before ends what is open."""
     text = (REPOSITORY / "docs" / "delayed_end_txn.md").read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from proofs.prove.transactions import (
     decisions,
     epochs,
     markers,
+    message_assumptions,
     pairs,
     partition,
     records,
@@ -23,17 +24,13 @@ from proofs.prove.transactions import (
 )
 from proofs.prove.transactions.in_scope import check_instances, check_partitions
 from proofs.prove.transactions.in_words import in_words
-from proofs.prove.transactions.instances import Instances
 from proofs.prove.transactions.last_stable_offset import (
     fold_of_entries,
     late_markers,
     stable_offsets,
 )
-from proofs.prove.transactions.marker_steps import Takers
-from proofs.prove.transactions.record_steps import Records
 from proofs.prove.transactions.rules import BUMPS, without
-from proofs.prove.transactions.single_instance_steps import SoleInstanceSteps
-from proofs.prove.transactions.steps import COVERED, Transactions
+from proofs.prove.transactions.steps import Transactions
 from proofs.prove.unknowns import number
 
 CONTRACTS = {
@@ -57,20 +54,16 @@ SMALL = (
 EVERY = (LOG, *SMALL)
 """The same, and where appends to the transaction log take their time, fail, or seem to."""
 
+LEADERLESS = "transactions-readers/begun=1/delays=0/unheard=0/leaves=1"
+GUARDED = "transactions-guards-partitions"
+EXPIRING = "transactions-offsets-log/delays=0"
+"""Where leaders leave; where a batch is verified before it comes; where batches expire."""
+
 ON_TIME_SCOPES = SMALL[-2:]
 """The same, where nothing is late."""
 
 SEARCHED = ("transactions-default", "transactions-late-batch/delays=0")
 """Where V1, and older releases, break what is guaranteed of others."""
-
-ONLY_V1 = ("partitions_are_added", "offsets_are_added", "late_addition_arrives")
-
-
-def rules_of(steps: tuple[str, ...], *but: str) -> tuple[str, ...]:
-    """The rules of the world that some steps cover: scopes must take each of them."""
-    taken = (rule for rule, names in COVERED.items() if set(names) & set(steps))
-    return tuple(rule for rule in taken if rule not in but)
-
 
 COORDINATOR_STEPS = (
     "init",
@@ -112,9 +105,8 @@ EPOCHS = replace(
         *collected(epochs),
         *clauses_of(epochs.epochs_unique, epochs.epochs_never_go_back),
     ),
-    steps=(*COORDINATOR_STEPS, "skip_marker"),
-    scopes=EVERY,
-    rules=rules_of(COORDINATOR_STEPS),
+    steps=(*COORDINATOR_STEPS, "marker_is_skipped"),
+    scopes=(*EVERY, LEADERLESS),
 )
 
 FENCING = replace(
@@ -128,10 +120,9 @@ DECISIONS = replace(
     unknown=without("requests", "fence"),
     clauses=(*SOUND, *collected(decisions), clause_of(decisions.one_outcome)),
     axioms=(*ANYONE.axioms, axiom(decisions.epochs_rotate)),
-    steps=(*DECIDING, "skip_marker"),
-    scopes=EVERY,
+    steps=(*DECIDING, "marker_is_skipped"),
+    scopes=(*EVERY, LEADERLESS),
     variants=("v2",),
-    rules=rules_of(DECIDING, *ONLY_V1),
 )
 
 
@@ -140,9 +131,8 @@ LAST_EPOCH = replace(
     clauses=(*SOUND, clause_of(decisions.ids_are_remembered)),
     axioms=(*ANYONE.axioms, axiom(decisions.epochs_rotate)),
     lemmas=in_words({"last_epoch_is_nobodys": ("ids_are_counted", "ids_are_remembered")}),
-    steps=(*COORDINATOR_STEPS, "skip_marker"),
-    scopes=(*EVERY, "transactions-trouble-log/timeouts=1/failures=1"),
-    rules=rules_of(COORDINATOR_STEPS),
+    steps=(*COORDINATOR_STEPS, "marker_is_skipped"),
+    scopes=(*EVERY, LEADERLESS, "transactions-trouble-log/timeouts=1/failures=1"),
 )
 
 LEADER_STEPS = (
@@ -167,8 +157,7 @@ PARTITION = replace(
     axioms=(),
     lemmas=late_markers,
     steps=LEADER_STEPS,
-    scopes=SMALL,
-    rules=("batch_is_produced", "marker_is_written", "late_marker_arrives", "other_writes"),
+    scopes=(*SMALL, GUARDED, LEADERLESS),
 )
 
 LAST_STABLE = replace(
@@ -193,7 +182,6 @@ NO_WRITE_OUTSIDE = replace(
     lemmas=in_words({"no_write_outside": ("no_write_outside",)}),
     steps=MEETING,
     scopes=EVERY,
-    rules=rules_of(MEETING),
 )
 
 FENCED = replace(
@@ -207,14 +195,7 @@ FENCED = replace(
     ),
 )
 
-TAKING = (
-    *(step for step in COORDINATOR_STEPS if step != "marker_is_answered"),
-    "other_takes",
-    "marker_is_sent",
-    "marker_arrives",
-    "told_batch",
-    "other_writes",
-)
+TAKING = (*DECIDING, "marker_arrives", "told_batch", "other_writes")
 MARKERS = replace(
     ANYONE,
     clauses=(
@@ -229,9 +210,7 @@ MARKERS = replace(
     ),
     lemmas=in_words({"markers_are_taken": ("markers_are_taken",)}),
     steps=TAKING,
-    worlds=Takers,
     scopes=EVERY,
-    rules=rules_of(MEETING),
 )
 
 ENDED = clauses_of(partition.ended_is_exact, partition.ended_by_the_first)
@@ -252,36 +231,57 @@ VISIBILITY = replace(
     steps=MEETING,
     scopes=EVERY,
     variants=("v2",),
-    rules=rules_of(MEETING, *ONLY_V1),
 )
 
 FIRST_MARKER = ("ended_is_exact", "ended_by_the_first")
 """What ends a record is the first marker behind it."""
 
-OWN_STEPS = (
-    *(step for step in MEETING if step not in ("batch_arrives",)),
-    "add_partitions",
-    "add_offsets",
-    "lose_coordinator",
-    "lose_leader",
-    "i_begin",
-    "i_end",
-    "my_late_end",
-    "my_batch",
-    "my_offsets",
-    "my_late_batch",
-    "their_batch",
-    "my_batch_elsewhere",
-    "my_offsets_elsewhere",
+ACTS = (
     "init_transactions",
     "begin_transaction",
     "send",
     "commit_transaction",
     "abort_transaction",
     "give_up",
-    "end_is_sent",
-    "batch_is_sent",
-    "offsets_are_sent",
+)
+"""What the application calls, and what expires."""
+LOSSES = ("lose_coordinator", "lose_leader")
+SENDS = (
+    "batch_is_produced",
+    "offsets_are_committed",
+    "batch_is_produced_elsewhere",
+    "offsets_are_committed_elsewhere",
+)
+ADDITIONS = ("partitions_are_added", "offsets_are_added")
+APPENDS = ("append_is_done", "append_is_refused")
+OF_ITSELF = (
+    *(step for step in DECIDING if step not in ("init", "add", "end")),
+    "other_writes",
+)
+"""What the coordinator does of itself, and its markers."""
+BESIDE_INSTANCE = (
+    "others_init",
+    "others_end",
+    *(step for step in OF_ITSELF if not step.startswith("append_")),
+    *APPENDS,
+)
+"""The coordinator, where one of those who ask it is looked at."""
+LATE = ("end_is_sent", "batch_is_sent", "offsets_are_sent")
+OWN_STEPS = (
+    *BESIDE_INSTANCE,
+    "late_add",
+    "marker_arrives",
+    *ACTS,
+    *LOSSES,
+    "add_partitions",
+    "add_offsets",
+    "producer_id_is_asked",
+    "transaction_is_ended",
+    *SENDS,
+    *LATE,
+    "my_late_end",
+    "my_late_batch",
+    "their_batch",
 )
 COUNTED = clauses_of(client.sent_is_counted, client.outcomes_are_of_states)
 SETTLED = clauses_of(acknowledgements.settled_is_stored, acknowledgements.committed_is_stored)
@@ -314,29 +314,16 @@ CLIENT_V2 = replace(
         }
     ),
     steps=OWN_STEPS,
-    worlds=Instances,
+    scopes=(*EVERY, EXPIRING),
     check=check_instances,
 )
 
+ASKS = ("producer_id_is_asked", *ADDITIONS, "transaction_is_ended")
 SENDING = (
-    "init_transactions",
-    "begin_transaction",
-    "send",
-    "commit_transaction",
-    "abort_transaction",
-    "give_up",
-    "lose_coordinator",
-    "lose_leader",
-    "i_begin",
-    "i_add",
-    "i_add_offsets",
-    "i_end",
-    "my_batch",
-    "my_offsets",
-    "my_batch_elsewhere",
-    "my_offsets_elsewhere",
-    "their_batch",
-    "their_offsets",
+    *ACTS,
+    *LOSSES,
+    *ASKS,
+    *SENDS,
     "is_asked",
     "refuse",
     "any_marker_arrives",
@@ -357,11 +344,10 @@ RECORDS = replace(
     ),
     axioms=(axiom(records.here_is_one),),
     lemmas=in_words({"acked_once": ("stored_once",)}),
-    steps=(*SENDING, "batch_is_sent", "offsets_are_sent", "my_late_batch", "my_late_offsets"),
-    worlds=Records,
+    promises=(message_assumptions.is_of_request,),
+    steps=(*SENDING, "batch_is_sent", "offsets_are_sent", "my_named_batch", "others_batch"),
     check=check_instances,
-    scopes=SMALL,
-    rules=("batch_is_produced", "offsets_are_committed", "late_batch_arrives"),
+    scopes=(*SMALL, EXPIRING),
 )
 
 ACKNOWLEDGED = replace(
@@ -377,29 +363,15 @@ ACKNOWLEDGED = replace(
             for c in SETTLED
         ),
     ),
-    steps=SENDING,
-    scopes=ON_TIME_SCOPES,
-    rules=("batch_is_produced",),
+    promises=(
+        *RECORDS.promises,
+        message_assumptions.pair_is_new,
+        message_assumptions.refused_is_absent,
+    ),
+    steps=(*SENDING, "others_batch_on_time"),
+    scopes=(*ON_TIME_SCOPES, EXPIRING),
 )
 
-SOLE_INSTANCE_RULES = (
-    "instance_begins",
-    "transaction_begins",
-    "record_is_sent",
-    "commit_is_asked",
-    "abort_is_asked",
-    "batch_expires",
-    "producer_id_is_asked",
-    "partitions_are_added",
-    "offsets_are_added",
-    "transaction_is_ended",
-    "batch_is_produced",
-    "offsets_are_committed",
-    "marker_is_written",
-    "append_is_done",
-    "requester_leaves",
-    "other_writes",
-)
 SOLE_INSTANCE = replace(
     ANYONE,
     bounds={**BOUNDS, "transactions": 0},
@@ -418,8 +390,18 @@ SOLE_INSTANCE = replace(
     ),
     contracts={**CONTRACTS, "initialized_by": lambda _evaluator, w, _answer: w.initialization},
     lemmas=in_words({"no_false_fencing": ("no_false_fencing",)}),
-    steps=(*SOLE_INSTANCE_RULES, "marker_is_sent", "marker_arrives"),
-    worlds=SoleInstanceSteps,
+    steps=(
+        *ACTS,
+        *ASKS,
+        *SENDS,
+        "append_is_done",
+        "requester_leaves",
+        "marker_is_written",
+        "marker_is_answered",
+        "marker_is_delayed",
+        "marker_arrives",
+        "other_writes",
+    ),
     scopes=(
         "transactions-tiny",
         "transactions-log-again",
@@ -429,7 +411,6 @@ SOLE_INSTANCE = replace(
         "transactions-offsets/begun=1/timeouts=0/delays=0",
         "transactions-readers/begun=1/delays=0/unheard=0",
     ),
-    rules=(*SOLE_INSTANCE_RULES, "marker_is_delayed", "late_marker_arrives"),
 )
 
 PROVED_AS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from proofs.lift.containers import FunctionMap, FunctionSeq
@@ -11,7 +11,8 @@ from proofs.lift.dag import Node
 from proofs.lift.evaluate import Frame
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
-from proofs.prove.step_evaluator import StepEvaluator
+from proofs.prove.step_evaluator import StepEvaluator, any_result
+from proofs.prove.unknowns import Unknowns
 
 
 class UnboundedEvaluator(StepEvaluator):
@@ -27,17 +28,20 @@ class UnboundedEvaluator(StepEvaluator):
         k: Any,
         overrides: Mapping[tuple[str, str], Node],
         contracts: Mapping[str, Callable[..., Any]],
+        unknowns: Unknowns,
+        is_known: Callable[[Rec], bool],
     ) -> None:
         super().__init__(model, k, overrides, contracts)
         self.written: list[tuple[Node, Rec]] = []
+        self.unknowns = unknowns
+        self.is_known = is_known
 
-    def after(self, earlier: UnboundedEvaluator) -> UnboundedEvaluator:
-        """This one, with what an earlier one has required and chosen."""
-        self.limits = [*earlier.limits, *self.limits]
-        self.choices = [*earlier.choices, *self.choices]
-        self.taken = [*earlier.taken, *self.taken]
-        self.edits |= earlier.edits
-        return self
+    def take(self, rule: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """What a rule makes of its arguments: anything, if it is of an actor that nobody knows."""
+        if self.is_known(arguments[1]):
+            return super().take(rule, arguments)
+        name = f"{rule.__name__}() {len(self.taken)}"
+        return any_result(self.unknowns, rule, name)
 
     def call(self, function: Callable[..., Any], arguments: Any) -> Any:
         """The value of function(*arguments)."""

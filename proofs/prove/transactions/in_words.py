@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from proofs.lift.containers import FunctionMap
-from proofs.lift.dag import ZERO, Node, reachable
+from proofs.lift.dag import reachable
 from proofs.prove.composition import Worlds
 from proofs.prove.induction import Clause
 from proofs.prove.smt import Formula, ProofObligation, obligation
@@ -22,12 +21,10 @@ from proofs.prove.transactions.state import (
     PARTITIONS,
     TRANSACTIONS,
     any_leader,
+    at_partition,
 )
 from proofs.prove.transactions.steps import Transactions
-from proofs.prove.unknowns import function, number
-
-OF_A_PARTITION = ("ended", "last_marker", "turn_of", "copy_at", "placed")
-"""The ghosts that each partition has."""
+from proofs.prove.unknowns import number
 
 
 def in_words(said: Mapping[str, Sequence[str]]) -> Callable[[Worlds], Iterator[ProofObligation]]:
@@ -61,18 +58,13 @@ def as_said(worlds: Transactions, name: str, clauses: Sequence[Clause]) -> Proof
     stored = [record for _, record in goal.records if record.cls is model.leader.Stored]
     instances = [at for at, record in goal.records if record.cls is client]
     named: list[Formula] = [((), here.eq(HERE)) for here in places[:1]]
-    own = ME if hasattr(worlds.before, "holds_pair") else ZERO
-    named += [((), one.eq(own)) for one in [*instances, *(s.instance for s in stored)][:1]]
-    states = [worlds.before, *(elsewhere(worlds, at) for at in places[1:])]
+    named += [((), one.eq(ME)) for one in [*instances, *(s.instance for s in stored)][:1]]
+    states = [
+        worlds.before,
+        *(at_partition(worlds.before, model, unknowns, at) for at in places[1:]),
+    ]
     known = [c.formula(worlds.lifter, state) for state in states for c in clauses]
     for _, body in known[len(clauses) :]:
         assert HERE not in reachable([body]), f"{name} needs what is said of HERE alone"
     assumed = [*known, *named, *goal.choices]
     return obligation(f"transactions/always/{name}/in_words", assumed, ((), goal.node))
-
-
-def elsewhere(worlds: Transactions, place: Node) -> Any:
-    """The state as another partition has it."""
-    leader = any_leader(worlds.model, worlds.unknowns, place)
-    own = {n: function(f"{n} at {place.name}") for n in OF_A_PARTITION if hasattr(worlds.before, n)}
-    return worlds.before.changed(leader=leader, **own)

@@ -15,21 +15,26 @@ from proofs.prove.transactions import (
     records,
 )
 from proofs.prove.transactions.compositions import (
+    ACTS,
     ANYONE,
+    ASKS,
+    BESIDE_INSTANCE,
     BOUNDS,
     DECIDING,
     ENDED,
     EPOCHS,
+    EXPIRING,
     FIRST_MARKER,
+    LOG,
+    LOSSES,
     NO_WRITE_OUTSIDE,
     ON_TIME_SCOPES,
     PARTITION,
-    SENDING,
+    SENDS,
     SOUND,
 )
 from proofs.prove.transactions.in_scope import check_instances
 from proofs.prove.transactions.in_words import in_words
-from proofs.prove.transactions.ordinal_steps import OrdinalSteps
 from proofs.prove.transactions.rules import BUMPS, without
 
 ON_TIME = (
@@ -38,6 +43,13 @@ ON_TIME = (
     "batch_arrives_on_time",
     "other_writes",
 )
+APPENDED = (
+    LOG,
+    "transactions-log/begun=1/moves=0/unheard=0",
+    "transactions-forgotten/begun=1/delays=0/unheard=0",
+)
+"""Where nothing is late either, and appends take their time; or the id is forgotten."""
+
 VISIBILITY_V1 = replace(
     ANYONE,
     unknown=without("requests", "verification"),
@@ -50,23 +62,18 @@ VISIBILITY_V1 = replace(
         clause_of(ordinal_visibility.visible_as_wanted),
     ),
     steps=ON_TIME,
-    scopes=ON_TIME_SCOPES,
+    scopes=(*ON_TIME_SCOPES, *APPENDED),
     variants=("v1",),
-    rules=("batch_is_produced", "transaction_is_ended", "marker_is_written", "other_writes"),
 )
 
 IN_TIME = (
-    *(step for step in ON_TIME if step not in ("end_on_time", "batch_arrives_on_time")),
-    "end",
+    *BESIDE_INSTANCE,
+    "others_add",
+    *ACTS,
+    *LOSSES,
+    *ASKS,
+    *SENDS,
     "their_batch",
-    "i_add",
-    "i_add_offsets",
-    *(
-        step
-        for step in SENDING
-        if step not in ("their_batch", "their_offsets", "any_marker_arrives", "other_writes")
-        and step not in ("is_asked", "i_add", "i_add_offsets")
-    ),
 )
 TOLD_V1 = replace(
     VISIBILITY_V1,
@@ -93,28 +100,12 @@ TOLD_V1 = replace(
     ),
     steps=IN_TIME,
     variants=("v1", "3.9.2"),
-    worlds=OrdinalSteps,
     check=check_instances,
     scopes=(
         *ON_TIME_SCOPES,
+        *APPENDED,
         "transactions-log-again",
-        "transactions-log/begun=1/moves=0/unheard=0",
-        "transactions-forgotten/begun=1/delays=0/unheard=0",
         "transactions-exhausted/begun=1/delays=0/unheard=0",
-        "transactions-offsets-log/begun=1/delays=0/unheard=0",
-    ),
-    rules=(
-        "producer_id_is_asked",
-        "partitions_are_added",
-        "offsets_are_added",
-        "transaction_is_ended",
-        "batch_is_produced",
-        "offsets_are_committed",
-        "marker_is_written",
-        "append_is_done",
-        "coordinator_moves",
-        "transactional_id_is_forgotten",
-        "transaction_times_out",
-        "other_writes",
+        EXPIRING,
     ),
 )

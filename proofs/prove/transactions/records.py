@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from model.transactions.client_state import Membership, Write
 from model.transactions.configuration import Configuration
-from model.transactions.messages import Batch, ProduceAnswer
 from proofs.prove.induction import guarantee, invariant
 from proofs.prove.transactions.acknowledgements import (
     holds,
@@ -33,21 +32,6 @@ KNOWN_BATCH = ("own_sequences_are_counted", "known_batch_is_there")
 def here_is_one(k: Configuration, s: InstanceState) -> bool:
     """The partition here is one that there is."""
     return 0 <= s.here < k.bounds.partitions
-
-
-def pair_is_new(s: InstanceState, after: InstanceState) -> bool:
-    """A pair that the instance is told, under which it counts anew, has no record here."""
-    same = own_pair(after) == own_pair(s) and here(s).next_sequence == here(after).next_sequence
-    return same or all(pair(at) != own_pair(after) for at in s.log if is_data(at))
-
-
-def refused_is_absent(s: InstanceState, batch: Batch, answer: ProduceAnswer) -> bool:
-    """A batch that is refused is not in the log."""
-    return answer.error == 0 or all(
-        not (pair(at) == pair(batch) and at.sequence == batch.base_sequence)
-        for at in s.log
-        if is_data(at)
-    )
 
 
 @invariant()

@@ -21,6 +21,7 @@ RULES = {
         ("older_epoch", 0, 1),
         ("ongoing", 0, 1),
         ("previous_id", 0, 1),
+        ("leaderless_marker", 0, 1),
     )
 }
 """The rules of releases: any of them."""

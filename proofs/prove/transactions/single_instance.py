@@ -310,7 +310,7 @@ def who_waits_is_answered(k: Configuration, s: InstanceState) -> bool:
     c = s.coordinator
     return c.requester == NONE or (
         c.is_appending
-        and c.requester == 0
+        and c.requester == s.me
         and c.answer.error == 0
         and (begins(s) or (adds(k, s) and not speaks_v2(k)) or ends(k, s))
     )

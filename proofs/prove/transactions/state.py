@@ -39,6 +39,8 @@ HERE = number("here")
 """The partition whose leader is looked at: any."""
 ME = number("me")
 """The instance that is looked at: any."""
+SENDERS = number("senders")
+"""Which transaction the sender of a request is in, as the coordinator counts them: any."""
 PARTITIONS = leaf("partitions", 1, INFINITE)
 PRODUCER_IDS = leaf("producer_ids", 1, INFINITE)
 TRANSACTIONS = leaf("transactions", 1, INFINITE)
@@ -111,6 +113,7 @@ class TransactionsState:
     outcome_of: Callable[[int], int]
     wanted: Callable[[int], int]
     """What the application wants of each transaction: 1 is to commit it."""
+    senders: int
     awaited: int
     reign: Pair
     repeated: bool
@@ -202,7 +205,7 @@ def everything(*names: str) -> RecordSet:
 class UnknownState(InstanceState):
     """A state of unknowns; of an instance, if it has these parts."""
 
-    here, me = HERE, ME  # type: ignore[assignment]
+    me, senders = ME, SENDERS  # type: ignore[assignment]
     wanted = staticmethod(function("wanted"))  # type: ignore[assignment]
     pairs = everything("p", "e")  # type: ignore[assignment]
     producer_ids, turns = everything("p"), everything("n")  # type: ignore[assignment]
@@ -296,32 +299,56 @@ def choose(condition: Node, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Nod
 NOTHING = const(NONE)
 NOBODY = (NOTHING, NOTHING)
 GHOSTS = Ghosts(
-    {"given": ("p", "e"), "sent": ("p", "e", "outcome", "term")},
-    dict.fromkeys(("decision", "ended", "last_marker", "turn_of", "outcome_of"), NOTHING),
+    {
+        "given": ("p", "e"),
+        "sent": ("p", "e", "outcome", "term"),
+        "holds_pair": ("p", "e"),
+        "others_hold": ("p", "e"),
+        "sent_end": ("t", "outcome"),
+        "sent_batch": ("t", "number"),
+        "acked": ("t", "number"),
+    },
+    {
+        **dict.fromkeys(("decision", "ended", "last_marker", "turn_of", "outcome_of"), NOTHING),
+        **dict.fromkeys(("its_turn", "copy_at", "placed", "batch_sequence"), NOTHING),
+        **dict.fromkeys(("its_pair", "batch_pair"), NOBODY),
+    },
     {
         "turn": ZERO,
         "awaited": const(NOBODY_WAITS),
         "reign": NOBODY,
-        "repeated": FALSE,
-        "went_back": FALSE,
-        "disturbed": FALSE,
-        "contradicted": FALSE,
-        "trespassed": FALSE,
+        **dict.fromkeys(("repeated", "went_back", "disturbed"), FALSE),
+        **dict.fromkeys(("contradicted", "trespassed"), FALSE),
+        **dict.fromkeys(("works_at", "asked_at"), NOTHING),
     },
 )
 
 
 def any_state(model: Model, unknowns: Unknowns) -> UnknownState:
     """A state of which nothing is known."""
+    client = unknowns.record(model.client.Client, "w.clients", (ME,))
     coordinator, leader = any_coordinator(model, unknowns), any_leader(model, unknowns)
-    return UnknownState({"coordinator": coordinator, "leader": leader, **GHOSTS.unknown()})
+    actors = {"client": client, "coordinator": coordinator, "leader": leader}
+    return UnknownState({"here": HERE, **actors, **GHOSTS.unknown()})
+
+
+OF_A_PARTITION = ("ended", "last_marker", "turn_of", "copy_at", "placed")
+"""The ghosts that each partition has."""
+
+
+def at_partition(state: Any, model: Model, unknowns: Unknowns, place: Node) -> Any:
+    """The state as another partition has it."""
+    own = {name: function(f"{name} at {place.name}") for name in OF_A_PARTITION}
+    return state.changed(here=place, leader=any_leader(model, unknowns, place), **own)
 
 
 def first_state(model: Model, unknowns: Unknowns, world: Rec) -> UnknownState:
     """The state that a run begins in, out of the world that every scope begins in."""
     stored = unknowns.record(model.leader.Stored, "nothing", (HERE,))
     leader = world.leaders.at(HERE).changed(log=FunctionSeq(ZERO, lambda _i: stored))
-    return UnknownState({"coordinator": world.coordinator, "leader": leader, **GHOSTS.first()})
+    client = world.clients.at(ME)
+    actors = {"client": client, "coordinator": world.coordinator, "leader": leader}
+    return UnknownState({"here": HERE, **actors, **GHOSTS.first()})
 
 
 def both_are(a: tuple[Any, Any], b: tuple[Any, Any]) -> Node:

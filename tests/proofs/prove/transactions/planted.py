@@ -233,7 +233,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "no_false_fencing",
         "",
         Patch("client.has_asked", "there.membership == Membership.ASKED", "False"),
-        "abort_is_asked/in_step",
+        "abort_transaction/in_step",
     ),
     (
         "no_false_fencing",
@@ -259,7 +259,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
             "there.next_sequence if is_first else there.next_sequence - 1",
             "there.next_sequence",
         ),
-        "my_batch/log_has_names",
+        "batch_is_produced/log_has_names",
     ),
     (
         "stored_once",
@@ -269,7 +269,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
             "batch.base_sequence == entry.last_sequence + 1",
             "batch.base_sequence <= entry.last_sequence + 1",
         ),
-        "my_late_batch/sequences_rise",
+        "my_named_batch/sequences_rise",
     ),
     (
         "acked_is_stored_once",
@@ -281,7 +281,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "acked_is_stored_once",
         "",
         Patch("leader.is_duplicate", "behind < entry.remembered", "behind < 9"),
-        "my_batch/acked_is_stored",
+        "batch_is_produced/acked_is_stored",
     ),
     (
         "all_or_none",
@@ -303,7 +303,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "all_or_none",
         "",
         Patch("client.on_ended", "answer.error != Error.NONE", "False"),
-        "i_end/told_is_decided",
+        "transaction_is_ended/told_is_decided",
     ),
     (
         "all_or_none",
@@ -313,7 +313,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
             "in_batch_error(k, refused_at(client, partition), effect)",
             "settled(client, partition)",
         ),
-        "my_batch/settled_is_stored",
+        "batch_is_produced/settled_is_stored",
     ),
     (
         "all_or_none",
@@ -323,13 +323,13 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
             "replace(there, membership=Membership.OUT, next_sequence=0, has_gap=False, written=0)",
             "replace(there, membership=Membership.OUT, written=0)",
         ),
-        "i_end/client_speaks_v2",
+        "transaction_is_ended/client_speaks_v2",
     ),
     (
         "all_or_none",
         "",
         Patch("end_txn.end_v2", "request.producer_epoch != metadata.producer_epoch", "False"),
-        "end/commits_are_asked",
+        "others_end/commits_are_asked",
     ),
     (
         "all_or_none",
@@ -341,13 +341,13 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "all_or_none",
         "",
         Patch("end_txn.ends_v2_again", "(F, F, C, I, D, I, U)", "(F, F, C, I, D, D, U)"),
-        "i_end/told_is_decided",
+        "transaction_is_ended/told_is_decided",
     ),
     (
         "all_or_none",
         "",
         Patch("leader.is_duplicate", "behind < entry.remembered", "behind < 9"),
-        "my_batch/settled_is_stored",
+        "batch_is_produced/settled_is_stored",
     ),
     (
         "all_or_none",
@@ -357,25 +357,25 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
             "batch.base_sequence == entry.last_sequence + 1",
             "batch.base_sequence <= entry.last_sequence + 1",
         ),
-        "my_batch/sequences_rise",
+        "batch_is_produced/sequences_rise",
     ),
     (
         "all_or_none_on_time",
         "",
         Patch("client.end_transaction", "is_quiet(client)", "True"),
-        "i_end/ends_are_quiet",
+        "transaction_is_ended/ends_are_quiet",
     ),
     (
         "all_or_none_on_time",
         "",
         Patch("client.on_ended", "answer.error != Error.NONE", "False"),
-        "i_end/told_was_decided",
+        "transaction_is_ended/told_was_decided",
     ),
     (
         "all_or_none_on_time",
         "",
         Patch("end_txn.end_v1", "request.producer_epoch != metadata.producer_epoch", "False"),
-        "end/turns_have_pairs",
+        "others_end/turns_have_pairs",
     ),
     (
         "all_or_none_on_time",
@@ -385,13 +385,13 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
             "request.producer_epoch != metadata.producer_epoch",
             "False",
         ),
-        "add/its_turn_is_now",
+        "others_add/its_turn_is_now",
     ),
     (
         "all_or_none_on_time",
         "",
         Patch("leader.check_append", "batch.producer_epoch < entry.producer_epoch", "False"),
-        "my_batch/log_says_its_turn",
+        "batch_is_produced/log_says_its_turn",
     ),
     (
         "all_or_none_on_time",

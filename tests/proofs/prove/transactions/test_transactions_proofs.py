@@ -22,7 +22,7 @@ from proofs.prove.solvers import ask
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.transactions.compositions import ONLY_EXPLORED, PROVED_AS, WITH_V1
 from proofs.prove.transactions.in_scope import check_partitions
-from proofs.prove.transactions.instances import Instances
+from proofs.prove.transactions.message_assumptions import refused_is_absent
 from proofs.prove.transactions.steps import Transactions
 from proofs.prove.vacuity import EXCLUDED
 from proofs.trace.replay import configuration_of
@@ -179,7 +179,7 @@ def test_what_is_told_with_v1_rests_on_what_may_arrive(late: str, obligation: st
     assert of is not None
     model = load_model("transactions")
     late_too = replace(of, steps=(*of.steps, late))
-    assert proved(CompositionInduction(of, model, "v1"), f"i_end/{obligation}")
+    assert proved(CompositionInduction(of, model, "v1"), f"transaction_is_ended/{obligation}")
     assert not proved(CompositionInduction(late_too, model, "v1"), f"{late}/{obligation}")
 
 
@@ -224,9 +224,9 @@ def test_without_pairs_that_are_kept_its_own_obligation_fails() -> None:
     """Whoever uses a pair of another may commit what the other has written."""
     of = induction("all_or_none")
     clause = next(c for c in of.of.clauses if c.name == "commits_are_asked")
-    assert isinstance(of.worlds, Instances)
-    assert proved(of, "end/commits_are_asked")
-    [(_, found)] = of.kept(clause, of.worlds.others("end"))
+    assert isinstance(of.worlds, Transactions)
+    assert proved(of, "others_end/commits_are_asked")
+    [(_, found)] = of.kept(clause, of.worlds.named("end"))
     assert found is not None
     assert ask("z3", found.text, timeout_s=5).result != "proved"
 
@@ -234,8 +234,8 @@ def test_without_pairs_that_are_kept_its_own_obligation_fails() -> None:
 @pytest.mark.parametrize(
     ("late", "obligation"),
     [
-        ("my_late_batch", "own_sequences_are_counted"),
-        ("my_batch", "own_sequences_are_counted"),
+        ("my_named_batch", "own_sequences_are_counted"),
+        ("batch_is_produced", "own_sequences_are_counted"),
     ],
 )
 def test_what_is_acked_with_v1_rests_on_what_may_arrive(late: str, obligation: str) -> None:
@@ -243,8 +243,9 @@ def test_what_is_acked_with_v1_rests_on_what_may_arrive(late: str, obligation: s
     of = MINE["acked_is_stored_once"].composition
     assert of is not None
     model = load_model("transactions")
-    dropped = replace(of, steps=(*of.steps, "my_late_batch"))
-    assert proved(CompositionInduction(of, model, "v1"), f"my_batch/{obligation}")
+    kept = tuple(promise for promise in of.promises if promise is not refused_is_absent)
+    dropped = replace(of, steps=(*of.steps, "my_named_batch"), promises=kept)
+    assert proved(CompositionInduction(of, model, "v1"), f"batch_is_produced/{obligation}")
     assert not proved(CompositionInduction(dropped, model, "v1"), f"{late}/{obligation}")
 
 
@@ -256,7 +257,7 @@ def test_what_is_acked_with_v1_rests_on_what_may_arrive(late: str, obligation: s
         ("transaction_decisions", "rotation=clients", "time_out/ids_are_remembered"),
         ("markers_are_taken", "fence=same_epoch", "time_out/open_is_before_its_marker"),
         ("no_false_fencing", "pending=after_producer", "batch_is_produced/no_false_fencing"),
-        ("all_or_none", "v1", "i_end/who_waits"),
+        ("all_or_none", "v1", "transaction_is_ended/who_waits"),
     ],
 )
 def test_without_a_rule_its_own_obligation_fails(

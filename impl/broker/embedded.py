@@ -1,0 +1,178 @@
+"""A Kafka cluster in this process, for the clients of any hand.
+
+1. Each node has a server on a port of its own; nodes share topics, and allocate producer ids from
+   one place. Everything is in memory.
+2. `async with` serves on the current event loop, `with` on a thread of its own: for clients that
+   block, and for tests without an event loop.
+3. When a node stops, those that run take its partitions; the last one keeps them.
+4. An empty group begins its first rebalance at once, where Kafka's default is to wait 3 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from impl.broker.cluster import Cluster
+from impl.broker.config import NodeConfig
+from impl.broker.node import Node
+from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
+from impl.broker.server import Server, system_clock_ms
+from impl.coordinator.group_messages import GroupConfig
+
+T = TypeVar("T")
+
+EMBEDDED: Final = NodeConfig(
+    host="127.0.0.1", port=0, groups=GroupConfig(initial_rebalance_delay_ms=0)
+)
+"""The settings of a `Broker`, if none are given: free ports, on this machine only."""
+
+NO_TOPICS: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+class _LoopThread:
+    """An event loop on a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to its end; raises what it raises."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Broker:
+    """`with Broker() as kafka:`, or `async with`: clients connect to `kafka.bootstrap_servers`.
+
+    `topics` are created first, each with its number of partitions. `config` is that of all nodes,
+    which are numbered from 1; if it names a port, that of the first. Raises `OSError` if a port is
+    taken. Methods may be called in the block only.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 1,
+        topics: Mapping[str, int] = NO_TOPICS,
+        config: NodeConfig = EMBEDDED,
+    ) -> None:
+        self._config = config
+        self._topics = dict(topics)
+        self._node_ids = range(1, nodes + 1)
+        self._servers: dict[int, Server] = {}
+        self._ports: dict[int, int] = {}
+        self._thread: _LoopThread | None = None
+        blocks = ProducerIdBlocks(system_clock_ms() * BLOCK_SIZE)  # see `Server`
+        self.cluster = Cluster(config.cluster_id, config.log, blocks)
+
+    # ---- start and stop
+
+    async def __aenter__(self) -> Broker:
+        """Serve on the current event loop."""
+        await self._start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop all nodes."""
+        await self._stop()
+
+    def __enter__(self) -> Broker:
+        """Serve on a thread."""
+        self._thread = _LoopThread()
+        try:
+            self._thread.run(self._start())
+        except BaseException:
+            self._thread.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop all nodes, and the thread."""
+        assert self._thread is not None, "__enter__ has started it"
+        try:
+            self._thread.run(self._stop())
+        finally:
+            self._thread.close()
+
+    async def _start(self) -> None:
+        try:
+            for node_id in self._node_ids:
+                await self._start_node(node_id)
+        except BaseException:
+            await self._stop()
+            raise
+        for name, partitions in self._topics.items():
+            self.cluster.topics.create(name, partitions, {})
+
+    async def _stop(self) -> None:
+        for node_id in list(self._servers):
+            await self._stop_node(node_id)
+
+    async def _start_node(self, node_id: int) -> None:
+        first_port = self._config.port
+        port = self._ports.get(node_id, first_port and first_port + node_id - 1)
+        config = replace(self._config, node_id=node_id, port=port)
+        server = Server(config, make_node=lambda bound: Node(bound, cluster=self.cluster))
+        await server.__aenter__()
+        self._servers[node_id] = server
+        self._ports[node_id] = server.port
+
+    async def _restart_node(self, node_id: int) -> None:
+        await self._start_node(node_id)
+        self.cluster.move_all(node_id, [node_id])
+
+    async def _stop_node(self, node_id: int) -> None:
+        await self._servers.pop(node_id).__aexit__()
+        if self._servers:
+            self.cluster.fail_over(node_id, list(self._servers))
+
+    # ---- calls of the application
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """host:port of each running node, with commas between."""
+        host = self._config.host
+        return ",".join(f"{host}:{server.port}" for server in self._servers.values())
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
+        """Create a topic; settings with _ for Kafka's dots. Raises `TopicRefused`."""
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        self._call(lambda: self.cluster.topics.create(name, partitions, settings))
+
+    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        """Make a node the partition's leader, with the next epoch.
+
+        Coordinators move with their partitions of `__consumer_offsets` and `__transaction_state`.
+        Raises `UnknownPartitionOrBroker`.
+        """
+        self._call(lambda: self.cluster.move(topic, partition, node_id))
+
+    def stop_node(self, node_id: int) -> Any:
+        """Stop a node, whose connections break. To be awaited in `async with`."""
+        return self._await(self._stop_node(node_id))
+
+    def start_node(self, node_id: int) -> Any:
+        """Start a stopped node on the port that it had. To be awaited in `async with`."""
+        return self._await(self._restart_node(node_id))
+
+    def _call(self, function: Callable[[], T]) -> T:
+        """Call on the thread that serves: nodes are not thread-safe."""
+
+        async def call() -> T:
+            return function()
+
+        return function() if self._thread is None else self._thread.run(call())
+
+    def _await(self, work: Coroutine[Any, Any, None]) -> Any:
+        return work if self._thread is None else self._thread.run(work)

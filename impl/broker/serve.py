@@ -1,0 +1,100 @@
+"""The verb `serve`: a broker for clients of any hand, until it is interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from dataclasses import replace
+
+from impl.broker.embedded import EMBEDDED, Broker
+from impl.broker.topics import MAX_PARTITIONS, TopicRefused
+from impl.settings import MAX_PORT
+
+BAD_USE = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes."""
+    parser.add_argument(
+        "--listen",
+        type=_address,
+        default=("127.0.0.1", 9092),
+        metavar="HOST:PORT",
+        help="address of the first node, 127.0.0.1:9092 by default; other nodes have the ports"
+        " after it, or each a free one after port 0",
+    )
+    parser.add_argument("--nodes", type=_positive, default=1, help="number of nodes (1)")
+    parser.add_argument(
+        "--topic",
+        dest="topics",
+        type=_topic,
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS]",
+        help="a topic to create first; may be repeated",
+    )
+    parser.add_argument(
+        "--partitions", type=_positive, default=1, help="of topics that clients create (1)"
+    )
+    parser.add_argument(
+        "--no-auto-create", action="store_true", help="do not create topics that clients name"
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default="warning",
+        help="what is logged to the standard error (warning)",
+    )
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"must be HOST:PORT, is {text!r}")
+    return host.strip("[]"), int(port)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= MAX_PARTITIONS:
+        raise argparse.ArgumentTypeError(f"must be from 1 to {MAX_PARTITIONS}, is {text!r}")
+    return int(text)
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, _, partitions = text.partition(":")
+    return name, _positive(partitions or "1")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Serve until SIGINT or SIGTERM; the exit code."""
+    logging.basicConfig(
+        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    host, port = options.listen
+    config = replace(
+        EMBEDDED,
+        host=host,
+        port=port,
+        num_partitions=options.partitions,
+        auto_create_topics=not options.no_auto_create,
+    )
+    broker = Broker(nodes=options.nodes, topics=dict(options.topics), config=config)
+    try:
+        asyncio.run(_serve(broker))
+    except (OSError, TopicRefused) as error:
+        print(error, file=sys.stderr)
+        return BAD_USE
+    return 0
+
+
+async def _serve(broker: Broker) -> None:
+    interrupted = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupted.set)
+    async with broker as kafka:
+        print(f"serves at {kafka.bootstrap_servers}", flush=True)
+        await interrupted.wait()

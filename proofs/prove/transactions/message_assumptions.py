@@ -1,0 +1,171 @@
+"""What theorems assume of what arrives: of an input of a step, by its name in the model's text.
+
+A contract names the inputs that it is about; `s` is the state before, `after` the one behind.
+"""
+
+from __future__ import annotations
+
+from model.transactions.configuration import Configuration
+from model.transactions.coordinator import TransactionState as Txn
+from model.transactions.messages import Answer, Batch, Error, Marker, ProduceAnswer, Request
+from proofs.prove.transactions.client import here, is_of_group, own_pair
+from proofs.prove.transactions.partition import is_data
+from proofs.prove.transactions.state import NONE, InstanceState, TransactionsState, pair
+
+OPEN = (Txn.ONGOING, Txn.PREPARE_COMMIT, Txn.PREPARE_ABORT)
+
+# Of anybody
+
+
+def shows_epoch(request: Request) -> bool:
+    """Only InitProducerId may show no epoch."""
+    return request.producer_epoch >= 0
+
+
+def is_batch(batch: Batch) -> bool:
+    """Epochs and sequences begin at 0."""
+    return batch.producer_id >= 0 and batch.producer_epoch >= 0 and batch.base_sequence >= 0
+
+
+def has_epoch(marker: Marker) -> bool:
+    """Any marker at all."""
+    return marker.producer_epoch >= 0
+
+
+def was_sent(s: TransactionsState, marker: Marker) -> bool:
+    """Some coordinator has sent a marker to the partition here."""
+    outcome = 1 if marker.committed else 0
+    said = (marker.producer_id, marker.producer_epoch, outcome, marker.coordinator_epoch)
+    return said in s.sent and marker.partition == s.here
+
+
+def is_elsewhere(s: TransactionsState, partition: int) -> bool:
+    """It happens at another partition than the one here."""
+    return partition != s.here
+
+
+def is_told(s: TransactionsState, batch: Batch) -> bool:
+    """A batch has a pair that somebody was told."""
+    return pair(batch) in s.given
+
+
+# On time
+
+
+def ends_as_wanted(s: TransactionsState, request: Request) -> bool:
+    """The missing assumption of V1: EndTxn arrives before its sender begins the next transaction,
+    so what is open is what its application wants to end so."""
+    return request.committed == (s.wanted(s.senders) == 1) and (
+        s.known.state != Txn.ONGOING or s.senders == s.turn
+    )
+
+
+def is_of_present(s: TransactionsState) -> bool:
+    """What arrives comes before its sender begins the next transaction."""
+    return s.known.state not in OPEN or s.senders == s.turn
+
+
+def is_counted(s: TransactionsState) -> bool:
+    """A record is of the turn in which it comes into the log."""
+    return s.senders == s.turn
+
+
+# Of others than the instance that is looked at
+
+
+def is_of_others(s: InstanceState, requester: int) -> bool:
+    """Somebody else waits for the answer, or nobody."""
+    return requester != s.me
+
+
+def others_hold_pair(s: InstanceState, request: Request) -> bool:
+    """Others show a pair that was told to one of them."""
+    return pair(request) in s.others_hold
+
+
+def others_hold_any(s: InstanceState, request: Request) -> bool:
+    """Others show a pair that was told to one of them, or want their first."""
+    return pair(request) in s.others_hold or request.producer_id == NONE
+
+
+def others_sent(s: InstanceState, batch: Batch) -> bool:
+    """A batch is of another instance."""
+    return batch.instance != s.me
+
+
+def others_hold_batch(s: InstanceState, batch: Batch) -> bool:
+    """A batch is of another instance, and has a pair that was told to one."""
+    return batch.instance != s.me and pair(batch) in s.others_hold
+
+
+def is_no_pair_of_mine(s: InstanceState, batch: Batch) -> bool:
+    """A batch is of another instance, and has another pair than the one looked at."""
+    return batch.instance != s.me and pair(batch) != own_pair(s)
+
+
+# Of the instance, late
+
+
+def its_end(s: InstanceState, request: Request, transaction: int) -> bool:
+    """The instance has sent an EndTxn, in any transaction."""
+    outcome = 1 if request.committed else 0
+    return pair(request) == s.its_pair(transaction) and (transaction, outcome) in s.sent_end
+
+
+def nobody_waits(requester: int) -> bool:
+    """Its sender has given the request up."""
+    return requester == NONE
+
+
+def its_batch(k: Configuration, s: InstanceState, batch: Batch) -> bool:
+    """The instance has sent a batch, under its transaction's pair; its number is its sequence."""
+    return (
+        batch.instance == s.me
+        and (batch.transaction, batch.number) in s.sent_batch
+        and pair(batch) == s.its_pair(batch.transaction)
+        and batch.base_sequence == (0 if is_of_group(k, s) else batch.number)
+    )
+
+
+def its_named_batch(s: InstanceState, batch: Batch) -> bool:
+    """The instance has sent a batch, with the pair and the sequence that it had at first."""
+    named = (batch.transaction, batch.number)
+    return (
+        batch.instance == s.me
+        and named in s.sent_batch
+        and pair(batch) == s.batch_pair(batch.transaction, batch.number)
+        and batch.base_sequence == s.batch_sequence(batch.transaction, batch.number)
+    )
+
+
+# Of what the instance is answered
+
+
+def is_of_request(answer: Answer) -> bool:
+    """Only who asks whether a partition is in a transaction is answered TRANSACTION_ABORTABLE."""
+    return answer.error != Error.TRANSACTION_ABORTABLE
+
+
+def pair_is_new(s: InstanceState, answer: Answer, after: InstanceState) -> bool:
+    """A pair that the instance is told, under which it counts anew, has no record here."""
+    same = own_pair(after) == own_pair(s) and here(s).next_sequence == here(after).next_sequence
+    return (
+        answer.error != Error.NONE
+        or same
+        or all(pair(at) != own_pair(after) for at in s.log if is_data(at))
+    )
+
+
+def refused_is_absent(
+    s: InstanceState, partition: int, batch: Batch, answer: ProduceAnswer
+) -> bool:
+    """A batch that is refused here is not in the log."""
+    return (
+        answer.error == Error.NONE
+        or partition != s.here
+        or all(
+            not (pair(at) == pair(batch) and at.sequence == batch.base_sequence)
+            for at in s.log
+            if is_data(at)
+        )
+    )

@@ -1,0 +1,152 @@
+"""A broker in this process: for users of other clients, with and without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Producer as LibrdkafkaProducer
+from confluent_kafka.admin import AdminClient
+
+from impl import Broker, Consumer, Producer
+from impl.broker.cluster import UnknownPartitionOrBroker
+
+pytestmark = pytest.mark.slow  # clients of others, and processes
+
+SECONDS = 20
+
+
+def listed(servers: str) -> dict[str, int]:
+    topics = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=SECONDS).topics
+    return {name: len(topic.partitions) for name, topic in topics.items()}
+
+
+def test_with_serves_clients_that_block_and_leaves_nothing() -> None:
+    before = threading.active_count()
+    with Broker(topics={"t": 3}) as kafka:
+        kafka.create_topic("u", 2, retention_ms="1000")
+        assert listed(kafka.bootstrap_servers) == {"t": 3, "u": 2}
+        producer = LibrdkafkaProducer({"bootstrap.servers": kafka.bootstrap_servers})
+        producer.produce("t", b"v", partition=1)
+        assert producer.flush(SECONDS) == 0
+        topic = kafka.cluster.topics.get("t")
+        assert topic is not None
+        assert [leader.log_end_offset for leader in topic.partitions] == [0, 1, 0]
+    assert threading.active_count() == before
+
+
+async def test_async_with_serves_on_the_same_loop() -> None:
+    async with asyncio.timeout(SECONDS), Broker() as kafka:
+        async with Producer(kafka.bootstrap_servers) as producer:
+            await producer.send_and_wait("t", b"v")
+        reading = {"auto_offset_reset": "earliest"}
+        servers = kafka.bootstrap_servers
+        async with Consumer("t", bootstrap_servers=servers, **reading) as consumer:
+            assert (await consumer.getone()).value == b"v"
+
+
+async def test_it_starts_within_milliseconds() -> None:
+    async with Broker():
+        began_s = time.perf_counter()
+    took = []
+    for _ in range(5):
+        began_s = time.perf_counter()
+        async with Broker() as kafka:
+            port = int(kafka.bootstrap_servers.rpartition(":")[2])
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            took.append(time.perf_counter() - began_s)
+            writer.close()
+    assert min(took) < 0.02
+
+
+async def test_when_a_node_stops_the_others_take_its_partitions_and_groups() -> None:
+    async with asyncio.timeout(SECONDS), Broker(nodes=3, topics={"t": 3}) as kafka:
+        servers = kafka.bootstrap_servers
+        producer = AIOKafkaProducer(bootstrap_servers=servers)
+        await producer.start()
+        consumer = AIOKafkaConsumer(
+            "t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest"
+        )
+        await consumer.start()
+        for number in range(3):
+            for partition in range(3):
+                await producer.send_and_wait("t", b"%d" % number, partition=partition)
+            for _ in range(3):
+                assert (await consumer.getone()).value == b"%d" % number
+            await consumer.commit()
+            if number == 0:
+                await kafka.stop_node(1)
+            if number == 1:
+                await kafka.start_node(1)
+                kafka.move_leader("t", 2, 1)
+        await consumer.stop()
+        await producer.stop()
+        topic = kafka.cluster.topics.get("t")
+        assert topic is not None
+        assert topic.leader_ids[2] == 1
+        with pytest.raises(UnknownPartitionOrBroker):
+            kafka.move_leader("t", 7, 1)
+
+
+# ---- the verb and the plugin
+
+
+def test_serve_ends_at_an_interruption(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kafka_eos", "serve", "--nodes", "2", "--topic", "t:2"]
+    command += ["--listen", "127.0.0.1:0", "--no-auto-create"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        announced = process.stdout.readline()
+        servers = announced.removeprefix("serves at ").split(",")
+        assert len(servers) == 2
+        assert listed(servers[1]) == {"t": 2}
+        process.send_signal(signal.SIGINT)
+        assert process.wait(SECONDS) == 0
+
+
+PLUGIN_TEST = """
+import pytest
+from confluent_kafka.admin import AdminClient
+
+@pytest.mark.parametrize("number", range(3))
+def test_each_has_a_clean_broker(kafka, number):
+    kafka.create_topic("t")
+    topics = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=9)
+    assert list(topics.topics) == ["t"]
+
+@pytest.mark.kafka_broker(nodes=2, topics={"u": 3})
+def test_the_marker_gives_arguments(kafka):
+    assert kafka.bootstrap_servers.count(":") == 2
+    assert len(kafka.cluster.topics.get("u").partitions) == 3
+
+"""
+
+
+def test_the_plugin_gives_each_test_a_clean_broker(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(PLUGIN_TEST)
+    options = ["-q", "-p", "no:cacheprovider", "-p", "kafka_eos.pytest_plugin", "--strict-markers"]
+    environment = os.environ | {
+        "PYTHONPATH": str(Path(__file__).parents[3]),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # where it is installed, it has another name
+    }
+    command = [sys.executable, "-m", "pytest", *options, "test_it.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_plugin_imports_nothing_of_the_broker_at_load() -> None:
+    code = "import sys, pytest; before = set(sys.modules); import kafka_eos.pytest_plugin; "
+    code += "print(*sorted(set(sys.modules) - before))"
+    command = [sys.executable, "-c", code]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == ["kafka_eos", "kafka_eos.pytest_plugin"]
