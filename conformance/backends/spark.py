@@ -146,9 +146,15 @@ class Spark:
         self.group = f"kafka-eos-{uuid4().hex[:8]}"
         self._partitions = options.partitions
         self._shipped: tuple[str, str] | None = None
-        if not opened.is_local:
+
+    def prepare(self) -> None:
+        """Bring workers what they need, and have them load it: else the first wave would take for
+        judging what is loading, and the second would be cut for a slow machine. Raises
+        BackendError."""
+        if not self._opened.is_local:
             self._thread.submit(self._in_spark, self._require_environment).result()
-            self._shipped = self._in_spark(lambda: ship(self._session, task, scratch))
+            self._shipped = self._in_spark(lambda: ship(self._session, self._task, self._scratch))
+        self._thread.submit(self._in_spark, self._load).result()
 
     @property
     def cores(self) -> int | None:
@@ -191,6 +197,12 @@ class Spark:
         else:
             context = self._session.sparkContext
             context.setJobGroup(self.group, f"kafka-eos: {what}", interruptOnCancel=True)
+
+    def _load(self) -> None:
+        self._describe("loading what is judged")
+        width = self.cores or REMOTE_PARTITIONS
+        there = self._session.range(0, width, 1, width)
+        there.mapInArrow(self._at_workers("load"), SCHEMA).collect()
 
     def _require_environment(self) -> None:
         """Raises BackendError unless executors have what judging needs; that they have the same
@@ -251,7 +263,13 @@ def open_backend(task: WorkerTask, options: Options) -> Spark:
     scratch.mkdir(parents=True)
     where = replace(task, directory=task.directory.resolve())
     try:
-        return Spark(open_session(options, scratch), where, options, scratch)
+        backend = Spark(open_session(options, scratch), where, options, scratch)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
+    try:
+        backend.prepare()
+    except BaseException:
+        backend.close()
+        raise
+    return backend

@@ -10,8 +10,15 @@ import pyarrow
 
 from conformance.backends import ResultRow, TraceRange
 from conformance.backends import WorkerTask as WorkerTask
-from conformance.backends.worker import judge_all
+from conformance.backends.worker import judge_all, load_task
 from conformance.rows import merge_rows
+
+
+def load(task: WorkerTask, batches: Iterator[Any]) -> Iterator[Any]:
+    """Import and load what judging needs; no rows."""
+    for _ in batches:
+        load_task(task)
+    yield from ()
 
 
 def judge_numbers(

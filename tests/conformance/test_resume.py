@@ -110,3 +110,19 @@ def test_a_second_run_in_a_busy_folder_is_refused(small, tmp_path, capsys):
     with RunDirectory(tmp_path / "out", {}):
         assert main([*small, "--out", str(tmp_path / "out")]) == 2
     assert "another run is at work" in capsys.readouterr().err
+
+
+@pytest.mark.full
+@pytest.mark.xdist_group("spark")
+def test_what_a_killed_run_on_spark_left_is_ended_by_processes_with_the_same_bytes(
+    small, whole_run, tmp_path
+):
+    out = tmp_path / "out"
+    spark = ("--backend", "spark", "--master", "local[2]", "--partitions", "7")
+    running = started((*small, *spark), out)
+    assert wait_for(lambda: waves_in(out) >= 1, running)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.communicate()
+    assert main([*small, "--out", str(out)]) == 0
+    for name in ("report.json", "junit.xml"):
+        assert (out / name).read_bytes() == (whole_run.out / name).read_bytes()

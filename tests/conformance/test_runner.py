@@ -301,6 +301,15 @@ def test_the_driver_gets_few_rows_however_many_tasks_there_were(spark_session, t
 
 
 @pytest.mark.xdist_group("spark")
+def test_workers_load_before_the_first_wave_is_timed(spark_session, task, tmp_path):
+    """Else its speed is that of loading, and says nothing of the next."""
+    from conformance.backends.spark import Spark
+
+    Spark(spark_session, task, Options(tmp_path / "log"), tmp_path / "scratch").prepare()
+    assert list(task.directory.glob("loaded-*"))
+
+
+@pytest.mark.xdist_group("spark")
 def test_a_defect_in_a_task_is_told_with_its_cause(spark_session, tmp_path):
     from conformance.backends.spark import Spark
 

@@ -22,6 +22,7 @@ TRANSITIONS = 1000
 
 
 def load(directory: Path) -> dict[str, Any]:
+    (directory / f"loaded-{os.getpid()}").touch()
     configurations: dict[str, Any] = json.loads((directory / "fake.json").read_text())
     return configurations
 
