@@ -34,9 +34,12 @@ from proofs.mutants.systematic import changes_of, functions_that_act
 from proofs.trace.replay import UnknownScope, configuration_of
 
 REPOSITORY = Path(__file__).parents[1]
-VERDICTS: Mapping[int, str] = {0: "holds", 1: "violated"}
-"""By exit code."""
-UNDECIDED = 3
+VERDICTS: Mapping[int, tuple[str, ...]] = {
+    0: ("holds",),
+    1: ("violated", "vacuous"),
+    3: ("undecided",),
+}
+"""What `explore` may say, by exit code."""
 PROOFS: Mapping[int, str] = {0: "proved", 1: "vacuous", 3: "not proved"}
 """What became of the theorems, by exit code."""
 
@@ -62,16 +65,16 @@ def compiled() -> set[str]:
     return {path.name for path in (cache_folder() / "compiled").glob("*.o")}
 
 
-def run_explore(scope: str, *words: str) -> tuple[float, int]:
-    """The command, from a new Python to its end: seconds and exit code."""
+def run_explore(scope: str, *words: str) -> tuple[float, str]:
+    """The command, from a new Python to its end: seconds and verdict."""
     command = [sys.executable, "-m", "proofs", "explore", scope, *words]
     time, done = measure_time(
         lambda: subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     )
-    verdict = VERDICTS.get(done.returncode, "")
-    if done.returncode != UNDECIDED and not (verdict and f": {verdict}" in done.stdout):
-        raise NoVerdict(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return time.seconds, done.returncode
+    for verdict in VERDICTS.get(done.returncode, ()):
+        if verdict == "undecided" or f": {verdict}" in done.stdout:
+            return time.seconds, verdict
+    raise NoVerdict(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
 
 
 def run_prove(name: str, *words: str) -> tuple[float, int]:
@@ -92,11 +95,11 @@ def measure_edit(
     file = folder / "edit.py"
     file.write_text(repr([(patch.function, patch.before, patch.after)]), encoding="utf-8")
     before = compiled()
-    seconds, code = run_explore(scope, "--patch", str(file))
+    seconds, said = run_explore(scope, "--patch", str(file))
     new = len(compiled() - before)
-    if code not in VERDICTS or not new:
+    if said == "undecided" or not new:
         return None
-    verdict = {"verdict": VERDICTS[code], "seconds": round(seconds, 3), "compiled": new}
+    verdict = {"verdict": said, "seconds": round(seconds, 3), "compiled": new}
     if theorem is not None:
         proving, code = run_prove(theorem, "--patch", str(file))
         verdict |= {"proof": PROOFS[code], "seconds": round(seconds + proving, 3)}

@@ -23,6 +23,7 @@ from proofs.prove.induction import Clause, ClauseFormulas, Induction, Named, Pro
 from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.step_evaluator import StepEvaluator
 from proofs.prove.unknowns import Unknowns, number
+from proofs.prove.world_simulation import simulate_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,13 @@ class CompositionInduction(Induction):
 
 
 def check_world_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
-    """Explore a scope by its source and check each clause, and each axiom, in each world."""
+    """Explore a scope by its source and check each clause, and each axiom, in each world; and each
+    transition, which a step must match."""
     found = source_graph(model, k, name)
     names = (name, k.variant.name)
-    return check_clauses((*of.clauses, *of.axioms), k, names, found, found.worlds)
+    check = check_clauses((*of.clauses, *of.axioms), k, names, found, found.worlds)
+    ghosts = {n: f for n, f in of.clauses[0].holds.__globals__.items() if n in of.contracts}
+    steps = Worlds(of, model, k.variant.name).steps()
+    simulated = simulate_rules(steps, k, found, ghosts)
+    failed = (*check.failed, *map(str, simulated.unmatched.values()))
+    return replace(check, failed=failed, matched=simulated.matched)

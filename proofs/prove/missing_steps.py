@@ -16,10 +16,11 @@ from model.language import Step
 from proofs.lift.call_graph import name_of
 from proofs.lift.containers import FocusMap, FunctionMap, FunctionSeq, PredicateSet
 from proofs.lift.dag import Node, reachable
+from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue
 from proofs.prove.induction import ProofStep
 from proofs.prove.smt import Formula
-from proofs.prove.step_evaluator import actor_of, hints_of
+from proofs.prove.step_evaluator import actor_of, exchanged, hints_of
 from proofs.prove.unknowns import bound
 from proofs.prove.world_events import WorldEvents, effects_of
 
@@ -40,17 +41,26 @@ class MissingStep:
 def missing_steps(
     events: WorldEvents, steps: Iterable[ProofStep], actors: Collection[type]
 ) -> Iterator[MissingStep]:
-    """All that no step does; only what can change one of the `actors` counts."""
+    """All that no step does. Only what can change one of the `actors` counts: a rule of it, a text
+    that builds it, or one that builds a message; but messages that anybody may send arrive in the
+    steps of all theorems, whoever makes them."""
     given = tuple(steps)
     taken = {t.rule for step in given for t in step.taken}
     edits = {edit for step in given for edit in step.edits}
+    messages = messages_of(events.model)
     for event, effect in effects_of(events).items():
         for rule in sorted(effect.takes - taken, key=name_of):
             if actor_of(rule) in actors and changes_actor(rule):
                 yield MissingStep(event, f"takes {name_of(rule)}")
         for edit in sorted(effect.edits - edits, key=str):
-            if edit.cls in actors or edit.cls.__name__ not in ANYBODY_SENDS:
+            if edit.cls in actors or edit.cls in messages:
                 yield MissingStep(event, f"builds a {edit.cls.__name__} in {edit.function}")
+
+
+def messages_of(model: Model) -> set[type]:
+    """The classes of messages that actors take, but for those that anybody may send."""
+    known = {actor_of(rule) for rule in model.actor_rules.values()}
+    return {cls for cls in exchanged(model) - known if cls.__name__ not in ANYBODY_SENDS}
 
 
 def changes_actor(rule: Callable[..., Any]) -> bool:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from proofs.explore.scope import Finding
-from proofs.explore.source import source_graph
+from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, load_model
 from proofs.prove.assumption_necessity import DROPPED, trace_without
@@ -23,8 +23,10 @@ from proofs.prove.assumptions import EVERYWHERE, LEFT_OUT
 from proofs.prove.composition import Composition, CompositionInduction, check_world_scope
 from proofs.prove.in_scope import ScopeCheck, check_scope
 from proofs.prove.missing_steps import changes_actor
+from proofs.prove.producer_ids import PRODUCER_IDS
 from proofs.prove.producer_simulation import simulate_scope
 from proofs.prove.ranges import RangeCheck, check_ranges
+from proofs.prove.simulation import SimulationResult
 from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
@@ -34,6 +36,7 @@ from proofs.run.interrupts import without_interrupts
 from proofs.trace.events import actor_rules_of
 from proofs.trace.replay import configuration_of
 
+VARIANTS_OF_IDS = PRODUCER_IDS.variants
 STRICT = "first_sequence=strict/restart_window=full"
 RANGED_SCOPES: dict[str, str | None] = {
     "idempotent-tiny": None,
@@ -61,9 +64,33 @@ SIMULATED_SCOPES: dict[str, tuple[str, str]] = {
     "partition_is_sound": ("transactions-small/begun=1/unheard=0/delays=0", "v1"),
     "all_or_none": ("transactions-small/begun=1/unheard=0/delays=0", "v2"),
     "stored_once": ("transactions-readers/begun=1/delays=0/unheard=0", "v1"),
+    "all_or_none_on_time": ("transactions-readers/begun=1/delays=0/unheard=0", "v1"),
+    "markers_are_taken": ("transactions-readers/begun=1/delays=0/unheard=0", "v1"),
+    "no_false_fencing": ("transactions-tiny", "v2"),
 }
 """Where each transition is compared with the steps of a theorem about transactions, under which
 variant: one scope for each kind of steps."""
+ALONE = "producer-ids-alone"
+MORE_SIMULATED: dict[str, tuple[tuple[str, str], ...]] = {
+    "all_or_none": (
+        ("transactions-log/begun=0", "v2"),
+        ("transactions-forgotten/begun=0", "v2"),
+        ("transactions-offsets/begun=1/timeouts=0", "v2"),
+        ("transactions-markers/begun=1", "v2"),
+        ("transactions-readers/begun=1/delays=0/unheard=0", "v2"),
+        ("transactions-tiny", "v2"),
+        ("transactions-small/begun=1/unheard=0/delays=0", "v2"),
+        ("transactions-late-batch/begun=1/delays=1", "v2"),
+        ("transactions-markers/begun=1/moves=0", "v2"),
+        ("transactions-offsets/begun=1/timeouts=0/delays=0", "v2"),
+    ),
+    "producer_ids_unique": (
+        *((scope, v) for scope in ("producer-ids", ALONE) for v in VARIANTS_OF_IDS),
+        *((f"{ALONE}/asked={asked}", v) for asked in (3, 5) for v in VARIANTS_OF_IDS[:2]),
+    ),
+}
+"""What `prove --simulate` looks at beside: ten scopes of these compositions. Of idempotent
+producers these are CHECKED_SCOPES; no theorem is about processing."""
 
 COMPOSITIONS = {t.name: t.composition for t in THEOREMS if t.composition is not None}
 
@@ -96,6 +123,21 @@ def clauses_of(job: ScopeJob) -> ScopeCheck:
     return replace(check, failed=failed, matched=simulated.matched)
 
 
+def transitions_of(job: ScopeJob) -> ScopeCheck:
+    """The transitions of a scope, which steps about one producer must match."""
+    model = load_model("idempotent", job.patches)
+    k = configuration_of(model, job.scope, job.variant)
+    found = source_graph(model, k, job.scope)
+    return check_of(job, found, simulate_scope(model, k, found))
+
+
+def check_of(job: ScopeJob, found: SourceGraph, seen: SimulationResult) -> ScopeCheck:
+    """What was compared in a scope."""
+    failed = tuple(map(str, seen.unmatched.values()))
+    fired = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
+    return ScopeCheck(job.scope, job.variant, len(found.worlds), fired, failed, seen.matched)
+
+
 def ranges_of(job: ScopeJob) -> RangeCheck:
     """The ranges of a scope."""
     model = load_model("idempotent", job.patches)
@@ -116,16 +158,30 @@ def simulated_of(job: ScopeJob) -> ScopeCheck:
     model = load_model(of.home, job.patches)
     k = configuration_of(model, job.scope, job.variant)
     found = source_graph(model, k, job.scope)
-    seen = simulate_transactions(of, model, k, found)
-    failed = tuple(map(str, seen.unmatched.values()))
-    fired = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
-    return ScopeCheck(job.scope, job.variant, len(found.worlds), fired, failed, seen.matched)
+    return check_of(job, found, simulate_transactions(of, model, k, found))
+
+
+def simulation_jobs(
+    theorems: Sequence[Theorem], plain: Sequence[str], patched: Patched
+) -> Iterator[ScopeJob]:
+    """All comparisons of transitions with the steps of the theorems; `plain` as in `jobs_for`."""
+    for theorem in theorems:
+        usual = SIMULATED_SCOPES.get(theorem.name)
+        more = MORE_SIMULATED.get(theorem.name, ())
+        kind = "simulated" if theorem.home == "transactions" else "composed"
+        for scope, variant in dict.fromkeys((*((usual,) if usual else ()), *more)):
+            own = patched.get(theorem.home, ())
+            yield ScopeJob(kind, theorem.name, scope, variant, patches=own)
+    for job in jobs_for((), plain, patched):
+        if job.kind == "clauses":
+            yield replace(job, kind="transitions")
 
 
 KINDS: Mapping[str, Callable[[ScopeJob], JobResult]] = {
     "composed": composed_of,
     "simulated": simulated_of,
     "clauses": clauses_of,
+    "transitions": transitions_of,
     "ranges": ranges_of,
     "excluded": lambda job: trace_without(job.assumption),
 }

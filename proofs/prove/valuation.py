@@ -55,7 +55,7 @@ def evaluate(node: Node, s: Any, bound: Mapping[str, int]) -> Any:
 
 def unknown(s: Any, name: str, arguments: list[int]) -> Any:
     """The value of an unknown, or of a function of numbers."""
-    if name.startswith(("w.", "len(w.")):
+    if name.startswith(("w.", "len(w.", "size(w.")):
         return place(s.world, name, arguments)
     name, _, part = name.removesuffix("]").partition("[")
     owner = next(of for of in (s.k.variant, s.k.bounds, s) if hasattr(of, name))
@@ -70,13 +70,15 @@ def place(world: Any, name: str, arguments: list[int]) -> int:
     """What stands at a place of a world; 0 outside of a map or a tuple."""
     keys = iter(arguments)
     value = world
-    for part in name.removeprefix("len(").removesuffix(")").split(".")[1:]:
+    for part in name.removeprefix("len(").removeprefix("size(").removesuffix(")").split(".")[1:]:
         value = getattr(value, part)
         if name.startswith("len(") and isinstance(value, tuple):
             return len(value)
+        if name.startswith("size(") and hasattr(value, "put"):
+            return len(value.values())
         if hasattr(value, "put") or isinstance(value, tuple):
             key = next(keys)
             if not 0 <= key < len(value if isinstance(value, tuple) else value.values()):
                 return 0
             value = value[key]
-    return int(value)
+    return int(next(keys) in value if hasattr(value, "plus") else value)

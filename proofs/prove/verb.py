@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from proofs.explore.scope import Finding
+from proofs.lift.source import composition_of
 from proofs.prove.answers import AnswerCache, answers_folder
 from proofs.prove.asking import AnswerSource
 from proofs.prove.assumption_necessity import trace_without
@@ -54,7 +55,7 @@ from proofs.prove.run import (
     subject,
     write_texts,
 )
-from proofs.prove.scoped import Scoped, scoped
+from proofs.prove.scoped import Scoped, look_at, scoped, simulation_jobs
 from proofs.prove.seeds import ratio, unstable
 from proofs.prove.solvers import SOLVERS
 from proofs.prove.theorem import Theorem
@@ -71,7 +72,7 @@ from proofs.verbs.options import add_patch, parse_positive, patches_of, rows_of
 SCHEMA_VERSION = 2
 ASKED = (
     *("verb", "only", "variant", "mutant", "seeds", "solver"),
-    *("sample", "sample_seed", "no_scopes"),
+    *("sample", "sample_seed", "no_scopes", "simulate"),
 )
 """The options that a run's directory is for."""
 SHOWN = 3
@@ -97,6 +98,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-scopes",
         action="store_true",
         help="ask solvers only: explore nothing, neither for traces nor what proofs stand on",
+    )
+    parser.add_argument(
+        "--simulate",
+        action="store_true",
+        help="ask no solver: compare transitions of at least ten scopes with the steps of proofs",
     )
     parser.add_argument(
         "--sample", type=parse_positive, metavar="N", help="ask programs about N obligations, drawn"
@@ -321,23 +327,47 @@ def execute(arguments: argparse.Namespace) -> int:
     """Prove, say, write. Raises UnknownName, UnknownMutant and UnknownVariant."""
     if arguments.drop:
         return drop(arguments.drop)
-    names = (
-        "verb",
-        "only",
-        "variant",
-        "mutant",
-        "seeds",
-        "solver",
-        "sample",
-        "sample_seed",
-        "no_scopes",
-    )
-    question = {name: getattr(arguments, name) for name in names}
+    question = {name: getattr(arguments, name) for name in ASKED}
     question["programs"] = list(arguments.programs) if arguments.sample else None
     question["patches"] = rows_of(patches_of(arguments))
     # The journal names answers by the text of their obligations: other code asks others.
     with RunDirectory(arguments.out, question) as directory:
+        if arguments.simulate:
+            return simulate(arguments, directory)
         return (ask_programs if arguments.sample else prove)(arguments, directory)
+
+
+def simulate(arguments: argparse.Namespace, directory: RunDirectory) -> int:
+    """Compare transitions with steps, and say how many rules of actors were taken in them, and
+    matched; the exit code."""
+    began = time.perf_counter()
+    of = subject(arguments.mutant, arguments.variant, patches_of(arguments), arguments.only)
+    theorems = of.asks(chosen(arguments.only))
+    plain = sorted({of.under(t) for t in theorems if t.clause})
+    jobs = tuple(simulation_jobs(theorems, plain, of.patches))
+    with count_display("scopes") as progress:
+        found = look_at(jobs, arguments.processes, progress)
+    total: Counter[str] = Counter()
+    for job, check in found:
+        total[composition_of(check.scope)] += check.matched.total()
+        whose = job.theorem or "one producer"
+        say(
+            f"{check.scope} [{check.variant}], steps of {whose}: {sum(check.firings.values())}"
+            f" transitions, {check.matched.total()} rules matched"
+        )
+        for name in check.failed:
+            say(f"  NOT MATCHED: {name}")
+    verdict = "undecided" if any(check.failed for _, check in found) else "holds"
+    report = {
+        "schema_version": SCHEMA_VERSION,
+        "simulated": [{"theorem": job.theorem, **check_json(check)} for job, check in found],
+        "matched": dict(total),
+        "verdict": verdict,
+    }
+    directory.write(report, {"seconds": elapsed(began)}, arguments.json)
+    matched = ", ".join(f"{count:,} of {name}" for name, count in total.items())
+    say(f"{verdict}: {len(found)} looks at scopes, rules matched: {matched}")
+    return EXIT_CODES[verdict]
 
 
 def planned(arguments: argparse.Namespace) -> tuple[ProofTarget, tuple[Theorem, ...], ProofPlan]:

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+from proofs.__main__ import main
 from proofs.explore.source import source_graph
 from proofs.lift.patch import Patch, parse_diff
-from proofs.lift.source import Model, load_model
-from proofs.prove.composition import CompositionInduction
+from proofs.lift.source import Model, composition_of, load_model
+from proofs.prove import producer_ids
+from proofs.prove.composition import CompositionInduction, Worlds
 from proofs.prove.induction import Induction
-from proofs.prove.missing_steps import MissingSteps
+from proofs.prove.missing_steps import MissingSteps, messages_of, missing_steps
 from proofs.prove.plan import Planner, plan
+from proofs.prove.producer_ids import PRODUCER_IDS
 from proofs.prove.producer_simulation import simulate_scope
-from proofs.prove.scoped import SIMULATED_SCOPES, ScopeJob, simulated_of
+from proofs.prove.scoped import (
+    ALONE,
+    MORE_SIMULATED,
+    SIMULATED_SCOPES,
+    ScopeJob,
+    simulated_of,
+    simulation_jobs,
+)
 from proofs.prove.solvers import ask
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.unknowns import number
 from proofs.prove.world_events import WorldEvents, effects_of, has_requirements
+from proofs.prove.world_simulation import simulate_rules
 from proofs.trace.replay import configuration_of
 
+HOMES = ("idempotent", "producer_ids", "transactions")
 BY_NAME = {t.name: t for t in THEOREMS}
 
 
@@ -103,6 +118,24 @@ def test_an_event_that_changes_an_actor_by_itself_has_no_step() -> None:
     assert "high_watermark_advances builds a Leader" in said
 
 
+@pytest.mark.parametrize(("read", "refused"), [("leader", True), ("client", False)])
+def test_an_actor_that_no_clause_reads_may_be_changed(read: str, refused: bool) -> None:
+    model = producer(
+        Patch("world.high_watermark_advances", CATCHES_UP, "replace(leader, log=leader.log[1:])")
+    )
+    actors = {"leader": model.leader.Leader, "client": model.client.Client}
+    events = WorldEvents(model, "4.3.1", frozenset())
+    found = {m.what for m in missing_steps(events, (), {actors[read]})}
+    assert ("builds a Leader in high_watermark_advances" in found) == refused
+
+
+def test_a_message_that_the_text_of_the_world_makes_counts_unless_anybody_may_send_it() -> None:
+    model = load_model("transactions")
+    counted = {cls.__name__ for cls in messages_of(model)}
+    assert counted
+    assert not counted & {"Request", "Client", "Coordinator", "Leader"}
+
+
 def test_a_rule_that_no_step_evaluates_is_named() -> None:
     said = refusal("acked_is_replicated", "leader_rules.recover(k, leader, 0)")
     assert "high_watermark_advances takes leader.recover" in said
@@ -152,7 +185,14 @@ def test_what_a_rule_makes_of_one_leader_belongs_to_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("theorem", "matched"), [("transaction_epochs", 1073), ("stored_once", 375)]
+    ("theorem", "matched"),
+    [
+        ("transaction_epochs", 1073),
+        ("stored_once", 375),
+        ("all_or_none_on_time", 475),
+        ("markers_are_taken", 254),
+        ("no_false_fencing", 860),
+    ],
 )
 def test_each_transition_of_transactions_is_a_step(theorem: str, matched: int) -> None:
     scope, variant = SIMULATED_SCOPES[theorem]
@@ -161,23 +201,48 @@ def test_each_transition_of_transactions_is_a_step(theorem: str, matched: int) -
     assert check.matched.total() == matched
 
 
-MORE_SCOPES = (
-    "transactions-log/begun=0",
-    "transactions-forgotten/begun=0",
-    "transactions-offsets/begun=1/timeouts=0",
-    "transactions-markers/begun=1",
-    "transactions-readers/begun=1/delays=0/unheard=0",
-    "transactions-tiny",
-    "transactions-small/begun=1/unheard=0/delays=0",
-    "transactions-late-batch/begun=1/delays=1",
-    "transactions-markers/begun=1/moves=0",
-    "transactions-offsets/begun=1/timeouts=0/delays=0",
-)
-
-
 @pytest.mark.full
-@pytest.mark.parametrize("scope", MORE_SCOPES)
+@pytest.mark.parametrize("scope", [scope for scope, _ in MORE_SIMULATED["all_or_none"]])
 def test_each_transition_is_a_step_of_all_or_none(scope: str) -> None:
     check = simulated_of(ScopeJob("simulated", "all_or_none", scope, "v2"))
     assert check.failed == ()
     assert check.matched.total() > 200
+
+
+def test_a_rule_that_is_another_than_its_step_is_named() -> None:
+    """The store gives every second block; the step is that of the model as it stands."""
+    patched = load_model(
+        "producer_ids", (Patch("store.on_allocate", "store.block + 1", "store.block + 2"),)
+    )
+    k = configuration_of(patched, ALONE, "4.3.1")
+    steps = tuple(Worlds(PRODUCER_IDS, load_model("producer_ids"), "4.3.1").steps())
+    found = source_graph(patched, k, ALONE)
+    ghosts = {name: getattr(producer_ids, name) for name in ("id_at", "block_of", "used_of")}
+    seen = simulate_rules(steps, k, found, ghosts)
+    assert {rule for rule, _ in seen.unmatched} >= {"block_is_allocated"}
+    assert "the world" in str(seen.unmatched["block_is_allocated", "block_is_allocated"])
+    assert seen.matched["producer_asks"] > 10
+
+
+def test_ten_scopes_of_each_composition_are_simulated() -> None:
+    plain = sorted({t.variant for t in THEOREMS if t.clause})
+    jobs = [*simulation_jobs(THEOREMS, plain, {})]
+    scopes = {home: {j.scope for j in jobs if composition_of(j.scope) == home} for home in HOMES}
+    assert min(len(found) for found in scopes.values()) >= 4
+    looks = Counter(composition_of(j.scope) for j in jobs)
+    assert min(looks[home] for home in HOMES) >= 10
+    assert {j.theorem for j in jobs} >= SIMULATED_SCOPES.keys()
+
+
+@pytest.mark.full
+def test_simulate_tells_how_many_rules_were_matched(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["prove", "--only", "producer_ids", "--simulate", "--processes", "1"]
+    file = tmp_path / "report.json"
+    assert main([*words, "--json", str(file)]) == 0
+    report = json.loads(file.read_text())
+    assert len(report["simulated"]) == 10
+    for one in report["simulated"]:
+        assert sum(one["matched"].values()) == sum(one["firings"].values()) > 50
+    assert "rules matched: 93,038 of producer_ids" in capsys.readouterr().out
