@@ -7,7 +7,7 @@ from pathlib import Path
 from conformance.compositions import judged_composition
 from conformance.findings import steps_of
 from conformance.plan import PreparedPlan, configuration, scope_text
-from conformance.report import sentence
+from conformance.report import both_sides, sentence
 from conformance.signatures import Finding
 from proofs.run.files import write_whole
 from proofs.trace.format import Header, Trace, dumps
@@ -19,7 +19,9 @@ from proofs.trace.story import Story, tell
 def trace_of(prepared: PreparedPlan, finding: Finding) -> Trace:
     """A finding's steps, with the answers and states that the model gives."""
     plan = prepared.plan
-    header = Header(scope_text(plan), plan.variant, plan.seed, plan.system)
+    header = Header(
+        scope_text(plan), plan.variant, plan.seed, plan.system, differs=both_sides(finding)
+    )
     stepper = Stepper(judged_composition(plan.scope).model, configuration(plan))
     return record(stepper, header, steps_of(finding))[0]
 

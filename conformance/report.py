@@ -300,6 +300,13 @@ def named(path: str, values: Mapping[str, Any]) -> str:
     return str(value)
 
 
+def both_sides(divergence: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    """Each place that differs: what the model expects there, and what was observed."""
+    expected, observed = divergence["expected"], divergence["observed"]
+    places = sorted(expected.keys() | observed.keys())
+    return tuple((place, named(place, expected), named(place, observed)) for place in places)
+
+
 def sentence(divergence: Mapping[str, Any]) -> str:
     """`request_arrives, step 7: leader[0].sends[0].error is 0, the model says 45`."""
     expected, observed = divergence["expected"], divergence["observed"]

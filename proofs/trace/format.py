@@ -6,7 +6,9 @@
     {"rule": "client_sends", "choice": {"producer": 0, "partition": 0}, "answers": [],
      "digests": {"clients[0]": "9f2c...", ...}}
 
-A header may end in `"loop": 3`: what comes after the first three steps goes on for ever.
+A header may end in `"loop": 3`: what comes after the first three steps goes on for ever; and in
+`"differs": [["leader[0].sends[0].error", "0 (NONE)", "45 (...)"]]`: what the model expects behind
+the last step, and what the system showed there, by place.
 
 `answers` are the messages that the model sends back in this step, `digests` one short hash for
 each actor after it; both may be left out of a hand-written trace, and are then not compared. The
@@ -46,6 +48,7 @@ class Header:
     """What a trace runs on. `patches` has (function, before, after); `prefix` is a name or "".
 
     A run that goes on for ever repeats what comes after its first `loop` steps; None if it ends.
+    `differs` has (place, expected, observed) of a system that differs behind the last step.
     """
 
     scope: str
@@ -55,6 +58,7 @@ class Header:
     prefix: str = ""
     patches: tuple[tuple[str, str, str], ...] = ()
     loop: int | None = None
+    differs: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,11 @@ def header_json(header: Header) -> dict[str, Json]:
         "prefix": header.prefix,
         "patches": [list(patch) for patch in header.patches],
     }
-    return written if header.loop is None else {**written, "loop": header.loop}
+    if header.loop is not None:
+        written["loop"] = header.loop
+    if header.differs:
+        written["differs"] = [list(row) for row in header.differs]
+    return written
 
 
 def step_json(step: TraceStep) -> dict[str, Json]:
@@ -143,8 +151,8 @@ def is_map_of(value: Json, kind: type) -> bool:
     return isinstance(value, dict) and all(type(inner) is kind for inner in value.values())
 
 
-def is_patches(value: Json) -> bool:
-    """A list of [function, before, after]."""
+def is_rows(value: Json) -> bool:
+    """A list of three texts each."""
     return isinstance(value, list) and all(
         isinstance(row, list) and len(row) == 3 and all(isinstance(part, str) for part in row)
         for row in value
@@ -159,8 +167,9 @@ HEADER_KEYS: Mapping[str, tuple[str, Any]] = {
     "seed": ("a number", is_int),
     "system": ("a system's name", lambda v: isinstance(v, str)),
     "prefix": ("a prefix's name, or an empty text", lambda v: isinstance(v, str)),
-    "patches": ("a list of [function, before, after]", is_patches),
+    "patches": ("a list of [function, before, after]", is_rows),
     "loop": ("a number of steps", lambda v: is_int(v) and v >= 0),
+    "differs": ("a list of [place, expected, observed]", is_rows),
 }
 
 STEP_KEYS: Mapping[str, tuple[str, Any]] = {
@@ -170,7 +179,7 @@ STEP_KEYS: Mapping[str, tuple[str, Any]] = {
     "digests": ("an object of texts", lambda v: is_map_of(v, str)),
 }
 
-OPTIONAL = frozenset({"loop", "answers", "digests"})
+OPTIONAL = frozenset({"loop", "differs", "answers", "digests"})
 
 
 def checked(
@@ -209,6 +218,7 @@ def parse_header(text: str, source: str) -> Header:
         prefix=value["prefix"],
         patches=tuple((row[0], row[1], row[2]) for row in value["patches"]),
         loop=value.get("loop"),
+        differs=tuple((row[0], row[1], row[2]) for row in value.get("differs", ())),
     )
 
 

@@ -66,6 +66,11 @@ def text(story: Story, *, with_changes: bool = True) -> str:
         lines += [f"{INDENT}{other}" for other in others]
         if with_changes:
             lines += [f"{INDENT}  {c.actor}  {c.place}: {c.what}" for c in event.changes]
+    if header.differs:
+        lines.append(f"{header.system} differs there; what stands above is the model's:")
+        for place, expected, observed in header.differs:
+            lines += [f"{INDENT}{place}", f"{INDENT}  the model  {expected}"]
+            lines.append(f"{INDENT}  observed   {observed}")
     if header.loop == len(story.events):
         lines.append("and nothing happens any more")
     return "\n".join(lines) + "\n"

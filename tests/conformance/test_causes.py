@@ -3,6 +3,11 @@
 import pytest
 
 from conformance.causes import Cause, Severity, cause_of, decider_of, join_probes, severity_of
+from conformance.pages import story_of
+from conformance.report import both_sides
+from model.idempotent.variants import DEFAULT_VARIANT
+from proofs.trace.format import Header, Trace, dumps, loads
+from proofs.trace.pictures import text
 
 
 def finding(rule: str, **differs: tuple[object, object]) -> dict:
@@ -74,3 +79,17 @@ def test_the_rule_that_decides_is_that_of_the_actor_that_differs():
     assert decider_of(finding("x", leader__log=(1, 2)), taken) == "leader.on_produce"
     assert decider_of(finding("x", client__fatal=(1, 2)), taken) == "responses.on_answer"
     assert decider_of(finding("probe", leader__log=(1, 2)), {}) == "probe"
+
+
+def test_a_trace_carries_both_sides_and_its_story_tells_them():
+    """What the model answers in the last step did not happen: the system did something else."""
+    found = finding("request_arrives", **{"leader[0]__sends[0]__error": (0, 45)})
+    rows = (("leader[0].sends[0].error", "0 (NONE)", "45 (OUT_OF_ORDER_SEQUENCE_NUMBER)"),)
+    assert both_sides(found) == rows
+    header = Header("idempotent-tiny", DEFAULT_VARIANT, system="wire", differs=rows)
+    trace = Trace(header, ())
+    assert loads(dumps(trace)) == trace
+    told = text(story_of(trace))
+    assert "wire differs there; what stands above is the model's:" in told
+    assert "the model  0 (NONE)" in told
+    assert "observed   45 (OUT_OF_ORDER_SEQUENCE_NUMBER)" in told
