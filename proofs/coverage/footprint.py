@@ -8,9 +8,10 @@
 | orders    | an event can happen right after another            | `EVENT then EVENT`            |
 | conflicts | two events can happen in one state                 | `EVENT beside EVENT`          |
 
-Orders and conflicts are the relations that process mining calls by this name. Decisions are those
-of one text, so that the footprints of a model and of a changed one can be compared: what the text
-decides in the states of the other is asked.
+Decisions are named by the event alone, all else by the event with its choices. Orders and conflicts
+are the relations that process mining calls a footprint. Decisions are those of one text, so that
+the footprints of a model and of a changed one can be compared: what the text decides in the states
+of the other is asked.
 """
 
 from __future__ import annotations
@@ -114,15 +115,13 @@ class FootprintGraph:
         self._sources = _numbers(graph.sources, np.int64)
         self._fired = _numbers(graph.rules, np.int64)
         self._targets = _numbers(graph.targets, np.int64)
-        self._rules = list(dict.fromkeys(rule.rule for rule in machine.rules))
-        by_rule = np.array([self._rules.index(rule.rule) for rule in machine.rules], dtype=np.int64)
-        self._rule_of = by_rule[self._fired]
+        self._labels = [rule.label for rule in machine.rules]
 
     def footprint(self, asked: Decisions) -> Footprint:
         """All that happens."""
         enabled = self._enabled()
         return Footprint(
-            events=frozenset(self._machine.rules[n].label for n in np.unique(self._fired)),
+            events=frozenset(self._labels[n] for n in np.unique(self._fired)),
             decisions=frozenset(self._decided(asked)),
             effects=frozenset(self._effects()),
             orders=frozenset(self._orders(enabled)),
@@ -130,9 +129,9 @@ class FootprintGraph:
         )
 
     def _enabled(self) -> Column:
-        """For each state and rule whether the rule can happen there."""
-        enabled = np.zeros((len(self._states), len(self._rules)), dtype=np.bool_)
-        enabled[self._sources, self._rule_of] = True
+        """For each state and event whether the event can happen there."""
+        enabled = np.zeros((len(self._states), len(self._labels)), dtype=np.bool_)
+        enabled[self._sources, self._fired] = True
         return enabled
 
     def _decided(self, asked: Decisions) -> Iterator[str]:
@@ -151,22 +150,23 @@ class FootprintGraph:
             value: Column = field(self._layout, self._states, leaf).astype(np.int64)
             before, after = value[self._sources], value[self._targets]
             changed = before != after
-            codes = self._rule_of[changed] * MOST_VALUES + before[changed]
+            codes = self._fired[changed] * MOST_VALUES + before[changed]
             for code in np.unique(codes * MOST_VALUES + after[changed]):
-                rule, values = divmod(int(code), MOST_VALUES * MOST_VALUES)
+                event, values = divmod(int(code), MOST_VALUES * MOST_VALUES)
                 was, is_ = (place.lo + number for number in divmod(values, MOST_VALUES))
-                yield f"{self._rules[rule]}: {leaf}: {was} -> {is_}"
+                yield f"{self._labels[event]}: {leaf}: {was} -> {is_}"
 
     def _orders(self, enabled: Column) -> Iterator[str]:
-        for number, rule in enumerate(self._rules):
-            entered = np.unique(self._targets[self._rule_of == number])
+        for number in np.unique(self._fired):
+            entered = np.unique(self._targets[self._fired == number])
             for other in np.flatnonzero(enabled[entered].any(axis=0)):
-                yield f"{rule} then {self._rules[other]}"
+                yield f"{self._labels[number]} then {self._labels[other]}"
 
     def _conflicts(self, enabled: Column) -> Iterator[str]:
-        for one, other in itertools.combinations(range(len(self._rules)), 2):
-            if (enabled[:, one] & enabled[:, other]).any():
-                yield f"{self._rules[one]} beside {self._rules[other]}"
+        for one in np.unique(self._fired):
+            for other in np.flatnonzero(enabled[enabled[:, one]].any(axis=0)):
+                if one < other:
+                    yield f"{self._labels[one]} beside {self._labels[other]}"
 
 
 def _numbers(values: Iterable[int], kind: Any) -> Column:

@@ -44,6 +44,7 @@ CONFIGURATIONS: Final = read_pairs(
     """
 first_sequence=strict/restart_window=full: idempotent-too-large idempotent-restart
     idempotent-exhaustion idempotent-late-error
+    idempotent-unlucky/expiries=0/deletions=0/timeouts=0/losses=0/breaks=0
 2.0.0: idempotent-deletion/restarts=0/crashes=0/breaks=0 idempotent-too-large
     idempotent-tiny/restarts=0
 2.4.1/head_truncation=evicts: idempotent-deletion/restarts=0/crashes=0/breaks=0

@@ -10,6 +10,7 @@ from proofs.coverage.footprint import difference, footprint_of, stray
 from proofs.explore.source import instances
 from proofs.lift.patch import Patch
 from proofs.lift.source import model_for
+from proofs.trace.format import label
 from proofs.trace.replay import Stepper, configuration_of
 
 SCOPE, VARIANT = "idempotent-restart", "first_sequence=strict/restart_window=full"
@@ -28,8 +29,8 @@ def graph_on_source():
     while frontier:
         world = frontier.pop()
         if world not in found:
-            steps = ((rule, stepper.after(rule, choice, world)) for rule, choice in every)
-            found[world] = [(rule, after) for rule, after in steps if after is not None]
+            steps = ((label(*event), stepper.after(*event, world)) for event in every)
+            found[world] = [(event, after) for event, after in steps if after is not None]
             frontier += [after for _, after in found[world]]
     return found
 
@@ -47,7 +48,7 @@ def test_a_footprint_is_what_the_source_does(plain):
     conflicts = {frozenset(pair.split(" beside ")) for pair in plain.conflicts}
     both = {frozenset((a, b)) for rules in enabled.values() for a in rules for b in rules if a != b}
     assert conflicts == both
-    assert {event.partition("(")[0] for event in plain.events} == set().union(*enabled.values())
+    assert plain.events == set().union(*enabled.values())
 
 
 def test_effects_are_those_of_the_source(plain):
@@ -66,10 +67,12 @@ PLANTED = {
     "lost of events: late_request_arrives(producer=0, partition=0, connection=0)": Patch(
         "network.broken", "(*link.broken, left)", "(*link.broken,)"
     ),
-    "new in orders: connection_breaks then client_sends": Patch(
+    "new in orders: connection_breaks(producer=0, partition=0, survivors=0) then"
+    " client_sends(producer=0, partition=0)": Patch(
         "world.connection_breaks", "require(not network.is_idle(link))", "require(True)"
     ),
-    "lost of effects: late_request_arrives: leaders[0].high_watermark: 0 -> 1": Patch(
+    "lost of effects: late_request_arrives(producer=0, partition=0, connection=0):"
+    " leaders[0].high_watermark: 0 -> 1": Patch(
         "world.late_request_arrives", "w.leaders.put(partition, step.actor)", "w.leaders"
     ),
 }
