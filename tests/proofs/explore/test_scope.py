@@ -89,6 +89,15 @@ def test_what_is_guaranteed_holds(scope, variant):
         assert {found.property for found in report.violations} <= {"no_false_error"}
 
 
+@pytest.mark.parametrize("variant", ["4.3.1", BEST])
+def test_a_batch_refused_for_good_makes_the_next_epoch_store_another_twice(variant):
+    """KAFKA-14034: 10 steps, of which 7 are events of the protocol."""
+    report = explore_scope("idempotent-rejection", variant, engine="c", workers=2)
+    (found,) = [found for found in report.violations if found.property == "acked_once"]
+    assert (found.guaranteed, found.steps, found.events) == (False, 10, 7)
+    assert not any(found.guaranteed for found in report.violations)
+
+
 OLDER = list(
     product(
         ("idempotent-tiny", "idempotent-timeout", "idempotent-deletion", "idempotent-split"),
