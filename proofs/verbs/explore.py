@@ -340,3 +340,14 @@ def say_report(report: ScopeReport) -> None:
         say(f"    {found.property}: {fault}; {found.steps} steps, {found.events} events")
     for line in sometimes_lines(report.sometimes):
         say(f"    {line}")
+    if line := unpromised_line(report):
+        say(line)
+
+
+def unpromised_line(report: ScopeReport) -> str:
+    """What a verdict of `holds` leaves out: guarantees that the variant does not give here, and
+    that are broken."""
+    names = [found.property for found in report.violations if not found.guaranteed]
+    if report.verdict != "holds" or not names:
+        return ""
+    return f"what is promised here holds; not promised here, and broken: {', '.join(names)}"
