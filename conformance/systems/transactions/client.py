@@ -46,6 +46,12 @@ from conformance.systems.transactions.messages import (
     request_view,
     value_of,
 )
+from conformance.systems.transactions.refusals import (
+    NOTHING_SENT,
+    Refused,
+    error_for,
+    refusal,
+)
 from impl import ApiKey, DeliveryHandle, ErrorCode, ProducerConfig, ProducerError, SendRequest
 from impl.client.arguments import OffsetAndMetadata
 from impl.producer import State
@@ -290,13 +296,24 @@ class Client:
         for request in requests:
             self._core._manager._queue.retry(request, request.not_before_ms)
 
-    def would_send(self) -> int:
-        """The API of what goes out if all leaders are known; -1 for nothing. Raises
-        UnexpectedEffects."""
+    def would_send(self) -> Refused:
+        """What goes out if all leaders are known, and what follows if it is answered with an error;
+        see `refusals`. The client is of no use after that. Raises UnexpectedEffects."""
         if self._core.state in (State.FATAL_ERROR, State.UNINITIALIZED):
-            return NONE
-        found = self._polled({(TOPIC, p): p for p in range(self._count) if p != self._of_group})
-        return int(found[0].api_key) if found else NONE
+            return NOTHING_SENT
+        state, before = self.view(), STATES[self._core.state]
+        leaders = {(TOPIC, p): p for p in range(self._count) if p != self._of_group}
+        found = self._polled(leaders)
+        if not found:
+            return NOTHING_SENT
+        error = error_for(found[0].api_key, state)
+        payload = self._codec.pack_answer(self._codec.pack(found[0]), refusal(found[0], error))
+        correlation_id, body = self._codec.unpack_answer(payload)
+        self._core.receive(correlation_id, body, self._now_ms)
+        after = STATES[self._core.state]
+        then = self._polled(leaders)
+        next_api = int(then[0].api_key) if then else NONE
+        return Refused(int(found[0].api_key), error, before, after, next_api)
 
     def _sends(
         self, leaders: dict[tuple[str, int], int], first: int = NONE

@@ -21,11 +21,13 @@ from typing import Any, Final, NamedTuple, get_origin, get_type_hints
 from conformance.judge import Differs, Instance, Item, JudgeStep, Lockstep, Mover, failed
 from conformance.systems.base import Shape, View, differences
 from conformance.systems.transactions.messages import NONE
+from conformance.systems.transactions.refusals import Refused, expected_after
 from conformance.systems.transactions.shapes import ANSWER, MARKER, REQUEST, SHAPES
 from conformance.systems.transactions.snapshots import ActorSnapshot
 from conformance.systems.transactions.system import ActorUnderTest, ImplTransactions
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.tables import InternedMessage, InternedState
+from impl import ApiKey
 from model.language import Map, Step, is_input
 from proofs.lift.values import Shapes
 
@@ -230,9 +232,11 @@ class TransactionJudge(Lockstep):
     def _check_restraint(self, name: str, pair: ActorPair, actor: ActorUnderTest) -> None:
         """The client would send what the model lets it send, or nothing. Raises Differs."""
         allowed = {NONE} if pair.open else self._sendable(pair.node) or {NONE}
-        _, api = self._react(actor.store.after, (pair.snapshot, "would_send"))
-        if api not in allowed:
-            raise Differs([(f"{name}.would_send", sorted(allowed), api)])
+        refused = self._react(actor.store.ask, (pair.snapshot, "would_send"))
+        if refused.api not in allowed:
+            raise Differs([(f"{name}.would_send", sorted(allowed), refused.api)])
+        if refused.api != NONE:
+            check_refusal(name, refused, pair.snapshot.view)
 
     def _sendable(self, node: InternedState) -> set[int]:
         """The APIs of all that the model's client may send."""
@@ -242,6 +246,15 @@ class TransactionJudge(Lockstep):
             for rule, arguments in self._sending
             if not tables.refuses(node, rule, *arguments)
         }
+
+
+def check_refusal(name: str, refused: Refused, state: View) -> None:
+    """The client does what Kafka's does with an error that the scope may not have. Raises
+    Differs."""
+    after, then = expected_after(refused, state)
+    if refused.after != after or then not in (None, refused.then):
+        path = f"{name}.after {ApiKey(refused.api).name} {refused.error.name}"
+        raise Differs([(path, [after, then], [refused.after, refused.then])])
 
 
 def name_of(path: str) -> str:

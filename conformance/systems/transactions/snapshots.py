@@ -183,6 +183,15 @@ class SnapshotStore:
             known = snapshot.known[key] = (self._snapshot(actor), returned)
         return known
 
+    def ask(self, snapshot: ActorSnapshot, name: str, *given: Any) -> Any:
+        """What a method of the actor returns; nothing else stays. Raises what it raises."""
+        known = snapshot.known.get((name, *given))
+        if known is None:
+            with self._during():
+                returned = getattr(self.actor(snapshot), name)(*given)
+            known = snapshot.known[name, *given] = (snapshot, returned)
+        return known[1]
+
     def actor(self, snapshot: ActorSnapshot) -> Any:
         """The actor as it was: it may be changed."""
         return pickle.loads(snapshot.state)

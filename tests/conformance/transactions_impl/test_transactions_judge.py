@@ -79,11 +79,14 @@ class Living(SnapshotStore):
     def after(self, snapshot: ActorSnapshot, name: str, *given: Any) -> tuple[ActorSnapshot, Any]:
         if snapshot is self.first:
             self.living = self.actor(snapshot)
-        if name == "would_send":
-            return super().after(self._snapshot(self.living), name, *given)
         returned = getattr(self.living, name)(*given)
         self.living.tidy()
         return ActorSnapshot(b"", self.living.view()), returned
+
+    def ask(self, snapshot: ActorSnapshot, name: str, *given: Any) -> Any:
+        if snapshot is self.first:
+            self.living = self.actor(snapshot)
+        return super().ask(self._snapshot(self.living), name, *given)
 
 
 def test_what_is_kept_does_what_lives(late: PreparedPlan):
