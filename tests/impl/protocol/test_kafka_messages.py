@@ -57,7 +57,7 @@ def as_ours(form: Form, fields: tuple[Field, ...], found: dict[str, Any]) -> dic
     """
     body = {}
     for field in fields:
-        if form[1] not in field.versions or field.kind == "bytes":
+        if form[1] not in field.versions or field.name == "records":
             continue
         name = in_java(form, field)
         if name not in found:
@@ -75,7 +75,7 @@ def value_of(form: Form, field: Field, found: Any) -> Any:
         return as_ours(form, field.fields, found)
     if field.kind == "uuid":
         return urlsafe_b64decode(found + "==")
-    return found
+    return b64decode(found) if field.kind == "bytes" else found
 
 
 def without_records(value: Any) -> Any:
