@@ -282,12 +282,14 @@ class ImplClient:
         return self.view(), ((view, self._transform(ProducePayload(correlation_id, body, view))),)
 
     def _partition_view(self, manager: SequenceManager, partition: int) -> View:
-        """An entry of a partition not used yet has no epoch; in the model it has the first."""
+        """An entry not used yet, or without idempotence, has no epoch; in the model it has the
+        first."""
         topic_partition = self._places[partition]
+        has_epoch = self._config.enable_idempotence and self._sent[partition]
         entry = manager.entries.get(topic_partition, UNUSED)
         in_flight = entry.in_flight
         return (
-            entry.producer_epoch if self._sent[partition] else 0,
+            entry.producer_epoch if has_epoch else 0,
             entry.next_sequence,
             entry.last_acked_sequence,
             manager.unresolved_sequence(topic_partition),

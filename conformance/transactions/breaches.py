@@ -63,4 +63,4 @@ def write_breaches(
 def _finding(prepared: PreparedPlan, number: int, steps: int) -> Finding:
     """As `conformance.plan.finding_of`; nothing differs from the model."""
     trace = [[rule, dict(choice)] for rule, choice in prepared.trace(number)[:steps]]
-    return {"id": number, "trace": trace, "steps": steps}
+    return {"id": number, "trace": trace, "steps": steps, "expected": {}, "observed": {}}

@@ -233,7 +233,7 @@ def test_a_session_with_too_many_states_is_undecided(monkeypatch):
 
 
 def test_undecided_traces_are_counted_apart(serve, tmp_path, monkeypatch):
-    def undecided(*_: object, describes: bool) -> Session:
+    def undecided(*_: object, **__: object) -> Session:
         yield from ()
         return TraceEnd(is_undecided=True)
 

@@ -31,7 +31,7 @@ PLANTED = {
     ),
     "who loads finds nothing": (
         Patch("coordinator_leadership.finish_loading", "c.log", "nothing_known(k)"),
-        {"no_write_outside"},
+        {"no_write_outside", "coordinator_knows_its_log"},
     ),
 }
 

@@ -273,7 +273,7 @@ def test_every_rule_that_moves_a_leader_is_taken_but_a_crash() -> None:
     events = events_of_leaders(model, "4.3.1")
     assert {"request_arrives", "records_are_deleted", "leader_fails_over_uncleanly"} < set(events)
     assert "leader_crashes" not in events
-    assert len(events) == 10
+    assert len(events) == 11
 
 
 def test_the_hypotheses_can_hold_together() -> None:

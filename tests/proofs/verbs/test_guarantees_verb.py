@@ -100,6 +100,10 @@ def test_less_than_all_acks_is_about_a_producer_without_idempotence(
         "acked_is_replicated": False,
         "nothing_fails": True,
         "high_watermark_sound": True,
+        "requests_are_awaited": False,
+        "errors_wait_for_nothing": True,
+        "late_errors_are_stored": True,
+        "sequences_have_ids": True,
     }
     assert rows["at_most_once"]["proof"]["kind"] == "scope"
     assert "idempotence is refused" in capsys.readouterr().out
