@@ -98,13 +98,21 @@ class Script:
         return self.receive(name)
 
     def heartbeat(self, name: str, joined: Values, version: int = 4, **more: Any) -> None:
-        body = {
+        self.ask(name, ApiKey.HEARTBEAT, version, self.beat(joined) | more)
+
+    def beat(self, joined: Values) -> Values:
+        return {
             "group_id": self.group_id,
             "generation_id": joined["generation_id"],
             "member_id": joined["member_id"],
             "group_instance_id": None,
         }
-        self.ask(name, ApiKey.HEARTBEAT, version, body | more)
+
+    def await_rebalance(self, joined: Values) -> None:
+        """What was sent on another connection has arrived once members are asked to join again."""
+        connection, rebalances = self.connection("admin"), ErrorCode.REBALANCE_IN_PROGRESS
+        while connection.ask(ApiKey.HEARTBEAT, 4, self.beat(joined))["error_code"] != rebalances:
+            pass
 
     def leave(self, name: str, *members: tuple[str, str | None], version: int = 5) -> None:
         rows = [{"member_id": m, "group_instance_id": i, "reason": None} for m, i in members]
@@ -151,7 +159,7 @@ def two_members(s: Script) -> tuple[Values, Values]:
     s.sync("one", one)
     two_id = s.join("two")["member_id"]
     s.send_join("two", two_id)
-    s.heartbeat("admin", one)
+    s.await_rebalance(one)
     again = s.join("one", one["member_id"])
     two = s.receive("two")
     s.send_sync("two", two)
@@ -238,6 +246,7 @@ def old_clients(s: Script) -> None:
     s.heartbeat("one", one, 0)
     s.describe(0)
     s.send_join("two", "", 2)
+    s.await_rebalance(one)
     s.join("one", one["member_id"], 3)
     two = s.receive("two")
     s.leave("two", (two["member_id"], None), version=0)
