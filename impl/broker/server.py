@@ -16,6 +16,7 @@ broker; when it breaks, its requests fail, and the node reacts to that.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -34,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 TICK_MS: Final = 100
 _READ_BYTES: Final = 1 << 16
+_TURNS_TO_ACCEPT: Final = 8
+"""More turns of the event loop than a socket takes from being accepted to being a connection."""
 
 
 def system_clock_ms() -> int:
@@ -131,7 +134,7 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         """Stop listening, and drop all connections. Raises what broke the node, if anything did."""
-        self._listener.close()
+        await self._stop_listening()
         tasks = [self._ticking, *self._connections, *self._sending]
         for task in tasks:
             task.cancel()
@@ -141,6 +144,16 @@ class Server:
         await self._listener.wait_closed()
         if isinstance(ticked, Exception):
             raise ticked
+
+    async def _stop_listening(self) -> None:
+        """What was accepted becomes a connection first: asyncio loses it where the listener is
+        closed meanwhile."""
+        for listening in self._listener.sockets:
+            with contextlib.suppress(NotImplementedError):  # Windows
+                asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _turn in range(_TURNS_TO_ACCEPT):
+            await asyncio.sleep(0)
+        self._listener.close()
 
     # ---- connections
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import shutil
+import socket
+import warnings
 from collections import Counter
 from collections.abc import Hashable
 from pathlib import Path
@@ -308,6 +311,24 @@ async def test_noise_closes_its_connection_and_no_other(
         writer.write(frame(encode_request(ApiKey.API_VERSIONS, 3, 2, "c", body)))
         assert int.from_bytes((await reader.read(1 << 16))[4:8], "big") == 2
         writer.close()
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_server_that_stops_closes_what_it_has_just_accepted(turns: int) -> None:
+    """A client connects while the server stops: nothing is left open for the collector."""
+
+    async def connects() -> None:
+        async with server() as running:
+            with socket.create_connection(("127.0.0.1", running.port)):
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+
+    gc.collect()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(connects())
+        gc.collect()
+    assert [str(row.message) for row in caught] == []
 
 
 async def test_a_restarted_server_allocates_other_producer_ids() -> None:
