@@ -2,8 +2,8 @@
 
 The site's sources have the repository's layout, so that a link that works in the repository works
 on the site. Beside the pages in git there are generated ones: the guarantees (`kafka-eos docs`
-wrote them), the references of verbs (from the parsers) and of releases (from the registry), and the
-page of each trace.
+wrote them), the risks by release (from their registry), the references of verbs (from the parsers)
+and of releases (from the registry), and the page of each trace.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sphinx.cmd.build import main as sphinx
 from kafka_eos.command_line import parser_of
 from kafka_eos.verbs import VERBS, Verb, find_verb
 from model.releases import CHANGES, NEWEST, RuleChange
+from proofs.pages.risks import risk_page
 from proofs.trace.format import read
 from proofs.trace.html import page_of
 
@@ -34,6 +35,7 @@ INDEX = """# kafka-eos
 :hidden:
 :caption: Start here
 
+docs/risks
 docs/tour
 docs/guides/index
 docs/glossary
@@ -77,6 +79,7 @@ def assemble(source: Path, guarantees: Path) -> None:
     for name in AT_THE_TOP:
         shutil.copy(REPOSITORY / name, source)
     (source / "index.md").write_text(INDEX + other_pages(source), encoding="utf-8")
+    (source / "docs" / "risks.md").write_text(risk_page(), encoding="utf-8")
     reference = source / "docs" / "reference"
     (reference / "verbs.md").write_text(reference_of_verbs(), encoding="utf-8")
     (reference / "releases.md").write_text(reference_of_releases(), encoding="utf-8")

@@ -97,6 +97,10 @@ class Deployment(ABC):
         """Whether theorems are about these configurations at all."""
         return True
 
+    def settings(self) -> frozenset[str]:
+        """The settings of clients that were asked about, as Kafka spells them."""
+        return frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class IdempotentDeployment(Deployment):
@@ -158,6 +162,10 @@ class IdempotentDeployment(Deployment):
             yield f"without sequences there is nothing to ask of {left_out}"
         elif self.in_flight > MAX_BATCHES_TO_REMEMBER:
             yield f"every client refuses this with idempotence ({rule.name}): see what would happen"
+
+    def settings(self) -> frozenset[str]:
+        """How many requests may be in flight."""
+        return frozenset({f"max.in.flight.requests.per.connection={self.in_flight}"})
 
     def limits(self, k: Any) -> str:
         """How much of the world a scope has."""

@@ -1,17 +1,18 @@
 """`guarantees`: which guarantees hold for a release and its configurations, and what says so.
 
-There are three kinds of evidence. A *theorem* has no bounds. A *scope* was explored to its end: all
-that can happen in it was seen, and nothing beyond it. A *trace* breaks the guarantee; where it is
-not guaranteed for these configurations, that is no fault of the release. The scopes are small and
-fit the configurations: in each a connection may break, replicas may be too few, and the leader may
-restart. Assumed properties that break there are reported too; they are no part of the verdict.
+The answer is in sentences (`decision.py`). There are three kinds of evidence. A *theorem* has no
+bounds. A *scope* was explored to its end: all that can happen in it was seen, and nothing beyond
+it. A *trace* breaks the guarantee; where it is not guaranteed for these configurations, that is no
+fault of the release. The scopes are small and fit the configurations: in each a connection may
+break, replicas may be too few, and the leader may restart. Assumed properties that break there are
+reported too; they are no part of the verdict.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from model.releases import RELEASES
@@ -19,8 +20,8 @@ from proofs.explore.scope import Finding, ScopeReport, explore_scope
 from proofs.lift.source import load_model
 from proofs.pages import subjects
 from proofs.say import say
-from proofs.trace.format import label
 from proofs.trace.replay import configuration_of
+from proofs.verbs.decision import GuaranteeAnswer, decision, risk_for
 from proofs.verbs.deployment import ACKS, FAILOVERS, Deployment, deployment_of
 from proofs.verbs.options import add_engine, add_output, parse_positive
 from proofs.verbs.output import ExplorationDisplay, Output, finding_json
@@ -51,12 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--late", choices=("yes", "no"), help="what senders gave up may arrive (default: yes)"
     )
+    parser.add_argument("--verbose", action="store_true", help="the steps of each trace, too")
     add_engine(parser, default="ints")
     add_output(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Explore, say, write: 0 if all hold, 1 if one is broken, 3 if a scope was not explored fully.
+    """Explore, say, write: 0 if the question is answered, 1 if something that is guaranteed is
+    broken, 3 if a scope was not explored fully.
 
     Raises UnknownVariant, and what `explore_scope` raises.
     """
@@ -76,16 +79,16 @@ def answer_all(
         say(f"  {note}")
     reports = tuple(explore_scopes(deployment, arguments))
     answers = [answer(name, deployment, reports) for name in deployment.names()]
-    for found in answers:
-        say_answer(found, deployment, output, in_full=arguments.out is None)
     believed = tuple(not_guaranteed(deployment, reports))
-    say_not_guaranteed(believed, deployment, output)
+    for line in decision(answers, believed, deployment, verbose=arguments.verbose):
+        say(line)
+    for broken in (*(found.broken for found in answers if found.broken), *believed):
+        output.pictures(load_model(deployment.composition), broken.property, broken.trace)
     verdict = verdict_of(answers)
-    say(verdict)
     return {
         "variant": deployment.variant,
         "notes": notes,
-        "guarantees": [answer_json(found) for found in answers],
+        "guarantees": [answer_json(found, deployment) for found in answers],
         "not_guaranteed": [assumed_property_json(found, deployment) for found in believed],
         "verdict": verdict,
     }
@@ -108,20 +111,6 @@ def explore_scopes(deployment: Deployment, arguments: argparse.Namespace) -> Ite
 # Answers
 
 
-@dataclass(frozen=True, slots=True)
-class GuaranteeAnswer:
-    """The answer about one guarantee. `holds` is None where exploration was not complete."""
-
-    name: str
-    holds: bool | None
-    guaranteed: bool
-    guaranteed_if: str
-    theorems: tuple[str, ...]
-    scopes: tuple[ScopeReport, ...]
-    broken: Finding | None
-    conditions: tuple[str, ...]
-
-
 def answer(name: str, deployment: Deployment, reports: Sequence[ScopeReport]) -> GuaranteeAnswer:
     """A guarantee, over all scopes: a trace of any breaks it."""
     guarantee = subjects.guarantee_of(deployment.composition, name)
@@ -139,6 +128,7 @@ def answer(name: str, deployment: Deployment, reports: Sequence[ScopeReport]) ->
     ]
     return GuaranteeAnswer(
         name=name,
+        says=subjects.sentence(guarantee.check),
         holds=False if broken else (True if theorems or complete else None),
         guaranteed=guaranteed,
         guaranteed_if=subjects.sentence(guarantee.guaranteed),
@@ -179,56 +169,13 @@ def theorems_for(name: str, deployment: Deployment) -> dict[str, tuple[str, ...]
 
 
 def verdict_of(answers: Sequence[GuaranteeAnswer]) -> str:
-    """Broken, if one is."""
-    if any(a.holds is False for a in answers):
+    """Violated, if something is broken that is guaranteed here: the answer contradicts itself."""
+    if any(a.holds is False and a.guaranteed for a in answers):
         return "violated"
-    return "holds" if all(a.holds for a in answers) else "undecided"
+    return "undecided" if any(a.holds is None for a in answers) else "holds"
 
 
-# For people and programs
-
-
-def say_answer(
-    found: GuaranteeAnswer, deployment: Deployment, output: Output, *, in_full: bool
-) -> None:
-    """One guarantee: whether it holds, and the evidence."""
-    say(f"  {found.name}: {format_evidence(found)}")
-    if not found.guaranteed:
-        say(f"      not guaranteed for these configurations; it would be: {found.guaranteed_if}")
-    if found.broken is None:
-        return
-    if in_full:
-        for step in found.broken.trace.steps:
-            say(f"      {label(step.rule, step.choice)}")
-    output.pictures(load_model(deployment.composition), found.name, found.broken.trace)
-
-
-def say_not_guaranteed(believed: Sequence[Finding], deployment: Deployment, output: Output) -> None:
-    """Say which assumed properties are broken: no fault, and no part of the verdict."""
-    if believed:
-        say("not guaranteed, whatever one believes:")
-    for found in believed:
-        says = subjects.sentence(
-            subjects.guarantee_of(deployment.composition, found.property).check
-        )
-        say(f"  {found.property}: {format_trace_place(found)}")
-        say(f"      {says}")
-        output.pictures(load_model(deployment.composition), found.property, found.trace)
-
-
-def format_trace_place(found: Finding) -> str:
-    """Where, and how soon."""
-    return f"BROKEN in {found.trace.header.scope} after {found.steps} steps, {found.events} events"
-
-
-def format_evidence(found: GuaranteeAnswer) -> str:
-    """The evidence in a line."""
-    if found.broken is not None:
-        return format_trace_place(found.broken)
-    if found.theorems:
-        return f"holds, by the theorems {', '.join(found.theorems)}"
-    seen = ", ".join(f"{r.scope} ({r.counts.distinct:,} states)" for r in found.scopes)
-    return f"{'holds in all of' if found.holds else 'not decided: part of'} {seen}"
+# For programs
 
 
 def assumed_property_json(found: Finding, deployment: Deployment) -> dict[str, Any]:
@@ -242,7 +189,7 @@ def assumed_property_json(found: Finding, deployment: Deployment) -> dict[str, A
     }
 
 
-def answer_json(found: GuaranteeAnswer) -> dict[str, Any]:
+def answer_json(found: GuaranteeAnswer, deployment: Deployment) -> dict[str, Any]:
     """One guarantee in the report: its proof, or its trace."""
     row: dict[str, Any] = {
         "name": found.name,
@@ -252,7 +199,9 @@ def answer_json(found: GuaranteeAnswer) -> dict[str, Any]:
         "conditions": list(found.conditions),
     }
     if found.broken is not None:
-        return {**row, "trace": finding_json(found.broken)}
+        risk = risk_for(found.broken, deployment)
+        known = {"risk": risk.name if risk else None}
+        return {**row, **known, "trace": finding_json(found.broken)}
     if found.theorems:
         return {**row, "proof": {"kind": "theorem", "theorems": list(found.theorems)}}
     scopes = [

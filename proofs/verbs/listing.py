@@ -15,6 +15,7 @@ from proofs.explore.engines import ENGINES
 from proofs.explore.expected import EXPECTED, Expected
 from proofs.lift.source import COMPOSITIONS, Model, assumed_properties_of, load_model
 from proofs.mutants.table import MUTANTS
+from proofs.pages.risks import Risk, risks
 from proofs.run import HOLDS, one_of
 from proofs.run.files import write_json
 from proofs.say import say
@@ -34,6 +35,7 @@ KINDS: Final = (
     "assumed_properties",
     "witnesses",
     "mutants",
+    "risks",
     "theorems",
     "rules",
     "events",
@@ -85,6 +87,7 @@ def listing(*, with_branches: bool) -> Kinds:
             {"name": m.name, "kind": m.kind, "reference": m.reference, "property": m.property}
             for m in MUTANTS
         ],
+        "risks": list(map(risk_row, risks().values())),
         "theorems": list(theorems()),
         "rules": [row for each in models for row in rules(each)],
         "events": [
@@ -142,6 +145,11 @@ def changes(name: str) -> Iterator[dict[str, str]]:
     for change in CHANGES[name]:
         told = {"rule": f"{change.rule}={change.value}", "of": name, "until": change.until}
         yield {**told, "reference": change.reference, "observed": change.observed or "-"}
+
+
+def risk_row(risk: Risk) -> dict[str, str]:
+    """What is not promised, with the releases that have it."""
+    return {"name": risk.name, "releases": ", ".join(risk.releases()) or "-", "says": risk.happens}
 
 
 def error_codes(models: Sequence[Model]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,199 @@
+"""The answer of `guarantees` in sentences, for people who must decide.
+
+What is promised, and by which evidence; what is not: what happens, how, how likely it is, and what
+cures it. Risks are named from their registry, so that all guarantees which one risk breaks are one
+paragraph.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from proofs.explore.scope import Finding, ScopeReport
+from proofs.pages import subjects
+from proofs.pages.risks import Risk, risks_of
+from proofs.trace.format import label
+from proofs.verbs.deployment import Deployment
+
+WIDTH = 100
+INDENT = " " * 2
+
+
+@dataclass(frozen=True, slots=True)
+class GuaranteeAnswer:
+    """The answer about one guarantee. `holds` is None where exploration was not complete."""
+
+    name: str
+    says: str
+    holds: bool | None
+    guaranteed: bool
+    guaranteed_if: str
+    theorems: tuple[str, ...]
+    scopes: tuple[ScopeReport, ...]
+    broken: Finding | None
+    conditions: tuple[str, ...]
+
+
+def decision(
+    answers: Sequence[GuaranteeAnswer],
+    believed: Sequence[Finding],
+    deployment: Deployment,
+    *,
+    verbose: bool,
+) -> Iterator[str]:
+    """The lines of the answer; `verbose`: with the steps of each trace."""
+    yield from promised(answers)
+    yield from contradictions(answers)
+    yield from not_promised(answers, deployment, verbose=verbose)
+    yield from kept_without_promise(answers)
+    yield from nobody_promises(believed, deployment, verbose=verbose)
+    yield from in_other_troubles(answers, deployment)
+    yield summary(answers)
+
+
+def wrapped(head: str, text: str, indent: str = INDENT) -> Iterator[str]:
+    """A paragraph that begins with `head`, and hangs below its first word."""
+    hanging = indent + " " * len(head)
+    yield from textwrap.wrap(
+        text, WIDTH, initial_indent=indent + head, subsequent_indent=hanging, break_on_hyphens=False
+    )
+
+
+# What is promised
+
+
+def promised(answers: Sequence[GuaranteeAnswer]) -> Iterator[str]:
+    """What is guaranteed and holds, the theorems first."""
+    kept = [a for a in answers if a.guaranteed and a.holds]
+    proved = [a for a in kept if a.theorems]
+    if proved:
+        yield "Promised, by a theorem: for any number of producers, partitions and records."
+        for found in proved:
+            yield f"{INDENT}{found.name}: {found.says} [{', '.join(found.theorems)}]"
+    explored = [a for a in kept if not a.theorems]
+    if explored:
+        yield f"Promised, and so in all of {format_scopes(explored[0].scopes)}."
+        yield from (f"{INDENT}{found.name}: {found.says}" for found in explored)
+    undecided = [a.name for a in answers if a.holds is None]
+    if undecided:
+        yield f"Not decided: {', '.join(undecided)}. Part of a scope was not explored."
+
+
+def format_scopes(scopes: Sequence[ScopeReport]) -> str:
+    """Scopes with their sizes."""
+    return ", ".join(f"{r.scope} ({r.counts.distinct:,} states)" for r in scopes)
+
+
+def contradictions(answers: Sequence[GuaranteeAnswer]) -> Iterator[str]:
+    """What is promised and broken: a defect of the model, or of the promise."""
+    for found in answers:
+        if found.broken is not None and found.guaranteed:
+            yield f"PROMISED AND BROKEN: {found.name}: {found.says}"
+            yield from steps_of(found.broken, verbose=True)
+
+
+# What is not
+
+
+def not_promised(
+    answers: Sequence[GuaranteeAnswer], deployment: Deployment, *, verbose: bool
+) -> Iterator[str]:
+    """What is broken, a paragraph for each risk."""
+    broken = [a for a in answers if a.broken is not None and not a.guaranteed]
+    if not broken:
+        return
+    yield "Not promised:"
+    by_risk: dict[str, list[GuaranteeAnswer]] = {}
+    for found in broken:
+        risk = found.broken and risk_for(found.broken, deployment)
+        by_risk.setdefault(risk.name if risk else found.name, []).append(found)
+    known = {risk.name: risk for risk in known_risks(deployment)}
+    for name, group in by_risk.items():
+        yield f"{INDENT}{', '.join(a.name for a in group)}"
+        yield from describe_risk(known[name]) if name in known else describe_condition(group[0])
+        for found in group:
+            if found.broken is not None:
+                yield from steps_of(found.broken, verbose=verbose)
+
+
+def known_risks(deployment: Deployment) -> tuple[Risk, ...]:
+    """The risks that the deployment's variant has, and its settings do not cure."""
+    known = risks_of(deployment.composition, deployment.variant)
+    return tuple(risk for risk in known if deployment.settings().isdisjoint(risk.cures))
+
+
+def risk_for(found: Finding, deployment: Deployment) -> Risk | None:
+    """The risk that a trace shows; None if the registry has none."""
+    rules = {step.rule for step in found.trace.steps}
+    known = known_risks(deployment)
+    return next((r for r in known if r.explains(found.property, rules)), None)
+
+
+def describe_risk(risk: Risk) -> Iterator[str]:
+    """One risk: what happens, how, how likely, and what cures it."""
+    inner = INDENT * 2
+    yield from wrapped("happens   ", risk.happens, inner)
+    yield from wrapped("how       ", risk.how, inner)
+    yield from wrapped("likely    ", risk.likely, inner)
+    for remedy in risk.remedies():
+        yield from wrapped("cure      ", f"{remedy}.", inner)
+    real = f"; on a real broker: kafka-eos experiments {risk.experiment}" if risk.experiment else ""
+    yield f"{inner}known as  {risk.reference} ({risk.name}){real}"
+
+
+def describe_condition(found: GuaranteeAnswer) -> Iterator[str]:
+    """What a guarantee says, and where it would be given."""
+    yield from wrapped("otherwise ", found.says, INDENT * 2)
+    yield from wrapped("promised  ", f"only where: {found.guaranteed_if}", INDENT * 2)
+
+
+def steps_of(found: Finding, *, verbose: bool) -> Iterator[str]:
+    """Where a trace breaks a guarantee, and how soon; `verbose`: step by step."""
+    inner = INDENT * 2
+    yield (
+        f"{inner}trace     {found.property}: {found.steps} steps, {found.events} events in"
+        f" {found.trace.header.scope}"
+    )
+    if verbose:
+        yield from (f"{inner}{INDENT}{label(s.rule, s.choice)}" for s in found.trace.steps)
+
+
+def kept_without_promise(answers: Sequence[GuaranteeAnswer]) -> Iterator[str]:
+    """What nobody promises here, and nothing broke."""
+    kept = [a.name for a in answers if a.holds and not a.guaranteed]
+    if kept:
+        yield f"Not promised, though nothing broke it in the scopes: {', '.join(kept)}."
+
+
+def nobody_promises(
+    believed: Sequence[Finding], deployment: Deployment, *, verbose: bool
+) -> Iterator[str]:
+    """What users may take for promised, and no Kafka gives."""
+    if believed:
+        yield "No Kafka promises, whatever one believes:"
+    for found in believed:
+        check = subjects.guarantee_of(deployment.composition, found.property).check
+        yield f"{INDENT}{found.property}: {subjects.sentence(check)}"
+        if verbose:
+            yield from steps_of(found, verbose=True)
+
+
+def in_other_troubles(answers: Sequence[GuaranteeAnswer], deployment: Deployment) -> Iterator[str]:
+    """The release's other risks, which nothing in these scopes shows."""
+    shown = {risk.name for a in answers if a.broken and (risk := risk_for(a.broken, deployment))}
+    others = [risk for risk in known_risks(deployment) if risk.name not in shown]
+    if others:
+        yield "In troubles that were not asked about:"
+    for risk in others:
+        yield from wrapped(f"{risk.name}: ", f"{risk.happens} {risk.likely}")
+
+
+def summary(answers: Sequence[GuaranteeAnswer]) -> str:
+    """The last line."""
+    kept = sum(1 for a in answers if a.guaranteed and a.holds)
+    broken = sum(1 for a in answers if not a.guaranteed and a.broken)
+    wrong = [a.name for a in answers if a.guaranteed and a.broken]
+    head = f"{kept} promised, {broken} not promised and broken"
+    return f"{head}; promised and broken: {', '.join(wrong)}" if wrong else head
