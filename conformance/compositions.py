@@ -119,8 +119,24 @@ TRANSACTIONS: Final = JudgedComposition(
     over_wire="conformance.transactions.judging:servers_target",
 )
 
+PROCESSING: Final = JudgedComposition(
+    name="processing",
+    actors=("group,member",),
+    antecedents={
+        "output_produced_once": "a_replaced_member_works",
+        "nothing_is_skipped": "an_offset_is_awaited",
+        "offsets_never_go_back": "an_offset_is_awaited",
+        "output_in_order": "two_have_shared",
+    },
+    only_with={},
+    tables="conformance.systems.processing.worlds:tables_of",
+    judge="conformance.systems.processing.world_judge:judge_of_system",
+    observed_world="conformance.systems.processing.world_judge:observed_world",
+    over_wire="conformance.systems.processing.world_judge:refuse_wire",
+)
+
 JUDGED_COMPOSITIONS: Final[Mapping[str, JudgedComposition]] = {
-    c.name: c for c in (IDEMPOTENT, TRANSACTIONS)
+    c.name: c for c in (IDEMPOTENT, TRANSACTIONS, PROCESSING)
 }
 
 

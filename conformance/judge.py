@@ -31,7 +31,7 @@ from conformance.systems.base import (
     SystemUnderTest,
     differences,
 )
-from conformance.tables import ActorTables, InternedMessage, InternedState, Tables
+from conformance.tables import InternedMessage, InternedState, ModelTables, Tables
 from model.language import Disabled
 from proofs.trace.format import Instance as Instance
 from proofs.trace.format import label
@@ -110,7 +110,7 @@ class JudgeStep(NamedTuple):
 class Lockstep(ABC):
     """What judges have in common: traces, step by step."""
 
-    def __init__(self, tables: ActorTables) -> None:
+    def __init__(self, tables: ModelTables) -> None:
         self.tables: Any = tables
         self.masks = Masks()
         self._masked = MaskedTrace(self.masks)

@@ -16,8 +16,8 @@ from __future__ import annotations
 import ast
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FunctionType
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from conformance.lockstep.events import Events
@@ -94,25 +94,28 @@ def watched_modules(model: Model) -> tuple[str, ...]:
 
 
 class WatchedRules:
-    """The actors' rules, each call noting the branches that it takes.
+    """The rules of some modules, each call noting the branches that it takes.
 
-    `rules` by name, with the functions that they call; `branches` names both sides of every
-    condition, in the order of their bits; `taken` has the bits of what was taken since it was last
-    set to 0.
+    `rules` by name, with the functions that they call, in these modules; `branches` names both
+    sides of every condition, in the order of their bits; `taken` has the bits of what was taken
+    since it was last set to 0.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, modules: Sequence[str]) -> None:
         self.taken = 0
         places: list[str] = []
-        watched: dict[Callable[..., Any], Callable[..., Any]] = {}
-        spaces: list[dict[str, Any]] = []
-        for name in watched_modules(model):
-            spaces.append(self._module(model, name, places, watched))
-        for space in spaces:
+        watched: dict[Any, Any] = {}
+        spaces: dict[ModuleType, dict[str, Any]] = {}
+        for name in modules:
+            space = self._module(model, name, places, watched)
+            spaces[watched.setdefault(model.modules[name], ModuleType(name))] = space
+        for module, space in spaces.items():
             for name, value in space.items():
-                if isinstance(value, FunctionType) and value in watched:
+                if isinstance(value, (FunctionType, ModuleType)) and value in watched:
                     space[name] = watched[value]
-        self.rules = {rule.__name__: noted for rule, noted in watched.items()}
+            vars(module).update(space)
+        rules = {**model.actor_rules, **model.rules}
+        self.rules = {name: watched[rule] for name, rule in rules.items() if rule in watched}
         self.branches = tuple(f"{p}, {side}" for p in places for side in ("taken", "skipped"))
 
     def _module(
@@ -120,7 +123,7 @@ class WatchedRules:
         model: Model,
         name: str,
         places: list[str],
-        watched: dict[Callable[..., Any], Callable[..., Any]],
+        watched: dict[Any, Any],
     ) -> dict[str, Any]:
         """The module's functions with notes; returns the namespace that they run in."""
         module = model.modules[name]
@@ -224,21 +227,38 @@ STATE_VIEWS: Mapping[type, Callable[[WireNumbers, Any], View]] = {
 # Tables
 
 
-class ActorTables(ABC):
-    """The actors of one configuration, whatever they are; see `Tables`.
+class ModelTables:
+    """A model in one configuration. `points` names what its rows cover, in the order of their bits:
+    branches, then error codes."""
 
-    `points` names what rows cover, in the order of the bits of `MemoisedStep.seen`: branches, then
-    error codes.
-    """
+    def __init__(self, k: Any, model: Model, modules: Sequence[str]) -> None:
+        self.k = k
+        self.model = model
+        self._watched = WatchedRules(model, modules)
+        self.branches = self._watched.branches
+        self.error_codes = tuple(error.name for error in model.messages.Error)
+
+    def points(self, seen: int) -> tuple[frozenset[str], frozenset[str]]:
+        """(branches, error codes) whose bits are set."""
+        names = (*self.branches, *self.error_codes)
+        found = [name for i, name in enumerate(names) if seen >> i & 1]
+        branches = frozenset(found[: (seen & ((1 << len(self.branches)) - 1)).bit_count()])
+        return branches, frozenset(found) - branches
+
+    def _bits_of(self, errors: Iterable[str]) -> int:
+        """The bits of error codes, by name."""
+        first = len(self.branches)
+        return sum(1 << first + self.error_codes.index(name) for name in set(errors))
+
+
+class ActorTables(ModelTables, ABC):
+    """The actors of one configuration, whatever they are; see `Tables`."""
 
     def __init__(self, k: Any, model: Model) -> None:
-        self.k = k
-        self._watched = WatchedRules(model)
+        super().__init__(k, model, watched_modules(model))
         self._nodes: dict[Any, InternedState] = {}
         self._messages: dict[Any, InternedMessage] = {}
         self._rows = 0
-        self.branches = self._watched.branches
-        self.error_codes = tuple(error.name for error in model.messages.Error)
 
     @abstractmethod
     def state_view(self, state: Any) -> View:
@@ -274,13 +294,6 @@ class ActorTables(ABC):
             node.refusals[key] = refused
         return refused
 
-    def points(self, seen: int) -> tuple[frozenset[str], frozenset[str]]:
-        """(branches, error codes) whose bits are set."""
-        names = (*self.branches, *self.error_codes)
-        found = [name for i, name in enumerate(names) if seen >> i & 1]
-        branches = frozenset(found[: (seen & ((1 << len(self.branches)) - 1)).bit_count()])
-        return branches, frozenset(found) - branches
-
     def _filled(self, node: InternedState, key: tuple[Any, ...]) -> MemoisedStep:
         """A row filled by the source. What is no state of the actor's is what it sends."""
         rule, *inputs = key
@@ -294,7 +307,8 @@ class ActorTables(ABC):
         else:
             actor, sends = node.state, (result,)
         sent = tuple(self.message(message) for message in sends)
-        row = MemoisedStep(self.node(actor), sent, self._watched.taken | self._errors(sends))
+        seen = self._bits_of(self.errors_in(sends))
+        row = MemoisedStep(self.node(actor), sent, self._watched.taken | seen)
         self._make_room()
         node.rows[key] = row
         return row
@@ -306,11 +320,6 @@ class ActorTables(ABC):
                 node.rows.clear()
             self._nodes.clear()
             self._rows = 0
-
-    def _errors(self, sends: Sequence[Any]) -> int:
-        """The bits of the error codes that are answered."""
-        first = len(self.branches)
-        return sum(1 << first + self.error_codes.index(name) for name in set(self.errors_in(sends)))
 
     def node(self, state: Any) -> InternedState:
         """The one node of a state."""

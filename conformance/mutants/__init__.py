@@ -7,7 +7,8 @@ Two rules:
 2. It is planted in a copy, which a fresh process finds first on its path. The working tree is
    never touched, and no switch in `impl` exists for it.
 
-The tables are `idempotent.toml` and `transactions.toml`. Each of their tables is a scope, a row is
+The tables are `idempotent.toml`, `transactions.toml` and `processing.toml`. Each of their tables is
+a scope, a row is
 
     name = ["what is wrong", ["Class.method", "text before", "text after"], ...]
 
@@ -68,7 +69,7 @@ def _read(group: str) -> Iterator[Mutant]:
 
 
 GROUPS: Final[dict[str, tuple[Mutant, ...]]] = {
-    group: tuple(_read(group)) for group in ("idempotent", "transactions")
+    group: tuple(_read(group)) for group in ("idempotent", "transactions", "processing")
 }
 """All bugs, by what they are bugs of."""
 

@@ -22,7 +22,7 @@ from conformance.plan import Plan, PreparedPlan, prepare
 from conformance.report import sentence
 from conformance.signatures import Finding
 from conformance.verbs.run import with_own_rules
-from model.idempotent.variants import DEFAULT_VARIANT
+from model.releases import NEWEST
 from proofs.run import EXIT_CODES, one_of
 from proofs.run.directory import RunDirectory
 from proofs.run.files import code_digest, pretty, write_json, write_whole
@@ -96,7 +96,7 @@ def prepared_of(scope: HuntScope, out: Path) -> PreparedPlan:
     """The scope's traces, cut once for all bugs that are hunted there."""
     note(f"preparing {scope}")
     composition = judged_composition(scope.scope)
-    text = with_own_rules(scope.variant or DEFAULT_VARIANT, "impl", scope.scope)
+    text = with_own_rules(scope.variant or NEWEST, "impl", scope.scope)
     variant = composition.model.variants.parse(text).name
     plan = Plan(scope=scope.scope, variant=variant, actors=scope.actors or composition.actors[0])
     return prepare(plan, (out / "prepared" / str(scope).replace("/", "-")).resolve())

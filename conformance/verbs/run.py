@@ -22,6 +22,7 @@ from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
 from conformance.report import JUDGES
 from conformance.verbs.systems import SYSTEMS, system_of
 from model.idempotent.variants import DEFAULT_VARIANT
+from model.releases import NEWEST
 from proofs.run import BadUse, one_of
 
 JUDGED_BY: Final = (
@@ -253,18 +254,21 @@ def variant_of(options: argparse.Namespace) -> Any:
         one_of("--kafka", options.kafka, kafkas_of(judged_composition(options.scope)))
     release = None if options.kafka is None else find_release(options.kafka).version
     parse = judged_composition(options.scope).model.variants.parse
-    given = options.variant or release or DEFAULT_VARIANT
+    given = options.variant or release or NEWEST
     variant = parse(with_own_rules(given, options.system, options.scope))
+    level = getattr(variant, "level", None)
     for name, here, there in (
         ("--kafka", release, variant.release),
-        ("--level", options.level, variant.level),
+        ("--level", options.level, level),
     ):
         if here is not None and options.variant is not None and here != there:
             raise BadUse(f"{name} {here} contradicts --variant {variant.name}; leave one out")
     if options.level is not None:
         variant = parse(f"{variant.name}/level={options.level}")
     try:
-        find_release(options.kafka or variant.release).check_level(variant.level)
+        found = find_release(options.kafka or variant.release)
+        if level is not None:
+            found.check_level(variant.level)
     except UnknownRelease as error:
         raise BadUse(str(error)) from error
     return variant

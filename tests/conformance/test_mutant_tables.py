@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from conformance.compositions import judged_composition
 from conformance.mutants import GROUPS, MUTANTS, HuntScope
 from conformance.mutants.patched_impl import patch_files, write_patched
 from conformance.plan import Plan, configuration
-from model.idempotent.variants import parse
+from model.releases import NEWEST
 
 pytestmark = pytest.mark.fast
 
@@ -60,7 +61,7 @@ def test_what_shipped_once_is_planted_under_its_name():
 
 def test_a_bug_of_transactions_says_which_rule_it_breaks():
     """A KIP, an issue, a change log or a class of Kafka, in brackets at the end."""
-    for mutant in GROUPS["transactions"]:
+    for mutant in (*GROUPS["transactions"], *GROUPS["processing"]):
         assert mutant.what.endswith(")"), mutant.name
 
 
@@ -96,4 +97,5 @@ def test_a_bug_is_planted_in_a_copy_of_all(tmp_path):
 
 @pytest.mark.parametrize("scope", sorted({m.hunted_in for m in MUTANTS.values()}, key=str), ids=str)
 def test_each_scope_is_a_configuration(scope):
-    assert configuration(Plan(scope=scope.scope, variant=parse(scope.variant or "v2").name))
+    parse = judged_composition(scope.scope).model.variants.parse
+    assert configuration(Plan(scope=scope.scope, variant=parse(scope.variant or NEWEST).name))

@@ -21,7 +21,6 @@ class TransactionTables(ActorTables):
 
     def __init__(self, k: Any, model: Model) -> None:
         super().__init__(k, model)
-        self.model = model
         self.is_v2 = bool(model.messages.speaks_v2(k))
         self._state_views: dict[type[Any], Callable[[Any], View]] = {
             model.client.Client: self._client_view,

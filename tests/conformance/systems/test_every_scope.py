@@ -26,7 +26,6 @@ WALKS = 12
 MOST_STEPS = 40
 
 NOT_JUDGED = {
-    "processing": "members of groups are judged at brokers alone: consume-transform-produce",
     "producer_ids": "blocks of producer ids are judged beside the runs at brokers",
 }
 """Compositions without a judge of impl's actors, and what judges them."""

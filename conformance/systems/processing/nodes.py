@@ -1,0 +1,144 @@
+"""Nodes of `impl` in one cluster, and the network between them.
+
+1. A request is answered before anything else happens. Markers alone wait, until the model delivers
+   them.
+2. Each node has a clock of its own, which moves only where the model lets something last too long.
+
+Theory of operation: clients `ask` a node in bytes, or `send` what is answered later; what nodes
+send each other arrives at once. `deliver_markers` lets a coordinator's markers arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from impl import ApiKey, Cluster, Node, NodeConfig, decode_response, encode_request
+from impl.broker.outputs import BrokerRequest, Close, Output
+from impl.partition.leader import PartitionLeader
+from impl.protocol.messages import decode_request
+
+CLIENT_ID: Final = "c"
+PORT: Final = 9092
+
+
+class UnansweredRequest(AssertionError):
+    """A node did not answer, or closed the connection."""
+
+
+class NodeRequest(NamedTuple):
+    """A request between nodes, and who sent it."""
+
+    source: int
+    request: BrokerRequest
+
+    @property
+    def is_marker(self) -> bool:
+        """Whether it is WriteTxnMarkers."""
+        header, _ = decode_request(self.request.payload)
+        return bool(header["api_key"] == ApiKey.WRITE_TXN_MARKERS)
+
+
+class Question:
+    """A request of a client; `answer` is bytes, once there is one."""
+
+    def __init__(self, api_key: int, version: int) -> None:
+        self._form = api_key, version
+        self.answer: bytes | None = None
+
+    @property
+    def body(self) -> Any:
+        """The answer. Raises UnansweredRequest."""
+        if self.answer is None:
+            raise UnansweredRequest(f"{ApiKey(self._form[0]).name} {self._form[1]} has no answer")
+        return decode_response(*self._form, self.answer)[1]
+
+
+class Nodes:
+    """So many nodes, numbered from 1."""
+
+    def __init__(self, config: dict[str, Any], count: int) -> None:
+        first = NodeConfig(**config)
+        self.cluster = Cluster(first.cluster_id, first.log)
+        self.clocks_ms = dict.fromkeys(range(1, count + 1), 0)
+        self._held: list[NodeRequest] = []
+        self.by_id = {
+            node_id: Node(
+                NodeConfig(**config, node_id=node_id, port=PORT + node_id), cluster=self.cluster
+            )
+            for node_id in self.clocks_ms
+        }
+        for node in self.by_id.values():
+            node.producer_ids.generate(0)
+            node.advance(0)
+
+    def create(self, name: str, node_ids: Sequence[int]) -> None:
+        """A topic with a partition on each of these nodes."""
+        self.cluster.topics.create(name, len(node_ids), {}, leader_ids=node_ids)
+
+    def leader(self, name: str, partition: int = 0) -> PartitionLeader:
+        """A partition's leader."""
+        topic = self.cluster.topics.get(name)
+        assert topic is not None, "it was created"
+        return topic.partitions[partition]
+
+    def elect(self, name: str) -> None:
+        """A topic's partitions are led in the next epoch, by brokers that read their logs."""
+        topic = self.cluster.topics.get(name)
+        assert topic is not None, "it was created"
+        for partition, node_id in enumerate(topic.leader_ids):
+            self.cluster.move(name, partition, node_id)
+            self.advance(node_id)
+
+    # ---- clients
+
+    def send(self, node_id: int, api_key: int, version: int, body: Any) -> Question:
+        """A request, which may be answered later."""
+        question = Question(api_key, version)
+        payload = encode_request(api_key, version, 0, CLIENT_ID, body)
+        node = self.by_id[node_id]
+        self._carry(node_id, node.receive(question, payload, self.clocks_ms[node_id]))
+        return question
+
+    def ask(self, node_id: int, api_key: int, version: int, body: Any) -> Any:
+        """A request and its answer. Raises UnansweredRequest."""
+        return self.send(node_id, api_key, version, body).body
+
+    # ---- the network, and time
+
+    def advance(self, node_id: int) -> None:
+        """The node does what is due."""
+        self._carry(node_id, self.by_id[node_id].advance(self.clocks_ms[node_id]))
+
+    def deliver_markers(self, source: int, order: Sequence[int]) -> None:
+        """The markers of one coordinator arrive, at these nodes in turn."""
+        for target in order:
+            arriving = [h for h in self._held if h.source == source and h.request.node_id == target]
+            for held in arriving:
+                self._held.remove(held)
+                self._arrive(held)
+
+    def _carry(self, node_id: int, outputs: Iterable[Output]) -> None:
+        """What a node wants sent goes where it belongs. Raises UnansweredRequest."""
+        for output in outputs:
+            if isinstance(output, BrokerRequest):
+                held = NodeRequest(node_id, output)
+                if held.is_marker:
+                    self._held.append(held)
+                else:
+                    self._arrive(held)
+            elif isinstance(output, Close):
+                raise UnansweredRequest(output.reason)
+            elif isinstance(output.reference, Question):
+                output.reference.answer = output.payload
+            else:
+                self._answer(output.reference, output.payload)
+
+    def _arrive(self, held: NodeRequest) -> None:
+        target = held.request.node_id
+        node = self.by_id[target]
+        self._carry(target, node.receive(held, held.request.payload, self.clocks_ms[target]))
+
+    def _answer(self, held: Any, payload: bytes | None) -> None:
+        node, now_ms = self.by_id[held.source], self.clocks_ms[held.source]
+        self._carry(held.source, node.receive_answer(held.request.correlation_id, payload, now_ms))
