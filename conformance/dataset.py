@@ -122,19 +122,20 @@ class Dataset:
             "coverage": coverage_of(run, result),
             "findings": iter([table_of("findings", findings_of(run, result))]),
         }
+        for name, tables in parts.items():
+            self.write_table(name, run, TABLES[name], tables)
+
+    def write_table(self, name: str, run: str, columns: pa.Schema, tables: Rows) -> None:
+        """The file of a run in one table. Raises BadUse where it cannot be written."""
+        schema = columns.with_metadata({"kafka_eos.schema_version": str(SCHEMA_VERSION)})
+        path = f"{self.folder}/{name}/{run}.parquet"
         try:
-            for name, tables in parts.items():
-                self._write_table(name, run, tables)
+            self.files.create_dir(f"{self.folder}/{name}")
+            with pq.ParquetWriter(path, schema, filesystem=self.files) as writer:
+                for table in tables:
+                    writer.write_table(table.cast(schema))
         except (pa.ArrowException, OSError) as error:
             raise BadUse(f"--dataset: cannot write {self.folder}: {error}") from error
-
-    def _write_table(self, name: str, run: str, tables: Rows) -> None:
-        self.files.create_dir(f"{self.folder}/{name}")
-        schema = TABLES[name].with_metadata({"kafka_eos.schema_version": str(SCHEMA_VERSION)})
-        path = f"{self.folder}/{name}/{run}.parquet"
-        with pq.ParquetWriter(path, schema, filesystem=self.files) as writer:
-            for table in tables:
-                writer.write_table(table.cast(schema))
 
 
 def table_of(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:

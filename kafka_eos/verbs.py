@@ -73,6 +73,11 @@ VERBS: Final = (
         aliases=("facts",),
     ),
     Verb(
+        "audit",
+        "conformance.verbs.audit",
+        "Audit what was written to real topics: gaps, duplicates, torn and hanging transactions.",
+    ),
+    Verb(
         "serve",
         "impl.broker.serve",
         "Serve a Kafka broker in memory, for any client, until it is interrupted.",

@@ -54,7 +54,8 @@ class ResultRow(NamedTuple):
 class WorkerTask:
     """What workers do: `module`'s `load` of `directory`, then its `judge` of each range.
 
-    `load` takes the path, `judge` what `load` gave and a Range; it gives a `Found`.
+    `load` takes the path, `judge` what `load` gave and a Range; it gives a `Found`. A task of jobs
+    has `run` instead, which takes a number and gives bytes.
     `roots` are folders that hold packages, searched in this order before all others.
     """
 
@@ -91,6 +92,17 @@ class Backend(Protocol):
         """Release processes and sessions."""
 
 
+class JobBackend(Protocol):
+    """Does jobs."""
+
+    def run_jobs(self, count: int) -> Iterator[bytes | None]:
+        """What the task's module gives for each number below `count`, as they come. Raises
+        BackendFailed."""
+
+    def close(self) -> None:
+        """Release processes and sessions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How a backend is set up. `None` leaves the choice to it; `log` takes its own messages;
@@ -117,3 +129,8 @@ def open_backend(name: str, task: WorkerTask, options: Options) -> Backend:
     """Start the backend of that name. Raises BackendError, ModuleNotFoundError for pyspark."""
     opener = cast(Opener, import_module(f"conformance.backends.{name}").open_backend)
     return opener(task, options)
+
+
+def open_job_backend(name: str, task: WorkerTask, options: Options) -> JobBackend:
+    """As `open_backend`: the same backends do jobs, too."""
+    return cast(JobBackend, open_backend(name, task, options))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
 
 from conformance.backends import (
     HEARTBEAT_SECONDS,
@@ -18,8 +19,11 @@ from conformance.backends import (
     TraceRange,
     WorkerTask,
 )
-from conformance.backends.worker import judge, load_task
+from conformance.backends.worker import judge, load_task, run_job
 from proofs.run.interrupts import without_interrupts
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def usable_cores() -> int:
@@ -57,10 +61,15 @@ class Processes:
 
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         """The rows of all ranges, as they come. Raises BackendFailed if a process is lost."""
+        return self._each(judge, ranges)
+
+    def run_jobs(self, count: int) -> Iterator[bytes | None]:
+        """What each job gives, as they come. Raises BackendFailed if a process is lost."""
+        return self._each(run_job, range(count))
+
+    def _each(self, work: Callable[[WorkerTask, T], R], items: Sequence[T]) -> Iterator[R | None]:
         with without_interrupts():  # the first submission starts the processes
-            pending: set[Future[ResultRow]] = {
-                self._pool.submit(judge, self._task, part) for part in ranges
-            }
+            pending: set[Future[R]] = {self._pool.submit(work, self._task, one) for one in items}
         try:
             while pending:
                 done, pending = wait(pending, HEARTBEAT_SECONDS, FIRST_COMPLETED)

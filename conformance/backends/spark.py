@@ -43,6 +43,7 @@ WorkerFunction = Callable[[Iterator[Any]], Iterator[Any]]
 """Record batches in, record batches out."""
 
 SCHEMA: Final = "ranges binary, body binary"
+JOB_SCHEMA: Final = "body binary"
 MERGED: Final = 8
 """Rows of a wave that come to the driver: a wave of more tasks is merged by as many others."""
 PARTITIONS_PER_CORE: Final = 3
@@ -180,6 +181,20 @@ class Spark:
             rows = rows.repartition(MERGED).mapInArrow(self._at_workers("merge_batches"), SCHEMA)
         return [ResultRow(*map(bytes, row)) for row in rows.collect()]
 
+    def run_jobs(self, count: int) -> Iterator[bytes | None]:
+        """What each job gives: at the end, for each is a task of one Spark job. Raises
+        BackendFailed."""
+        collected = self._thread.submit(self._in_spark, lambda: self._collect_jobs(count))
+        while (rows := wait_for_result(collected)) is None:
+            yield None
+        yield from rows
+
+    def _collect_jobs(self, count: int) -> list[bytes]:
+        self._describe(f"{count:,} jobs")
+        numbers = self._session.range(0, count, 1, count)
+        rows = numbers.mapInArrow(self._at_workers("run_numbers"), JOB_SCHEMA)
+        return [bytes(row.body) for row in rows.collect()]
+
     def _at_workers(self, entry: str, *given: Any) -> WorkerFunction:
         return at_workers(self._task, self._shipped, entry, *given)
 
@@ -242,7 +257,7 @@ def deal(ranges: Sequence[TraceRange], hands: int) -> list[TraceRange]:
     return [part for hand in range(hands) for part in ranges[hand::hands]]
 
 
-def wait_for_result(future: Future[list[ResultRow]]) -> list[ResultRow] | None:
+def wait_for_result(future: Future[list[T]]) -> list[T] | None:
     """The future's result, or None if it takes longer than a heartbeat."""
     try:
         return future.result(HEARTBEAT_SECONDS)

@@ -10,8 +10,10 @@ import pyarrow
 
 from conformance.backends import ResultRow, TraceRange
 from conformance.backends import WorkerTask as WorkerTask
-from conformance.backends.worker import judge_all, load_task
+from conformance.backends.worker import judge_all, load_task, run_job
 from conformance.rows import merge_rows
+
+JOB = {"body": pyarrow.binary()}
 
 
 def load(task: WorkerTask, batches: Iterator[Any]) -> Iterator[Any]:
@@ -30,6 +32,14 @@ def judge_numbers(
     # Spark collects garbage after each task, and would look at all that this process has learnt of
     # the model each time. Judging leaves no cycles behind.
     gc.freeze()
+
+
+def run_numbers(task: WorkerTask, batches: Iterator[Any]) -> Iterator[Any]:
+    """Do the jobs of which `batches` have the numbers; a row for each."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            body = run_job(task, number)
+            yield pyarrow.RecordBatch.from_pylist([{"body": body}], pyarrow.schema(JOB))
 
 
 def merge_batches(_: WorkerTask, batches: Iterator[Any]) -> Iterator[Any]:

@@ -36,3 +36,10 @@ def judge(task: WorkerTask, part: TraceRange) -> ResultRow:
 def judge_all(task: WorkerTask, parts: Iterable[TraceRange]) -> ResultRow:
     """Judge some ranges; one row for all of them."""
     return merge_rows(judge(task, part) for part in parts)
+
+
+def run_job(task: WorkerTask, number: int) -> bytes:
+    """Do one job of a task; what to send back."""
+    module, prepared = load_task(task)
+    done: bytes = module.run(prepared, number)
+    return done

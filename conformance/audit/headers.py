@@ -1,0 +1,189 @@
+"""The headers of the batches in a segment, as one table, with their checksums checked.
+
+The chain of lengths is followed in Python; headers are then gathered at once. `google_crc32c`
+does the checksums. Batches before format 2 (magic 0 and 1) have no producers and are counted alone.
+"""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from impl.protocol.control_records import ControlType, read_marker
+from impl.protocol.crc32c import crc32c
+from impl.protocol.errors import ProtocolError
+from impl.protocol.record_batch import (
+    CONTROL,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_OFFSET,
+    decode_batch,
+)
+
+Rows = np.ndarray[Any, np.dtype[np.void]]
+
+WIRE: Final = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("batch_length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
+"""The header as it stands in the file. `DefaultRecordBatch`."""
+
+KEPT: Final = (
+    "base_offset",
+    "last_offset_delta",
+    "attributes",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "record_count",
+    "max_timestamp",
+)
+ROW: Final = np.dtype(
+    [
+        *((name, WIRE[name].newbyteorder("=")) for name in KEPT),
+        ("control_type", "i2"),
+        ("coordinator_epoch", "i4"),
+    ]
+)
+"""What is kept of a batch. `control_type` is -1 of data, `coordinator_epoch` of all but markers."""
+
+SMALLEST_BYTES: Final = 14
+"""The least that a batch of any format announces."""
+CRC_OFFSET: Final = 17
+_length_at: Final = Struct(">i").unpack_from
+
+MARKER: Final = np.frombuffer(bytes.fromhex("200000000800000000"), np.uint8)
+"""A marker's record up to its type's last byte, which may be 1: length, attributes, deltas, the
+size of the key, version 0, type."""
+MARKER_BYTES: Final = len(MARKER) + 7
+VALUE_BYTES: Final = 12
+"""The size of a marker's value, as the record writes it."""
+
+
+class Segment(NamedTuple):
+    """What is in a file: `rows` of its sound batches; where it cannot be read any more, if there is
+    such a place; the base offsets of batches whose checksum is wrong; batches of older formats."""
+
+    rows: Rows
+    bytes: int
+    damaged_at: int | None
+    torn_off_at: int | None
+    corrupt: tuple[tuple[int, int], ...]
+    older_batches: int
+
+
+def read_segment(path: Path) -> Segment:
+    """Read one `.log` file. Raises OSError."""
+    size = path.stat().st_size
+    if size == 0:
+        return Segment(np.empty(0, ROW), 0, None, None, (), 0)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+        return read_batches(data)
+
+
+def read_batches(data: mmap.mmap | bytes) -> Segment:
+    """Read the batches that follow each other in a file, or in an answer to Fetch."""
+    positions, checksums, end = walk(data)
+    buffer = np.frombuffer(data, np.uint8)
+    whole = positions[positions + HEADER_BYTES <= len(buffer)]
+    headers = gather(buffer, whole, HEADER_BYTES).view(WIRE).reshape(-1)
+    current = headers["magic"] == MAGIC
+    sound = headers["crc"] == checksums[: len(whole)]
+    kept = current & sound
+    rows = np.empty(int(kept.sum()), ROW)
+    for name in KEPT:
+        rows[name] = headers[name][kept]
+    read_markers(data, buffer, whole[kept], rows)
+    bad = current & ~sound
+    corrupt = tuple(zip(headers["base_offset"][bad].tolist(), whole[bad].tolist(), strict=True))
+    older = len(positions) - int(current.sum())
+    damaged, torn_off = why_it_ends(data, end)
+    del buffer, headers
+    return Segment(rows, len(data), damaged, torn_off, corrupt, older)
+
+
+def walk(data: mmap.mmap | bytes) -> tuple[Any, Any, int]:
+    """Where each batch begins, the checksum that it should have, and where no batch follows."""
+    positions, checksums = list[int](), list[int]()
+    add_position, add_checksum = positions.append, checksums.append
+    position, last = 0, len(data)
+    while position + CRC_OFFSET <= last:
+        (length,) = _length_at(data, position + 8)
+        following = position + LOG_OVERHEAD_BYTES + length
+        if length < SMALLEST_BYTES or following > last:
+            break
+        add_position(position)
+        add_checksum(crc32c(data[position + CRC_OFFSET + 4 : following]))
+        position = following
+    return np.array(positions, np.int64), np.array(checksums, np.uint32), position
+
+
+def gather(buffer: Any, positions: Any, width: int) -> Any:
+    """A row of `width` bytes from each position."""
+    windows = np.lib.stride_tricks.as_strided(
+        buffer, (max(0, len(buffer) - width + 1), width), (1, 1), writeable=False
+    )
+    return windows[positions]
+
+
+def why_it_ends(data: mmap.mmap | bytes, end: int) -> tuple[int | None, int | None]:
+    """(where it is damaged, where it is torn off): a batch may be cut by the end of the file; what
+    is zero to the end was allocated in advance."""
+    if end == len(data):
+        return None, None
+    rest = data[end : end + LOG_OVERHEAD_BYTES + MAGIC_OFFSET]
+    if len(rest) >= LOG_OVERHEAD_BYTES:
+        (length,) = _length_at(rest, 8)
+        if length < SMALLEST_BYTES:
+            is_empty = not any(rest) and not data[end:].strip(b"\0")
+            return (None, None) if is_empty else (end, None)
+    return None, end
+
+
+def read_markers(data: mmap.mmap | bytes, buffer: Any, positions: Any, rows: Rows) -> None:
+    """Fill the columns that only control batches have: at once where they have the usual form."""
+    rows["control_type"] = rows["coordinator_epoch"] = -1
+    control = np.flatnonzero(rows["attributes"] & CONTROL)
+    begins = positions[control] + HEADER_BYTES
+    fits = begins + MARKER_BYTES <= len(buffer)
+    control, begins = control[fits], begins[fits]
+    records = gather(buffer, begins, MARKER_BYTES)
+    head, types = records[:, : len(MARKER) - 1], records[:, len(MARKER) - 1]
+    usual = (head == MARKER[:-1]).all(axis=1) & (types <= ControlType.COMMIT)
+    usual &= records[:, len(MARKER)] == VALUE_BYTES
+    rows["control_type"][control[usual]] = types[usual]
+    values = np.ascontiguousarray(records[usual, len(MARKER) + 3 : len(MARKER) + 7])
+    rows["coordinator_epoch"][control[usual]] = values.view(">i4").reshape(-1)
+    for number, position in zip(control[~usual], positions[control[~usual]], strict=True):
+        rows["control_type"][number], rows["coordinator_epoch"][number] = decoded_marker(
+            data, int(position)
+        )
+
+
+def decoded_marker(data: mmap.mmap | bytes, position: int) -> tuple[int, int]:
+    """(type, coordinator epoch) of a control batch of any form; -1 for what is no marker."""
+    (length,) = _length_at(data, position + 8)
+    try:
+        batch = decode_batch(bytes(data[position : position + LOG_OVERHEAD_BYTES + length]))
+        marker = read_marker(batch.records[0]) if batch.records else None
+    except ProtocolError:
+        return -1, -1
+    return (-1, -1) if marker is None else (int(marker.control_type), marker.coordinator_epoch)

@@ -1,0 +1,142 @@
+"""The kinds of findings: what each means, whether it is a defect, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+
+class Kind(NamedTuple):
+    """One kind; what is no defect is allowed, or cannot be told from what is still known."""
+
+    is_defect: bool
+    meaning: str
+    action: str
+
+
+class AuditFinding(NamedTuple):
+    """What stands at one place; `details` are JSON values. `places` share the finding."""
+
+    kind: str
+    topic: str
+    partition: int
+    offset: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    details: Mapping[str, Any] = {}
+    places: int = 1
+
+
+FENCE: Final = "Find out which clients share the transactional id, and stop all but one."
+COMPARE: Final = "Compare with a replica on another broker (kafka-dump-log.sh on both)."
+ABORT: Final = (
+    "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic}"
+    " --partition {partition} --start-offset {offset}"
+)
+NOTHING: Final = "Nothing."
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "gap": Kind(
+        True,
+        "Sequences are missing before this batch, and no offsets are: the records were never"
+        " stored, and later ones of the same producer were.",
+        "Find the errors that the producer saw at this time, and send the missing records again.",
+    ),
+    "duplicate": Kind(
+        True,
+        "The same producer stored these sequences before: its records stand here twice.",
+        "Drop the second copy where the topic is read, or write the topic anew.",
+    ),
+    "order": Kind(
+        True,
+        "The batch comes after batches of higher sequences: the producer's order is lost.",
+        "Sort by sequence where the topic is read, or write the topic anew.",
+    ),
+    "epoch_back": Kind(
+        True,
+        "The batch has an older epoch than the producer's batch before: a zombie wrote it.",
+        FENCE,
+    ),
+    "late": Kind(
+        True,
+        "The record stands behind the marker that ended its transaction: no marker will end it.",
+        f"{ABORT}; then send the record again if it is wanted.",
+    ),
+    "late_marker": Kind(
+        True,
+        "A marker of an older epoch, or of a coordinator that was replaced, stands behind newer"
+        " ones: it may have ended a transaction that was not its own.",
+        "Compare the transaction that it ended with what its client was told.",
+    ),
+    "hanging": Kind(
+        True,
+        "The transaction is open, and no coordinator will end it: readers of committed records"
+        " stop at its first offset.",
+        ABORT,
+    ),
+    "torn": Kind(
+        True,
+        "One transaction has different outcomes: some partitions show its records, others do not.",
+        "Take the coordinator's decision for the transaction's outcome, and mend the other"
+        " partitions by hand; upgrade clients and brokers to transaction.version=2.",
+    ),
+    "crc": Kind(True, "The checksum of the batch is wrong: its bytes have changed.", COMPARE),
+    "damaged": Kind(
+        True,
+        "The segment cannot be read on from here: what follows is no batch.",
+        COMPARE,
+    ),
+    "overlap": Kind(True, "An offset is given twice, or offsets go back.", COMPARE),
+    "in_progress": Kind(
+        False,
+        "A transaction is open, and its coordinator may still end it.",
+        "Nothing now; audit again after transaction.max.timeout.ms.",
+    ),
+    "unknown_first": Kind(
+        False,
+        "The producer's first batch here does not begin at sequence 0: what came before is deleted,"
+        " or never arrived; brokers accept both.",
+        "Nothing where records before it are deleted; else look for what was not stored.",
+    ),
+    "may_be_forgotten": Kind(
+        False,
+        "Sequences are missing after a pause in which brokers forget producers, and accept any"
+        " sequence.",
+        "Nothing; producer.id.expiration.ms is how long they remember.",
+    ),
+    "may_be_compacted": Kind(
+        False,
+        "Sequences are missing, and as many offsets: compaction or damage took the batches.",
+        NOTHING,
+    ),
+    "missing_offsets": Kind(
+        False,
+        "Offsets are missing between batches or in them: the topic is compacted, or segments are"
+        " not here.",
+        "Nothing where cleanup.policy is compact; else bring the missing segments.",
+    ),
+    "deleted_head": Kind(
+        False, "The log does not begin at offset 0: its head is deleted by now.", NOTHING
+    ),
+    "wrap": Kind(False, "Sequences came to 2147483647 and went on at 0, as they should.", NOTHING),
+    "marker_without_data": Kind(
+        False,
+        "A transaction ended here without records: the partition was added and not written to.",
+        NOTHING,
+    ),
+    "shared_epoch": Kind(
+        False,
+        "Transactions of one epoch: a delayed EndTxn of one would have ended the next, and no log"
+        " would show it (KAFKA-17754).",
+        "Use clients and brokers of Kafka 4.0 or newer, and transaction.version=2.",
+    ),
+    "truncated_tail": Kind(
+        False,
+        "The last batch is cut by the end of the file: it was being written, or the broker stopped"
+        " uncleanly and will truncate it.",
+        NOTHING,
+    ),
+    "older_format": Kind(
+        False, "Batches of format 0 or 1 have no producers and are not judged.", NOTHING
+    ),
+}

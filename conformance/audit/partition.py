@@ -1,0 +1,401 @@
+"""The audit of one partition: findings, and the ends of its transactions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from conformance.audit.decisions import TOPIC, StateRecord, read_states
+from conformance.audit.fold import Folded, Refused, fold, is_ahead
+from conformance.audit.headers import ROW, Rows, Segment, read_segment
+from conformance.audit.kinds import AuditFinding
+from conformance.audit.rules import UNKNOWN, Columns, Rules
+from conformance.audit.segments import PartitionLog
+from impl.protocol.control_records import ControlType
+from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import CONTROL, MAX_SEQUENCE
+from model.idempotent.messages import Error
+
+DAY_MS: Final = 86_400_000
+
+OUTCOMES: Final = {ControlType.ABORT: "ABORT", ControlType.COMMIT: "COMMIT"}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """What is taken for granted; times in ms, as the brokers' properties say them."""
+
+    release: str
+    producer_expiration_ms: int = DAY_MS
+    max_transaction_ms: int = 900_000
+    is_live: bool = False
+    """Brokers were at work while their logs were read: the logs are not of one moment."""
+
+
+class Ending(NamedTuple):
+    """The end of a transaction at a partition, or, without `outcome`, one that is open.
+
+    `first_offset` is -1 where a marker ended nothing. `behind` is the offset of a marker of the
+    same epoch that an open transaction stands behind, -1 without one.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    marker_epoch: int
+    outcome: str | None
+    first_offset: int
+    offset: int
+    first_timestamp: int
+    timestamp: int
+    behind: int = -1
+
+    @property
+    def has_own_epoch(self) -> bool:
+        """The marker's epoch is newer than the records': no other transaction ended with it."""
+        return self.outcome is not None and self.marker_epoch > self.producer_epoch
+
+
+class PartitionAudit(NamedTuple):
+    """What one partition gives."""
+
+    topic: str
+    partition: int
+    bytes: int
+    segments: int
+    replicas: int
+    batches: int
+    records: int
+    producers: int
+    first_offset: int
+    end_offset: int
+    newest_timestamp: int
+    findings: tuple[AuditFinding, ...]
+    endings: tuple[Ending, ...]
+    states: tuple[StateRecord, ...] = ()
+
+
+def audit_partition(log: PartitionLog, settings: AuditSettings) -> PartitionAudit:
+    """Read a partition and judge it. Raises OSError."""
+    segments = [read_segment(path) for path in log.paths]
+    rows = np.concatenate([segment.rows for segment in segments]) if segments else np.empty(0, ROW)
+    folded = fold(rows, Rules(settings.release))
+    judge = PartitionJudge(log, settings, rows, folded)
+    findings = (*judge.of_files(segments), *judge.of_offsets(), *judge.of_producers())
+    return PartitionAudit(
+        topic=log.topic,
+        partition=log.partition,
+        bytes=log.bytes,
+        segments=len(segments),
+        replicas=log.replicas,
+        batches=len(rows),
+        records=int(rows["record_count"].sum()),
+        producers=len(np.unique(folded.rows["producer_id"])),
+        first_offset=int(rows["base_offset"][0]) if len(rows) else 0,
+        end_offset=judge.end_offset,
+        newest_timestamp=int(rows["max_timestamp"].max(initial=-1)),
+        findings=tuple(sorted(findings, key=lambda f: (f.offset, f.kind))),
+        endings=tuple(judge.endings()),
+        states=tuple(read_states(log.partition, log.paths)) if log.topic == TOPIC else (),
+    )
+
+
+class PartitionJudge:
+    """What the rows of one partition say."""
+
+    def __init__(
+        self, log: PartitionLog, settings: AuditSettings, rows: Rows, folded: Folded
+    ) -> None:
+        self._log, self._settings = log, settings
+        self._rules = Rules(settings.release)
+        self._rows, self._folded = rows, folded
+        last = rows["base_offset"] + rows["last_offset_delta"]
+        self._missing = np.append(rows["base_offset"], last[-1:] + 1) - np.append(
+            rows["base_offset"][:1], last + 1
+        )
+        """Offsets that are missing before each row; less than 0 where some are given twice."""
+        self._missing_before = np.cumsum(np.maximum(self._missing, 0))
+        self.end_offset = int(last[-1]) + 1 if len(rows) else 0
+
+    def _finding(self, kind: str, offset: int, **more: Any) -> AuditFinding:
+        return AuditFinding(kind, self._log.topic, self._log.partition, int(offset), **more)
+
+    # Files
+
+    def of_files(self, segments: list[Segment]) -> Iterator[AuditFinding]:
+        """Checksums, what cannot be read, batches of older formats."""
+        for number, (name, segment) in enumerate(zip(self._log.segments, segments, strict=True)):
+            for offset, position in segment.corrupt:
+                where = {"segment": name, "position": position}
+                yield self._finding("crc", offset, details=where)
+            place = segment.damaged_at if segment.torn_off_at is None else segment.torn_off_at
+            if place is not None:
+                is_tail = segment.torn_off_at is not None and number == len(segments) - 1
+                yield self._finding(
+                    "truncated_tail" if is_tail else "damaged",
+                    self._end_of(segment, name),
+                    details={"segment": name, "position": place},
+                )
+        if older := sum(segment.older_batches for segment in segments):
+            yield self._finding("older_format", 0, places=older)
+
+    @staticmethod
+    def _end_of(segment: Segment, name: str) -> int:
+        """The offset that comes after what could be read."""
+        if not len(segment.rows):
+            return int(Path(name).stem)
+        last = segment.rows[-1]
+        return int(last["base_offset"] + last["last_offset_delta"]) + 1
+
+    # Offsets
+
+    def of_offsets(self) -> Iterator[AuditFinding]:
+        """What is missing of the head, between batches and in them; offsets that go back."""
+        rows = self._rows
+        if not len(rows):
+            return
+        if rows["base_offset"][0] > 0:
+            yield self._finding("deleted_head", 0, details={"begins": int(rows["base_offset"][0])})
+        for number in np.flatnonzero(self._missing < 0):
+            yield self._finding("overlap", rows["base_offset"][number])
+        within = (rows["attributes"] & CONTROL == 0) * (
+            rows["last_offset_delta"] + 1 - rows["record_count"]
+        )
+        places = np.flatnonzero((self._missing[:-1] > 0) | (within > 0))
+        if len(places):
+            total = int(self._missing_before[-1] + np.maximum(within, 0).sum())
+            yield self._finding(
+                "missing_offsets",
+                rows["base_offset"][places[0]],
+                details={"offsets": total},
+                places=len(places),
+            )
+
+    # Producers
+
+    def of_producers(self) -> Iterator[AuditFinding]:
+        """What the model's rules refuse; what they take, and is worth a word."""
+        counted = Counter[str]()
+        first = dict[str, AuditFinding]()
+        for refused in self._folded.refused:
+            finding = self._of_refused(refused)
+            if finding.kind in SUMMED:
+                counted[finding.kind] += 1
+                first.setdefault(finding.kind, finding)
+            else:
+                yield finding
+        for kind, count in counted.items():
+            yield first[kind]._replace(places=count)
+        yield from self._of_taken()
+
+    def _of_refused(self, refused: Refused) -> AuditFinding:
+        batch = refused.batch
+        kind, details = kind_of(self, refused)
+        place = {} if batch.is_marker else {"base_sequence": batch.base_sequence}
+        return self._finding(
+            kind,
+            batch.base_offset,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            details={**place, **details},
+        )
+
+    def missing_offsets_before(self, refused: Refused) -> int:
+        """Offsets missing between a batch and the producer's batch before it."""
+        last = refused.state.of_sequences.batches[-1].last_offset
+        here, there = np.searchsorted(self._rows["base_offset"], [refused.batch.base_offset, last])
+        return int(self._missing_before[here] - self._missing_before[there])
+
+    def pause_ms(self, refused: Refused) -> int:
+        """How long the producer had written nothing before."""
+        if not refused.number:
+            return 0
+        before = int(self._folded.rows["max_timestamp"][refused.number - 1])
+        return refused.batch.max_timestamp - before
+
+    def original_of(self, refused: Refused) -> int | None:
+        """The offset of an earlier batch of these sequences."""
+        rows, batch, end = self._folded.rows, refused.batch, refused.number
+        begin = int(np.searchsorted(rows["producer_id"], batch.producer_id))
+        same = np.ones(end - begin, bool)
+        for name in ("producer_epoch", "base_sequence", "last_offset_delta"):
+            same &= rows[name][begin:end] == getattr(batch, name)
+        found = np.flatnonzero(same & (rows["control_type"][begin:end] < 0))
+        return int(rows["base_offset"][begin + found[0]]) if len(found) else None
+
+    def accepts(self, refused: Refused) -> bool:
+        """Whether a leader that has forgotten the producer takes the batch."""
+        return not self._rules.check(UNKNOWN, refused.batch)
+
+    def is_forgotten(self, refused: Refused) -> bool:
+        """Whether brokers may have forgotten the producer meanwhile."""
+        long_ago = self.pause_ms(refused) >= self._settings.producer_expiration_ms
+        return long_ago and self.accepts(refused)
+
+    def sequence_after(self, refused: Refused) -> int:
+        """The sequence that should have come."""
+        same = refused.batch.producer_epoch == refused.state.of_transactions.producer_epoch
+        return self._rules.next_sequence(refused.state) if same else 0
+
+    def is_ahead(self, refused: Refused) -> bool:
+        """Whether sequences are missing before the batch."""
+        return is_ahead(self._rules, refused.state, refused.batch)
+
+    def _of_taken(self) -> Iterator[AuditFinding]:
+        rows, before, taken = self._folded.rows, self._folded.before, self._folded.is_taken
+        marker = rows["control_type"] >= 0
+        wraps = taken & ~marker & (before["last_sequence"] >= 0) & (rows["base_sequence"] >= 0)
+        wraps &= rows["producer_epoch"] == before["producer_epoch"]
+        begins_at_0 = (rows["base_sequence"] == 0) & (before["last_sequence"] == MAX_SEQUENCE)
+        wraps &= begins_at_0 | (rows["base_sequence"] + rows["last_offset_delta"] > MAX_SEQUENCE)
+        yield from self._summed("wrap", wraps)
+        empty = taken & marker & (before["first_offset"] < 0)
+        yield from self._summed("marker_without_data", empty)
+        same = taken & marker & ~empty & (rows["producer_epoch"] == before["producer_epoch"])
+        yield from self._summed("shared_epoch", same & self._has_ended_before(same))
+
+    def _has_ended_before(self, ends: Any) -> Any:
+        """Which rows have an earlier end of the same producer id and epoch."""
+        numbers = np.flatnonzero(ends)
+        ids, epochs = (self._folded.rows[n][numbers] for n in ("producer_id", "producer_epoch"))
+        again = np.zeros(len(ends), bool)
+        again[numbers[1:]] = (ids[1:] == ids[:-1]) & (epochs[1:] == epochs[:-1])
+        return again
+
+    def _summed(self, kind: str, chosen: Any) -> Iterator[AuditFinding]:
+        numbers = np.flatnonzero(chosen)
+        if len(numbers):
+            offsets = self._folded.rows["base_offset"][numbers]
+            at = numbers[int(np.argmin(offsets))]
+            yield self._finding(
+                kind,
+                offsets.min(),
+                producer_id=int(self._folded.rows["producer_id"][at]),
+                producer_epoch=int(self._folded.rows["producer_epoch"][at]),
+                places=len(numbers),
+            )
+
+    # Transactions
+
+    def endings(self) -> Iterator[Ending]:
+        """Each end of a transaction, and those that are open."""
+        folded, rows = self._folded, self._folded.rows
+        for number in np.flatnonzero((rows["control_type"] >= 0) & folded.is_taken):
+            yield self._ending(folded.before, rows, int(number))
+        for number in np.flatnonzero(folded.is_last & (folded.after["first_offset"] >= 0)):
+            yield self._open(folded.after, rows, int(number))
+
+    def _ending(self, before: Columns, rows: Columns, number: int) -> Ending:
+        first = int(before["first_offset"][number])
+        return Ending(
+            producer_id=int(rows["producer_id"][number]),
+            producer_epoch=int(before["producer_epoch"][number]),
+            marker_epoch=int(rows["producer_epoch"][number]),
+            outcome=OUTCOMES[ControlType(int(rows["control_type"][number]))],
+            first_offset=first,
+            offset=int(rows["base_offset"][number]),
+            first_timestamp=self._timestamp_at(first),
+            timestamp=int(rows["max_timestamp"][number]),
+        )
+
+    def _open(self, after: Columns, rows: Columns, number: int) -> Ending:
+        first, epoch = (int(after[n][number]) for n in ("first_offset", "producer_epoch"))
+        return Ending(
+            producer_id=int(rows["producer_id"][number]),
+            producer_epoch=epoch,
+            marker_epoch=-1,
+            outcome=None,
+            first_offset=first,
+            offset=int(rows["base_offset"][number]),
+            first_timestamp=self._timestamp_at(first),
+            timestamp=int(rows["max_timestamp"][number]),
+            behind=self._marker_before(number, epoch, first),
+        )
+
+    def _timestamp_at(self, offset: int) -> int:
+        if offset < 0:
+            return -1
+        number = int(np.searchsorted(self._rows["base_offset"], offset))
+        return int(self._rows["max_timestamp"][number])
+
+    def _marker_before(self, number: int, epoch: int, offset: int) -> int:
+        """The last marker of the producer before a row and an offset, of this epoch or a newer
+        one; -1 if there is none."""
+        rows = self._folded.rows
+        begin = int(np.searchsorted(rows["producer_id"], rows["producer_id"][number]))
+        part = slice(begin, number)
+        markers = (rows["control_type"][part] >= 0) & (rows["producer_epoch"][part] >= epoch)
+        found = rows["base_offset"][part][markers & (rows["base_offset"][part] < offset)]
+        return int(found[-1]) if len(found) else -1
+
+    def marker_before(self, refused: Refused) -> int:
+        """The marker that a transactional batch stands behind, -1 if there is none."""
+        batch = refused.batch
+        if not batch.is_transactional:
+            return -1
+        return self._marker_before(refused.number, batch.producer_epoch, batch.base_offset)
+
+
+# What a refusal means
+
+Meaning = tuple[str, Mapping[str, Any]]
+
+SUMMED: Final = ("unknown_first", "may_be_forgotten", "may_be_compacted")
+"""Kinds that are counted, with their first place."""
+
+
+def kind_of(judge: PartitionJudge, refused: Refused) -> Meaning:
+    """The kind of a refused row, and its details."""
+    if refused.batch.is_marker:
+        return "late_marker", {"error": ErrorCode(refused.error).name}
+    if refused.error == Error.INVALID_PRODUCER_EPOCH:
+        return of_older_epoch(judge, refused)
+    if refused.is_remembered or not (is_new(refused) or judge.is_ahead(refused)):
+        return of_older_sequence(judge, refused)
+    return of_missing_sequences(judge, refused)
+
+
+def is_new(refused: Refused) -> bool:
+    """Whether nothing was known of the producer."""
+    return refused.state == UNKNOWN
+
+
+def of_older_epoch(judge: PartitionJudge, refused: Refused) -> Meaning:
+    """A zombie's batch, or one behind the marker that ended its transaction."""
+    marker = judge.marker_before(refused)
+    newest = {"newest_epoch": refused.state.of_transactions.producer_epoch}
+    return ("epoch_back", newest) if marker < 0 else ("late", {**newest, "marker_offset": marker})
+
+
+def of_older_sequence(judge: PartitionJudge, refused: Refused) -> Meaning:
+    """A copy, or what was overtaken."""
+    original = judge.original_of(refused)
+    if original is not None:
+        return "duplicate", {"original_offset": original, "is_remembered": refused.is_remembered}
+    return "order", {"expected_sequence": judge.sequence_after(refused)}
+
+
+def of_missing_sequences(judge: PartitionJudge, refused: Refused) -> Meaning:
+    """A gap, or what explains it."""
+    expected = judge.sequence_after(refused)
+    missing = (refused.batch.base_sequence - expected) & MAX_SEQUENCE
+    details = {"expected_sequence": expected, "missing_sequences": missing}
+    if is_new(refused):
+        return ("unknown_first" if judge.accepts(refused) else "gap"), details
+    checks: tuple[tuple[str, Callable[[Refused], bool]], ...] = (
+        ("may_be_forgotten", judge.is_forgotten),
+        ("may_be_compacted", lambda r: covers(judge, r, missing)),
+    )
+    kind = next((kind for kind, explains in checks if explains(refused)), "gap")
+    return kind, details
+
+
+def covers(judge: PartitionJudge, refused: Refused, missing: int) -> bool:
+    """Whether as many offsets as sequences are missing."""
+    return bool(refused.state.of_sequences.batches) and missing <= judge.missing_offsets_before(
+        refused
+    )

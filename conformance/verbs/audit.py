@@ -1,0 +1,119 @@
+"""`audit`: what was written to real topics, held to the model's rules of a leader.
+
+It reads log directories of brokers, and writes report.json, report.md and findings.parquet into
+--out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
+
+from conformance.audit.partition import AuditSettings
+from conformance.audit.report import (
+    AuditResult,
+    conclude,
+    markdown,
+    report_of,
+    table_of_findings,
+    terminal_lines,
+)
+from conformance.audit.segments import find_partitions
+from conformance.audit.task import audit_all
+from conformance.backends import BACKENDS, Options
+from model.idempotent import variants as idempotent
+from proofs.run import EXIT_CODES, one_of, positive
+from proofs.run.files import pretty, write_json, write_whole
+from proofs.say import say
+
+REPORT: Final = "report.json"
+PAGE: Final = "report.md"
+TABLE: Final = "findings.parquet"
+LOG: Final = "spark.log"
+
+DEFAULTS: Final = AuditSettings(next(iter(idempotent.RELEASES)))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All that `audit` takes."""
+    what = parser.add_argument_group("what is audited")
+    what.add_argument(
+        "--log-dir",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="DIR",
+        help="a broker's log directory, or a partition's folder in it; again for each",
+    )
+    what.add_argument("--topics", metavar="REGEX", help="only these (default: all)")
+    what.add_argument(
+        "--live",
+        action="store_true",
+        help="brokers were at work while the directories were copied",
+    )
+    how = parser.add_argument_group("how it is judged")
+    how.add_argument(
+        "--release",
+        default=DEFAULTS.release,
+        help=f"of the brokers: {', '.join(idempotent.RELEASES)} (default: {DEFAULTS.release})",
+    )
+    how.add_argument(
+        "--producer-expiration-ms",
+        type=int,
+        default=DEFAULTS.producer_expiration_ms,
+        metavar="MS",
+        help="the brokers' producer.id.expiration.ms (default: a day)",
+    )
+    how.add_argument(
+        "--max-transaction-ms",
+        type=int,
+        default=DEFAULTS.max_transaction_ms,
+        metavar="MS",
+        help="the brokers' transaction.max.timeout.ms (default: 15 minutes)",
+    )
+    where = parser.add_argument_group("where it runs")
+    where.add_argument("--backend", default="processes", help=f"{' or '.join(BACKENDS)}")
+    where.add_argument("--master", metavar="M", help="Spark's master (default: local[*])")
+    where.add_argument("--remote", metavar="R", help="a Spark Connect server: sc://HOST:PORT")
+    where.add_argument("--partitions", type=int, metavar="N", help="processes")
+    where.add_argument("--json", type=Path, metavar="FILE", help="the report")
+    where.add_argument("--out", type=Path, metavar="DIR", help="where report and table go")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Audit; 0 without a defect, 1 with one. Raises BadUse, BackendError, OSError."""
+    one_of("--backend", options.backend, BACKENDS)
+    settings = settings_of(options)
+    logs = find_partitions(options.log_dir, options.topics)
+    log = (options.out or Path.cwd()) / LOG
+    width = positive("--partitions", options.partitions)
+    where = Options(log, options.master, options.remote, width)
+    done = audit_all(logs, settings, options.backend, where)
+    result = conclude((audit for audit in done if audit is not None), settings)
+    write(result, options)
+    for text in terminal_lines(result):
+        say(text)
+    return EXIT_CODES[result.verdict]
+
+
+def settings_of(options: argparse.Namespace) -> AuditSettings:
+    """What is taken for granted. Raises BadUse."""
+    return AuditSettings(
+        release=one_of("--release", options.release, idempotent.RELEASES),
+        producer_expiration_ms=options.producer_expiration_ms,
+        max_transaction_ms=options.max_transaction_ms,
+        is_live=options.live,
+    )
+
+
+def write(result: AuditResult, options: argparse.Namespace) -> None:
+    """The files of --out and --json."""
+    report = report_of(result)
+    write_json(options.json, report)
+    if options.out is not None:
+        write_whole(options.out / REPORT, pretty(report))
+        write_whole(options.out / PAGE, markdown(result))
+        pq.write_table(table_of_findings("audit", result.findings), options.out / TABLE)
