@@ -183,6 +183,8 @@ class PartitionJudge:
         first = dict[str, AuditFinding]()
         for refused in self._folded.refused:
             finding = self._of_refused(refused)
+            if finding.kind == "gap" and self._is_filled(refused, **finding.details):
+                continue  # what comes late is told where it stands
             if finding.kind in SUMMED:
                 counted[finding.kind] += 1
                 first.setdefault(finding.kind, finding)
@@ -203,6 +205,18 @@ class PartitionJudge:
             producer_epoch=batch.producer_epoch,
             details={**place, **details},
         )
+
+    def _is_filled(
+        self, refused: Refused, expected_sequence: int, missing_sequences: int, **_: Any
+    ) -> bool:
+        """Whether the missing sequences come later."""
+        rows, begin = self._folded.rows, refused.number + 1
+        end = int(np.searchsorted(rows["producer_id"], refused.batch.producer_id, "right"))
+        part = slice(begin, end)
+        distance = (rows["base_sequence"][part] - expected_sequence) & MAX_SEQUENCE
+        fills = (distance < missing_sequences) & (rows["control_type"][part] < 0)
+        fills &= rows["producer_epoch"][part] == refused.batch.producer_epoch
+        return int((rows["last_offset_delta"][part][fills] + 1).sum()) >= missing_sequences
 
     def missing_offsets_before(self, refused: Refused) -> int:
         """Offsets missing between a batch and the producer's batch before it."""

@@ -144,7 +144,8 @@ class Rules:
         return batch.has_sequence and len(found) > 0
 
     def append(self, state: ProducerState, batch: LoggedBatch) -> ProducerState:
-        """What a leader knows once the batch or marker is in its log."""
+        """What a leader knows once the batch or marker is in its log. Batches of the transactional
+        composition have one record each: the last sequence is the idempotent one's."""
         if batch.is_marker:
             ended = transactions.ended(state.of_transactions, marker_of(batch))
             kept = state.of_sequences.batches if ended.remembered > 0 else ()
@@ -160,7 +161,8 @@ class Rules:
         if batch.has_sequence:
             stored = sequences.StoredBatch(batch=produced_of(batch), base_offset=batch.base_offset)
             known = sequences.remember(idempotent_of(self, ()), state.of_sequences, stored)
-        return ProducerState(known, entry)
+        last = known.batches[-1].last_sequence if known.batches else produced.NO_SEQUENCE
+        return ProducerState(known, replace(entry, last_sequence=last))
 
     def next_sequence(self, state: ProducerState) -> int:
         """The sequence that would follow."""

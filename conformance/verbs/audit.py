@@ -1,7 +1,7 @@
 """`audit`: what was written to real topics, held to the model's rules of a leader.
 
 It reads log directories of brokers, and writes report.json, report.md and findings.parquet into
---out.
+--out. With --generate it writes such directories, with planted defects.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow.parquet as pq
 
 from conformance.audit.partition import AuditSettings
+from conformance.audit.planted import generate
 from conformance.audit.report import (
     AuditResult,
     conclude,
@@ -25,13 +26,14 @@ from conformance.audit.segments import find_partitions
 from conformance.audit.task import audit_all
 from conformance.backends import BACKENDS, Options
 from model.idempotent import variants as idempotent
-from proofs.run import EXIT_CODES, one_of, positive
+from proofs.run import EXIT_CODES, HOLDS, BadUse, one_of, positive
 from proofs.run.files import pretty, write_json, write_whole
 from proofs.say import say
 
 REPORT: Final = "report.json"
 PAGE: Final = "report.md"
 TABLE: Final = "findings.parquet"
+PLANTED: Final = "planted.json"
 LOG: Final = "spark.log"
 
 DEFAULTS: Final = AuditSettings(next(iter(idempotent.RELEASES)))
@@ -44,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--log-dir",
         type=Path,
         action="append",
-        required=True,
         metavar="DIR",
         help="a broker's log directory, or a partition's folder in it; again for each",
     )
@@ -53,6 +54,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--live",
         action="store_true",
         help="brokers were at work while the directories were copied",
+    )
+    what.add_argument(
+        "--generate",
+        type=Path,
+        metavar="DIR",
+        help="write logs with planted defects there, and what they are into DIR/planted.json",
+    )
+    what.add_argument(
+        "--bytes", type=int, default=1 << 20, metavar="N", help="of --generate (default: 1 MiB)"
+    )
+    what.add_argument(
+        "--of-each",
+        type=int,
+        default=100,
+        metavar="N",
+        help="so many defects of each kind that --generate plants (default: 100)",
     )
     how = parser.add_argument_group("how it is judged")
     how.add_argument(
@@ -85,6 +102,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Audit; 0 without a defect, 1 with one. Raises BadUse, BackendError, OSError."""
+    if (options.generate is None) == (not options.log_dir):
+        raise BadUse("give either --log-dir or --generate")
+    if options.generate is not None:
+        return plant(options.generate, options.bytes, options.of_each)
     one_of("--backend", options.backend, BACKENDS)
     settings = settings_of(options)
     logs = find_partitions(options.log_dir, options.topics)
@@ -97,6 +118,16 @@ def execute(options: argparse.Namespace) -> int:
     for text in terminal_lines(result):
         say(text)
     return EXIT_CODES[result.verdict]
+
+
+def plant(directory: Path, size_bytes: int, of_each: int) -> int:
+    """Write logs with planted defects. Raises BadUse, OSError."""
+    if directory.exists():
+        raise BadUse(f"--generate {directory} is there already; name a new folder")
+    planted = generate(directory, size_bytes, of_each=of_each)
+    write_whole(directory / PLANTED, pretty([one._asdict() for one in planted]))
+    say(f"{len(planted):,} findings are planted in {directory}; {PLANTED} there lists them")
+    return HOLDS
 
 
 def settings_of(options: argparse.Namespace) -> AuditSettings:
