@@ -5,9 +5,9 @@ Theory of operation. Batch headers alone say all that idempotence and transactio
 
 1. `segments` finds partitions in log directories; `headers` reads the headers of a segment, and
    checks the checksum of each batch.
-2. `rules` holds the model's functions of a leader, as Python and lifted to expressions over arrays.
-   `fold` guesses the state that a leader has of each producer before each batch, lets the lifted
-   rules check all guesses at once, and asks the plain functions about the batches that they refuse.
+2. `leader_rules` holds the model's functions of a leader, as Python and lifted to expressions over
+   arrays. `fold` guesses the state that a leader has of each producer before each batch, lets the
+   lifted rules check all guesses at once, and asks the plain functions about what they refuse.
 3. A partition is audited in one place, and gives findings and the ends of its transactions.
    `outcomes` compares these across partitions, and with what `decisions` reads in
    `__transaction_state`.

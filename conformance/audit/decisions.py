@@ -88,7 +88,7 @@ def state_record(record: Any, place: tuple[int, int]) -> StateRecord | None:
     )
 
 
-class Coordinators:
+class CoordinatorLogs:
     """What the coordinators' logs say; `is_there` is False if none was given."""
 
     def __init__(self, records: Iterable[StateRecord], *, is_there: bool) -> None:
@@ -104,10 +104,6 @@ class Coordinators:
         for record in newest.values():
             if record.state is not None:
                 self.latest[record.producer_id] = record
-
-    def decided(self, producer_id: int, epoch: int) -> list[StateRecord]:
-        """The decisions whose markers have this epoch, in their order."""
-        return self._decided.get((producer_id, epoch), [])
 
     @property
     def decisions(self) -> Mapping[tuple[int, int], list[StateRecord]]:

@@ -19,14 +19,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from conformance.audit.headers import ROW, Rows
-from conformance.audit.rules import (
+from conformance.audit.leader_rules import (
     STATE,
     UNKNOWN,
+    AuditedProducer,
     Columns,
     LiftedRule,
-    LoggedBatch,
-    ProducerState,
     Rules,
+    WrittenBatch,
     leaves_of,
     lift,
 )
@@ -52,12 +52,12 @@ ONLY_OF_A_SEQUENCE: Final = ("last_offset", "offset_delta")
 """Columns that say nothing where `last_sequence` is -1."""
 
 
-class Refused(NamedTuple):
+class RefusedRow(NamedTuple):
     """A row that a leader would not have appended: `number` among the sorted rows."""
 
     number: int
-    batch: LoggedBatch
-    state: ProducerState
+    batch: WrittenBatch
+    state: AuditedProducer
     error: int
     is_remembered: bool
 
@@ -74,7 +74,7 @@ class Folded:
     after: Columns
     is_last: Any
     is_taken: Any
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedRow, ...]
 
 
 def fold(rows: Rows, rules: Rules, *, trust_guesses: bool = True) -> Folded:
@@ -90,7 +90,7 @@ def fold(rows: Rows, rules: Rules, *, trust_guesses: bool = True) -> Folded:
     is_first = first_of_producer(columns)
     is_last = np.append(is_first[1:], True)[: len(is_first)]
     after, fits = check(columns, before, is_last, rules)
-    asked = Asking(columns, before, after, is_first, is_last, rules)
+    asked = _RowByRow(columns, before, after, is_first, is_last, rules)
     todo = ~fits if trust_guesses else np.ones(len(fits), bool)
     return asked.run(todo)
 
@@ -237,7 +237,7 @@ def fits_next(before: Columns, after: Columns, is_last: Any) -> Any:
 # What is asked row by row
 
 
-class Asking:
+class _RowByRow:
     """Follows the plain functions where the guesses do not fit; corrects the columns."""
 
     def __init__(
@@ -256,7 +256,7 @@ class Asking:
 
     def run(self, todo: Any) -> Folded:
         """Ask about the rows `todo`, and all that follow until the guess fits again."""
-        refused, done = list[Refused](), -1
+        refused, done = list[RefusedRow](), -1
         for number in map(int, np.flatnonzero(todo)):
             if number > done:
                 done = self._follow(number, todo, refused)
@@ -264,7 +264,7 @@ class Asking:
             self._rows, self._before, self._after, self._is_last, self._taken, tuple(refused)
         )
 
-    def _follow(self, number: int, todo: Any, refused: list[Refused]) -> int:
+    def _follow(self, number: int, todo: Any, refused: list[RefusedRow]) -> int:
         """Ask from a row on; the last row that was asked about."""
         state = self._state_before(number)
         while True:
@@ -280,22 +280,22 @@ class Asking:
             self._write(self._before, number, state)
 
     def _step(
-        self, number: int, batch: LoggedBatch, state: ProducerState, refused: list[Refused]
-    ) -> ProducerState:
+        self, number: int, batch: WrittenBatch, state: AuditedProducer, refused: list[RefusedRow]
+    ) -> AuditedProducer:
         error = self._rules.check(state, batch)
         remembered = not batch.is_marker and self._rules.is_remembered(state, batch)
         is_strange = is_unknown(state) and batch.base_sequence > 0 and not batch.is_marker
         if error or remembered or is_strange:
-            refused.append(Refused(number, batch, state, error, remembered))
+            refused.append(RefusedRow(number, batch, state, error, remembered))
         if remembered or (error and not is_ahead(self._rules, state, batch)):
             self._taken[number] = False
             return state
         return self._rules.append(state, batch)
 
-    def _batch(self, number: int) -> LoggedBatch:
-        return LoggedBatch(*(int(self._rows[name][number]) for name in LoggedBatch._fields))
+    def _batch(self, number: int) -> WrittenBatch:
+        return WrittenBatch(*(int(self._rows[name][number]) for name in WrittenBatch._fields))
 
-    def _state_before(self, number: int) -> ProducerState:
+    def _state_before(self, number: int) -> AuditedProducer:
         """The state that the columns have, with the batches that a leader remembers."""
         value = {name: int(self._before[name][number]) for name in STATE}
         entry = transactions.ProducerStateEntry(
@@ -305,7 +305,7 @@ class Asking:
             remembered=value["remembered"],
             current_txn_first_offset=value["first_offset"],
         )
-        state = ProducerState(
+        state = AuditedProducer(
             sequences.ProducerStateEntry(
                 producer_epoch=value["producer_epoch"] if value["remembered"] else -1, batches=()
             ),
@@ -314,9 +314,9 @@ class Asking:
         for batch in reversed(list(self._recent(number, value["remembered"]))):
             state = self._rules.append(state, batch)
         known = replace(state.of_sequences, producer_epoch=value["producer_epoch"])
-        return ProducerState(known, entry)
+        return AuditedProducer(known, entry)
 
-    def _recent(self, number: int, count: int) -> Iterator[LoggedBatch]:
+    def _recent(self, number: int, count: int) -> Iterator[WrittenBatch]:
         """The producer's latest batches before a row, the newest first."""
         while count > 0 and not self._is_first[number]:
             number -= 1
@@ -325,17 +325,17 @@ class Asking:
                 count -= 1
                 yield batch
 
-    def _write(self, columns: Columns, number: int, state: ProducerState) -> None:
+    def _write(self, columns: Columns, number: int, state: AuditedProducer) -> None:
         for name, value in zip(STATE, values_of(state), strict=True):
             columns[name][number] = value
 
-    def _is_at(self, columns: Columns, number: int, state: ProducerState) -> bool:
+    def _is_at(self, columns: Columns, number: int, state: AuditedProducer) -> bool:
         values = dict(zip(STATE, values_of(state), strict=True))
         skipped = ONLY_OF_A_SEQUENCE if values["last_sequence"] < 0 else ()
         return all(columns[n][number] == v for n, v in values.items() if n not in skipped)
 
 
-def values_of(state: ProducerState) -> tuple[int, ...]:
+def values_of(state: AuditedProducer) -> tuple[int, ...]:
     """A state as the columns have it."""
     entry, batches = state.of_transactions, state.of_sequences.batches
     last = batches[-1] if batches else NOTHING
@@ -350,12 +350,12 @@ def values_of(state: ProducerState) -> tuple[int, ...]:
     )
 
 
-def is_unknown(state: ProducerState) -> bool:
+def is_unknown(state: AuditedProducer) -> bool:
     """Whether nothing is known of the producer."""
     return state == UNKNOWN
 
 
-def is_ahead(rules: Rules, state: ProducerState, batch: LoggedBatch) -> bool:
+def is_ahead(rules: Rules, state: AuditedProducer, batch: WrittenBatch) -> bool:
     """Whether a batch that is out of order goes on after a gap: within half of all sequences, or in
     a newer epoch."""
     if batch.is_marker or batch.producer_epoch < state.of_transactions.producer_epoch:

@@ -78,7 +78,7 @@ VALUE_BYTES: Final = 12
 """The size of a marker's value, as the record writes it."""
 
 
-class Segment(NamedTuple):
+class SegmentBatches(NamedTuple):
     """What is in a file: `rows` of its sound batches; where it cannot be read any more, if there is
     such a place; the base offsets of batches whose checksum is wrong; batches of older formats."""
 
@@ -90,16 +90,16 @@ class Segment(NamedTuple):
     older_batches: int
 
 
-def read_segment(path: Path) -> Segment:
+def read_segment(path: Path) -> SegmentBatches:
     """Read one `.log` file. Raises OSError."""
     size = path.stat().st_size
     if size == 0:
-        return Segment(np.empty(0, ROW), 0, None, None, (), 0)
+        return SegmentBatches(np.empty(0, ROW), 0, None, None, (), 0)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
         return read_batches(data)
 
 
-def read_batches(data: mmap.mmap | bytes) -> Segment:
+def read_batches(data: mmap.mmap | bytes) -> SegmentBatches:
     """Read the batches that follow each other in a file, or in an answer to Fetch."""
     positions, checksums, end = walk(data)
     buffer = np.frombuffer(data, np.uint8)
@@ -117,7 +117,7 @@ def read_batches(data: mmap.mmap | bytes) -> Segment:
     older = len(positions) - int(current.sum())
     damaged, torn_off = why_it_ends(data, end)
     del buffer, headers
-    return Segment(rows, len(data), damaged, torn_off, corrupt, older)
+    return SegmentBatches(rows, len(data), damaged, torn_off, corrupt, older)
 
 
 def walk(data: mmap.mmap | bytes) -> tuple[Any, Any, int]:

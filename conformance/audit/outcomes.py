@@ -12,16 +12,18 @@ The ends that partitions have are put together as transactions:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.audit.decisions import Coordinators, StateRecord
+from conformance.audit.decisions import CoordinatorLogs, StateRecord
 from conformance.audit.kinds import AuditFinding
-from conformance.audit.partition import AuditSettings, Ending, PartitionAudit
+from conformance.audit.partition_audit import AuditSettings, PartitionAudit, TransactionEnd
 
 At = tuple[str, int]
 """A topic's partition."""
+EpochOfMarkers = tuple[int, int]
+"""A producer id, and the epoch of its markers."""
 
 
 @dataclass(slots=True)
@@ -31,7 +33,7 @@ class AuditedTransaction:
 
     producer_id: int
     decision: StateRecord | None = None
-    ends: dict[At, Ending] = field(default_factory=dict)
+    ends: dict[At, TransactionEnd] = field(default_factory=dict)
 
     @property
     def outcomes(self) -> dict[At, str | None]:
@@ -56,7 +58,7 @@ class AuditedTransaction:
 
 
 def judge_outcomes(
-    audits: Sequence[PartitionAudit], coordinators: Coordinators, settings: AuditSettings
+    audits: Sequence[PartitionAudit], coordinators: CoordinatorLogs, settings: AuditSettings
 ) -> Iterator[AuditFinding]:
     """Findings about transactions, in the order of their first partitions."""
     judge = OutcomeJudge(audits, coordinators, settings)
@@ -74,84 +76,83 @@ class OutcomeJudge:
     def __init__(
         self,
         audits: Sequence[PartitionAudit],
-        coordinators: Coordinators,
+        coordinators: CoordinatorLogs,
         settings: AuditSettings,
     ) -> None:
         self._coordinators, self._settings = coordinators, settings
         self._newest = max((audit.newest_timestamp for audit in audits), default=-1)
-        self.open = list[tuple[At, Ending]]()
-        self._own_epoch = defaultdict[tuple[int, int], list[tuple[At, Ending]]](list)
-        self._shared = defaultdict[tuple[int, int, At], list[Ending]](list)
+        self.open = list[tuple[At, TransactionEnd]]()
+        self._of_producer = defaultdict[int, dict[At, list[TransactionEnd]]](dict)
+        self._own_epoch = defaultdict[EpochOfMarkers, dict[At, TransactionEnd]](dict)
+        self._by_epoch = defaultdict[EpochOfMarkers, dict[At, list[TransactionEnd]]](dict)
         for audit in audits:
+            at = (audit.topic, audit.partition)
             for end in audit.endings:
-                self._sort(((audit.topic, audit.partition)), end)
-        self._open_of = defaultdict[int, dict[At, Ending]](dict)
-        for at, end in self.open:
-            self._open_of[end.producer_id][at] = end
-
-    def _sort(self, at: At, end: Ending) -> None:
-        if end.outcome is None:
-            self.open.append((at, end))
-        elif end.has_own_epoch:
-            self._own_epoch[end.producer_id, end.marker_epoch].append((at, end))
-        else:
-            self._shared[end.producer_id, end.marker_epoch, at].append(end)
+                self._of_producer[end.producer_id].setdefault(at, []).append(end)
+                if end.outcome is None:
+                    self.open.append((at, end))
+                    continue
+                key = (end.producer_id, end.marker_epoch)
+                self._by_epoch[key].setdefault(at, []).append(end)
+                if end.has_own_epoch:
+                    self._own_epoch[key][at] = end
 
     def transactions(self) -> Iterator[AuditedTransaction]:
-        """All transactions that are known to be one."""
+        """All transactions that are known to be one: by their decisions, or else by their own
+        epochs."""
+        decided = self._coordinators.decisions
+        for key, decisions in decided.items():
+            yield from self._of_decisions(key, decisions)
         for key, ends in self._own_epoch.items():
-            decisions = self._coordinators.decided(*key)
-            one = AuditedTransaction(key[0], decisions[0] if len(decisions) == 1 else None)
-            one.ends.update(ends)
-            self._add_open(one, {at for at, _ in ends}, key[1])
-            yield one
-        for (producer_id, epoch), decisions in self._coordinators.decisions.items():
-            yield from self._of_shared_epoch(producer_id, epoch, decisions)
+            if key not in decided:
+                yield self._of_own_epoch(key, ends)
 
-    def _add_open(self, one: AuditedTransaction, known: set[At], marker_epoch: int) -> None:
-        """Records that no marker ended, although the transaction is over elsewhere."""
-        pending = one.decision is not None and self._coordinators.is_pending(one.decision)
-        for at, end in self._open_of.get(one.producer_id, {}).items():
-            is_its = at not in known and end.producer_epoch == marker_epoch - 1
-            if is_its and not pending and self._is_old(end):
-                one.ends[at] = end
+    def _of_own_epoch(
+        self, key: EpochOfMarkers, ends: Mapping[At, TransactionEnd]
+    ) -> AuditedTransaction:
+        """One transaction, with records that no marker ended although it is over elsewhere."""
+        one = AuditedTransaction(key[0], None, dict(ends))
+        for at, all_ends in self._of_producer[key[0]].items():
+            last = all_ends[-1]
+            is_its = last.outcome is None and last.producer_epoch == key[1] - 1
+            if at not in ends and is_its and self._is_old(last):
+                one.ends[at] = last
+        return one
 
-    def _is_old(self, end: Ending) -> bool:
+    def _of_decisions(
+        self, key: EpochOfMarkers, decisions: Sequence[StateRecord]
+    ) -> Iterator[AuditedTransaction]:
+        """The transactions whose markers have one epoch, as the coordinator decided them."""
+        found = {one.place: AuditedTransaction(key[0], one) for one in decisions}
+        for at in sorted(frozenset[At]().union(*(one.partitions for one in decisions))):
+            here = [one for one in decisions if at in one.partitions]
+            ends = dict(align(here, self._by_epoch[key].get(at, [])))
+            all_ends = self._of_producer[key[0]].get(at, [])
+            for decision in here:
+                end = ends.get(decision) or self._ended_otherwise(decision, all_ends)
+                if end is not None:
+                    found[decision.place].ends[at] = end
+        yield from (one for one in found.values() if one.ends)
+
+    def _ended_otherwise(
+        self, decision: StateRecord, ends: Iterable[TransactionEnd]
+    ) -> TransactionEnd | None:
+        """Where the decision's marker is missing: what became of its records, which are open, or
+        were ended by the marker of a later transaction."""
+        if self._coordinators.is_pending(decision):
+            return None
+        return next((end for end in ends if is_open_at(end, decision)), None)
+
+    def _is_old(self, end: TransactionEnd) -> bool:
         """Whether its marker should be there: coordinators and partitions were not read at one
         moment where they were at work."""
         if self._coordinators.is_there and not self._settings.is_live:
             return True
         return self._newest - end.first_timestamp > self._settings.max_transaction_ms
 
-    def _of_shared_epoch(
-        self, producer_id: int, epoch: int, decisions: Sequence[StateRecord]
-    ) -> Iterator[AuditedTransaction]:
-        """Transactions that ended with the epoch of their records."""
-        found = {one.place: AuditedTransaction(producer_id, one) for one in decisions}
-        for at in sorted(set().union(*(one.partitions for one in decisions))):
-            here = [one for one in decisions if at in one.partitions]
-            ends = self._shared.get((producer_id, epoch, at), [])
-            for decision, end in align(here, ends):
-                found[decision.place].ends[at] = end
-            is_open = self._open_of.get(producer_id, {}).get(at)
-            if is_open is not None and self._is_skipped(here[-1], ends, is_open):
-                found[here[-1].place].ends[at] = is_open
-        yield from (one for one in found.values() if one.ends)
-
-    def _is_skipped(self, decision: StateRecord, ends: Sequence[Ending], is_open: Ending) -> bool:
-        """Whether the open records came before the decision, whose marker is not there."""
-        key = (decision.producer_id, decision.producer_epoch)
-        is_its = is_open.producer_epoch in (key[1], key[1] - 1) and key not in self._own_epoch
-        return (
-            is_its
-            and is_open.first_timestamp <= decision.timestamp
-            and not any(end.timestamp >= decision.timestamp for end in ends)
-            and not self._coordinators.is_pending(decision)
-        )
-
     # Open transactions
 
-    def finding_of_open(self, at: At, end: Ending) -> AuditFinding:
+    def finding_of_open(self, at: At, end: TransactionEnd) -> AuditFinding:
         """Whether a transaction without an end hangs, and since when."""
         is_hanging, why = self._hangs(at, end)
         known = self._coordinators.latest.get(end.producer_id)
@@ -171,7 +172,7 @@ class OutcomeJudge:
             details,
         )
 
-    def _hangs(self, at: At, end: Ending) -> tuple[bool, str]:
+    def _hangs(self, at: At, end: TransactionEnd) -> tuple[bool, str]:
         if not self._coordinators.is_there:
             return self._is_old(end), "no coordinator's log is there"
         known = self._coordinators.latest.get(end.producer_id)
@@ -183,22 +184,33 @@ class OutcomeJudge:
         return self._is_old(end), f"{title} at epoch {known.producer_epoch}, without this partition"
 
 
+def is_open_at(end: TransactionEnd, decision: StateRecord) -> bool:
+    """Whether records were open at the time of a decision, under its epoch or the one before."""
+    is_its = end.producer_epoch <= decision.producer_epoch and end.first_offset >= 0
+    is_begun = is_its and end.first_timestamp <= decision.timestamp
+    return is_begun and (end.outcome is None or end.timestamp > decision.timestamp)
+
+
 def align(
-    decisions: Sequence[StateRecord], ends: Sequence[Ending]
-) -> Iterable[tuple[StateRecord, Ending]]:
+    decisions: Sequence[StateRecord], ends: Sequence[TransactionEnd]
+) -> Iterable[tuple[StateRecord, TransactionEnd]]:
     """Which end is of which decision: by time, or, where clocks differ, from the last one on. Where
     neither explains the log, by time."""
     timed = list(by_time(decisions, ends))
-    if all(decision.outcome == end.outcome for decision, end in timed):
+    if len(timed) == len(decisions) and agree(timed):
         return timed
     ordered = list(zip(reversed(decisions), reversed(ends), strict=False))
-    explains = all(decision.outcome == end.outcome for decision, end in ordered)
-    return ordered if explains else timed
+    return ordered if len(ordered) == len(decisions) and agree(ordered) else timed
+
+
+def agree(pairs: Iterable[tuple[StateRecord, TransactionEnd]]) -> bool:
+    """Whether each end is what was decided."""
+    return all(decision.outcome == end.outcome for decision, end in pairs)
 
 
 def by_time(
-    decisions: Sequence[StateRecord], ends: Sequence[Ending]
-) -> Iterator[tuple[StateRecord, Ending]]:
+    decisions: Sequence[StateRecord], ends: Sequence[TransactionEnd]
+) -> Iterator[tuple[StateRecord, TransactionEnd]]:
     """Each decision with the first marker between it and the next."""
     following = [one.timestamp for one in decisions[1:]] + [1 << 62]
     for decision, until in zip(decisions, following, strict=True):

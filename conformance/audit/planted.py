@@ -44,7 +44,7 @@ OTHER: Final = "planted-too"
 State = TransactionState
 
 
-class Expected(NamedTuple):
+class PlantedFinding(NamedTuple):
     """A finding that must be there."""
 
     kind: str
@@ -56,7 +56,7 @@ class Expected(NamedTuple):
 class PlantedPartition:
     """One partition that is being written; a segment ends when it is full."""
 
-    def __init__(self, folder: Path, clock: Clock, first_offset: int = 0) -> None:
+    def __init__(self, folder: Path, clock: PlantedClock, first_offset: int = 0) -> None:
         self.topic, _, number = folder.name.rpartition("-")
         self.number = int(number)
         self.end_offset = first_offset
@@ -143,7 +143,7 @@ class PlantedPartition:
 
 
 @dataclass(slots=True)
-class Clock:
+class PlantedClock:
     """Time that passes with each batch, in ms."""
 
     now: int = NEWEST
@@ -161,8 +161,8 @@ class PlantedCluster:
 
     directory: Path
     logs_states: bool = True
-    clock: Clock = field(default_factory=Clock)
-    expected: list[Expected] = field(default_factory=list)
+    clock: PlantedClock = field(default_factory=PlantedClock)
+    expected: list[PlantedFinding] = field(default_factory=list)
     _partitions: dict[tuple[str, int], PlantedPartition] = field(default_factory=dict)
     _producers: int = 0
 
@@ -183,7 +183,7 @@ class PlantedCluster:
 
     def expect(self, kind: str, log: PlantedPartition, offset: int) -> None:
         """An audit must find this."""
-        self.expected.append(Expected(kind, log.topic, log.number, offset))
+        self.expected.append(PlantedFinding(kind, log.topic, log.number, offset))
 
     def state(
         self,
@@ -371,6 +371,24 @@ def plant_skipped_marker(cluster: PlantedCluster, log: PlantedPartition, broken:
         cluster.expect("torn", other, offset)
 
 
+def plant_skipped_then_ended(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
+    """A marker is skipped, and that of the next transaction ends the records of both."""
+    producer_id, other = cluster.producer_id(), cluster.partition(OTHER, log.number)
+    cluster.state(producer_id, 0, State.ONGOING, log, other)
+    log.data(producer_id, 0, 0, in_transaction=True)
+    offset = other.data(producer_id, 0, 0, in_transaction=True)
+    cluster.state(producer_id, 1, State.PREPARE_COMMIT, log, other)
+    log.marker(producer_id, 1, "COMMIT")
+    if not broken:
+        other.marker(producer_id, 1, "COMMIT")
+    cluster.state(producer_id, 1, State.COMPLETE_COMMIT)
+    cluster.state(producer_id, 1, State.ONGOING, other)
+    other.data(producer_id, 1, 0, in_transaction=True)
+    cluster.end(producer_id, 2, "ABORT", other)
+    if broken:
+        cluster.expect("torn", other, offset)
+
+
 def plant_wrap(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
     """Sequences come to their last, within a batch."""
     producer_id = cluster.producer_id()
@@ -463,6 +481,7 @@ PLANTS: Final[Mapping[str, Plant]] = {
     "torn": plant_torn,
     "torn_of_shared_epoch": plant_torn_of_shared_epoch,
     "skipped_marker": plant_skipped_marker,
+    "skipped_then_ended": plant_skipped_then_ended,
     "wrap": plant_wrap,
     "compacted": plant_compacted,
     "deleted": plant_deleted,
@@ -485,7 +504,7 @@ def filler() -> tuple[bytes, ...]:
     return tuple(encode_record(number, 0, None, value, ()) for number in range(FILLER_RECORDS))
 
 
-class Background:
+class OtherProducers:
     """Ordinary producers: one without transactions a partition, and one transaction after another
     over two partitions."""
 
@@ -519,11 +538,11 @@ class Background:
 
 def generate(
     directory: Path, size_bytes: int, *, of_each: int = 100, partitions: int = 8
-) -> list[Expected]:
+) -> list[PlantedFinding]:
     """Write logs of about `size_bytes` with so many plants of each kind, evenly; what an audit must
     find, in the order of places. Raises OSError."""
     cluster = PlantedCluster(directory)
-    background = Background(cluster, partitions)
+    background = OtherProducers(cluster, partitions)
     plants = [plant for _ in range(of_each) for plant in PLANTS.values()]
     each = size_bytes // max(1, len(plants) * (partitions + 2) * FILLER_BYTES)
     for number, plant in enumerate(plants):
@@ -533,11 +552,11 @@ def generate(
     return sorted(cluster.expected, key=lambda one: one[1:] + one[:1])
 
 
-def differences(expected: Iterable[Expected], findings: Iterable[AuditFinding]) -> list[str]:
+def differences(expected: Iterable[PlantedFinding], findings: Iterable[AuditFinding]) -> list[str]:
     """What was expected and not found, and the other way round. Defects are compared by their
     offsets; what is allowed is counted by partition."""
     wanted = Counter(place_of(*one) for one in expected)
-    found = Counter[Expected]()
+    found = Counter[PlantedFinding]()
     for one in findings:
         found[place_of(*one[:4])] += one.places
     return [
@@ -548,6 +567,6 @@ def differences(expected: Iterable[Expected], findings: Iterable[AuditFinding]) 
     ]
 
 
-def place_of(kind: str, topic: str, partition: int, offset: int) -> Expected:
+def place_of(kind: str, topic: str, partition: int, offset: int) -> PlantedFinding:
     """What two findings are compared by."""
-    return Expected(kind, topic, partition, offset if KINDS[kind].is_defect else -1)
+    return PlantedFinding(kind, topic, partition, offset if KINDS[kind].is_defect else -1)

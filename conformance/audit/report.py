@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from conformance.audit.decisions import TOPIC, Coordinators
+from conformance.audit.decisions import TOPIC, CoordinatorLogs
 from conformance.audit.kinds import KINDS, AuditFinding
 from conformance.audit.outcomes import judge_outcomes
-from conformance.audit.partition import AuditSettings, PartitionAudit
+from conformance.audit.partition_audit import AuditSettings, PartitionAudit
 from proofs.run.files import line
 
 SCHEMA_VERSION: Final = 1
@@ -67,7 +67,7 @@ class AuditResult:
 def conclude(audits: Iterable[PartitionAudit], settings: AuditSettings) -> AuditResult:
     """What all partitions say together."""
     ordered = sorted(audits, key=lambda audit: (audit.topic, audit.partition))
-    coordinators = Coordinators(
+    coordinators = CoordinatorLogs(
         (state for audit in ordered for state in audit.states),
         is_there=any(audit.topic == TOPIC for audit in ordered),
     )
@@ -168,7 +168,7 @@ def table_of_findings(name: str, findings: Iterable[AuditFinding]) -> pa.Table:
 # Text
 
 
-class Section(NamedTuple):
+class KindSummary(NamedTuple):
     """Findings of one kind."""
 
     kind: str
@@ -176,13 +176,13 @@ class Section(NamedTuple):
     findings: Sequence[AuditFinding]
 
 
-def sections(result: AuditResult) -> Iterator[Section]:
+def sections(result: AuditResult) -> Iterator[KindSummary]:
     """The kinds that were found, defects first."""
     counts = result.counts(defects=True) | result.counts(defects=False)
     for kind in KINDS:
         if kind in counts:
             found = [finding for finding in result.findings if finding.kind == kind]
-            yield Section(kind, counts[kind], found)
+            yield KindSummary(kind, counts[kind], found)
 
 
 def terminal_lines(result: AuditResult) -> Iterator[str]:
@@ -197,7 +197,7 @@ def terminal_lines(result: AuditResult) -> Iterator[str]:
     yield f"verdict: {result.verdict}"
 
 
-def section_lines(section: Section) -> Iterator[str]:
+def section_lines(section: KindSummary) -> Iterator[str]:
     """A kind, and the first of its defects."""
     kind = KINDS[section.kind]
     what = "DEFECT" if kind.is_defect else "allowed"

@@ -17,7 +17,7 @@ FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)")
 SEGMENT: Final = re.compile(r"\d{20}\.log")
 
 
-class PartitionLog(NamedTuple):
+class PartitionSource(NamedTuple):
     """The segments of one partition, in their order; `replicas` counts the folders of it."""
 
     topic: str
@@ -38,10 +38,12 @@ class PartitionLog(NamedTuple):
         return (self.segments[-1], self.bytes)
 
 
-def find_partitions(directories: Iterable[Path], topics: str | None = None) -> list[PartitionLog]:
+def find_partitions(
+    directories: Iterable[Path], topics: str | None = None
+) -> list[PartitionSource]:
     """All partitions of topics whose name matches, by name. Raises BadUse where there are none."""
     given = list(directories)
-    found = dict[tuple[str, int], PartitionLog]()
+    found = dict[tuple[str, int], PartitionSource]()
     for log in (log for directory in given for log in logs_in(directory)):
         known = found.get(log[:2])
         longest = log if known is None else max(known, log, key=lambda one: one.end)
@@ -53,7 +55,7 @@ def find_partitions(directories: Iterable[Path], topics: str | None = None) -> l
     return named
 
 
-def logs_in(directory: Path) -> Iterator[PartitionLog]:
+def logs_in(directory: Path) -> Iterator[PartitionSource]:
     """The partitions of one log directory, or the one that the directory is. Raises BadUse."""
     if not directory.is_dir():
         raise BadUse(f"--log-dir {directory}: there is no such folder")
@@ -63,7 +65,7 @@ def logs_in(directory: Path) -> Iterator[PartitionLog]:
             continue
         files = sorted(path for path in folder.iterdir() if SEGMENT.fullmatch(path.name))
         if files:
-            yield PartitionLog(
+            yield PartitionSource(
                 name["topic"],
                 int(name["partition"]),
                 str(folder),

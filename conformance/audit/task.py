@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from conformance.audit.partition import AuditSettings, PartitionAudit, audit_partition
-from conformance.audit.segments import PartitionLog
+from conformance.audit.partition_audit import AuditSettings, PartitionAudit, audit_partition
+from conformance.audit.segments import PartitionSource
 from conformance.backends import Options, WorkerTask, open_job_backend
 from conformance.backends.processes import usable_cores
 from proofs.run.files import pretty, write_whole
@@ -25,13 +25,13 @@ class AuditPlan(NamedTuple):
     """The partitions, by size, and how they are judged."""
 
     settings: AuditSettings
-    logs: tuple[PartitionLog, ...]
+    logs: tuple[PartitionSource, ...]
 
 
 def load(directory: Path) -> AuditPlan:
     """The plan that `write_plan` wrote."""
     plan = json.loads((directory / PLAN).read_text(encoding="utf-8"))
-    logs = (PartitionLog(**{**log, "segments": tuple(log["segments"])}) for log in plan["logs"])
+    logs = (PartitionSource(**{**log, "segments": tuple(log["segments"])}) for log in plan["logs"])
     return AuditPlan(AuditSettings(**plan["settings"]), tuple(logs))
 
 
@@ -48,7 +48,7 @@ def run(plan: AuditPlan, number: int) -> bytes:
 
 
 def audit_all(
-    logs: Sequence[PartitionLog], settings: AuditSettings, backend: str, options: Options
+    logs: Sequence[PartitionSource], settings: AuditSettings, backend: str, options: Options
 ) -> Iterator[PartitionAudit | None]:
     """Audit all partitions, wherever that is done; None now and then while nothing is done. Raises
     BackendError, OSError."""
@@ -69,7 +69,7 @@ def audit_all(
             opened.close()
 
 
-def default_processes(logs: Sequence[PartitionLog]) -> int:
+def default_processes(logs: Sequence[PartitionSource]) -> int:
     """As many as there are cores, partitions, and enough to read."""
     total = sum(log.bytes for log in logs)
     return min(usable_cores(), len(logs), 1 + total // BYTES_A_PROCESS)

@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow.parquet as pq
 
-from conformance.audit.partition import AuditSettings
+from conformance.audit.partition_audit import AuditSettings
 from conformance.audit.planted import generate
 from conformance.audit.report import (
     AuditResult,

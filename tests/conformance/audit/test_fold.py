@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from conformance.audit import fold as folding
 from conformance.audit.fold import ONLY_OF_A_SEQUENCE, fold, guess
 from conformance.audit.headers import ROW
-from conformance.audit.rules import STATE, LoggedBatch, Rules
+from conformance.audit.leader_rules import STATE, Rules, WrittenBatch
 from impl.protocol.record_batch import CONTROL, MAX_SEQUENCE, TRANSACTIONAL
 
 RULES = Rules("4.3.1")
@@ -21,9 +21,9 @@ DATA = st.tuples(
     st.sampled_from((-1, 0, 1, 2, 3, MAX_SEQUENCE - 1, MAX_SEQUENCE)),
     st.integers(1, 2),
     st.sampled_from((0, TRANSACTIONAL)),
-).map(lambda p: LoggedBatch(0, p[3] - 1, p[4], p[0], p[1], p[2], p[3], 0, -1, -1))
+).map(lambda p: WrittenBatch(0, p[3] - 1, p[4], p[0], p[1], p[2], p[3], 0, -1, -1))
 MARKERS = st.tuples(PRODUCERS, EPOCHS, st.integers(0, 1), st.integers(0, 1)).map(
-    lambda p: LoggedBatch(0, 0, TRANSACTIONAL | CONTROL, p[0], p[1], -1, 1, 0, p[2], p[3])
+    lambda p: WrittenBatch(0, 0, TRANSACTIONAL | CONTROL, p[0], p[1], -1, 1, 0, p[2], p[3])
 )
 
 
@@ -60,7 +60,7 @@ def test_the_fold_is_that_of_the_rules_batch_by_batch(batches):
     folded = fold(rows_of(batches), RULES, trust_guesses=False)
     refused = {one.number for one in folded.refused}
     for number in range(len(folded.is_taken)):
-        batch = LoggedBatch(*(int(folded.rows[name][number]) for name in LoggedBatch._fields))
+        batch = WrittenBatch(*(int(folded.rows[name][number]) for name in WrittenBatch._fields))
         state = states.get(batch.producer_id, folding.UNKNOWN)
         assert bool(RULES.check(state, batch)) <= (number in refused)
         if folded.is_taken[number]:
@@ -73,8 +73,8 @@ def test_the_fold_is_that_of_the_rules_batch_by_batch(batches):
 
 @pytest.mark.parametrize("column", STATE)
 def test_a_wrong_guess_is_not_believed(column, monkeypatch):
-    sequence = [LoggedBatch(0, 0, TRANSACTIONAL, 1, 0, n, 1, 0, -1, -1) for n in range(9)]
-    marker = LoggedBatch(0, 0, TRANSACTIONAL | CONTROL, 1, 1, -1, 1, 0, 1, 0)
+    sequence = [WrittenBatch(0, 0, TRANSACTIONAL, 1, 0, n, 1, 0, -1, -1) for n in range(9)]
+    marker = WrittenBatch(0, 0, TRANSACTIONAL | CONTROL, 1, 1, -1, 1, 0, 1, 0)
     more = [one._replace(producer_epoch=1) for one in sequence]
     rows = rows_of([*sequence, marker, *more])
     right = fold(rows, RULES)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.audit.partition import AuditSettings
+from conformance.audit.partition_audit import AuditSettings
 from conformance.audit.planted import PLANTS, PlantedCluster, differences, generate
 from conformance.audit.report import conclude
 from conformance.audit.segments import find_partitions

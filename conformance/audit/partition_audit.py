@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from conformance.audit.decisions import TOPIC, StateRecord, read_states
-from conformance.audit.fold import Folded, Refused, fold, is_ahead
-from conformance.audit.headers import ROW, Rows, Segment, read_segment
+from conformance.audit.fold import Folded, RefusedRow, fold, is_ahead
+from conformance.audit.headers import ROW, Rows, SegmentBatches, read_segment
 from conformance.audit.kinds import AuditFinding
-from conformance.audit.rules import UNKNOWN, Columns, Rules
-from conformance.audit.segments import PartitionLog
+from conformance.audit.leader_rules import UNKNOWN, Columns, Rules
+from conformance.audit.segments import PartitionSource
 from impl.protocol.control_records import ControlType
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import CONTROL, MAX_SEQUENCE
@@ -37,7 +37,7 @@ class AuditSettings:
     """Brokers were at work while their logs were read: the logs are not of one moment."""
 
 
-class Ending(NamedTuple):
+class TransactionEnd(NamedTuple):
     """The end of a transaction at a partition, or, without `outcome`, one that is open.
 
     `first_offset` is -1 where a marker ended nothing. `behind` is the offset of a marker of the
@@ -75,11 +75,11 @@ class PartitionAudit(NamedTuple):
     end_offset: int
     newest_timestamp: int
     findings: tuple[AuditFinding, ...]
-    endings: tuple[Ending, ...]
+    endings: tuple[TransactionEnd, ...]
     states: tuple[StateRecord, ...] = ()
 
 
-def audit_partition(log: PartitionLog, settings: AuditSettings) -> PartitionAudit:
+def audit_partition(log: PartitionSource, settings: AuditSettings) -> PartitionAudit:
     """Read a partition and judge it. Raises OSError."""
     segments = [read_segment(path) for path in log.paths]
     rows = np.concatenate([segment.rows for segment in segments]) if segments else np.empty(0, ROW)
@@ -108,7 +108,7 @@ class PartitionJudge:
     """What the rows of one partition say."""
 
     def __init__(
-        self, log: PartitionLog, settings: AuditSettings, rows: Rows, folded: Folded
+        self, log: PartitionSource, settings: AuditSettings, rows: Rows, folded: Folded
     ) -> None:
         self._log, self._settings = log, settings
         self._rules = Rules(settings.release)
@@ -126,7 +126,7 @@ class PartitionJudge:
 
     # Files
 
-    def of_files(self, segments: list[Segment]) -> Iterator[AuditFinding]:
+    def of_files(self, segments: list[SegmentBatches]) -> Iterator[AuditFinding]:
         """Checksums, what cannot be read, batches of older formats."""
         for number, (name, segment) in enumerate(zip(self._log.segments, segments, strict=True)):
             for offset, position in segment.corrupt:
@@ -144,7 +144,7 @@ class PartitionJudge:
             yield self._finding("older_format", 0, places=older)
 
     @staticmethod
-    def _end_of(segment: Segment, name: str) -> int:
+    def _end_of(segment: SegmentBatches, name: str) -> int:
         """The offset that comes after what could be read."""
         if not len(segment.rows):
             return int(Path(name).stem)
@@ -194,7 +194,7 @@ class PartitionJudge:
             yield first[kind]._replace(places=count)
         yield from self._of_taken()
 
-    def _of_refused(self, refused: Refused) -> AuditFinding:
+    def _of_refused(self, refused: RefusedRow) -> AuditFinding:
         batch = refused.batch
         kind, details = kind_of(self, refused)
         place = {} if batch.is_marker else {"base_sequence": batch.base_sequence}
@@ -207,7 +207,7 @@ class PartitionJudge:
         )
 
     def _is_filled(
-        self, refused: Refused, expected_sequence: int, missing_sequences: int, **_: Any
+        self, refused: RefusedRow, expected_sequence: int, missing_sequences: int, **_: Any
     ) -> bool:
         """Whether the missing sequences come later."""
         rows, begin = self._folded.rows, refused.number + 1
@@ -218,20 +218,20 @@ class PartitionJudge:
         fills &= rows["producer_epoch"][part] == refused.batch.producer_epoch
         return int((rows["last_offset_delta"][part][fills] + 1).sum()) >= missing_sequences
 
-    def missing_offsets_before(self, refused: Refused) -> int:
+    def missing_offsets_before(self, refused: RefusedRow) -> int:
         """Offsets missing between a batch and the producer's batch before it."""
         last = refused.state.of_sequences.batches[-1].last_offset
         here, there = np.searchsorted(self._rows["base_offset"], [refused.batch.base_offset, last])
         return int(self._missing_before[here] - self._missing_before[there])
 
-    def pause_ms(self, refused: Refused) -> int:
+    def pause_ms(self, refused: RefusedRow) -> int:
         """How long the producer had written nothing before."""
         if not refused.number:
             return 0
         before = int(self._folded.rows["max_timestamp"][refused.number - 1])
         return refused.batch.max_timestamp - before
 
-    def original_of(self, refused: Refused) -> int | None:
+    def original_of(self, refused: RefusedRow) -> int | None:
         """The offset of an earlier batch of these sequences."""
         rows, batch, end = self._folded.rows, refused.batch, refused.number
         begin = int(np.searchsorted(rows["producer_id"], batch.producer_id))
@@ -241,21 +241,21 @@ class PartitionJudge:
         found = np.flatnonzero(same & (rows["control_type"][begin:end] < 0))
         return int(rows["base_offset"][begin + found[0]]) if len(found) else None
 
-    def accepts(self, refused: Refused) -> bool:
+    def accepts(self, refused: RefusedRow) -> bool:
         """Whether a leader that has forgotten the producer takes the batch."""
         return not self._rules.check(UNKNOWN, refused.batch)
 
-    def is_forgotten(self, refused: Refused) -> bool:
+    def is_forgotten(self, refused: RefusedRow) -> bool:
         """Whether brokers may have forgotten the producer meanwhile."""
         long_ago = self.pause_ms(refused) >= self._settings.producer_expiration_ms
         return long_ago and self.accepts(refused)
 
-    def sequence_after(self, refused: Refused) -> int:
+    def sequence_after(self, refused: RefusedRow) -> int:
         """The sequence that should have come."""
         same = refused.batch.producer_epoch == refused.state.of_transactions.producer_epoch
         return self._rules.next_sequence(refused.state) if same else 0
 
-    def is_ahead(self, refused: Refused) -> bool:
+    def is_ahead(self, refused: RefusedRow) -> bool:
         """Whether sequences are missing before the batch."""
         return is_ahead(self._rules, refused.state, refused.batch)
 
@@ -295,7 +295,7 @@ class PartitionJudge:
 
     # Transactions
 
-    def endings(self) -> Iterator[Ending]:
+    def endings(self) -> Iterator[TransactionEnd]:
         """Each end of a transaction, and those that are open."""
         folded, rows = self._folded, self._folded.rows
         for number in np.flatnonzero((rows["control_type"] >= 0) & folded.is_taken):
@@ -303,9 +303,9 @@ class PartitionJudge:
         for number in np.flatnonzero(folded.is_last & (folded.after["first_offset"] >= 0)):
             yield self._open(folded.after, rows, int(number))
 
-    def _ending(self, before: Columns, rows: Columns, number: int) -> Ending:
+    def _ending(self, before: Columns, rows: Columns, number: int) -> TransactionEnd:
         first = int(before["first_offset"][number])
-        return Ending(
+        return TransactionEnd(
             producer_id=int(rows["producer_id"][number]),
             producer_epoch=int(before["producer_epoch"][number]),
             marker_epoch=int(rows["producer_epoch"][number]),
@@ -316,9 +316,9 @@ class PartitionJudge:
             timestamp=int(rows["max_timestamp"][number]),
         )
 
-    def _open(self, after: Columns, rows: Columns, number: int) -> Ending:
+    def _open(self, after: Columns, rows: Columns, number: int) -> TransactionEnd:
         first, epoch = (int(after[n][number]) for n in ("first_offset", "producer_epoch"))
-        return Ending(
+        return TransactionEnd(
             producer_id=int(rows["producer_id"][number]),
             producer_epoch=epoch,
             marker_epoch=-1,
@@ -346,7 +346,7 @@ class PartitionJudge:
         found = rows["base_offset"][part][markers & (rows["base_offset"][part] < offset)]
         return int(found[-1]) if len(found) else -1
 
-    def marker_before(self, refused: Refused) -> int:
+    def marker_before(self, refused: RefusedRow) -> int:
         """The marker that a transactional batch stands behind, -1 if there is none."""
         batch = refused.batch
         if not batch.is_transactional:
@@ -362,7 +362,7 @@ SUMMED: Final = ("unknown_first", "may_be_forgotten", "may_be_compacted")
 """Kinds that are counted, with their first place."""
 
 
-def kind_of(judge: PartitionJudge, refused: Refused) -> Meaning:
+def kind_of(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
     """The kind of a refused row, and its details."""
     if refused.batch.is_marker:
         return "late_marker", {"error": ErrorCode(refused.error).name}
@@ -373,19 +373,19 @@ def kind_of(judge: PartitionJudge, refused: Refused) -> Meaning:
     return of_missing_sequences(judge, refused)
 
 
-def is_new(refused: Refused) -> bool:
+def is_new(refused: RefusedRow) -> bool:
     """Whether nothing was known of the producer."""
     return refused.state == UNKNOWN
 
 
-def of_older_epoch(judge: PartitionJudge, refused: Refused) -> Meaning:
+def of_older_epoch(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
     """A zombie's batch, or one behind the marker that ended its transaction."""
     marker = judge.marker_before(refused)
     newest = {"newest_epoch": refused.state.of_transactions.producer_epoch}
     return ("epoch_back", newest) if marker < 0 else ("late", {**newest, "marker_offset": marker})
 
 
-def of_older_sequence(judge: PartitionJudge, refused: Refused) -> Meaning:
+def of_older_sequence(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
     """A copy, or what was overtaken."""
     original = judge.original_of(refused)
     if original is not None:
@@ -393,14 +393,14 @@ def of_older_sequence(judge: PartitionJudge, refused: Refused) -> Meaning:
     return "order", {"expected_sequence": judge.sequence_after(refused)}
 
 
-def of_missing_sequences(judge: PartitionJudge, refused: Refused) -> Meaning:
+def of_missing_sequences(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
     """A gap, or what explains it."""
     expected = judge.sequence_after(refused)
     missing = (refused.batch.base_sequence - expected) & MAX_SEQUENCE
     details = {"expected_sequence": expected, "missing_sequences": missing}
     if is_new(refused):
         return ("unknown_first" if judge.accepts(refused) else "gap"), details
-    checks: tuple[tuple[str, Callable[[Refused], bool]], ...] = (
+    checks: tuple[tuple[str, Callable[[RefusedRow], bool]], ...] = (
         ("may_be_forgotten", judge.is_forgotten),
         ("may_be_compacted", lambda r: covers(judge, r, missing)),
     )
@@ -408,7 +408,7 @@ def of_missing_sequences(judge: PartitionJudge, refused: Refused) -> Meaning:
     return kind, details
 
 
-def covers(judge: PartitionJudge, refused: Refused, missing: int) -> bool:
+def covers(judge: PartitionJudge, refused: RefusedRow, missing: int) -> bool:
     """Whether as many offsets as sequences are missing."""
     return bool(refused.state.of_sequences.batches) and missing <= judge.missing_offsets_before(
         refused

@@ -49,7 +49,7 @@ Columns = dict[str, Any]
 """Arrays by name."""
 
 
-class LoggedBatch(NamedTuple):
+class WrittenBatch(NamedTuple):
     """A batch or a marker, as the rules need it."""
 
     base_offset: int
@@ -75,18 +75,18 @@ class LoggedBatch(NamedTuple):
 
     @property
     def has_sequence(self) -> bool:
-        """Coordinators write offsets without sequences."""
+        """CoordinatorLogs write offsets without sequences."""
         return self.base_sequence >= 0
 
 
-class ProducerState(NamedTuple):
+class AuditedProducer(NamedTuple):
     """What a leader knows of one producer, in the records of both compositions."""
 
     of_sequences: sequences.ProducerStateEntry
     of_transactions: transactions.ProducerStateEntry
 
 
-UNKNOWN: Final = ProducerState(sequences.UNKNOWN_PRODUCER, transactions.UNKNOWN_PRODUCER)
+UNKNOWN: Final = AuditedProducer(sequences.UNKNOWN_PRODUCER, transactions.UNKNOWN_PRODUCER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Rules:
 
     # One producer, one batch
 
-    def check(self, state: ProducerState, batch: LoggedBatch, **rules: Any) -> int:
+    def check(self, state: AuditedProducer, batch: WrittenBatch, **rules: Any) -> int:
         """Why a leader would not append the batch; 0 if it would."""
         if batch.is_marker:
             k = transactional_of(self)
@@ -137,19 +137,19 @@ class Rules:
         k_of = idempotent_of(self, tuple(sorted(rules.items())))
         return int(sequences.check_append(k_of, state.of_sequences, produced_of(batch)))
 
-    def is_remembered(self, state: ProducerState, batch: LoggedBatch) -> bool:
+    def is_remembered(self, state: AuditedProducer, batch: WrittenBatch) -> bool:
         """Whether a leader would know the batch again, and not append it."""
         k = idempotent_of(self, ())
         found = sequences.find_duplicates(k, state.of_sequences, produced_of(batch))
         return batch.has_sequence and len(found) > 0
 
-    def append(self, state: ProducerState, batch: LoggedBatch) -> ProducerState:
+    def append(self, state: AuditedProducer, batch: WrittenBatch) -> AuditedProducer:
         """What a leader knows once the batch or marker is in its log. Batches of the transactional
         composition have one record each: the last sequence is the idempotent one's."""
         if batch.is_marker:
             ended = transactions.ended(state.of_transactions, marker_of(batch))
             kept = state.of_sequences.batches if ended.remembered > 0 else ()
-            return ProducerState(
+            return AuditedProducer(
                 sequences.ProducerStateEntry(producer_epoch=ended.producer_epoch, batches=kept),
                 ended,
             )
@@ -162,9 +162,9 @@ class Rules:
             stored = sequences.StoredBatch(batch=produced_of(batch), base_offset=batch.base_offset)
             known = sequences.remember(idempotent_of(self, ()), state.of_sequences, stored)
         last = known.batches[-1].last_sequence if known.batches else produced.NO_SEQUENCE
-        return ProducerState(known, replace(entry, last_sequence=last))
+        return AuditedProducer(known, replace(entry, last_sequence=last))
 
-    def next_sequence(self, state: ProducerState) -> int:
+    def next_sequence(self, state: AuditedProducer) -> int:
         """The sequence that would follow."""
         batches = state.of_sequences.batches
         last = batches[-1].last_sequence if batches else produced.NO_SEQUENCE
@@ -184,7 +184,7 @@ def transactional_of(rules: Rules) -> transactional.Configuration:
     return rules.transactional()
 
 
-def produced_of(batch: LoggedBatch) -> produced.Batch:
+def produced_of(batch: WrittenBatch) -> produced.Batch:
     """A batch of the idempotent composition; compaction keeps its last offset delta."""
     return produced.Batch(
         producer_id=batch.producer_id,
@@ -196,14 +196,14 @@ def produced_of(batch: LoggedBatch) -> produced.Batch:
     )
 
 
-def written_of(batch: LoggedBatch) -> written.Batch:
+def written_of(batch: WrittenBatch) -> written.Batch:
     """A batch of the transactional composition."""
     return replace(
         written.NO_BATCH, producer_epoch=batch.producer_epoch, base_sequence=batch.base_sequence
     )
 
 
-def marker_of(batch: LoggedBatch) -> written.Marker:
+def marker_of(batch: WrittenBatch) -> written.Marker:
     """A marker of the transactional composition."""
     return written.Marker(
         producer_id=0,
