@@ -125,7 +125,9 @@ class Dataset:
         for name, tables in parts.items():
             self.write_table(name, run, TABLES[name], tables)
 
-    def write_table(self, name: str, run: str, columns: pa.Schema, tables: Rows) -> None:
+    def write_table(
+        self, name: str, run: str, columns: pa.Schema, tables: Iterable[pa.Table]
+    ) -> None:
         """The file of a run in one table. Raises BadUse where it cannot be written."""
         schema = columns.with_metadata({"kafka_eos.schema_version": str(SCHEMA_VERSION)})
         path = f"{self.folder}/{name}/{run}.parquet"

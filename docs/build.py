@@ -63,6 +63,7 @@ docs/reference/releases
 docs/reference/limits
 docs/reference/spark
 docs/reference/dataset
+docs/reference/audit
 CONTRIBUTING
 docs/decisions/index
 CHANGELOG

@@ -1,7 +1,7 @@
 """`audit`: what was written to real topics, held to the model's rules of a leader.
 
-It reads log directories of brokers, and writes report.json, report.md and findings.parquet into
---out. With --generate it writes such directories, with planted defects.
+It reads log directories of brokers, and writes report.json, report.md and audit_findings.parquet
+into --out. With --generate it writes such directories, with planted defects.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from conformance.audit.partition_audit import AuditSettings
 from conformance.audit.planted import generate
 from conformance.audit.report import (
+    FINDINGS,
     AuditResult,
     conclude,
     markdown,
@@ -25,14 +27,15 @@ from conformance.audit.report import (
 from conformance.audit.segments import find_partitions
 from conformance.audit.task import audit_all
 from conformance.backends import BACKENDS, Options
+from conformance.dataset import Dataset
 from model.idempotent import variants as idempotent
 from proofs.run import EXIT_CODES, HOLDS, BadUse, one_of, positive
-from proofs.run.files import pretty, write_json, write_whole
+from proofs.run.files import digest, pretty, write_json, write_whole
 from proofs.say import say
 
 REPORT: Final = "report.json"
 PAGE: Final = "report.md"
-TABLE: Final = "findings.parquet"
+TABLE: Final = "audit_findings"
 PLANTED: Final = "planted.json"
 LOG: Final = "spark.log"
 
@@ -96,6 +99,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--master", metavar="M", help="Spark's master (default: local[*])")
     where.add_argument("--remote", metavar="R", help="a Spark Connect server: sc://HOST:PORT")
     where.add_argument("--partitions", type=int, metavar="N", help="processes")
+    where.add_argument(
+        "--dataset",
+        metavar="URI",
+        help="the findings as Parquet, at a path or URI that audits and runs may share",
+    )
     where.add_argument("--json", type=Path, metavar="FILE", help="the report")
     where.add_argument("--out", type=Path, metavar="DIR", help="where report and table go")
 
@@ -107,6 +115,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.generate is not None:
         return plant(options.generate, options.bytes, options.of_each)
     one_of("--backend", options.backend, BACKENDS)
+    dataset = None if options.dataset is None else Dataset.at(options.dataset)
     settings = settings_of(options)
     logs = find_partitions(options.log_dir, options.topics)
     log = (options.out or Path.cwd()) / LOG
@@ -115,6 +124,8 @@ def execute(options: argparse.Namespace) -> int:
     done = audit_all(logs, settings, options.backend, where)
     result = conclude((audit for audit in done if audit is not None), settings)
     write(result, options)
+    if dataset is not None:
+        dataset.write_table(TABLE, *named_table(result))
     for text in terminal_lines(result):
         say(text)
     return EXIT_CODES[result.verdict]
@@ -147,4 +158,11 @@ def write(result: AuditResult, options: argparse.Namespace) -> None:
     if options.out is not None:
         write_whole(options.out / REPORT, pretty(report))
         write_whole(options.out / PAGE, markdown(result))
-        pq.write_table(table_of_findings("audit", result.findings), options.out / TABLE)
+        _, columns, [table] = named_table(result)
+        pq.write_table(table.cast(columns), options.out / f"{TABLE}.parquet")
+
+
+def named_table(result: AuditResult) -> tuple[str, pa.Schema, list[pa.Table]]:
+    """The audit's name, which says what it read, and its findings."""
+    name = digest(pretty(report_of(result)["partitions"]))[:16]
+    return name, FINDINGS, [table_of_findings(name, result.findings)]

@@ -6,6 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from conformance.__main__ import main
+from conformance.audit.kinds import KINDS
+from proofs.run.files import REPOSITORY
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def test_the_report_the_page_and_the_table_say_the_same(audit, planted):
     expected = json.loads((planted / "planted.json").read_text())
     assert report["verdict"] == "violated"
     assert report["defects"]["gap"] == sum(one["kind"] == "gap" for one in expected) == 5
-    rows = pq.read_table(audit / "findings.parquet").to_pylist()
+    rows = pq.read_table(audit / "audit_findings.parquet").to_pylist()
     assert sum(row["places"] for row in rows) == len(expected)
     assert {row["kind"] for row in rows if row["is_defect"]} == report["defects"].keys()
     page = (audit / "report.md").read_text()
@@ -72,3 +74,10 @@ def test_spark_writes_the_same_bytes(spark_session, audit, planted, tmp_path):
         assert (tmp_path / "spark" / name).read_bytes() == (
             tmp_path / "processes" / name
         ).read_bytes()
+
+
+def test_the_reference_lists_all_kinds():
+    page = (REPOSITORY / "docs/reference/audit.md").read_text(encoding="utf-8")
+    for name, kind in KINDS.items():
+        what = "defect" if kind.is_defect else "allowed"
+        assert f"| `{name}` | {what} | {kind.meaning} |" in page
