@@ -60,6 +60,7 @@ docs/reference/traces
 docs/reference/commands
 docs/reference/verbs
 docs/reference/releases
+docs/reference/patches
 docs/reference/limits
 docs/reference/spark
 docs/reference/dataset

@@ -88,6 +88,16 @@ VERBS: Final = (
         "Explore every reachable state of a scope; write shortest counterexamples.",
     ),
     Verb(
+        "try",
+        "proofs.verbs.trial",
+        "Say what a change of the protocol breaks first, where, and what it leaves as it is.",
+    ),
+    Verb(
+        "patch",
+        "proofs.verbs.patch",
+        "Write a patch file from a diff of the model, and check that it fits.",
+    ),
+    Verb(
         "prove",
         "proofs.prove.verb",
         "Prove the theorems, obligation by obligation, with two solvers.",

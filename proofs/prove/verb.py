@@ -24,6 +24,7 @@ from proofs.prove.asking import AnswerSource
 from proofs.prove.assumption_necessity import trace_without
 from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.broken_step import BrokenStep, broken_step, tell_step
+from proofs.prove.first_trace import first_traces
 from proofs.prove.plan import Duty, ProofPlan, plan
 from proofs.prove.programs import (
     PROGRAMS,
@@ -66,6 +67,7 @@ from proofs.run.directory import RunDirectory
 from proofs.run.journal import Journal
 from proofs.run.progress import count_display
 from proofs.say import say
+from proofs.trace.breach import breach_of
 from proofs.trace.format import label
 from proofs.verbs.options import add_patch, parse_positive, patches_of, rows_of
 
@@ -231,6 +233,7 @@ def tell_counterexample(found: Counterexample) -> None:
     )
     for step in finding.trace.steps:
         say(f"    {label(step.rule, step.choice)}")
+    say(breach_of(finding.property, finding.trace))
 
 
 def tell_vacuity(done: Proof) -> None:
@@ -341,8 +344,7 @@ def simulate(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     """Compare transitions with steps, and say how many rules of actors were taken in them, and
     matched; the exit code."""
     began = time.perf_counter()
-    of = subject(arguments.mutant, arguments.variant, patches_of(arguments), arguments.only)
-    theorems = of.asks(chosen(arguments.only))
+    of, theorems = target_of(arguments)
     plain = sorted({of.under(t) for t in theorems if t.clause})
     jobs = tuple(simulation_jobs(theorems, plain, of.patches))
     with count_display("scopes") as progress:
@@ -370,10 +372,15 @@ def simulate(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     return EXIT_CODES[verdict]
 
 
+def target_of(arguments: argparse.Namespace) -> tuple[ProofTarget, tuple[Theorem, ...]]:
+    """What is proved, of which theorems."""
+    of = subject(arguments.mutant, arguments.variant, patches_of(arguments), arguments.only)
+    return of, of.asks(chosen(arguments.only))
+
+
 def planned(arguments: argparse.Namespace) -> tuple[ProofTarget, tuple[Theorem, ...], ProofPlan]:
     """What is proved, of which theorems, and all obligations."""
-    of = subject(arguments.mutant, arguments.variant, patches_of(arguments), arguments.only)
-    theorems = of.asks(chosen(arguments.only))
+    of, theorems = target_of(arguments)
     return of, theorems, plan(theorems, of.under, of.models.values())
 
 
@@ -434,7 +441,11 @@ def verdict_of_sample(found: Sequence[ProgramAnswer]) -> str:
 def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     """Prove what is asked; the exit code."""
     began = time.perf_counter()
-    of, theorems, asked = planned(arguments)
+    of, theorems = target_of(arguments)
+    looks_first = arguments.variant and not (arguments.no_scopes or arguments.mutant)
+    if looks_first and (traces := first_traces(theorems, of)):
+        return answer_by_traces(arguments, directory, began, theorems, of, traces)
+    asked = plan(theorems, of.under, of.models.values())
     say(
         f"{len(asked.duties)} obligations, {len(asked.unchanged)} more leave their clause unchanged"
     )
@@ -490,6 +501,35 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
         f" {source.asked} questions asked now"
     )
     return EXIT_CODES[verdict]
+
+
+def answer_by_traces(
+    arguments: argparse.Namespace,
+    directory: RunDirectory,
+    began: float,
+    theorems: Sequence[Theorem],
+    of: ProofTarget,
+    traces: Sequence[Counterexample],
+) -> int:
+    """Each theorem has a trace that breaks it: nothing is left to ask solvers. The exit code."""
+    for found in traces:
+        tell_counterexample(found)
+    report = {
+        "schema_version": SCHEMA_VERSION,
+        "mutant": arguments.mutant,
+        "patches": [],
+        "theorems": [theorem_json(t, of) for t in theorems],
+        "obligations": [],
+        "trivial": [],
+        "unchanged": [],
+        "counts": {},
+        "counterexamples": [counterexample_json(found) for found in traces],
+        "verdict": "violated",
+    }
+    seconds = elapsed(began)
+    directory.write(report, {"seconds": seconds}, arguments.json)
+    say(f"violated: a trace for each theorem in {seconds} s; no solver was asked")
+    return EXIT_CODES["violated"]
 
 
 def look_in_scopes(theorems: Sequence[Theorem], of: ProofTarget, processes: int) -> Scoped:

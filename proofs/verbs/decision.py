@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from proofs.explore.scope import Finding, ScopeReport
 from proofs.pages import subjects
 from proofs.pages.risks import Risk, risks_of
+from proofs.trace.breach import breach_of
 from proofs.trace.format import label
 from proofs.verbs.deployment import Deployment
 
@@ -158,6 +159,7 @@ def steps_of(found: Finding, *, verbose: bool) -> Iterator[str]:
     )
     if verbose:
         yield from (f"{inner}{INDENT}{label(s.rule, s.choice)}" for s in found.trace.steps)
+        yield f"{inner}{breach_of(found.property, found.trace, brief=True)}"
 
 
 def kept_without_promise(answers: Sequence[GuaranteeAnswer]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import model_for
 from proofs.run import BadUse, worst
 from proofs.say import say
+from proofs.trace.breach import breach_of
 from proofs.trace.replay import configuration_of
 from proofs.verbs.options import (
     add_engines,
@@ -338,6 +339,7 @@ def say_report(report: ScopeReport) -> None:
     for found in report.violations:
         fault = "BROKEN" if found.guaranteed else "not guaranteed here, and not kept"
         say(f"    {found.property}: {fault}; {found.steps} steps, {found.events} events")
+        say(f"        {breach_of(found.property, found.trace, brief=True)}")
     for line in sometimes_lines(report.sometimes):
         say(f"    {line}")
     if line := unpromised_line(report):

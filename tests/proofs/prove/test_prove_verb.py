@@ -12,10 +12,12 @@ from proofs.__main__ import main
 from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.mutants import find
-from proofs.prove import asking
+from proofs.prove import asking, verb
 from proofs.prove.answers import AnswerCache
 from proofs.prove.broken_step import BrokenStep, broken_step, enums_of, format_value, tell_step
+from proofs.prove.first_trace import changed_rules, first_scopes
 from proofs.prove.plan import plan
+from proofs.prove.run import chosen, subject
 from proofs.prove.solvers import SOLVERS, SolverAnswer, ask
 from proofs.prove.theorems import THEOREMS, part_of
 from proofs.prove.vacuity import OWN_GUARDS
@@ -217,3 +219,27 @@ def test_solvers_alone_look_for_no_trace(tmp_path: Path) -> None:
     found = json.loads(report.read_text(encoding="utf-8"))
     assert found["counterexamples"] == []
     assert found["broken_steps"] != []
+
+
+def test_a_variant_is_answered_by_a_trace_before_any_solver_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It took minutes, for four steps."""
+    monkeypatch.setattr(verb, "seeds_run", None)
+    file = tmp_path / "report.json"
+    assert main(["prove", "--only", "no_gap", "--variant", "4.3.1", "--json", str(file)]) == 1
+    report = json.loads(file.read_text(encoding="utf-8"))
+    (found,) = report["counterexamples"]
+    assert (found["scope"], found["steps"]) == ("idempotent-tiny/restarts=0", 4)
+    assert report["verdict"] == "violated"
+    assert "Where: records 1 to 2 of producer 0" in capsys.readouterr().out
+
+
+def test_a_trace_is_looked_for_where_the_changed_rule_shows() -> None:
+    of = subject(None, "4.3.1/marker_epoch=not_older", (), "all_or_none")
+    (theorem,) = of.asks(chosen("all_or_none"))
+    first, *_ = first_scopes(theorem, of)
+    assert first == "transactions-markers"
+    assert changed_rules(theorem, of.under(theorem)) == {"marker_epoch"}
+    plain = subject(None, "4.3.1", (), "all_or_none")
+    assert "transactions-leaderless" not in first_scopes(theorem, plain), "it assumes leaders"

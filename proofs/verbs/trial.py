@@ -1,0 +1,346 @@
+"""`try`: what a change of the protocol breaks first, where, and what it leaves as it is.
+
+The change is a patch of the model, or a variant. Every scope of its composition is explored, the
+smallest first; then the theorems that it can reach are asked. What counts is what the base
+promises: the release that the variant replaces rules of, or the model without the patch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
+from proofs.explore.scope import DEFAULT_VARIANT, Finding, ScopeReport, explore_scope
+from proofs.lift.patch import Patch
+from proofs.lift.source import COMPOSITIONS, composition_of, load_model, patches_by_composition
+from proofs.run import BadUse, worst
+from proofs.say import note, say
+from proofs.trace.breach import breach_of
+from proofs.trace.replay import configuration_of
+from proofs.verbs.options import (
+    add_output,
+    add_patch,
+    add_workers,
+    parse_positive,
+    patches_of,
+    rows_of,
+)
+from proofs.verbs.output import ExplorationDisplay, Output, finding_json
+
+BUDGET_S = 300
+SMALL = 1_500
+"""Scopes with fewer states are explored without a compiler."""
+STATES_A_SECOND = 40_000
+"""How fast scopes are explored at least, on a machine that has other work, too."""
+START_S = 3.0
+"""Lifting and compiling a scope."""
+LEAST_S = 10.0
+"""With less time left no theorem is asked."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The verb's options."""
+    add_patch(parser)
+    parser.add_argument(
+        "--variant", metavar="V", help="RELEASE[/RULE=VALUE...]; with --patch: what is patched"
+    )
+    parser.add_argument(
+        "--only", choices=COMPOSITIONS, help="what a patch changes, if it fits more"
+    )
+    parser.add_argument(
+        "--budget-s",
+        type=parse_positive,
+        default=BUDGET_S,
+        metavar="N",
+        help="seconds for all of it (default: %(default)s); what is left out is named",
+    )
+    parser.add_argument("--stop", action="store_true", help="end at the first broken promise")
+    parser.add_argument("--no-theorems", action="store_true", help="explore only")
+    add_workers(parser)
+    add_output(parser)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedModel:
+    """A changed composition: its variant and patches, and the variant that it is compared with."""
+
+    composition: str
+    variant: str
+    base: str
+    patches: tuple[Patch, ...]
+
+    @property
+    def title(self) -> str:
+        """What is changed, in a line."""
+        patched = " with the patch" if self.patches else ""
+        return f"{self.composition}: {self.variant}{patched}, compared with {self.base}"
+
+    def promised(self, scope: str) -> frozenset[str]:
+        """What the base guarantees in a scope."""
+        model = load_model(self.composition)
+        k = configuration_of(model, scope, self.base)
+        return frozenset(p.name for p in model.guarantees.GUARANTEES if p.guaranteed(k))
+
+
+@dataclass(slots=True)
+class Trial:
+    """What a change did, as far as it was looked at. `broken` are (scope, finding), the first one
+    first; `lost` is what must happen in a scope and no longer does."""
+
+    change: ChangedModel
+    explored: list[ScopeReport] = field(default_factory=list)
+    as_before: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    broken: list[tuple[str, Finding]] = field(default_factory=list)
+    lost: dict[str, list[str]] = field(default_factory=dict)
+    theorems: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> list[str]:
+        """The guarantees that the base gives somewhere here, and the change broke nowhere."""
+        broken = {found.property for _, found in self.broken}
+        promised = {name for r in self.explored for name in self.change.promised(r.scope)}
+        every = (p.name for p in load_model(self.change.composition).guarantees.GUARANTEES)
+        return [name for name in every if name in promised - broken]
+
+    @property
+    def verdict(self) -> str:
+        """violated, vacuous, undecided where something was left out, or holds."""
+        found = ["violated"] * bool(self.broken) + ["vacuous"] * bool(self.lost)
+        found += ["undecided"] * bool(self.left_out)
+        said = set(self.theorems.values())
+        return worst((*found, *("undecided" for name in said if name != "holds")))
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Explore, ask theorems, say. Raises BadUse, UnknownVariant, PatchError."""
+    patches = patches_of(arguments)
+    if not patches and not arguments.variant:
+        raise BadUse("write what to try: --patch FILE, or --variant RELEASE/RULE=VALUE")
+    until = time.monotonic() + arguments.budget_s
+    with Output(
+        arguments, "variant", "only", "budget_s", "stop", "no_theorems", patches=rows_of(patches)
+    ) as output:
+        trials = []
+        for change in changes_of(arguments.variant, patches, arguments.only):
+            say(change.title)
+            trials.append(explore_change(change, arguments, until, output))
+            if not arguments.no_theorems:
+                ask_theorems(trials[-1], arguments, until)
+            for line in conclusion(trials[-1]):
+                say(line)
+        verdict = worst(trial.verdict for trial in trials)
+        say(f"verdict: {verdict}")
+        return output.finish({"trials": list(map(trial_json, trials)), "verdict": verdict})
+
+
+def changes_of(
+    variant: str | None, patches: Sequence[Patch], only: str | None = None
+) -> list[ChangedModel]:
+    """What is changed, by composition. Raises UnknownVariant, PatchError, BadUse."""
+    homes = (only,) if only else COMPOSITIONS
+    if patches:
+        named = variant or DEFAULT_VARIANT
+        changed = patches_by_composition(patches, homes)
+        return [ChangedModel(home, named, named, own) for home, own in changed.items()]
+    assert variant is not None
+    found = [c for home in homes if (c := variant_change(home, variant))]
+    if not found:
+        load_model("transactions").variants.parse(variant)
+        raise BadUse(f"{variant!r} is {DEFAULT_VARIANT}: name a rule, as RELEASE/RULE=VALUE")
+    return found
+
+
+def variant_change(home: str, text: str) -> ChangedModel | None:
+    """What a variant changes in a composition; None if it does not know it, or nothing changes."""
+    variants = load_model(home).variants
+    try:
+        parsed = variants.parse(text)
+    except variants.UnknownVariant:
+        return None
+    base = variants.parse(parsed.release)
+    if base.name == parsed.name:
+        base = variants.parse(DEFAULT_VARIANT)
+    return None if base.name == parsed.name else ChangedModel(home, parsed.name, base.name, ())
+
+
+# Scopes
+
+
+def scopes_of(change: ChangedModel) -> list[str]:
+    """The scopes of a composition, the smallest first."""
+    mine = (name for name in EXPECTED if composition_of(name) == change.composition)
+    return sorted(set(mine) - BY_NAME_ONLY, key=lambda name: EXPECTED[name].distinct)
+
+
+def explore_change(
+    change: ChangedModel, arguments: argparse.Namespace, until: float, output: Output
+) -> Trial:
+    """Explore all scopes for which there is time."""
+    trial = Trial(change)
+    for scope in scopes_of(change):
+        states = EXPECTED[scope].distinct
+        is_late = time.monotonic() + START_S + states / STATES_A_SECOND > until
+        if is_late or (arguments.stop and trial.broken):
+            trial.left_out.append(scope)
+            continue
+        with ExplorationDisplay(scope) as progress:
+            report = explore_scope(
+                scope,
+                change.variant,
+                patches=change.patches,
+                engine="ints" if states < SMALL else "c",
+                workers=arguments.workers,
+                progress=progress,
+            )
+        compare(trial, scope, report, output)
+    return trial
+
+
+def compare(trial: Trial, scope: str, report: ScopeReport, output: Output) -> None:
+    """Enter what a scope shows, and say what is new."""
+    promised = trial.change.promised(scope)
+    broken = [found for found in report.violations if found.property in promised]
+    lost = [*report.sometimes.lost] if report.sometimes.is_enforced else []
+    trial.explored.append(report)
+    before = EXPECTED[scope]
+    same_size = (report.counts.distinct, report.counts.transitions) == (
+        before.distinct,
+        before.transitions,
+    )
+    if same_size and not broken and not lost:
+        trial.as_before.append(scope)
+        say(f"  {scope}: {before.distinct:,} states, as before")
+        return
+    size = f"{report.counts.distinct:,} states ({before.distinct:,} in {DEFAULT_VARIANT})"
+    names = ", ".join(found.property for found in broken)
+    effect = f"breaks {names}" if names else "no promise broken"
+    say(f"  {scope}: {size}, {effect}")
+    if broken and not trial.broken:
+        for line in first_break(scope, min(broken, key=lambda found: found.events)):
+            say(line)
+    if lost:
+        say(f"    no longer happens: {', '.join(lost)}")
+        trial.lost[scope] = lost
+    for found in sorted(broken, key=lambda found: found.events):
+        trial.broken.append((scope, found))
+        model = load_model(trial.change.composition, trial.change.patches)
+        output.pictures(model, f"{scope}-{found.property}", found.trace)
+
+
+def first_break(scope: str, found: Finding) -> Iterator[str]:
+    """The first promise that breaks: one sentence, and the steps."""
+    yield f"    FIRST BROKEN, in {scope}: {breach_of(found.property, found.trace)}"
+    for number, step in enumerate(found.trace.steps, start=1):
+        yield f"    {number:4}.  {step.label}"
+
+
+# Theorems
+
+
+def ask_theorems(trial: Trial, arguments: argparse.Namespace, until: float) -> None:
+    """Prove the composition's theorems with the change, in a process that ends with the time."""
+    left = until - time.monotonic()
+    if left < LEAST_S or (arguments.stop and trial.broken):
+        say("  theorems: not asked (--budget-s, --stop)")
+        trial.theorems["all"] = "not asked"
+        return
+    change = trial.change
+    note(f"asking the theorems of {change.composition}, for {left:.0f} s at most")
+    given = ["--patch", str(arguments.patch)] if change.patches else ["--variant", change.variant]
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "proofs", "prove", "--no-scopes", *given]
+        command += ["--only", change.composition, "--json", str(file)]
+        complaint = run_for(command, left)
+        if not file.exists():
+            say(f"  theorems: {complaint}")
+            trial.theorems["all"] = complaint
+            return
+        trial.theorems.update(theorem_verdicts(json.loads(file.read_text(encoding="utf-8"))))
+
+
+def run_for(command: Sequence[str], seconds: float) -> str:
+    """Run a command, and end it and its children after so long; its last complaint."""
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            _, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return "not decided in time; answers are kept, so ask again"
+        return (errors.strip().splitlines() or ["no report"])[-1]
+
+
+def theorem_verdicts(report: dict[str, Any]) -> dict[str, str]:
+    """holds, or not proved, by theorem."""
+    failed = {
+        name
+        for row in report["obligations"]
+        if row["result"] != "proved"
+        for name in row["needed_by"]
+    }
+    names = (row["name"] for row in report["theorems"])
+    return {name: "not proved" if name in failed else "holds" for name in names}
+
+
+# The answer
+
+
+def conclusion(trial: Trial) -> Iterator[str]:
+    """What is broken first, what else, and what does not change."""
+    base = trial.change.base
+    if trial.broken:
+        scope, first = trial.broken[0]
+        yield f"breaks {first.property} of {base} first: {first.steps} steps in {scope}"
+        others = dict.fromkeys(found.property for _, found in trial.broken[1:])
+        others.pop(first.property, None)
+        if others:
+            yield f"  breaks also: {', '.join(others)}"
+    else:
+        yield f"breaks no promise of {base} in {len(trial.explored)} scopes"
+    yield f"  still holds in all of them: {', '.join(trial.kept) or 'nothing'}"
+    if trial.as_before:
+        yield f"  not changed at all: {', '.join(trial.as_before)}"
+    unproved = [name for name, said in trial.theorems.items() if said == "not proved"]
+    proved = [name for name, said in trial.theorems.items() if said == "holds"]
+    if proved or unproved:
+        yield f"  theorems that hold as before: {', '.join(proved) or 'none'}"
+    if unproved:
+        yield f"  theorems that are not proved any more: {', '.join(unproved)}"
+    if trial.left_out:
+        yield f"  left out (--budget-s, --stop): {', '.join(trial.left_out)}"
+
+
+def trial_json(trial: Trial) -> dict[str, Any]:
+    """One composition in the report."""
+    change = trial.change
+    return {
+        "composition": change.composition,
+        "variant": change.variant,
+        "base": change.base,
+        "explored": [r.scope for r in trial.explored],
+        "as_before": trial.as_before,
+        "left_out": trial.left_out,
+        "broken": [{"scope": scope, **finding_json(found)} for scope, found in trial.broken],
+        "lost": trial.lost,
+        "kept": trial.kept,
+        "theorems": trial.theorems,
+        "verdict": trial.verdict,
+    }
