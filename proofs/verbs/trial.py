@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedModel:
+class ModelChange:
     """A changed composition: its variant and patches, and the variant that it is compared with."""
 
     composition: str
@@ -98,7 +98,7 @@ class Trial:
     """What a change did, as far as it was looked at. `broken` are (scope, finding), the first one
     first; `lost` is what must happen in a scope and no longer does."""
 
-    change: ChangedModel
+    change: ModelChange
     explored: list[ScopeReport] = field(default_factory=list)
     as_before: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -147,13 +147,13 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def changes_of(
     variant: str | None, patches: Sequence[Patch], only: str | None = None
-) -> list[ChangedModel]:
+) -> list[ModelChange]:
     """What is changed, by composition. Raises UnknownVariant, PatchError, BadUse."""
     homes = (only,) if only else COMPOSITIONS
     if patches:
         named = variant or DEFAULT_VARIANT
         changed = patches_by_composition(patches, homes)
-        return [ChangedModel(home, named, named, own) for home, own in changed.items()]
+        return [ModelChange(home, named, named, own) for home, own in changed.items()]
     assert variant is not None
     found = [c for home in homes if (c := variant_change(home, variant))]
     if not found:
@@ -162,7 +162,7 @@ def changes_of(
     return found
 
 
-def variant_change(home: str, text: str) -> ChangedModel | None:
+def variant_change(home: str, text: str) -> ModelChange | None:
     """What a variant changes in a composition; None if it does not know it, or nothing changes."""
     variants = load_model(home).variants
     try:
@@ -172,20 +172,20 @@ def variant_change(home: str, text: str) -> ChangedModel | None:
     base = variants.parse(parsed.release)
     if base.name == parsed.name:
         base = variants.parse(DEFAULT_VARIANT)
-    return None if base.name == parsed.name else ChangedModel(home, parsed.name, base.name, ())
+    return None if base.name == parsed.name else ModelChange(home, parsed.name, base.name, ())
 
 
 # Scopes
 
 
-def scopes_of(change: ChangedModel) -> list[str]:
+def scopes_of(change: ModelChange) -> list[str]:
     """The scopes of a composition, the smallest first."""
     mine = (name for name in EXPECTED if composition_of(name) == change.composition)
     return sorted(set(mine) - BY_NAME_ONLY, key=lambda name: EXPECTED[name].distinct)
 
 
 def explore_change(
-    change: ChangedModel, arguments: argparse.Namespace, until: float, output: Output
+    change: ModelChange, arguments: argparse.Namespace, until: float, output: Output
 ) -> Trial:
     """Explore all scopes for which there is time."""
     trial = Trial(change)
