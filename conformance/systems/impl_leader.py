@@ -1,13 +1,13 @@
 """`impl`'s partition leader, and what a broker does around it.
 
 Theory of operation. `produce` is called with what the request carried; with one replica the high
-watermark follows at once. A restart writes log and snapshot as bytes and reads them back; an
-election replays a prefix of the log.
+watermark follows at once. A restart writes log and snapshot as bytes and reads them back. Who leads
+after an election was a follower that had fetched all, and cut off what was not kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from conformance.systems.base import Reaction, View
@@ -18,7 +18,7 @@ from conformance.systems.impl_messages import (
     Shared,
     size_of_batch,
 )
-from impl import ApiKey, PartitionLeader, ProduceOutcome
+from impl import ApiKey, PartitionLeader, ProduceOutcome, ReplicaLog
 from impl.partition.producer_state import UNKNOWN_PRODUCER, ProducerStateEntry
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.validation import LogConfig
@@ -31,6 +31,10 @@ NEVER_MS: Final = 2**62
 """Longer than anything lasts."""
 REPLICAS: Final = 2
 """Of each partition, and so many must be in sync; the model's bounds says how long that takes."""
+
+
+class ForgottenTooEarly(Exception):
+    """A leader forgot what it has to remember still."""
 
 
 class ImplLeader:
@@ -117,19 +121,33 @@ class ImplLeader:
         return self._restarted(snapshots, segments, recovery_point=flushed)
 
     def fail_over(self, kept: int) -> Reaction:
-        """A prefix of the log, replayed."""
-        self._leader = self._elected(kept)
+        """A follower that has fetched all leads, once it has truncated its log."""
+        leader, end = self._leader, end_of(self._stored[:kept])
+        replica = ReplicaLog(config=self._config)
+        for batch in self._stored:
+            replica.append_as_follower(batch.data, leader.leader_epoch)
+        replica.truncate_to(end, BROKER_NOW_MS)
+        replica.advance_high_watermark(min(leader.high_watermark, end))
+        self._leader = PartitionLeader(
+            log=replica, leader_epoch=leader.leader_epoch + 1, replication_factor=REPLICAS
+        )
+        if leader.log_start_offset <= end:
+            self._leader.delete_records(leader.log_start_offset)
         del self._stored[kept:]
         return self.view(), ()
 
     def expire_producer(self, producer_id: int) -> Reaction:
         """The time comes at which the producer has been silent for too long, and others have not.
-        Records have no time here, so those that have written later get theirs for the moment."""
-        later_ms = BROKER_NOW_MS + NEVER_MS
+        Records have no time here, so those that have written later get theirs for the moment.
+        Raises ForgottenTooEarly."""
         entries = self._leader.log.producer_states.entries
         others = {other: entry for other, entry in entries.items() if other != producer_id}
-        entries.update((o, entry._replace(last_timestamp=later_ms)) for o, entry in others.items())
-        self._leader.remove_expired_producers(later_ms)
+        entries.update((o, entry._replace(last_timestamp=NEVER_MS)) for o, entry in others.items())
+        due_ms = entries[producer_id].last_timestamp + self._config.producer_id_expiration_ms
+        self._leader.remove_expired_producers(due_ms - 1)
+        if producer_id not in entries:
+            raise ForgottenTooEarly(f"producer {producer_id}, 1 ms before its time")
+        self._leader.remove_expired_producers(due_ms)
         entries.update((o, others[o]) for o in others if o in entries)
         return self.view(), ()
 
@@ -190,7 +208,7 @@ class ImplLeader:
 
     def _elected(self, kept: int) -> PartitionLeader:
         leader, stored = self._leader, self._stored[:kept]
-        end = stored[-1].base_offset + stored[-1].last_offset_delta + 1 if stored else 0
+        end = end_of(stored)
         elected = PartitionLeader.elect(
             stored,
             leader_epoch=leader.leader_epoch + 1,
@@ -236,6 +254,11 @@ class ImplLeader:
                 self._entries[producer] = entry, view
             views.append(view)
         return tuple(views)
+
+
+def end_of(stored: Sequence[StoredBatch]) -> int:
+    """The offset behind the last of these batches."""
+    return stored[-1].base_offset + stored[-1].last_offset_delta + 1 if stored else 0
 
 
 def entry_view(entry: ProducerStateEntry) -> View:

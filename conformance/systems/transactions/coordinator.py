@@ -4,6 +4,8 @@
    record, as a compacted log does.
 2. Markers are held until the model writes them.
 3. Time moves only where the model lets a transaction, or an id, last too long.
+4. What belongs to a coordinator of before, or to a completion of before, comes late each time, and
+   changes nothing.
 
 Theory of operation: a method for each rule of the model's coordinator, under its name. A request is
 decoded and handed to the coordinator; `_perform` carries out what comes back until there is an
@@ -18,6 +20,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from conformance.systems.base import View
+from conformance.systems.impl_client import UnexpectedEffects
 from conformance.systems.transactions.messages import (
     FIRST_PRODUCER_ID,
     NONE,
@@ -35,6 +38,7 @@ from conformance.systems.transactions.messages import (
     written_by,
     written_to,
 )
+from conformance.systems.transactions.strangers import Refusals
 from impl import ApiKey, ErrorCode
 from impl.broker.coordinators import IMPLICIT_ADD
 from impl.broker.transaction_requests import END_TXN_V2_FROM
@@ -46,6 +50,8 @@ from impl.coordinator.transactions import TransactionCoordinator
 from impl.protocol.record_batch import NO_PRODUCER, ProducerIdAndEpoch
 
 REQUEST: Final = "request"
+OTHER_ID: Final = 100
+"""So far away is a producer id that nobody has."""
 
 NOTHING: Final = ("ABSENT", NONE, NONE, NONE, NONE, NONE)
 
@@ -212,6 +218,32 @@ class Coordinator:
         _, body = self._codec.unpack_answer(payload)
         return answer_view(request.api_key, body), payload
 
+    def refusals(self) -> Refusals:
+        """What strangers are answered. Of use once: see `strangers`."""
+        rows = self._core.view().transactions
+        known = rows[0].image.identity if rows else ProducerIdAndEpoch(FIRST_PRODUCER_ID, 0)
+        newer = known._replace(producer_epoch=known.producer_epoch + 1)
+        other = known._replace(producer_id=known.producer_id + OTHER_ID)
+        return tuple([(self._ends(who), self._joins(who)) for who in (newer, other)])
+
+    def _ends(self, who: ProducerIdAndEpoch) -> tuple[str, ...]:
+        """EndTxn in V1, then in V2."""
+        return tuple(
+            [
+                error_in(
+                    self._core.end_txn(REQUEST, TRANSACTIONAL_ID, who, True, spoken, self._now_ms)
+                )
+                for spoken in (0, IMPLICIT_ADD)
+            ]
+        )
+
+    def _joins(self, who: ProducerIdAndEpoch) -> tuple[str, ...]:
+        """AddPartitionsToTxn: to verify, then to add."""
+        place = self._places[0]
+        verified = self._core.verify_partitions(TRANSACTIONAL_ID, who, [place])[place]
+        added = self._core.add_partitions(REQUEST, TRANSACTIONAL_ID, who, [place], 0, self._now_ms)
+        return verified.name, error_in(added)
+
     # ---- effects
 
     def _perform(self, effects: Sequence[Effect]) -> None:
@@ -220,6 +252,7 @@ class Coordinator:
                 assert self._to_send is None, "one request has one answer"
                 self._to_send = effect
             elif isinstance(effect, SendMarkers):
+                self._hear_too_late(effect)
                 self._markers |= dict.fromkeys(effect.partitions, effect)
             elif not self._leads_log:
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -230,6 +263,13 @@ class Coordinator:
             else:
                 self._write(effect)
                 self._perform(self._core.on_appended(effect.token, ErrorCode.NONE, self._now_ms))
+
+    def _hear_too_late(self, sent: SendMarkers) -> None:
+        """Leaders answer markers of the completion before, which somebody has sent again since:
+        that says nothing of this one's."""
+        late = sent._replace(token=sent.token - 1)
+        written = dict.fromkeys(sent.partitions, ErrorCode.NONE)
+        expect_nothing("an answer of before counts", self._core.on_markers_written(late, written))
 
     def _write(self, append: AppendRecords) -> None:
         assert append.coordinator_epoch == self._epoch, "nobody else leads the log"
@@ -297,14 +337,19 @@ class Coordinator:
     # ---- what happens to it
 
     def time_out(self) -> None:
-        """The open transaction has lasted too long."""
+        """The open transaction has lasted too long: by 1 ms, and not before."""
         image = self._core.view().transactions[0].image
-        self._now_ms = image.start_timestamp_ms + image.transaction_timeout_ms + 1
+        due_ms = image.start_timestamp_ms + image.transaction_timeout_ms
+        expect_nothing("an abort before its time", self._core.abort_timed_out(due_ms))
+        self._now_ms = due_ms + 1
         self._perform(self._core.abort_timed_out(self._now_ms))
 
     def forget(self) -> None:
-        """The id was not used for long."""
-        self._now_ms += self._config.transactional_id_expiration_ms
+        """The id was not used for long; 1 ms before, that is not long enough."""
+        image = self._core.view().transactions[0].image
+        due_ms = image.last_update_timestamp_ms + self._config.transactional_id_expiration_ms
+        expect_nothing("an id forgotten before its time", self._core.remove_expired(due_ms - 1))
+        self._now_ms = max(self._now_ms, due_ms)
         self._perform(self._core.remove_expired(self._now_ms))
 
     def take_over_with_append(self) -> None:
@@ -324,11 +369,20 @@ class Coordinator:
         self._markers.clear()
         self._core = TransactionCoordinator(self._ids.generate, self._config)
         self._core.elect(self._partition, self._epoch)
+        self._hear_of_before()
 
     def finish_loading(self) -> None:
         """It has read the log."""
         records = [] if self._log is None else [(self._key, self._log)]
         self._perform(self._core.load(self._partition, self._epoch, records, self._now_ms))
+        self._hear_of_before()
+
+    def _hear_of_before(self) -> None:
+        """What was begun in an epoch before ends late, and counts for nothing: a load, and the word
+        that another broker leads."""
+        before = self._epoch - 1
+        expect_nothing("an old load", self._core.load(self._partition, before, [], self._now_ms))
+        self._core.resign(self._partition, before)
 
     @property
     def _partition(self) -> int:
@@ -356,6 +410,18 @@ class Coordinator:
         self._core = TransactionCoordinator(self._ids.generate, self._config)
         self.depose()
         self._epoch = 0
+
+
+def expect_nothing(what: str, effects: Sequence[Effect]) -> None:
+    """Raises UnexpectedEffects."""
+    if effects:
+        raise UnexpectedEffects(f"{what}: {effects}")
+
+
+def error_in(effects: Sequence[Effect]) -> str:
+    """The error of an answer; "" where there is more than an answer."""
+    answers = [effect.error.name for effect in effects if isinstance(effect, SendAnswer)]
+    return answers[0] if len(answers) == len(effects) == 1 else ""
 
 
 def is_tombstone(append: AppendRecords) -> bool:

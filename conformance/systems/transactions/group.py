@@ -88,6 +88,10 @@ class GroupLeader(Leader):
         """The commit arrives."""
         return self.on_produce(request)
 
+    def refusals(self) -> tuple[tuple[str, ...], ...]:
+        """Nobody writes here but the coordinator."""
+        return ()
+
     def _begin(self, request: Payload) -> AppendDecision:
         """What the group coordinator asks first."""
         _, body = self._codec.unpack(request)

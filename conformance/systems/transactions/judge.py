@@ -5,7 +5,7 @@
 2. Messages are compared when they are sent, and actors at the end of each event: within one, a
    system may do earlier or later what the model does at once.
 3. A client is asked, wherever it comes to, what it would send: what one of its rules lets it, or
-   nothing.
+   nothing. A coordinator and a leader are asked for what they must refuse (`strangers`).
 
 Theory of operation: events are the model's, as `conformance.lockstep` makes code of them; a pair
 moves by the rule's name on both sides.
@@ -13,7 +13,7 @@ moves by the rule's name on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any, Final, NamedTuple, get_origin, get_type_hints
@@ -24,6 +24,7 @@ from conformance.systems.transactions.messages import NONE
 from conformance.systems.transactions.refusals import Refused, expected_after
 from conformance.systems.transactions.shapes import ANSWER, MARKER, REQUEST, SHAPES
 from conformance.systems.transactions.snapshots import ActorSnapshot
+from conformance.systems.transactions.strangers import expected_in_transactions, is_refused
 from conformance.systems.transactions.system import ActorUnderTest, ImplTransactions
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.tables import InternedMessage, InternedState
@@ -225,9 +226,21 @@ class TransactionJudge(Lockstep):
         pair, actor = self._cells[cell], self._actors[cell]
         expected = self.tables.view_of(actor.kind, pair.node)
         self._same(self._names[cell], SHAPES[actor.kind], expected, pair.snapshot.view)
-        if actor.kind == "client":
-            self._check_restraint(self._names[cell], pair, actor)
+        CHECKS[actor.kind](self, self._names[cell], pair, actor)
         pair.has_agreed = True
+
+    def _check_strangers(self, name: str, pair: ActorPair, actor: ActorUnderTest) -> None:
+        """The coordinator refuses whoever is not its producer. Raises Differs."""
+        found = self._react(actor.store.ask, (pair.snapshot, "refusals"))
+        if not is_refused(pair.snapshot.view, found):
+            raise Differs([(f"{name}.refuses", "newer epochs, unknown ids", found)])
+
+    def _check_batches(self, name: str, pair: ActorPair, actor: ActorUnderTest) -> None:
+        """The leader takes no other batches into an open transaction. Raises Differs."""
+        found = self._react(actor.store.ask, (pair.snapshot, "refusals"))
+        expected = tuple(expected_in_transactions(pair.snapshot.view))
+        if found and found != expected:
+            raise Differs([(f"{name}.refuses", expected, found)])
 
     def _check_restraint(self, name: str, pair: ActorPair, actor: ActorUnderTest) -> None:
         """The client would send what the model lets it send, or nothing. Raises Differs."""
@@ -246,6 +259,17 @@ class TransactionJudge(Lockstep):
             for rule, arguments in self._sending
             if not tables.refuses(node, rule, *arguments)
         }
+
+
+Check = Callable[[TransactionJudge, str, ActorPair, ActorUnderTest], None]
+
+CHECKS: Final[Mapping[str, Check]] = {
+    "client": TransactionJudge._check_restraint,
+    "coordinator": TransactionJudge._check_strangers,
+    "leader": TransactionJudge._check_batches,
+    "group": TransactionJudge._check_batches,
+}
+"""What a copy of an actor is asked in each state, by the actor's kind."""
 
 
 def check_refusal(name: str, refused: Refused, state: View) -> None:

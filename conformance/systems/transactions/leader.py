@@ -261,6 +261,31 @@ class Leader:
         )
         assert not outcome.error, "nothing is in its way"
 
+    # ---- what it refuses
+
+    def refusals(self) -> tuple[tuple[str, ...], ...]:
+        """What is answered inside open transactions, by producer. Of use once: see `strangers`."""
+        return tuple([self._refusals_of(producer) for producer in self._producers])
+
+    def _refusals_of(self, producer_id: int) -> tuple[str, ...]:
+        entry = self._leader.producers.get(producer_id, UNKNOWN_PRODUCER)
+        if not is_open(entry):
+            return ()
+        following = entry.last_sequence + 1
+        refused = ((0, following), (TRANSACTIONAL, following + 1))
+        return tuple([self._offer(producer_id, *batch) for batch in refused])
+
+    def _offer(self, producer_id: int, attributes: int, base_sequence: int) -> str:
+        """The error of a batch that follows in the producer's epoch."""
+        batch = RecordBatch(
+            (Record(0, NOW_MS, None, OTHERS),),
+            attributes=attributes,
+            producer_id=producer_id,
+            producer_epoch=self._leader.producers[producer_id].producer_epoch,
+            base_sequence=base_sequence,
+        )
+        return self._leader.produce(encode_batch(batch), required_acks=1, now_ms=NOW_MS).error.name
+
     # ---- markers
 
     def on_marker(self, sent: SendMarkers) -> Sent:

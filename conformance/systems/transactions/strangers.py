@@ -1,0 +1,56 @@
+"""What coordinators and leaders refuse that no client of a scope asks: a copy of each is asked.
+
+1. A coordinator is asked to end a transaction, and to add to one, by a producer of a newer epoch
+   (KAFKA-9600), and by one that it has never heard of.
+2. A leader is sent a plain batch inside an open transaction, and one that leaves out a sequence.
+
+Theory of operation: in each state that an actor comes to, the judge asks a copy for its `refusals`
+and compares them with what the view of that state says: Kafka checks these before all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from conformance.systems.base import View
+from conformance.systems.transactions.messages import NONE
+from impl import ErrorCode
+
+Refusals = tuple[tuple[tuple[str, ...], ...], ...]
+"""By stranger: EndTxn in V1 and V2, AddPartitionsToTxn to verify and to add."""
+
+_E = ErrorCode
+
+BY_LEADERSHIP: Final[Mapping[str, ErrorCode]] = {
+    "LOADS": _E.COORDINATOR_LOAD_IN_PROGRESS,
+    "RESIGNED": _E.NOT_COORDINATOR,
+}
+"""What those answer that know no ids."""
+STRANGERS: Final = (_E.PRODUCER_FENCED, _E.INVALID_PRODUCER_ID_MAPPING)
+"""What a newer epoch is answered, and an unknown id."""
+BUSY: Final = _E.CONCURRENT_TRANSACTIONS
+
+IN_TRANSACTION: Final = (_E.INVALID_TXN_STATE.name, _E.OUT_OF_ORDER_SEQUENCE_NUMBER.name)
+"""What a plain batch is answered inside a transaction, and one that leaves out a sequence."""
+
+
+def is_refused(view: View, refusals: Refusals) -> bool:
+    """Whether a coordinator refuses strangers as it has to, by its view."""
+    leadership, known, _, image, *_ = view
+    state, is_appending = known[0], image[0] != "ABSENT"
+    if leadership in BY_LEADERSHIP or state == "ABSENT":
+        error = BY_LEADERSHIP.get(leadership, _E.INVALID_PRODUCER_ID_MAPPING).name
+        return all(name == error for names in refusals for pair in names for name in pair)
+    is_busy = is_appending or state.startswith("PREPARE")
+    return all(
+        {in_v1, verified} == {error.name}
+        and {in_v2, added} <= ({error.name, BUSY.name} if is_busy else {error.name})
+        for error, ((in_v1, in_v2), (verified, added)) in zip(STRANGERS, refusals, strict=True)
+    )
+
+
+def expected_in_transactions(view: View) -> Iterator[tuple[str, ...]]:
+    """What a leader refuses, producer by producer, by its view."""
+    for _, _, _, _, first_offset in view[1]:
+        yield IN_TRANSACTION if first_offset != NONE else ()
