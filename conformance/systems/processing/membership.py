@@ -27,8 +27,8 @@ from impl.coordinator.offsets import OffsetToCommit
 from impl.coordinator.offsets_groups import Committer
 from impl.producer.arguments import GroupMetadata
 
-GROUP: Final = "group-1"
-"""Its offsets are in partition 1 of two."""
+GROUP: Final = "group-0"
+"""Its offsets are in partition 0 of two."""
 PROTOCOL: Final = "range"
 PROTOCOL_TYPE: Final = "consumer"
 ASSIGNED: Final = b"in"

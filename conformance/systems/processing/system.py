@@ -1,7 +1,7 @@
 """`impl` as a group that processes: its nodes, its members, and what each event does there.
 
-1. The output, the group, and the coordinator of each transactional id are on nodes of their own;
-   the logs of coordinators have several partitions.
+1. The output, the group, and the coordinator of each transactional id are on nodes of their own. A
+   coordinator leads two partitions of its log; the second one has nothing, and is loaded last.
 2. An event of the model is what its application does: all requests that it takes, answered.
 3. Time passes where the model says so. A transaction lasts too long by 1 ms, and not before.
 4. With a member that crashes go the coordinators. Those that are elected read their logs, unless
@@ -43,7 +43,7 @@ from impl.protocol.record_batch import TRANSACTIONAL, RecordBatch, decode_batche
 
 _S = TransactionState
 
-OFFSET_LOGS: Final = 2
+LOGS_A_NODE: Final = 2
 MAX_BYTES: Final = 2**20
 FETCH_VERSION: Final = 9
 COMMIT_VERSION: Final = 9
@@ -81,7 +81,7 @@ class ImplProcessing:
         refuse(variant.release)
         transactions = replace(
             of_release(CONFIGS, variant.release),
-            num_partitions=self._ids,
+            num_partitions=self._ids * LOGS_A_NODE,
             abort_timed_out_interval_ms=1,
         )
         self._config = node_config(transactions, of_release(RULES, variant.release))
@@ -92,8 +92,8 @@ class ImplProcessing:
         """Nobody is up, and nothing is processed."""
         members = self._k.bounds.members
         nodes = self._nodes = Nodes(self._config, self._data_node)
-        nodes.create(TRANSACTION_STATE_TOPIC, range(1, self._ids + 1))
-        nodes.create(OFFSETS_TOPIC, [self._group_node] * OFFSET_LOGS)
+        nodes.create(TRANSACTION_STATE_TOPIC, [*range(1, self._ids + 1)] * LOGS_A_NODE)
+        nodes.create(OFFSETS_TOPIC, [self._group_node] * LOGS_A_NODE)
         nodes.create(OUTPUT, [self._data_node])
         for name in dict.fromkeys(topic for topic, _ in INPUT):
             nodes.create(name, [self._data_node] * 2)
@@ -440,7 +440,7 @@ def kind_of(batch: RecordBatch) -> str:
 def transactional_id(number: int, ids: int) -> str:
     """The id of that number, which is in the partition of that number."""
     names = (f"x{number}-{i}" for i in range(1_000))
-    return next(name for name in names if partition_for(name, ids) == number)
+    return next(name for name in names if partition_for(name, ids * LOGS_A_NODE) == number)
 
 
 def node_config(transactions: TransactionConfig, rules: Any) -> dict[str, Any]:
@@ -448,6 +448,6 @@ def node_config(transactions: TransactionConfig, rules: Any) -> dict[str, Any]:
     return {
         "log": LogConfig(rules=rules),
         "transactions": transactions,
-        "offsets": OffsetsConfig(num_partitions=OFFSET_LOGS),
+        "offsets": OffsetsConfig(num_partitions=LOGS_A_NODE),
         "groups": GroupConfig(initial_rebalance_delay_ms=0),
     }

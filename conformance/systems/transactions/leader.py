@@ -269,7 +269,7 @@ class Leader:
 
     def _refusals_of(self, producer_id: int) -> tuple[str, ...]:
         entry = self._leader.producers.get(producer_id, UNKNOWN_PRODUCER)
-        if not is_open(entry):
+        if not is_open(entry) or producer_id in self._leader.log.producer_states.verifications:
             return ()
         following = entry.last_sequence + 1
         refused = ((0, following), (TRANSACTIONAL, following + 1))

@@ -2,7 +2,8 @@
 
 1. A coordinator is asked to end a transaction, and to add to one, by a producer of a newer epoch
    (KAFKA-9600), and by one that it has never heard of.
-2. A leader is sent a plain batch inside an open transaction, and one that leaves out a sequence.
+2. A leader is sent a plain batch inside an open transaction, and one that leaves out a sequence;
+   not while the next transaction is verified, whose lowest sequence comes first.
 
 Theory of operation: in each state that an actor comes to, the judge asks a copy for its `refusals`
 and compares them with what the view of that state says: Kafka checks these before all else.
@@ -52,5 +53,6 @@ def is_refused(view: View, refusals: Refusals) -> bool:
 
 def expected_in_transactions(view: View) -> Iterator[tuple[str, ...]]:
     """What a leader refuses, producer by producer, by its view."""
-    for _, _, _, _, first_offset in view[1]:
-        yield IN_TRANSACTION if first_offset != NONE else ()
+    for (*_, first_offset), (verified_epoch, _) in zip(view[1], view[2], strict=True):
+        is_asked = first_offset != NONE and verified_epoch == NONE
+        yield IN_TRANSACTION if is_asked else ()

@@ -160,6 +160,36 @@ def test_a_marker_that_is_refused_is_found(tiny: PreparedPlan, monkeypatch: pyte
     assert {d.instance[0] for d in found} == {"marker_is_written"}
 
 
+def fields_found(prepared: PreparedPlan) -> set[str]:
+    """All fields in which a trace differs first."""
+    judge = judge_of.__wrapped__(prepared.plan)
+    found = (judge.judge(trace).divergence for trace in traces(prepared))
+    return {field for divergence in found if divergence for field in divergence.observed}
+
+
+@pytest.mark.parametrize(
+    ("place", "bug", "field"),
+    [
+        ("partition.leader.check_open", lambda *_: ErrorCode.NONE, "leader[0].refuses"),
+        (
+            "coordinator.transactions._check_producer",
+            lambda *_: ErrorCode.NONE,
+            "coordinator.refuses",
+        ),
+        (
+            "coordinator.state_manager.TransactionStateManager.resign",
+            lambda self, partition, epoch: self._owned.pop(partition, None),
+            "coordinator.leadership",
+        ),
+    ],
+)
+def test_what_no_client_of_a_scope_asks_is_asked(
+    tiny: PreparedPlan, monkeypatch: pytest.MonkeyPatch, place: str, bug: Any, field: str
+):
+    monkeypatch.setattr(f"impl.{place}", bug)
+    assert field in fields_found(tiny)
+
+
 SHOWN = ("end_txn_retry_is_fenced", "end_overtakes_batches", "lso_ahead_of_applied")
 
 

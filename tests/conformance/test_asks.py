@@ -1,0 +1,65 @@
+"""What impl is asked beyond the transitions of scopes, each with the planted bug that shows it.
+
+A question without a bug proves nothing: `conformance mutants` hunts each. What nothing asks stands
+here with its reason.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.mutants import MUTANTS
+
+pytestmark = pytest.mark.fast
+
+ASKED = """
+a member that was removed commits: stale_member_commits
+a member of an older generation commits: stale_generation_commits
+a static member that was replaced commits: fenced_instance_commits
+several rows of offsets in one request: one_row_of_offsets_stays one_row_of_offsets_sent
+two partitions of the group's log: one_offsets_log
+two partitions of the transaction log: one_transaction_log
+members after the group's coordinator moved: group_forgotten pending_offsets_forgotten
+a transaction before its time-out: timeout_comes_early
+a transactional id before its expiration: id_forgotten_too_early
+a producer id before its expiration: producer_forgotten_too_early
+a follower that fetches: follower_knows_no_producers
+a follower that truncates its log: truncation_keeps_producers truncation_keeps_the_end
+a load that another election overtook: overtaken_load_counts
+a resignation that comes late: late_resignation_counts
+a newer epoch at EndTxn: newer_epoch_ends_in_v1
+a newer epoch at AddPartitionsToTxn: newer_epoch_joins
+markers of the transaction before: marker_of_before_counts
+a plain batch inside a transaction: plain_batch_in_transaction
+DUPLICATE_SEQUENCE_NUMBER at a client: duplicate_fails_transaction
+UNKNOWN_PRODUCER_ID at a client: unknown_producer_at_coordinator_is_fatal
+TRANSACTION_ABORTABLE at a client: abortable_answer_is_fatal
+"""
+"""What is asked, and the bugs that show it is."""
+
+NOT_ASKED = {
+    "transactions of followers": "a transaction's leaders have one replica: followers share"
+    " `ProducerStates.replay` with loads, which the scopes of moves take",
+    "batches behind a truncation inside a batch": "logs are cut at batches: the model has no"
+    " offsets inside them",
+    "groups of the new protocol (KIP-848)": "impl has classic groups",
+    "members that leave": "LeaveGroup is no event of the model: who leaves is as one that crashed",
+    "delayed fetches, quotas, throttling": "they change no outcome of exactly-once",
+}
+"""What nothing asks, and why."""
+
+
+def rows() -> dict[str, list[str]]:
+    pairs = (line.rpartition(": ") for line in ASKED.strip().splitlines())
+    return {what: bugs.split() for what, _, bugs in pairs}
+
+
+def test_each_ask_is_shown_by_a_planted_bug():
+    for what, bugs in rows().items():
+        assert bugs, what
+        assert set(bugs) <= MUTANTS.keys(), what
+
+
+def test_what_is_not_asked_says_why():
+    assert all(NOT_ASKED.values())
+    assert not NOT_ASKED.keys() & rows().keys()
