@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from conformance.systems.base import Reaction, View
+from conformance.systems.impl_client import UnexpectedEffects
 from conformance.systems.impl_messages import (
     PRODUCE_VERSION,
     TOPIC,
@@ -31,10 +32,6 @@ NEVER_MS: Final = 2**62
 """Longer than anything lasts."""
 REPLICAS: Final = 2
 """Of each partition, and so many must be in sync; the model's bounds says how long that takes."""
-
-
-class ForgottenTooEarly(Exception):
-    """A leader forgot what it has to remember still."""
 
 
 class ImplLeader:
@@ -139,14 +136,14 @@ class ImplLeader:
     def expire_producer(self, producer_id: int) -> Reaction:
         """The time comes at which the producer has been silent for too long, and others have not.
         Records have no time here, so those that have written later get theirs for the moment.
-        Raises ForgottenTooEarly."""
+        Raises UnexpectedEffects."""
         entries = self._leader.log.producer_states.entries
         others = {other: entry for other, entry in entries.items() if other != producer_id}
         entries.update((o, entry._replace(last_timestamp=NEVER_MS)) for o, entry in others.items())
         due_ms = entries[producer_id].last_timestamp + self._config.producer_id_expiration_ms
         self._leader.remove_expired_producers(due_ms - 1)
         if producer_id not in entries:
-            raise ForgottenTooEarly(f"producer {producer_id}, 1 ms before its time")
+            raise UnexpectedEffects(f"producer {producer_id}, 1 ms before its time")
         self._leader.remove_expired_producers(due_ms)
         entries.update((o, others[o]) for o in others if o in entries)
         return self.view(), ()

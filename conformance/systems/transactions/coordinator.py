@@ -38,7 +38,7 @@ from conformance.systems.transactions.messages import (
     written_by,
     written_to,
 )
-from conformance.systems.transactions.strangers import Refusals
+from conformance.systems.transactions.probes import Refusals
 from impl import ApiKey, ErrorCode
 from impl.broker.coordinators import IMPLICIT_ADD
 from impl.broker.transaction_requests import END_TXN_V2_FROM
@@ -219,7 +219,7 @@ class Coordinator:
         return answer_view(request.api_key, body), payload
 
     def refusals(self) -> Refusals:
-        """What strangers are answered. Of use once: see `strangers`."""
+        """What strangers are answered. Of use once: see `probes`."""
         rows = self._core.view().transactions
         known = rows[0].image.identity if rows else ProducerIdAndEpoch(FIRST_PRODUCER_ID, 0)
         newer = known._replace(producer_epoch=known.producer_epoch + 1)

@@ -5,7 +5,7 @@
 2. Messages are compared when they are sent, and actors at the end of each event: within one, a
    system may do earlier or later what the model does at once.
 3. A client is asked, wherever it comes to, what it would send: what one of its rules lets it, or
-   nothing. A coordinator and a leader are asked for what they must refuse (`strangers`).
+   nothing. A coordinator and a leader are asked for what they must refuse (`probes`).
 
 Theory of operation: events are the model's, as `conformance.lockstep` makes code of them; a pair
 moves by the rule's name on both sides.
@@ -21,10 +21,10 @@ from typing import Any, Final, NamedTuple, get_origin, get_type_hints
 from conformance.judge import Differs, Instance, Item, JudgeStep, Lockstep, Mover, failed
 from conformance.systems.base import Shape, View, differences
 from conformance.systems.transactions.messages import NONE
+from conformance.systems.transactions.probes import expected_in_transactions, is_refused
 from conformance.systems.transactions.refusals import Refused, expected_after
 from conformance.systems.transactions.shapes import ANSWER, MARKER, REQUEST, SHAPES
 from conformance.systems.transactions.snapshots import ActorSnapshot
-from conformance.systems.transactions.strangers import expected_in_transactions, is_refused
 from conformance.systems.transactions.system import ActorUnderTest, ImplTransactions
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.tables import InternedMessage, InternedState
@@ -231,7 +231,7 @@ class TransactionJudge(Lockstep):
         CHECKS[actor.kind](self, self._names[cell], pair, actor)
         pair.has_agreed = True
 
-    def _check_strangers(self, name: str, pair: ActorPair, actor: ActorUnderTest) -> None:
+    def _check_refusals(self, name: str, pair: ActorPair, actor: ActorUnderTest) -> None:
         """The coordinator refuses whoever is not its producer. Asked once a view. Raises
         Differs."""
         view = pair.snapshot.view
@@ -277,7 +277,7 @@ Check = Callable[[TransactionJudge, str, ActorPair, ActorUnderTest], None]
 
 CHECKS: Final[Mapping[str, Check]] = {
     "client": TransactionJudge._check_restraint,
-    "coordinator": TransactionJudge._check_strangers,
+    "coordinator": TransactionJudge._check_refusals,
     "leader": TransactionJudge._check_batches,
     "group": TransactionJudge._check_batches,
 }

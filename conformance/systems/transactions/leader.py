@@ -264,7 +264,7 @@ class Leader:
     # ---- what it refuses
 
     def refusals(self) -> tuple[tuple[str, ...], ...]:
-        """What is answered inside open transactions, by producer. Of use once: see `strangers`."""
+        """What is answered inside open transactions, by producer. Of use once: see `probes`."""
         return tuple([self._refusals_of(producer) for producer in self._producers])
 
     def _refusals_of(self, producer_id: int) -> tuple[str, ...]:

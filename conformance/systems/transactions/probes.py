@@ -1,4 +1,4 @@
-"""What coordinators and leaders refuse that no client of a scope asks: a copy of each is asked.
+"""What coordinators and leaders refuse that no client of a scope asks: copies are asked.
 
 1. A coordinator is asked to end a transaction, and to add to one, by a producer of a newer epoch
    (KAFKA-9600), and by one that it has never heard of.
