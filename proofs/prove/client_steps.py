@@ -11,10 +11,10 @@ from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const, disjunction, ite, le
 from proofs.lift.source import Model
 from proofs.lift.values import Rec, Scalars
 from proofs.prove import clauses, fifo
-from proofs.prove.induction import ProofStep
+from proofs.prove.induction import Lemma, ProofStep
 from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
 from proofs.prove.smt import Formula
-from proofs.prove.state import RECORDS_IN, REPLICAS, Builder, Seen, SymbolicState
+from proofs.prove.state import RECORDS_IN, REPLICAS, Builder, Seen, SymbolicState, resets
 from proofs.prove.step_evaluator import StepEvaluator
 from proofs.prove.unknowns import Predicate, number
 
@@ -26,6 +26,8 @@ COUNTED = "sequences_suffice"
 """An assumption: what the sequence arithmetic says of how many records there are."""
 IN_TIME, IN_ORDER, TAKEN = "nothing_times_out", "answers_in_order", "nothing_is_rejected"
 """Assumptions: no batch is given up; only leaders refuse, on an open connection in its order."""
+KEEPS_BATCHES = (*clauses.CLIENT, "nothing_to_recover", "first_epoch", IN_TIME)
+"""What keeps a batch from being lost with its connection."""
 OVERDUE = leaf("overdue", 0, 1)
 """Whether time is up: of the batch that is answered, of the oldest when a connection breaks."""
 
@@ -222,17 +224,33 @@ class ClientSteps:
 
     def on_disconnect(self) -> ProofStep:
         """A connection breaks."""
-        step = self.moved("on_disconnect", self.model.responses.on_disconnect, HERE, OVERDUE)
+        step = self.disconnected("on_disconnect", HERE, OVERDUE)
         in_time = (IN_TIME, ((), OVERDUE.eq(0)))
         epoch = self.before.entry.producer_epoch
         after = step.after.changed(handled=ZERO, epoch_in_turn=epoch)
         return replace(step, after=after, given=(*step.given, in_time))
 
+    def disconnected(self, rule: str, partition: Node, overdue: Node) -> ProofStep:
+        """A connection breaks. Where a producer would recover by another producer id, each clause
+        rests on what keeps it from losing a batch: that none is lost is a lemma, proved once, and
+        what a lost batch would do is not evaluated."""
+        function = self.model.responses.on_disconnect
+        if not resets(self.k.variant):
+            return self.moved(rule, function, partition, overdue)
+        lost: list[Node] = []
+        evaluator = self.builder.evaluator(
+            **dict.fromkeys(("on_lost_answer", "on_lost_late_answer"), not_reached(lost))
+        )
+        client = evaluator.call(function, [self.k, self.before.client, partition, overdue])
+        step = self.outcome(rule, evaluator, [], client=client)
+        none_is_lost = Lemma("nothing_is_lost", ((), ~disjunction(lost)), KEEPS_BATCHES)
+        return replace(step, lemmas=(none_is_lost,), recalls=(none_is_lost.name,))
+
     # The client at any other partition, which shares the producer's id and epoch
 
     def at_other_partition(self) -> Iterator[ProofStep]:
         """What the client does there. Each partition is as the theorem says, also that one."""
-        client, recovery, responses = self.model.client, self.model.recovery, self.model.responses
+        client, expire = self.model.client, self.model.recovery.expire_batch
         out_of_time = (IN_TIME, ((), FALSE))
         for rule, function, *arguments in (
             ("send_new", client.send_new, RECORDS_IN),
@@ -240,12 +258,12 @@ class ClientSteps:
         ):
             evaluator, after, _ = self.sending(function, *arguments, partition=ELSEWHERE)
             yield self.outcome(f"{rule}_elsewhere", evaluator, [RECORDS_IN >= 1], client=after)
-        for rule, function, argument, *given in (
-            ("expire_batch", recovery.expire_batch, number("expired"), out_of_time),
-            ("on_disconnect", responses.on_disconnect, ZERO),
-            ("on_late_disconnect", responses.on_disconnect, const(1), out_of_time),
+        expired = number("expired")
+        for step, *given in (
+            (self.moved("expire_batch_elsewhere", expire, ELSEWHERE, expired), out_of_time),
+            (self.disconnected("on_disconnect_elsewhere", ELSEWHERE, ZERO),),
+            (self.disconnected("on_late_disconnect_elsewhere", ELSEWHERE, const(1)), out_of_time),
         ):
-            step = self.moved(f"{rule}_elsewhere", function, ELSEWHERE, argument)
             yield replace(step, given=(*step.given, *given), elsewhere=self.elsewhere)
         yield self.success_elsewhere()
         yield self.error_elsewhere()
@@ -265,6 +283,16 @@ class ClientSteps:
         step = self.outcome("on_error_elsewhere", evaluator, assumed, client=client)
         given = self.heard(answer.error, self.elsewhere)
         return replace(step, given=(*step.given, *given), elsewhere=self.elsewhere)
+
+
+def not_reached(paths: list[Node]) -> Callable[..., Any]:
+    """A contract for a rule of a fold that is never taken: it notes the path to where it is."""
+
+    def contract(evaluator: StepEvaluator, _k: Any, folded: Any, _item: Any) -> Any:
+        paths.append(evaluator.path)
+        return folded
+
+    return contract
 
 
 def with_batch(known: Predicate, batch: Scalars, where: Node = TRUE) -> Callable[..., Node]:

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from proofs.explore.source import source_graph
 from proofs.lift.containers import FunctionMap
 from proofs.lift.dag import Node, reachable
 from proofs.lift.source import Model
 from proofs.prove.formulas import Lifter
-from proofs.prove.in_scope import ScopeCheck, check_clauses
+from proofs.prove.in_scope import ExploredScope, ScopeCheck, check_clauses
 from proofs.prove.induction import Clause, ClauseFormulas, Induction, Named, ProofStep, of_nothing
 from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.step_evaluator import StepEvaluator
@@ -54,7 +53,7 @@ class Composition:
     variants: tuple[str, ...] = ()
     searched: tuple[str, ...] = ()
     worlds: Callable[[Composition, Model, str], Worlds] | None = None
-    check: Callable[[Composition, Model, Any, str], ScopeCheck] | None = None
+    check: Callable[[Composition, ExploredScope], ScopeCheck] | None = None
     steps: tuple[str, ...] = ()
     promises: tuple[Callable[..., bool], ...] = ()
 
@@ -163,14 +162,13 @@ class CompositionInduction(Induction):
         yield from self.of_clauses(self.of.clauses)
 
 
-def check_world_scope(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
-    """Explore a scope by its source and check each clause, and each axiom, in each world; and each
-    transition, which a step must match."""
-    found = source_graph(model, k, name)
-    names = (name, k.variant.name)
-    check = check_clauses((*of.clauses, *of.axioms), k, names, found, found.worlds)
+def check_world_scope(of: Composition, scope: ExploredScope) -> ScopeCheck:
+    """Check each clause, and each axiom, in each world of a scope; and each transition, which a
+    step must match."""
+    k, found = scope.k, scope.graph
+    check = check_clauses((*of.clauses, *of.axioms), scope, found.worlds)
     ghosts = {n: f for n, f in of.clauses[0].holds.__globals__.items() if n in of.contracts}
-    steps = Worlds(of, model, k.variant.name).steps()
+    steps = Worlds(of, scope.model, k.variant.name).steps()
     simulated = simulate_rules(steps, k, found, ghosts)
     failed = (*check.failed, *map(str, simulated.unmatched.values()))
     return replace(check, failed=failed, matched=simulated.matched)

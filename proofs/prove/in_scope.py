@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from model.language import Map
-from proofs.explore.source import SourceGraph
+from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.source import Model
 from proofs.prove.induction import Clause
 from proofs.prove.invariant import (
@@ -51,6 +51,20 @@ class ScopeCheck:
     firings: Mapping[str, int]
     failed: tuple[str, ...]
     matched: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, eq=False)
+class ExploredScope:
+    """A scope, explored by its source when its graph is first asked for."""
+
+    model: Model
+    k: Any
+    name: str
+
+    @cached_property
+    def graph(self) -> SourceGraph:
+        """All worlds and transitions."""
+        return source_graph(self.model, self.k, self.name)
 
 
 T = TypeVar("T")
@@ -350,31 +364,36 @@ def pasts(worlds: Sequence[Any], edges: Iterable[tuple[int, int, int]]) -> list[
 
 
 def check_clauses(
-    clauses: Iterable[Clause],
-    k: Any,
-    names: tuple[str, str],
-    found: SourceGraph,
-    states: Iterable[Any],
+    clauses: Iterable[Clause], scope: ExploredScope, states: Iterable[Any]
 ) -> ScopeCheck:
-    """Each clause in each state of a scope; `names` are the scope's and the variant's."""
+    """Each clause in each state of a scope."""
     left = {clause.name: clause for clause in clauses}
     failed: list[str] = []
     for s in states:
-        broken = [name for name, clause in left.items() if not clause.is_so(k, s)]
+        broken = [name for name, clause in left.items() if not clause.is_so(scope.k, s)]
         failed += broken
         for name in broken:
             del left[name]
+    return seen_in(scope, failed)
+
+
+def seen_in(
+    scope: ExploredScope, failed: Iterable[str], matched: Counter[str] | None = None
+) -> ScopeCheck:
+    """What was seen in a scope, with its states and how often each rule fired."""
+    found = scope.graph
     firings = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
-    return ScopeCheck(*names, len(found.worlds), firings, tuple(failed))
+    names = (scope.name, scope.k.variant.name)
+    return ScopeCheck(*names, len(found.worlds), firings, tuple(failed), matched or Counter())
 
 
-def states_of(model: Model, k: Any, found: SourceGraph) -> Iterator[ScopeState]:
+def states_of(scope: ExploredScope) -> Iterator[ScopeState]:
     """The states of a scope, each with a past."""
+    found = scope.graph
     for world, past in zip(found.worlds, pasts(found.worlds, found.edges), strict=True):
-        yield ScopeState(model, k, world, past)
+        yield ScopeState(scope.model, scope.k, world, past)
 
 
-def check_scope(model: Model, k: Any, found: SourceGraph, name: str) -> ScopeCheck:
-    """Check each clause in each state of a scope that was explored by its source."""
-    states = states_of(model, k, found)
-    return check_clauses(clauses_for(k), k, (name, k.variant.name), found, states)
+def check_scope(scope: ExploredScope) -> ScopeCheck:
+    """Check each clause in each state of a scope."""
+    return check_clauses(clauses_for(scope.k), scope, states_of(scope))

@@ -356,8 +356,12 @@ class Induction:
 
     @cached_property
     def steps(self) -> tuple[ProofStep, ...]:
-        """All steps; evaluated where they are first asked for."""
-        return tuple(self._steps())
+        """All steps; evaluated where they are first asked for. What one recalls is proved here."""
+        found = tuple(self._steps())
+        for step in found:
+            known = self.known.keys() | {lemma.name for lemma in self.lemmas_of(step)}
+            assert known.issuperset(step.recalls), f"{step.rule} recalls what nothing proves"
+        return found
 
     def assumed(self, uses: Collection[str], step: ProofStep | None = None) -> list[Formula]:
         """Clauses, facts, lemmas and assumptions by name: of clauses about prefixes, what they say

@@ -213,14 +213,14 @@ def plan(
 ) -> ProofPlan:
     """The obligations of the theorems, each under the variant that `under` says; see Planner."""
     planner = Planner(*models)
-    duties: dict[str, Duty] = {}
+    duties: dict[tuple[str, str], Duty] = {}
     unchanged: dict[str, None] = {}
     for theorem in theorems:
         for name, found in planner.needs(theorem, under(theorem)):
             if found is None:
                 unchanged[f"{under(theorem)}: {name}"] = None
             else:
-                known = duties.get(found.text)
-                before = known.needed_by if known else ()
-                duties[found.text] = Duty(found, (*before, theorem.name))
+                key = (found.name, found.question)
+                before = duties[key].needed_by if key in duties else ()
+                duties[key] = Duty(found, (*before, theorem.name))
     return ProofPlan(tuple(duties.values()), tuple(unchanged))

@@ -68,14 +68,14 @@ def solve(
     seen: Callable[[int, int], None] = unseen,
     solvers: Sequence[str] = tuple(SOLVERS),
 ) -> tuple[ObligationVerdict, ...]:
-    """Every obligation that is not trivial put to each of the solvers; `seen(done, total)` after
-    each answer.
+    """Every obligation that is not trivial put to each of the solvers, equal questions once;
+    `seen(done, total)` after each answer.
 
     The slow solver's questions go first, so that the processes end together.
     """
     duties = [duty for duty in plan.duties if not duty.obligation.is_trivial]
     asked = {
-        (number, solver): SolverQuestion(solver, duty.obligation.text, seed)
+        (number, solver): SolverQuestion(solver, duty.obligation.question, seed)
         for solver in reversed(solvers)
         for number, duty in enumerate(duties)
     }

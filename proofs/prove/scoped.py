@@ -7,21 +7,20 @@ Each look is a job of its own, named by texts alone, so that processes share the
 from __future__ import annotations
 
 import multiprocessing
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import product
 from types import MappingProxyType
 from typing import Any
 
 from proofs.explore.scope import Finding
-from proofs.explore.source import SourceGraph, source_graph
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, load_model
 from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.assumptions import EVERYWHERE, LEFT_OUT
 from proofs.prove.composition import Composition, CompositionInduction, check_world_scope
-from proofs.prove.in_scope import ScopeCheck, check_scope
+from proofs.prove.in_scope import ExploredScope, ScopeCheck, check_scope, seen_in
 from proofs.prove.missing_steps import changes_actor
 from proofs.prove.producer_ids import PRODUCER_IDS
 from proofs.prove.producer_simulation import simulate_scope
@@ -106,59 +105,70 @@ class ScopeJob:
     assumption: str = ""
     patches: tuple[Patch, ...] = ()
 
+    @property
+    def home(self) -> str:
+        """The composition that it is about."""
+        return COMPOSITIONS[self.theorem].home if self.theorem else "idempotent"
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What jobs share that a process does one after another."""
+        return (self.home, self.scope, self.variant, self.assumption)
+
 
 Patched = Mapping[str, tuple[Patch, ...]]
 """The patches of the models, by composition."""
 JobResult = ScopeCheck | RangeCheck | Finding | None
 
 
+@lru_cache(maxsize=1)
+def explored(home: str, patches: tuple[Patch, ...], scope: str, variant: str) -> ExploredScope:
+    """A scope, explored once for all jobs that look at it one after another."""
+    model = load_model(home, patches)
+    return ExploredScope(model, configuration_of(model, scope, variant), scope)
+
+
+def scope_of(job: ScopeJob) -> ExploredScope:
+    """The scope that a job looks at."""
+    return explored(job.home, job.patches, job.scope, job.variant)
+
+
 def clauses_of(job: ScopeJob) -> ScopeCheck:
     """The clauses about one producer, on every state of a scope; and its transitions, which steps
     of the proofs must match."""
-    model = load_model("idempotent", job.patches)
-    k = configuration_of(model, job.scope, job.variant)
-    found = source_graph(model, k, job.scope)
-    check, simulated = check_scope(model, k, found, job.scope), simulate_scope(model, k, found)
+    scope = scope_of(job)
+    check, simulated = check_scope(scope), simulate_scope(scope.model, scope.k, scope.graph)
     failed = (*check.failed, *map(str, simulated.unmatched.values()))
     return replace(check, failed=failed, matched=simulated.matched)
 
 
 def transitions_of(job: ScopeJob) -> ScopeCheck:
     """The transitions of a scope, which steps about one producer must match."""
-    model = load_model("idempotent", job.patches)
-    k = configuration_of(model, job.scope, job.variant)
-    found = source_graph(model, k, job.scope)
-    return check_of(job, found, simulate_scope(model, k, found))
+    scope = scope_of(job)
+    return check_of(scope, simulate_scope(scope.model, scope.k, scope.graph))
 
 
-def check_of(job: ScopeJob, found: SourceGraph, seen: SimulationResult) -> ScopeCheck:
+def check_of(scope: ExploredScope, seen: SimulationResult) -> ScopeCheck:
     """What was compared in a scope."""
-    failed = tuple(map(str, seen.unmatched.values()))
-    fired = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
-    return ScopeCheck(job.scope, job.variant, len(found.worlds), fired, failed, seen.matched)
+    return seen_in(scope, map(str, seen.unmatched.values()), seen.matched)
 
 
 def ranges_of(job: ScopeJob) -> RangeCheck:
     """The ranges of a scope."""
-    model = load_model("idempotent", job.patches)
-    return check_ranges(model, configuration_of(model, job.scope, job.variant), job.scope)
+    scope = scope_of(job)
+    return check_ranges(scope.model, scope.k, scope.name)
 
 
 def composed_of(job: ScopeJob) -> ScopeCheck:
     """The clauses of a composition, on every world of one of its scopes."""
     of = COMPOSITIONS[job.theorem]
-    model = load_model(of.home, job.patches)
-    k = configuration_of(model, job.scope, job.variant)
-    return (of.check or check_world_scope)(of, model, k, job.scope)
+    return (of.check or check_world_scope)(of, scope_of(job))
 
 
 def simulated_of(job: ScopeJob) -> ScopeCheck:
     """The transitions of a scope, which steps of a theorem about transactions must match."""
-    of = COMPOSITIONS[job.theorem]
-    model = load_model(of.home, job.patches)
-    k = configuration_of(model, job.scope, job.variant)
-    found = source_graph(model, k, job.scope)
-    return check_of(job, found, simulate_transactions(of, model, k, found))
+    scope = scope_of(job)
+    return check_of(scope, simulate_transactions(COMPOSITIONS[job.theorem], scope))
 
 
 def simulation_jobs(
@@ -236,29 +246,40 @@ def jobs_for(
         yield ScopeJob("excluded", assumption=assumption)
 
 
-def look(job: ScopeJob) -> JobResult:
-    """What is seen."""
-    return KINDS[job.kind](job)
+def look(jobs: Sequence[ScopeJob]) -> list[JobResult]:
+    """What is seen in one place."""
+    return [KINDS[job.kind](job) for job in jobs]
 
 
 def look_at(
     jobs: Sequence[ScopeJob], processes: int, seen: Callable[[int, int], None]
 ) -> list[tuple[ScopeJob, Any]]:
-    """Each job with what is seen, in their order; `seen(done, total)` after each."""
+    """Each job with what is seen, in their order; `seen(done, total)` after each place."""
+    places: dict[tuple[str, ...], list[ScopeJob]] = {}
+    for job in jobs:
+        places.setdefault(job.place, []).append(job)
+    groups = list(places.values())
     if processes == 1:
-        return list(_counted(jobs, map(look, jobs), seen))
-    with without_interrupts():
-        workers = multiprocessing.get_context("spawn").Pool(processes)
-    with workers as pool:
-        return list(_counted(jobs, pool.imap(look, jobs), seen))
+        found = list(_counted(groups, map(look, groups), seen))
+    else:
+        with without_interrupts():
+            workers = multiprocessing.get_context("spawn").Pool(processes)
+        with workers as pool:
+            found = list(_counted(groups, pool.imap(look, groups), seen))
+    known = {job: result for pairs in found for job, result in pairs}
+    return [(job, known[job]) for job in jobs]
 
 
 def _counted(
-    jobs: Sequence[ScopeJob], found: Iterable[JobResult], seen: Callable[[int, int], None]
-) -> Iterator[tuple[ScopeJob, JobResult]]:
-    for done, pair in enumerate(zip(jobs, found, strict=True), 1):
-        seen(done, len(jobs))
-        yield pair
+    groups: Sequence[Sequence[ScopeJob]],
+    found: Iterable[Sequence[JobResult]],
+    seen: Callable[[int, int], None],
+) -> Iterator[list[tuple[ScopeJob, JobResult]]]:
+    done, total = 0, sum(map(len, groups))
+    for group, results in zip(groups, found, strict=True):
+        done += len(group)
+        seen(done, total)
+        yield list(zip(group, results, strict=True))
 
 
 def scoped(

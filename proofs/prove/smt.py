@@ -30,8 +30,8 @@ _OPERATORS = {
 
 @dataclass(frozen=True)
 class ProofObligation:
-    """One thing to prove. `name` is rule/clause; `text` asks whether it can fail. What is assumed
-    has `names`, "" for what its step requires by itself."""
+    """One thing to prove. `name` is rule/clause; `question` asks whether it can fail. What is
+    assumed has `names`, "" for what its step requires by itself."""
 
     name: str
     assumed: tuple[Formula, ...]
@@ -43,13 +43,18 @@ class ProofObligation:
         """Whether there is nothing to prove: the goal is the constant true."""
         return self.goal[1] is TRUE
 
-    @cached_property
+    @property
     def text(self) -> str:
+        """The question, with the name above it."""
+        return f"; {self.name}\n{self.question}"
+
+    @cached_property
+    def question(self) -> str:
         """Can the goal fail where all that is assumed holds? `unsat` proves it. Written where it
-        is asked for."""
+        is asked for; the same for all that ask the same, whatever their names are."""
         goal = self.goal[1]
         bodies = [*(body for _, body in self.assumed), goal]
-        lines = [f"(set-logic {logic(bodies)})", f"; {self.name}", DISJOINT, *declarations(bodies)]
+        lines = [f"(set-logic {logic(bodies)})", DISJOINT, *declarations(bodies)]
         lines += [f"(assert {quantified(formula)})" for formula in self.assumed]
         lines += [f"(assert (not {term(goal)}))", "(check-sat)"]
         return "\n".join(lines) + "\n"

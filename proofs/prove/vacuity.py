@@ -1,18 +1,21 @@
 """Obligations that hold because nothing can meet their hypotheses.
 
-Each set of hypotheses is asked about once: can all of it hold? Where it cannot, a solver says which
-of it excludes the step. That is right where the theorem assumes what `EXCLUDED` names. Where
-nothing says so, a rule can no longer be taken, and what is proved of it is worth nothing.
+Each set of hypotheses is asked about once: can all of it hold? What meets a set meets each part of
+it, so the largest sets are asked about first, and then those alone that are in none that can be
+met. Where a set cannot, a solver says which of it excludes the step. That is right where the
+theorem assumes what `EXCLUDED` names. Where nothing says so, a rule can no longer be taken, and
+what is proved of it is worth nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from proofs.lift.source import COMPOSITIONS
 from proofs.prove.asking import AnswerSource, SolverQuestion, unseen
 from proofs.prove.plan import Duty
+from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.theorem import Theorem
 
 PATIENCE_S = 0.3
@@ -65,15 +68,62 @@ def look_for_vacuity(
         for d in duties
         if not d.obligation.is_trivial
     }
-    asked = {text: SolverQuestion("z3", text, timeout_s=PATIENCE_S) for text, _ in told}
-    answers = source.answers(list(asked.values()), seen)
-    empty = [key for key in told if answers[asked[key[0]]].result == "proved"]
+    results = ask_hypotheses(
+        {text: obligation for (text, _), obligation in told.items()}, source, seen
+    )
+    empty = [key for key in told if results.get(key[0]) == "proved"]
     named = {key: SolverQuestion("z3", told[key].named_hypotheses) for key in empty}
     cores = source.answers(list(named.values()))
     return Vacuity(
         {key: names_in(cores[question].core) for key, question in named.items()},
-        frozenset(t for t, question in asked.items() if answers[question].result == "unknown"),
+        frozenset(text for text, result in results.items() if result == "unknown"),
     )
+
+
+def ask_hypotheses(
+    obligations: Mapping[str, ProofObligation],
+    source: AnswerSource,
+    seen: Callable[[int, int], None] = unseen,
+) -> dict[str, str]:
+    """Whether something meets sets of hypotheses, by their text: `failed` where something does,
+    `proved` where nothing can. A set that is part of one that is met is left out."""
+
+    def ask(texts: Iterable[str]) -> dict[str, str]:
+        asked = {text: SolverQuestion("z3", text, timeout_s=PATIENCE_S) for text in texts}
+        answers = source.answers(list(asked.values()), seen)
+        return {text: answers[question].result for text, question in asked.items()}
+
+    members = members_of(obligations)
+    first = ask(largest(members))
+    met = [members[text] for text, result in first.items() if result == "failed"]
+    left = (text for text in members if text not in first and not is_in_one(members[text], met))
+    return first | ask(left)
+
+
+def members_of(obligations: Mapping[str, ProofObligation]) -> dict[str, int]:
+    """What each obligation assumes: a bit for each formula."""
+    bits: dict[Formula, int] = {}
+    for obligation in obligations.values():
+        for formula in obligation.assumed:
+            bits.setdefault(formula, 1 << len(bits))
+    return {
+        text: sum(bits[formula] for formula in set(obligation.assumed))
+        for text, obligation in obligations.items()
+    }
+
+
+def largest(members: Mapping[str, int]) -> list[str]:
+    """The sets that are in no other one."""
+    found: dict[str, int] = {}
+    for text in sorted(members, key=lambda text: -members[text].bit_count()):
+        if not is_in_one(members[text], found.values()):
+            found[text] = members[text]
+    return list(found)
+
+
+def is_in_one(members: int, others: Iterable[int]) -> bool:
+    """Whether a set is part of one of the others."""
+    return any(members & ~other == 0 for other in others)
 
 
 def names_in(core: Collection[str]) -> tuple[str, ...]:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any
 
 from model.transactions.leader import Kind, Stored
-from proofs.explore.source import SourceGraph, source_graph
-from proofs.lift.source import Model
+from proofs.explore.source import SourceGraph
 from proofs.prove.composition import Composition
-from proofs.prove.in_scope import ScopeCheck, TotalLog, check_clauses
+from proofs.prove.in_scope import ExploredScope, ScopeCheck, TotalLog, check_clauses
 from proofs.prove.transactions.state import (
     AGAIN,
     ANEW,
@@ -376,25 +375,31 @@ def union(sets: Iterable[frozenset[Pair]]) -> frozenset[Pair]:
     return frozenset().union(*sets)
 
 
-def check_states(of: Composition, model: Model, k: Any, name: str, *, instances: int) -> ScopeCheck:
-    """Explore a scope by its source and check each clause, and each axiom, in each state: a world,
-    a partition, and one of so many instances."""
-    found = source_graph(model, k, name)
-    past = pasts(found)
+def check_states(of: Composition, scope: ExploredScope, *, instances: int) -> ScopeCheck:
+    """Check each clause, and each axiom, in each state of a scope: a world, a partition, and one of
+    so many instances."""
+    k, worlds = scope.k, scope.graph.worlds
     places = list(product(range(k.bounds.partitions), range(instances)))
     states = (
-        TransactionsScopeState(k, world, left, own, here, me)
-        for world, left, own in zip(found.worlds, past, owns(found, past), strict=True)
+        TransactionsScopeState(k, world, *left, here, me)
+        for world, left in zip(worlds, left_in(scope), strict=True)
         for here, me in places
     )
-    return check_clauses((*of.clauses, *of.axioms), k, (name, k.variant.name), found, states)
+    return check_clauses((*of.clauses, *of.axioms), scope, states)
 
 
-def check_partitions(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
+@lru_cache(maxsize=1)
+def left_in(scope: ExploredScope) -> list[tuple[Past, Own]]:
+    """For each world of a scope what the way left by which it was first found."""
+    past = pasts(scope.graph)
+    return list(zip(past, owns(scope.graph, past), strict=True))
+
+
+def check_partitions(of: Composition, scope: ExploredScope) -> ScopeCheck:
     """A composition whose clauses are about a partition, and about one instance at most."""
-    return check_states(of, model, k, name, instances=1)
+    return check_states(of, scope, instances=1)
 
 
-def check_instances(of: Composition, model: Model, k: Any, name: str) -> ScopeCheck:
+def check_instances(of: Composition, scope: ExploredScope) -> ScopeCheck:
     """A composition whose clauses are about each instance."""
-    return check_states(of, model, k, name, instances=k.bounds.instances)
+    return check_states(of, scope, instances=scope.k.bounds.instances)

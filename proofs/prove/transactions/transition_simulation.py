@@ -8,13 +8,13 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from proofs.explore.source import SourceGraph
 from proofs.lift.source import Model
 from proofs.prove.composition import Composition, CompositionInduction
+from proofs.prove.in_scope import ExploredScope
 from proofs.prove.missing_steps import actors_read
 from proofs.prove.simulation import Simulation, SimulationResult
 from proofs.prove.step_evaluator import exchanged
-from proofs.prove.transactions.in_scope import TransactionsScopeState, owns, pasts
+from proofs.prove.transactions.in_scope import TransactionsScopeState, left_in
 from proofs.prove.valuation import unknown
 from proofs.trace.messages import RuleCall
 
@@ -75,10 +75,8 @@ class TransitionSimulation:
             "leader": model.leader.Leader in classes,
         }
 
-    def run(self, found: SourceGraph) -> SimulationResult:
+    def run(self, scope: ExploredScope) -> SimulationResult:
         """Compare each transition, from each partition and each instance that is watched."""
-        left = pasts(found)
-        known = list(zip(left, owns(found, left), strict=True))
         bounds, result = self.k.bounds, SimulationResult()
         leaders = bounds.partitions if self.watches["leader"] else 1
         clients = bounds.instances if self.watches["client"] else 1
@@ -86,7 +84,7 @@ class TransitionSimulation:
             actors = partial(self.actors, here=here, me=me)
             view = partial(self.view, here=here, me=me)
             simulation = Simulation(self.model, self.k, self.steps, actors, view)
-            seen = simulation.run(found, known)
+            seen = simulation.run(scope.graph, left_in(scope))
             result.matched += seen.matched
             result.unmatched |= seen.unmatched
         return result
@@ -120,8 +118,6 @@ class TransitionSimulation:
         return ScopeUnknowns(TransactionsScopeState(self.k, there, *past, here, me))
 
 
-def simulate_transactions(
-    of: Composition, model: Model, k: Any, found: SourceGraph
-) -> SimulationResult:
-    """Compare each transition of a scope, explored by its source, with the steps."""
-    return TransitionSimulation(of, model, k).run(found)
+def simulate_transactions(of: Composition, scope: ExploredScope) -> SimulationResult:
+    """Compare each transition of a scope with the steps."""
+    return TransitionSimulation(of, scope.model, scope.k).run(scope)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from proofs.explore.source import source_graph
 from proofs.lift.source import load_model
 from proofs.prove.composition import Composition, CompositionInduction
+from proofs.prove.in_scope import ExploredScope
 from proofs.prove.induction import Clause
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.transactions.epochs import given_is_past
-from proofs.prove.transactions.in_scope import TransactionsScopeState, owns, pasts
+from proofs.prove.transactions.in_scope import TransactionsScopeState, left_in
 from proofs.prove.valuation import evaluate
 from proofs.trace.replay import configuration_of
 
@@ -30,12 +30,11 @@ def states(variant: str) -> tuple[TransactionsScopeState, ...]:
     """States of a small scope."""
     model = load_model("transactions")
     k = configuration_of(model, SCOPE, variant)
-    found = source_graph(model, k, SCOPE)
-    past = pasts(found)
+    scope = ExploredScope(model, k, SCOPE)
     places = list(product(range(k.bounds.partitions), range(k.bounds.instances)))
     every = (
-        TransactionsScopeState(k, world, left, own, here, me)
-        for world, left, own in zip(found.worlds, past, owns(found, past), strict=True)
+        TransactionsScopeState(k, world, *left, here, me)
+        for world, left in zip(scope.graph.worlds, left_in(scope), strict=True)
         for here, me in places
     )
     return tuple(islice(every, 0, None, EVERY))
