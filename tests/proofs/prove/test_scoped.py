@@ -21,10 +21,10 @@ def is_held_back() -> bool:
 def test_ctrl_c_does_not_concern_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[bool] = []
 
-    def look(_look: Callable[..., object], jobs: Iterable[ScopeJob]) -> Iterator[None]:
-        for _ in jobs:
+    def look(_look: Callable[..., object], places: Iterable[list[ScopeJob]]) -> Iterator[object]:
+        for jobs in places:
             held.append(is_held_back())
-            yield None
+            yield [None for _ in jobs]
 
     @contextmanager
     def entered() -> Iterator[SimpleNamespace]:
