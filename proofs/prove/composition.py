@@ -17,7 +17,7 @@ from proofs.lift.containers import FunctionMap
 from proofs.lift.dag import Node, reachable
 from proofs.lift.source import Model
 from proofs.prove.formulas import Lifter
-from proofs.prove.in_scope import ExploredScope, ScopeCheck, check_clauses
+from proofs.prove.in_scope import ScopeCheck, ScopeOfProof, check_clauses
 from proofs.prove.induction import Clause, ClauseFormulas, Induction, Named, ProofStep, of_nothing
 from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.step_evaluator import StepEvaluator
@@ -53,7 +53,7 @@ class Composition:
     variants: tuple[str, ...] = ()
     searched: tuple[str, ...] = ()
     worlds: Callable[[Composition, Model, str], Worlds] | None = None
-    check: Callable[[Composition, ExploredScope], ScopeCheck] | None = None
+    check: Callable[[Composition, ScopeOfProof], ScopeCheck] | None = None
     steps: tuple[str, ...] = ()
     promises: tuple[Callable[..., bool], ...] = ()
 
@@ -162,7 +162,7 @@ class CompositionInduction(Induction):
         yield from self.of_clauses(self.of.clauses)
 
 
-def check_world_scope(of: Composition, scope: ExploredScope) -> ScopeCheck:
+def check_world_scope(of: Composition, scope: ScopeOfProof) -> ScopeCheck:
     """Check each clause, and each axiom, in each world of a scope; and each transition, which a
     step must match."""
     k, found = scope.k, scope.graph

@@ -54,7 +54,7 @@ class ScopeCheck:
 
 
 @dataclass(frozen=True, eq=False)
-class ExploredScope:
+class ScopeOfProof:
     """A scope, explored by its source when its graph is first asked for."""
 
     model: Model
@@ -364,7 +364,7 @@ def pasts(worlds: Sequence[Any], edges: Iterable[tuple[int, int, int]]) -> list[
 
 
 def check_clauses(
-    clauses: Iterable[Clause], scope: ExploredScope, states: Iterable[Any]
+    clauses: Iterable[Clause], scope: ScopeOfProof, states: Iterable[Any]
 ) -> ScopeCheck:
     """Each clause in each state of a scope."""
     left = {clause.name: clause for clause in clauses}
@@ -378,7 +378,7 @@ def check_clauses(
 
 
 def seen_in(
-    scope: ExploredScope, failed: Iterable[str], matched: Counter[str] | None = None
+    scope: ScopeOfProof, failed: Iterable[str], matched: Counter[str] | None = None
 ) -> ScopeCheck:
     """What was seen in a scope, with its states and how often each rule fired."""
     found = scope.graph
@@ -387,13 +387,13 @@ def seen_in(
     return ScopeCheck(*names, len(found.worlds), firings, tuple(failed), matched or Counter())
 
 
-def states_of(scope: ExploredScope) -> Iterator[ScopeState]:
+def states_of(scope: ScopeOfProof) -> Iterator[ScopeState]:
     """The states of a scope, each with a past."""
     found = scope.graph
     for world, past in zip(found.worlds, pasts(found.worlds, found.edges), strict=True):
         yield ScopeState(scope.model, scope.k, world, past)
 
 
-def check_scope(scope: ExploredScope) -> ScopeCheck:
+def check_scope(scope: ScopeOfProof) -> ScopeCheck:
     """Check each clause in each state of a scope."""
     return check_clauses(clauses_for(scope.k), scope, states_of(scope))

@@ -20,7 +20,7 @@ from proofs.lift.source import Model, load_model
 from proofs.prove.assumption_necessity import DROPPED, trace_without
 from proofs.prove.assumptions import EVERYWHERE, LEFT_OUT
 from proofs.prove.composition import Composition, CompositionInduction, check_world_scope
-from proofs.prove.in_scope import ExploredScope, ScopeCheck, check_scope, seen_in
+from proofs.prove.in_scope import ScopeCheck, ScopeOfProof, check_scope, seen_in
 from proofs.prove.missing_steps import changes_actor
 from proofs.prove.producer_ids import PRODUCER_IDS
 from proofs.prove.producer_simulation import simulate_scope
@@ -122,13 +122,13 @@ JobResult = ScopeCheck | RangeCheck | Finding | None
 
 
 @lru_cache(maxsize=1)
-def explored(home: str, patches: tuple[Patch, ...], scope: str, variant: str) -> ExploredScope:
+def explored(home: str, patches: tuple[Patch, ...], scope: str, variant: str) -> ScopeOfProof:
     """A scope, explored once for all jobs that look at it one after another."""
     model = load_model(home, patches)
-    return ExploredScope(model, configuration_of(model, scope, variant), scope)
+    return ScopeOfProof(model, configuration_of(model, scope, variant), scope)
 
 
-def scope_of(job: ScopeJob) -> ExploredScope:
+def scope_of(job: ScopeJob) -> ScopeOfProof:
     """The scope that a job looks at."""
     return explored(job.home, job.patches, job.scope, job.variant)
 
@@ -148,7 +148,7 @@ def transitions_of(job: ScopeJob) -> ScopeCheck:
     return check_of(scope, simulate_scope(scope.model, scope.k, scope.graph))
 
 
-def check_of(scope: ExploredScope, seen: SimulationResult) -> ScopeCheck:
+def check_of(scope: ScopeOfProof, seen: SimulationResult) -> ScopeCheck:
     """What was compared in a scope."""
     return seen_in(scope, map(str, seen.unmatched.values()), seen.matched)
 

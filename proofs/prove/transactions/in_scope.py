@@ -15,7 +15,7 @@ from typing import Any
 from model.transactions.leader import Kind, Stored
 from proofs.explore.source import SourceGraph
 from proofs.prove.composition import Composition
-from proofs.prove.in_scope import ExploredScope, ScopeCheck, TotalLog, check_clauses
+from proofs.prove.in_scope import ScopeCheck, ScopeOfProof, TotalLog, check_clauses
 from proofs.prove.transactions.state import (
     AGAIN,
     ANEW,
@@ -375,7 +375,7 @@ def union(sets: Iterable[frozenset[Pair]]) -> frozenset[Pair]:
     return frozenset().union(*sets)
 
 
-def check_states(of: Composition, scope: ExploredScope, *, instances: int) -> ScopeCheck:
+def check_states(of: Composition, scope: ScopeOfProof, *, instances: int) -> ScopeCheck:
     """Check each clause, and each axiom, in each state of a scope: a world, a partition, and one of
     so many instances."""
     k, worlds = scope.k, scope.graph.worlds
@@ -389,17 +389,17 @@ def check_states(of: Composition, scope: ExploredScope, *, instances: int) -> Sc
 
 
 @lru_cache(maxsize=1)
-def left_in(scope: ExploredScope) -> list[tuple[Past, Own]]:
+def left_in(scope: ScopeOfProof) -> list[tuple[Past, Own]]:
     """For each world of a scope what the way left by which it was first found."""
     past = pasts(scope.graph)
     return list(zip(past, owns(scope.graph, past), strict=True))
 
 
-def check_partitions(of: Composition, scope: ExploredScope) -> ScopeCheck:
+def check_partitions(of: Composition, scope: ScopeOfProof) -> ScopeCheck:
     """A composition whose clauses are about a partition, and about one instance at most."""
     return check_states(of, scope, instances=1)
 
 
-def check_instances(of: Composition, scope: ExploredScope) -> ScopeCheck:
+def check_instances(of: Composition, scope: ScopeOfProof) -> ScopeCheck:
     """A composition whose clauses are about each instance."""
     return check_states(of, scope, instances=scope.k.bounds.instances)

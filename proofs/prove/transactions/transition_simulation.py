@@ -10,7 +10,7 @@ from typing import Any
 
 from proofs.lift.source import Model
 from proofs.prove.composition import Composition, CompositionInduction
-from proofs.prove.in_scope import ExploredScope
+from proofs.prove.in_scope import ScopeOfProof
 from proofs.prove.missing_steps import actors_read
 from proofs.prove.simulation import Simulation, SimulationResult
 from proofs.prove.step_evaluator import exchanged
@@ -75,7 +75,7 @@ class TransitionSimulation:
             "leader": model.leader.Leader in classes,
         }
 
-    def run(self, scope: ExploredScope) -> SimulationResult:
+    def run(self, scope: ScopeOfProof) -> SimulationResult:
         """Compare each transition, from each partition and each instance that is watched."""
         bounds, result = self.k.bounds, SimulationResult()
         leaders = bounds.partitions if self.watches["leader"] else 1
@@ -118,6 +118,6 @@ class TransitionSimulation:
         return ScopeUnknowns(TransactionsScopeState(self.k, there, *past, here, me))
 
 
-def simulate_transactions(of: Composition, scope: ExploredScope) -> SimulationResult:
+def simulate_transactions(of: Composition, scope: ScopeOfProof) -> SimulationResult:
     """Compare each transition of a scope with the steps."""
     return TransitionSimulation(of, scope.model, scope.k).run(scope)

@@ -16,7 +16,7 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.mutants import find
 from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS, OF_ONE_PRODUCER
-from proofs.prove.in_scope import ExploredScope, states_of
+from proofs.prove.in_scope import ScopeOfProof, states_of
 from proofs.prove.invariant import GUARANTEED
 from proofs.prove.one_log import OneLog, events_of_leaders
 from proofs.prove.plan import Planner, configuration, plan
@@ -186,7 +186,7 @@ def test_a_formula_says_what_the_guarantee_says(
     model = load_model("idempotent", patches)
     k = configuration_of(model, scope, variant)
     guarantee: Any = getattr(model.guarantees, name)
-    explored = ExploredScope(model, k, scope)
+    explored = ScopeOfProof(model, k, scope)
     said = [
         (GUARANTEED[name].is_so(k, s), guarantee(k, world))
         for world, s in zip(explored.graph.worlds, states_of(explored), strict=True)

@@ -22,7 +22,7 @@ from proofs.prove.assumptions import (
     OF_ONE_PRODUCER,
     OF_TRANSACTIONS,
 )
-from proofs.prove.in_scope import ExploredScope, ScopeState, check_scope
+from proofs.prove.in_scope import ScopeOfProof, ScopeState, check_scope
 from proofs.prove.invariant import GUARANTEED
 from proofs.prove.plan import Duty, Planner, ProofPlan, plan
 from proofs.prove.ranges import check_ranges
@@ -355,7 +355,7 @@ def test_the_clauses_hold_in_every_state_of_a_scope_and_each_rule_fires_there() 
     model = load_model("idempotent")
     variant = model.variants.parse("first_sequence=strict/restart_window=full")
     k = model.scopes.SCOPES["idempotent-tiny"].configuration(variant)
-    found = check_scope(ExploredScope(model, k, "idempotent-tiny"))
+    found = check_scope(ScopeOfProof(model, k, "idempotent-tiny"))
     assert found.failed == ()
     assert {"client_sends", "request_arrives", "answer_arrives", "leader_restarts"} <= set(
         found.firings

@@ -16,7 +16,7 @@ from proofs.prove.composition import (
     Worlds,
     check_world_scope,
 )
-from proofs.prove.in_scope import ExploredScope
+from proofs.prove.in_scope import ScopeOfProof
 from proofs.prove.producer_ids import PRODUCER_IDS, blocks_have_one_owner
 from proofs.prove.run import counterexample, subject
 from proofs.prove.scoped import scoped
@@ -106,7 +106,7 @@ def test_a_wrong_clause_fails_in_scope() -> None:
     k = configuration_of(model, "producer-ids", "3.9.2-zookeeper")
     assert (
         blocks_have_one_owner.__name__
-        in check_world_scope(PRODUCER_IDS, ExploredScope(model, k, "producer-ids")).failed
+        in check_world_scope(PRODUCER_IDS, ScopeOfProof(model, k, "producer-ids")).failed
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from proofs.lift.source import load_model
 from proofs.prove.composition import Composition, CompositionInduction
-from proofs.prove.in_scope import ExploredScope
+from proofs.prove.in_scope import ScopeOfProof
 from proofs.prove.induction import Clause
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.transactions.epochs import given_is_past
@@ -30,7 +30,7 @@ def states(variant: str) -> tuple[TransactionsScopeState, ...]:
     """States of a small scope."""
     model = load_model("transactions")
     k = configuration_of(model, SCOPE, variant)
-    scope = ExploredScope(model, k, SCOPE)
+    scope = ScopeOfProof(model, k, SCOPE)
     places = list(product(range(k.bounds.partitions), range(k.bounds.instances)))
     every = (
         TransactionsScopeState(k, world, *left, here, me)

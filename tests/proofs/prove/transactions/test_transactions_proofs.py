@@ -14,7 +14,7 @@ from proofs.lift.source import composition_of, load_model, model_folder
 from proofs.mutants.table import TRANSACTIONAL
 from proofs.prove.assumption_necessity import trace_without
 from proofs.prove.composition import CompositionInduction
-from proofs.prove.in_scope import ExploredScope
+from proofs.prove.in_scope import ScopeOfProof
 from proofs.prove.missing_steps import MissingSteps
 from proofs.prove.plan import Planner
 from proofs.prove.run import counterexample, places, subject
@@ -299,7 +299,7 @@ def test_a_wrong_clause_fails_in_scope() -> None:
     patch = Patch("coordinator.completed", "0 if rotates else metadata.producer_epoch", "0")
     model = load_model("transactions", [patch])
     k = configuration_of(model, "transactions-tiny", "v2")
-    assert check_partitions(of, ExploredScope(model, k, "transactions-tiny")).failed != ()
+    assert check_partitions(of, ScopeOfProof(model, k, "transactions-tiny")).failed != ()
 
 
 def test_an_epoch_that_is_told_twice_is_seen_while_its_append_is_on_its_way() -> None:
@@ -312,7 +312,7 @@ def test_an_epoch_that_is_told_twice_is_seen_while_its_append_is_on_its_way() ->
     )
     model = load_model("transactions", [patch])
     k = configuration_of(model, "transactions-log/begun=0", "v1")
-    failed = check_partitions(of, ExploredScope(model, k, "transactions-log/begun=0")).failed
+    failed = check_partitions(of, ScopeOfProof(model, k, "transactions-log/begun=0")).failed
     assert {"what_is_awaited_is_new", "epochs_unique"} <= set(failed)
 
 
