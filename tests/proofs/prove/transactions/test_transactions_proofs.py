@@ -18,6 +18,7 @@ from proofs.prove.in_scope import ScopeOfProof
 from proofs.prove.missing_steps import MissingSteps
 from proofs.prove.plan import Planner
 from proofs.prove.run import counterexample, places, subject
+from proofs.prove.scoped import explored
 from proofs.prove.smt import Formula, obligation
 from proofs.prove.solvers import ask
 from proofs.prove.theorem import Theorem
@@ -285,11 +286,9 @@ def test_without_a_rule_its_own_obligation_fails(
 def test_the_clauses_hold_in_every_world_of_a_scope(theorem: str) -> None:
     of = MINE[theorem].composition
     assert of is not None
-    model = load_model("transactions")
+    assert of.check is not None
     for variant in of.variants:
-        k = configuration_of(model, "transactions-tiny", variant)
-        assert of.check is not None
-        assert of.check(of, model, k, "transactions-tiny").failed == ()
+        assert of.check(of, explored("transactions", (), "transactions-tiny", variant)).failed == ()
 
 
 def test_a_wrong_clause_fails_in_scope() -> None:
