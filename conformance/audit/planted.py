@@ -87,8 +87,10 @@ class PlantedPartition:
         records: int = 1,
         in_transaction: bool = False,
         payload: tuple[bytes, ...] = (),
+        change: bytes = b"",
     ) -> int:
-        """A batch of some records; its base offset."""
+        """A batch of some records; its base offset. `change` are other bytes at its end, with the
+        checksum as it was."""
         now = self._clock.tick()
         written = payload or tuple(
             encode_record(number, 0, None, b"planted", ()) for number in range(records)
@@ -105,7 +107,7 @@ class PlantedPartition:
             partition_leader_epoch=0,
             last_offset_delta=records - 1,
         )
-        return self.write(batch, records)
+        return self.write(batch[: len(batch) - len(change)] + change, records)
 
     def marker(self, producer_id: int, epoch: int, outcome: str = "COMMIT") -> int:
         """The end of a transaction; its offset."""
@@ -389,6 +391,34 @@ def plant_skipped_then_ended(cluster: PlantedCluster, log: PlantedPartition, bro
         cluster.expect("torn", other, offset)
 
 
+def plant_torn_offsets(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
+    """A transaction's records are committed, and the offsets of its group are not."""
+    producer_id, offsets = cluster.producer_id(), cluster.partition("__consumer_offsets")
+    cluster.state(producer_id, 0, State.ONGOING, log, offsets)
+    log.data(producer_id, 0, 0, in_transaction=True)
+    offset = offsets.data(producer_id, 0, NO_SEQUENCE, in_transaction=True)
+    cluster.state(producer_id, 1, State.PREPARE_COMMIT, log, offsets)
+    log.marker(producer_id, 1, "COMMIT")
+    offsets.marker(producer_id, 1, "ABORT" if broken else "COMMIT")
+    cluster.state(producer_id, 1, State.COMPLETE_COMMIT)
+    if broken:
+        cluster.expect("torn", offsets, offset)
+
+
+def plant_flipped_bit(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
+    """A byte of a batch has changed; what the producer wrote next is not blamed."""
+    producer_id = cluster.producer_id()
+    log.data(producer_id, 0, 0)
+    if not broken:
+        log.data(producer_id, 0, 1)
+    else:
+        offset = log.data(producer_id, 0, 1, change=b"pl4nted")
+        cluster.expect("crc", log, offset)
+    offset = log.data(producer_id, 0, 2)
+    for kind in ("missing_offsets", "may_be_compacted") if broken else ():
+        cluster.expect(kind, log, offset)
+
+
 def plant_wrap(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
     """Sequences come to their last, within a batch."""
     producer_id = cluster.producer_id()
@@ -482,6 +512,8 @@ PLANTS: Final[Mapping[str, Plant]] = {
     "torn_of_shared_epoch": plant_torn_of_shared_epoch,
     "skipped_marker": plant_skipped_marker,
     "skipped_then_ended": plant_skipped_then_ended,
+    "torn_offsets": plant_torn_offsets,
+    "flipped_bit": plant_flipped_bit,
     "wrap": plant_wrap,
     "compacted": plant_compacted,
     "deleted": plant_deleted,

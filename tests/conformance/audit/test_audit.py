@@ -36,7 +36,7 @@ def test_the_report_the_page_and_the_table_say_the_same(audit, planted):
     assert sum(row["places"] for row in rows) == len(expected)
     assert {row["kind"] for row in rows if row["is_defect"]} == report["defects"].keys()
     page = (audit / "report.md").read_text()
-    assert "## torn: 20 (defect)" in page
+    assert "## torn: 25 (defect)" in page
     abort = next(f for f in report["findings"] if f["kind"] == "hanging")
     assert abort["action"].endswith(f"--start-offset {abort['offset']}")
 
