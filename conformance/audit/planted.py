@@ -532,7 +532,7 @@ FILLER_RECORDS: Final = 16
 
 def filler() -> tuple[bytes, ...]:
     """Records of an ordinary batch."""
-    value = bytes(range(256)) * (FILLER_BYTES // FILLER_RECORDS // 256)
+    value = bytes(range(250)) * (FILLER_BYTES // FILLER_RECORDS // 250)
     return tuple(encode_record(number, 0, None, value, ()) for number in range(FILLER_RECORDS))
 
 
