@@ -139,9 +139,14 @@ class OutcomeJudge:
     ) -> TransactionEnd | None:
         """Where the decision's marker is missing: what became of its records, which are open, or
         were ended by the marker of a later transaction."""
-        if self._coordinators.is_pending(decision):
+        if self._coordinators.is_pending(decision) or not self._is_settled(decision):
             return None
         return next((end for end in ends if is_open_at(end, decision)), None)
+
+    def _is_settled(self, decision: StateRecord) -> bool:
+        """Whether its markers came before the partitions were read."""
+        age_ms = self._newest - decision.timestamp
+        return not self._settings.is_live or age_ms > self._settings.max_transaction_ms
 
     def _is_old(self, end: TransactionEnd) -> bool:
         """Whether its marker should be there: coordinators and partitions were not read at one

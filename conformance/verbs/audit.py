@@ -1,18 +1,24 @@
 """`audit`: what was written to real topics, held to the model's rules of a leader.
 
-It reads log directories of brokers, and writes report.json, report.md and audit_findings.parquet
-into --out. With --generate it writes such directories, with planted defects.
+It reads log directories of brokers, or fetches a cluster's topics, and writes report.json,
+report.md and audit_findings.parquet into --out. With --generate it writes log directories with
+planted defects.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from conformance.audit.live import copy_cluster
 from conformance.audit.partition_audit import AuditSettings
 from conformance.audit.planted import generate
 from conformance.audit.report import (
@@ -38,6 +44,7 @@ PAGE: Final = "report.md"
 TABLE: Final = "audit_findings"
 PLANTED: Final = "planted.json"
 LOG: Final = "spark.log"
+PREFIX: Final = "kafka-eos-audit-"
 
 DEFAULTS: Final = AuditSettings(next(iter(idempotent.RELEASES)))
 
@@ -51,6 +58,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="DIR",
         help="a broker's log directory, or a partition's folder in it; again for each",
+    )
+    what.add_argument(
+        "--bootstrap-servers",
+        metavar="HOST:PORT,...",
+        help="a cluster, whose topics are fetched and audited",
+    )
+    what.add_argument(
+        "--copy",
+        type=Path,
+        metavar="DIR",
+        help="keep there what was fetched, as a log directory (default: it is removed)",
     )
     what.add_argument("--topics", metavar="REGEX", help="only these (default: all)")
     what.add_argument(
@@ -110,19 +128,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Audit; 0 without a defect, 1 with one. Raises BadUse, BackendError, OSError."""
-    if (options.generate is None) == (not options.log_dir):
-        raise BadUse("give either --log-dir or --generate")
+    if sum(map(bool, (options.log_dir, options.bootstrap_servers, options.generate))) != 1:
+        raise BadUse("give one of --log-dir, --bootstrap-servers, --generate")
     if options.generate is not None:
         return plant(options.generate, options.bytes, options.of_each)
+    if options.bootstrap_servers is None:
+        return audit(options, options.log_dir, settings_of(options))
+    settings = replace(settings_of(options), is_live=True)
+    with ExitStack() as stack:
+        folder = options.copy or Path(stack.enter_context(TemporaryDirectory(prefix=PREFIX)))
+        if any(folder.glob("*")):
+            raise BadUse(f"--copy {folder}: name a new or an empty folder")
+        copy_cluster(options.bootstrap_servers, options.topics, folder)
+        return audit(options, [folder], settings)
+
+
+def audit(options: argparse.Namespace, directories: Sequence[Path], settings: AuditSettings) -> int:
+    """Audit log directories. Raises BadUse, BackendError, OSError."""
     one_of("--backend", options.backend, BACKENDS)
     dataset = None if options.dataset is None else Dataset.at(options.dataset)
-    settings = settings_of(options)
-    logs = find_partitions(options.log_dir, options.topics)
+    logs = find_partitions(directories, options.topics)
     log = (options.out or Path.cwd()) / LOG
     width = positive("--partitions", options.partitions)
     where = Options(log, options.master, options.remote, width)
     done = audit_all(logs, settings, options.backend, where)
-    result = conclude((audit for audit in done if audit is not None), settings)
+    result = conclude((one for one in done if one is not None), settings)
     write(result, options)
     if dataset is not None:
         dataset.write_table(TABLE, *named_table(result))

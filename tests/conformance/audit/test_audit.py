@@ -1,12 +1,16 @@
 """The verb: files, exit codes, backends."""
 
+import asyncio
 import json
+from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
 
 from conformance.__main__ import main
 from conformance.audit.kinds import KINDS
+from impl import Broker, Producer
+from impl.protocol.record_batch import decode_batches, encode_batch
 from proofs.run.files import REPOSITORY
 
 
@@ -52,7 +56,7 @@ def test_topics_are_chosen_by_name(planted, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "either --log-dir or --generate"),
+        ([], "one of --log-dir"),
         (["--log-dir", "/nowhere"], "no such folder"),
         (["--log-dir", "."], "no partition"),
         (["--log-dir", ".", "--release", "9.9"], "--release"),
@@ -74,6 +78,58 @@ def test_spark_writes_the_same_bytes(spark_session, audit, planted, tmp_path):
         assert (tmp_path / "spark" / name).read_bytes() == (
             tmp_path / "processes" / name
         ).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def served():
+    """A broker with transactions of both outcomes, and offsets in them."""
+    with Broker(topics={"orders": 2}) as kafka:
+        asyncio.run(transact(kafka.bootstrap_servers))
+        yield kafka.bootstrap_servers
+
+
+async def transact(servers):
+    async with Producer(servers, transactional_id="orders-1", linger_ms=0) as producer:
+        for number in range(6):
+            await producer.begin_transaction()
+            for partition in (0, 1):
+                await producer.send_and_wait("orders", b"value", partition=partition)
+            await producer.send_offsets_to_transaction({("orders", 0): number}, "group")
+            await (producer.commit_transaction() if number % 2 else producer.abort_transaction())
+
+
+def test_a_cluster_is_fetched_and_audited_and_holds(served, tmp_path):
+    copy = ["--copy", str(tmp_path / "logs"), "--out", str(tmp_path / "out")]
+    assert main(["audit", "--bootstrap-servers", served, *copy]) == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (report["defects"], report["coordinators_log"]) == ({}, True)
+    by_topic = Counter()
+    for row in report["partitions"]:
+        by_topic[row["topic"]] += row["transactions"]
+    assert (by_topic["orders"], by_topic["__consumer_offsets"]) == (12, 6)
+    assert main(["audit", "--log-dir", str(tmp_path / "logs")]) == 0
+
+
+def test_what_was_fetched_and_then_changed_is_found(served, tmp_path, capsys):
+    """The audit of a real log can fail: a marker of the other outcome, and a batch left out."""
+    logs = tmp_path / "logs"
+    given = ["--topics", "orders|__transaction_state", "--bootstrap-servers", served]
+    assert main(["audit", *given, "--copy", str(logs)]) == 0
+    [path] = (logs / "orders-0").glob("*.log")
+    data = path.read_bytes()
+    marker = decode_batches(data)[1]
+    assert marker.is_control
+    other = replace_outcome(marker)
+    path.write_bytes(data.replace(encode_batch(marker), encode_batch(other)))
+    assert main(["audit", "--log-dir", str(logs)]) == 1
+    assert "DEFECT torn 1" in capsys.readouterr().out
+
+
+def replace_outcome(marker):
+    """The marker with the other outcome."""
+    record = marker.records[0]
+    other = bytes((*record.key[:3], 1 - record.key[3]))
+    return marker._replace(records=(record._replace(key=other),))
 
 
 def test_the_reference_lists_all_kinds():

@@ -1,5 +1,5 @@
-"""Segments as they are: whole, cut, damaged, allocated in advance, of older formats, with markers of
-any form."""
+"""Segments as they are: whole, cut, damaged, allocated in advance, of older formats, with
+markers."""
 
 import pytest
 

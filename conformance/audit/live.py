@@ -1,0 +1,147 @@
+"""A cluster's topics as segments, by Fetch: read_uncommitted, so that control batches come, too.
+
+1. What is copied of a partition ends at the high watermark of its first answer.
+2. Internal topics come first: a transaction that ends meanwhile is then open in the coordinator's
+   log and ended in its partitions, and never the other way round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.audit.headers import walk
+from impl.client.connection import Body, Connection
+from impl.client.network_client import NetworkClient, UnsupportedClusterError
+from impl.client.transport import AsyncioNetwork
+from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import whole_batches_end
+from impl.protocol.schemas import ApiKey
+from proofs.run import BadUse
+
+REQUEST_TIMEOUT_MS: Final = 30_000
+FETCH_BYTES: Final = 32 << 20
+EARLIEST: Final = -2
+READ_UNCOMMITTED: Final = 0
+CONSUMER_REPLICA: Final = -1
+
+At = tuple[str, int]
+
+
+class ClusterUnreadable(Exception):
+    """The cluster does not give what it was asked for; the message says what."""
+
+    exit_code = 3
+
+
+def copy_cluster(bootstrap_servers: str, topics: str | None, directory: Path) -> None:
+    """Copy topics whose name matches into a log directory. Raises BadUse, ClusterUnreadable,
+    OSError."""
+    asyncio.run(_copy(bootstrap_servers, topics, directory))
+
+
+async def _copy(bootstrap_servers: str, topics: str | None, directory: Path) -> None:
+    client = NetworkClient(
+        AsyncioNetwork(), bootstrap_servers, "kafka-eos-audit", REQUEST_TIMEOUT_MS
+    )
+    try:
+        await client.start()
+        for at in await find_topics(client, topics):
+            await copy_partition(client, at, directory / f"{at[0]}-{at[1]}")
+    except UnsupportedClusterError as error:
+        raise ClusterUnreadable(str(error)) from error
+    finally:
+        await client.close()
+
+
+async def find_topics(client: NetworkClient, topics: str | None) -> Sequence[At]:
+    """All partitions of topics whose name matches, internal ones first. Raises BadUse, OSError."""
+    connection = await client.any_connection()
+    answer = await ask(
+        client,
+        connection,
+        ApiKey.METADATA,
+        {"topics": None, "allow_auto_topic_creation": False},
+    )
+    named = {row["name"]: row["is_internal"] for row in answer["topics"]}
+    chosen = [name for name in named if topics is None or re.fullmatch(topics, name)]
+    if not chosen:
+        raise BadUse(f"--bootstrap-servers: the cluster has no such topic, but {sorted(named)}")
+    await client.refresh(chosen)
+    ordered = sorted(chosen, key=lambda name: (not named[name], name))
+    return [(name, index) for name in ordered for index in range(client.partitions[name])]
+
+
+async def ask(client: NetworkClient, connection: Connection, api: ApiKey, body: Body) -> Body:
+    """One answer. Raises OSError."""
+    async with asyncio.timeout(REQUEST_TIMEOUT_MS / 1_000):
+        return await connection.request(api, client.version(api), body)
+
+
+async def copy_partition(client: NetworkClient, at: At, folder: Path) -> None:
+    """One partition, as one segment. Raises ClusterUnreadable, OSError."""
+    node_id = client.leaders.get(at, -1)
+    if node_id < 0:
+        raise ClusterUnreadable(f"{at[0]}-{at[1]} has no leader; leave it out by --topics")
+    connection = await client.connect_node(node_id)
+    begin = await first_offset(client, connection, at)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{begin:020}.log").open("wb") as file:
+        async for batches in fetch_all(client, connection, at, begin):
+            file.write(batches)
+
+
+async def first_offset(client: NetworkClient, connection: Connection, at: At) -> int:
+    """Where the log begins. Raises ClusterUnreadable, OSError."""
+    wanted = {"partition_index": at[1], "timestamp": EARLIEST}
+    body = {
+        "replica_id": CONSUMER_REPLICA,
+        "isolation_level": READ_UNCOMMITTED,
+        "topics": [{"name": at[0], "partitions": [wanted]}],
+    }
+    row = only_row((await ask(client, connection, ApiKey.LIST_OFFSETS, body))["topics"], at)
+    offset: int = row["offset"]
+    return offset
+
+
+async def fetch_all(
+    client: NetworkClient, connection: Connection, at: At, offset: int
+) -> AsyncIterator[bytes]:
+    """Whole batches from an offset to the high watermark of the first answer."""
+    end: int | None = None
+    while end is None or offset < end:
+        body = fetch_request(at, offset)
+        row = only_row((await ask(client, connection, ApiKey.FETCH, body))["responses"], at)
+        end = row["high_watermark"] if end is None else end
+        data: bytes = row["records"] or b""
+        *_, size = walk(data)
+        if size:
+            yield data[:size]
+            offset = whole_batches_end(data)
+        elif offset < end:
+            raise ClusterUnreadable(f"{at[0]}-{at[1]}: nothing is at offset {offset}")
+
+
+def fetch_request(at: At, offset: int) -> dict[str, Any]:
+    """Fetch of one partition."""
+    row = {"partition": at[1], "fetch_offset": offset, "partition_max_bytes": FETCH_BYTES}
+    return {
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "max_bytes": FETCH_BYTES,
+        "isolation_level": READ_UNCOMMITTED,
+        "topics": [{"topic": at[0], "partitions": [row]}],
+    }
+
+
+def only_row(topics: Iterable[Body], at: At) -> Body:
+    """The answer's row of the one partition. Raises ClusterUnreadable for an error."""
+    row: Body
+    [row] = [row for topic in topics for row in topic["partitions"]]
+    error = ErrorCode.of(row["error_code"])
+    if error is not ErrorCode.NONE:
+        raise ClusterUnreadable(f"{at[0]}-{at[1]}: {error.name}")
+    return row
