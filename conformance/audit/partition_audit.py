@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +24,7 @@ from model.idempotent.messages import Error
 
 DAY_MS: Final = 86_400_000
 
-OUTCOMES: Final = {ControlType.ABORT: "ABORT", ControlType.COMMIT: "COMMIT"}
+OUTCOMES: Final = {kind.value: kind.name for kind in (ControlType.ABORT, ControlType.COMMIT)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,43 +299,44 @@ class PartitionJudge:
     def endings(self) -> Iterator[TransactionEnd]:
         """Each end of a transaction, and those that are open."""
         folded, rows = self._folded, self._folded.rows
-        for number in np.flatnonzero((rows["control_type"] >= 0) & folded.is_taken):
-            yield self._ending(folded.before, rows, int(number))
-        for number in np.flatnonzero(folded.is_last & (folded.after["first_offset"] >= 0)):
-            yield self._open(folded.after, rows, int(number))
+        ends = np.flatnonzero((rows["control_type"] >= 0) & folded.is_taken)
+        epochs, kinds = (rows[name][ends] for name in ("producer_epoch", "control_type"))
+        outcomes = map(OUTCOMES.get, kinds.tolist())
+        yield from self._ends_at(ends, folded.before, epochs.tolist(), outcomes)
+        is_open = np.flatnonzero(folded.is_last & (folded.after["first_offset"] >= 0))
+        for number, end in zip(
+            is_open, self._ends_at(is_open, folded.after, repeat(-1), repeat(None)), strict=True
+        ):
+            behind = self._marker_before(int(number), end.producer_epoch, end.first_offset)
+            yield end._replace(behind=behind)
 
-    def _ending(self, before: Columns, rows: Columns, number: int) -> TransactionEnd:
-        first = int(before["first_offset"][number])
-        return TransactionEnd(
-            producer_id=int(rows["producer_id"][number]),
-            producer_epoch=int(before["producer_epoch"][number]),
-            marker_epoch=int(rows["producer_epoch"][number]),
-            outcome=OUTCOMES[ControlType(int(rows["control_type"][number]))],
-            first_offset=first,
-            offset=int(rows["base_offset"][number]),
-            first_timestamp=self._timestamp_at(first),
-            timestamp=int(rows["max_timestamp"][number]),
+    def _ends_at(
+        self,
+        numbers: Any,
+        state: Columns,
+        epochs: Iterable[int],
+        outcomes: Iterable[str | None],
+    ) -> Iterator[TransactionEnd]:
+        """The ends at some rows, by the state there; columns are made at once."""
+        rows, first = self._folded.rows, state["first_offset"][numbers]
+        return map(
+            TransactionEnd,
+            rows["producer_id"][numbers].tolist(),
+            state["producer_epoch"][numbers].tolist(),
+            epochs,
+            outcomes,
+            first.tolist(),
+            rows["base_offset"][numbers].tolist(),
+            self._timestamps_at(first).tolist(),
+            rows["max_timestamp"][numbers].tolist(),
         )
 
-    def _open(self, after: Columns, rows: Columns, number: int) -> TransactionEnd:
-        first, epoch = (int(after[n][number]) for n in ("first_offset", "producer_epoch"))
-        return TransactionEnd(
-            producer_id=int(rows["producer_id"][number]),
-            producer_epoch=epoch,
-            marker_epoch=-1,
-            outcome=None,
-            first_offset=first,
-            offset=int(rows["base_offset"][number]),
-            first_timestamp=self._timestamp_at(first),
-            timestamp=int(rows["max_timestamp"][number]),
-            behind=self._marker_before(number, epoch, first),
-        )
-
-    def _timestamp_at(self, offset: int) -> int:
-        if offset < 0:
-            return -1
-        number = int(np.searchsorted(self._rows["base_offset"], offset))
-        return int(self._rows["max_timestamp"][number])
+    def _timestamps_at(self, offsets: Any) -> Any:
+        """When the batches at these offsets were written, -1 where there is no offset."""
+        if not len(offsets):
+            return offsets
+        numbers = np.searchsorted(self._rows["base_offset"], offsets)
+        return np.where(offsets >= 0, self._rows["max_timestamp"][numbers], -1)
 
     def _marker_before(self, number: int, epoch: int, offset: int) -> int:
         """The last marker of the producer before a row and an offset, of this epoch or a newer
