@@ -31,14 +31,14 @@ CONSUMER_REPLICA: Final = -1
 At = tuple[str, int]
 
 
-class ClusterUnreadable(Exception):
+class FetchRefused(Exception):
     """The cluster does not give what it was asked for; the message says what."""
 
     exit_code = 3
 
 
 def copy_cluster(bootstrap_servers: str, topics: str | None, directory: Path) -> None:
-    """Copy topics whose name matches into a log directory. Raises BadUse, ClusterUnreadable,
+    """Copy topics whose name matches into a log directory. Raises BadUse, FetchRefused,
     OSError."""
     asyncio.run(_copy(bootstrap_servers, topics, directory))
 
@@ -52,7 +52,7 @@ async def _copy(bootstrap_servers: str, topics: str | None, directory: Path) -> 
         for at in await find_topics(client, topics):
             await copy_partition(client, at, directory / f"{at[0]}-{at[1]}")
     except UnsupportedClusterError as error:
-        raise ClusterUnreadable(str(error)) from error
+        raise FetchRefused(str(error)) from error
     finally:
         await client.close()
 
@@ -82,10 +82,10 @@ async def ask(client: NetworkClient, connection: Connection, api: ApiKey, body: 
 
 
 async def copy_partition(client: NetworkClient, at: At, folder: Path) -> None:
-    """One partition, as one segment. Raises ClusterUnreadable, OSError."""
+    """One partition, as one segment. Raises FetchRefused, OSError."""
     node_id = client.leaders.get(at, -1)
     if node_id < 0:
-        raise ClusterUnreadable(f"{at[0]}-{at[1]} has no leader; leave it out by --topics")
+        raise FetchRefused(f"{at[0]}-{at[1]} has no leader; leave it out by --topics")
     connection = await client.connect_node(node_id)
     begin = await first_offset(client, connection, at)
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ async def copy_partition(client: NetworkClient, at: At, folder: Path) -> None:
 
 
 async def first_offset(client: NetworkClient, connection: Connection, at: At) -> int:
-    """Where the log begins. Raises ClusterUnreadable, OSError."""
+    """Where the log begins. Raises FetchRefused, OSError."""
     wanted = {"partition_index": at[1], "timestamp": EARLIEST}
     body = {
         "replica_id": CONSUMER_REPLICA,
@@ -122,7 +122,7 @@ async def fetch_all(
             yield data[:size]
             offset = whole_batches_end(data)
         elif offset < end:
-            raise ClusterUnreadable(f"{at[0]}-{at[1]}: nothing is at offset {offset}")
+            raise FetchRefused(f"{at[0]}-{at[1]}: nothing is at offset {offset}")
 
 
 def fetch_request(at: At, offset: int) -> dict[str, Any]:
@@ -138,10 +138,10 @@ def fetch_request(at: At, offset: int) -> dict[str, Any]:
 
 
 def only_row(topics: Iterable[Body], at: At) -> Body:
-    """The answer's row of the one partition. Raises ClusterUnreadable for an error."""
+    """The answer's row of the one partition. Raises FetchRefused for an error."""
     row: Body
     [row] = [row for topic in topics for row in topic["partitions"]]
     error = ErrorCode.of(row["error_code"])
     if error is not ErrorCode.NONE:
-        raise ClusterUnreadable(f"{at[0]}-{at[1]}: {error.name}")
+        raise FetchRefused(f"{at[0]}-{at[1]}: {error.name}")
     return row
