@@ -1,8 +1,7 @@
 """Where an evaluation stands in the text, and what it notes on the way.
 
-Three things are noted for later: what must hold for the text to be defined (an index within its
-tuple), under which condition each branch is taken, and which limit is the protocol's and which the
-scope's.
+Two things are noted for later: what must hold for the text to be defined (an index within its
+tuple), and which limit is the protocol's and which the scope's.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proofs.lift import dag
-from proofs.lift.dag import FALSE, TRUE, Node
+from proofs.lift.dag import TRUE, Node
 
 
 class LiftError(Exception):
@@ -46,7 +45,6 @@ class Notes:
         self.path: Node = TRUE
         self.limits: list[Limit] = []
         self.obligations: list[Obligation] = []
-        self.branches: dict[str, tuple[Node, Node]] = {}
         self.choices: list[tuple[tuple[Node, ...], Node]] = []
         self._files: list[str] = []
         self._names: list[str] = []
@@ -68,12 +66,3 @@ class Notes:
             return evaluate()
         finally:
             self.path = saved
-
-    def note_branch(self, node: ast.AST, condition: Node) -> None:
-        """Remember when this branch is taken and when not."""
-        where = self.place(node)
-        taken, skipped = self.branches.get(where, (FALSE, FALSE))
-        self.branches[where] = (
-            dag.either(taken, dag.both(self.path, condition)),
-            dag.either(skipped, dag.both(self.path, dag.negate(condition))),
-        )

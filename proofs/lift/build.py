@@ -20,13 +20,12 @@ from proofs.lift.values import Rec, Shapes, scalars
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """A machine with what was noted on the way: limits, obligations and branches per instance."""
+    """A machine with what was noted on the way: limits and obligations per instance."""
 
     machine: Machine
     world: Rec
     limits: dict[str, tuple[Limit, ...]]
     obligations: dict[str, tuple[Obligation, ...]]
-    branches: dict[str, dict[str, tuple[Node, Node]]]
 
 
 def choices(shapes: Shapes, function: Callable[..., Any]) -> Iterator[tuple[tuple[str, int], ...]]:
@@ -77,7 +76,6 @@ def lift(model: Model, k: Any, name: str, *, guarantees: bool = True) -> Lifted:
         world=world,
         limits={},
         obligations={},
-        branches={},
     )
     instances = tuple(
         instance
@@ -95,7 +93,7 @@ def lift(model: Model, k: Any, name: str, *, guarantees: bool = True) -> Lifted:
         machine.guarantees,
         machine.witnesses,
     )
-    return Lifted(complete, world, lifted.limits, lifted.obligations, lifted.branches)
+    return Lifted(complete, world, lifted.limits, lifted.obligations)
 
 
 @functools.lru_cache(maxsize=2)
@@ -138,5 +136,4 @@ def lift_rule(
     instance = RuleInstance(function.__name__, choice, guard, updates)
     lifted.limits[instance.label] = tuple(evaluator.limits)
     lifted.obligations[instance.label] = tuple(evaluator.obligations)
-    lifted.branches[instance.label] = evaluator.branches
     return instance

@@ -16,6 +16,7 @@ as small as its purpose allows:
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -127,9 +128,9 @@ def _make(
     value: int = 0,
     name: str = "",
 ) -> Node:
-    key = (op, is_bool, value, name, *(a.serial for a in args))
-    if op in ("leaf", "input"):
-        key = (*key, lo, hi)
+    # Equal arguments are the same object; but for leaves and inputs, bounds follow from them.
+    bounds = (lo, hi) if op in ("leaf", "input") else None
+    key = (op, args, is_bool, value, name, bounds)
     found = _INTERNED.get(key)
     if found is None:
         found = Node(op, args, is_bool, value, name, lo, hi, len(_INTERNED))
@@ -137,6 +138,7 @@ def _make(
     return found
 
 
+@functools.lru_cache(maxsize=1 << 12, typed=True)
 def const(value: int | bool) -> Node:
     """A known value; a Python bool makes a Boolean node."""
     number = int(value)
@@ -323,5 +325,8 @@ def reachable(roots: Iterable[Node], known: Container[int] = ()) -> Iterator[Nod
             yield node
         elif node.serial not in seen and node.serial not in known:
             seen.add(node.serial)
+            if not node.args:
+                yield node
+                continue
             stack.append((node, True))
-            stack.extend((a, False) for a in reversed(node.args) if a.serial not in seen)
+            stack += [(a, False) for a in reversed(node.args) if a.serial not in seen]

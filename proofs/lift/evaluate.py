@@ -63,6 +63,7 @@ class Evaluator(Notes):
         self.shapes = shapes_of(k.bounds)
         self.overrides = dict(overrides or {})
         self.contracts = dict(contracts or {})
+        self._by_kind: dict[type[ast.expr], Callable[..., Any] | None] = {}
 
     # Functions and statements
 
@@ -112,21 +113,13 @@ class Evaluator(Notes):
         then = [*statement.body, *rest]
         otherwise = [*statement.orelse, *rest]
         return self.choose(
-            statement,
             condition,
             lambda: self.block(then, frame),
             lambda: self.block(otherwise, frame),
         )
 
-    def choose(
-        self,
-        node: ast.AST,
-        condition: Node,
-        then: Callable[[], Any],
-        otherwise: Callable[[], Any],
-    ) -> Any:
+    def choose(self, condition: Node, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
         """Both outcomes, each under its path condition, merged."""
-        self.note_branch(node, condition)
         if condition.is_const:
             return then() if condition.value else otherwise()
         first = self.under(condition, then)
@@ -157,10 +150,13 @@ class Evaluator(Notes):
 
     def value(self, node: ast.expr, frame: Frame) -> Any:
         """The value of an expression."""
-        evaluate = getattr(self, f"_{type(node).__name__}", None)
+        kind = type(node)
+        if kind not in self._by_kind:
+            self._by_kind[kind] = getattr(type(self), f"_{kind.__name__}", None)
+        evaluate = self._by_kind[kind]
         if evaluate is None:
             raise self.fail(node, "this expression is not in the subset")
-        return evaluate(node, frame)
+        return evaluate(self, node, frame)
 
     def boolean(self, node: ast.expr, frame: Frame) -> Node:
         """The value of a condition."""
@@ -249,14 +245,12 @@ class Evaluator(Notes):
             reached = result if is_and else dag.negate(result)
             self.path = dag.both(saved, reached)
             condition = self.boolean(part, frame)
-            self.note_branch(part, condition)
             result = (dag.both if is_and else dag.either)(result, condition)
         self.path = saved
         return result
 
     def _IfExp(self, node: ast.IfExp, frame: Frame) -> Any:
         return self.choose(
-            node,
             self.boolean(node.test, frame),
             lambda: self.value(node.body, frame),
             lambda: self.value(node.orelse, frame),

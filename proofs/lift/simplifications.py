@@ -64,9 +64,8 @@ class Facts:
     def _made(self, node: Node, done: Mapping[int, Node]) -> Node:
         if node.op == "leaf":
             return self._leaves.get(node.name, node)
-        if all(done[a.serial] is a for a in node.args):
-            return node
-        return _rebuilt(node, tuple(done[a.serial] for a in node.args))
+        args = tuple([done[a.serial] for a in node.args])
+        return node if args == node.args else _rebuilt(node, args)
 
     def know(self, node: Node, value: int) -> None:
         """The node has this value."""

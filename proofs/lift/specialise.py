@@ -43,14 +43,22 @@ def constant_leaves(machine: Machine) -> dict[str, Node]:
         leaf.name: initial_node(leaf, value)
         for leaf, value in zip(machine.leaves, machine.initial, strict=True)
     }
-    changed = True
-    while changed:
-        changed = False
-        for rule in machine.rules:
-            for name in _contradicted(rule, constants):
-                del constants[name]
-                changed = True
+    reads = [leaves_of(rule) for rule in machine.rules]
+    unread = set(range(len(machine.rules)))
+    while unread:
+        number = min(unread)
+        unread.remove(number)
+        contradicted = _contradicted(machine.rules[number], constants)
+        for name in contradicted:
+            del constants[name]
+        unread |= {n for n, names in enumerate(reads) if not names.isdisjoint(contradicted)}
     return constants
+
+
+def leaves_of(rule: RuleInstance) -> frozenset[str]:
+    """The leaves that a rule reads or writes: what it contradicts depends on no others."""
+    read = dag.reachable([rule.guard, *rule.updates.values()])
+    return frozenset(rule.updates).union(node.name for node in read if node.op == "leaf")
 
 
 def _specialised_rule(rule: RuleInstance, constants: Mapping[str, Node]) -> RuleInstance:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -283,6 +284,7 @@ def refusals(model: Model) -> tuple[Refusal, ...]:
     return (*found, *recursive(model))
 
 
+@functools.lru_cache(maxsize=64)
 def check(model: Model) -> None:
     """Refuse a model that leaves the subset. Raises SubsetError."""
     found = refusals(model)

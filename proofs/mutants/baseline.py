@@ -165,7 +165,7 @@ class Baseline:
         values = list(scalars(concrete(model, k)))
         places = zip(scalars(world), values, strict=True)
         initial = {place.name: value.value for place, value in places if place.op == "leaf"}
-        aside = Lifted(self.machine, world, {}, {}, {})
+        aside = Lifted(self.machine, world, {}, {})
         rules: list[RuleInstance] = []
         for name, function in model.rules.items():
             for choice in choices(shapes, function):

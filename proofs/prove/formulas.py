@@ -204,13 +204,7 @@ class FormulaEvaluator(Evaluator):
 
     # Without paths: what is true of a state is true wherever it is read
 
-    def choose(
-        self,
-        node: ast.AST,
-        condition: Node,
-        then: Callable[[], Any],
-        otherwise: Callable[[], Any],
-    ) -> Any:
+    def choose(self, condition: Node, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
         """Both outcomes, merged."""
         if condition.is_const:
             return then() if condition.value else otherwise()
