@@ -8,6 +8,9 @@ VENV   := .venv
 PYTHON := $(VENV)/bin/python
 READY  := $(VENV)/.ready-$(shell cat pyproject.toml scripts/setup.sh | cksum | tr ' ' '-')
 
+# Each worker and each process that a test starts would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 BENCHMARKS := $(filter-out __init__ measuring peers,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .PHONY: help setup conformance check test full prove explore bench docs lint clean
