@@ -39,7 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups, and pytest selects by marker
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks the fast tests, and leaves out larger sizes. Tests that share a fixture of a module or
-    of a session share a worker."""
+    of a session share a worker, and so do the fast tests of a file: xdist hands out groups, and
+    handing out a test of milliseconds by itself takes longer than the test."""
     if not config.getoption("--full"):
         full = [item for item in items if item.get_closest_marker("full")]
         config.hook.pytest_deselected(items=full)
@@ -48,6 +49,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if is_fast(item):
             item.add_marker("fast")
         home = shared_fixtures_of(item)
+        if not home and item.get_closest_marker("fast"):
+            home = item.nodeid.partition("::")[0]
         if home and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(home))
 
