@@ -121,6 +121,7 @@ def format_all_runs() -> str:
 
 
 def test_reports_do_not_depend_on_the_order_of_hashes():
+    """Three orders: two seeds, and this process has its own."""
     program = "from tests.conformance.client.test_recorded import *; print(format_all_runs())"
     told = {
         subprocess.run(
@@ -131,7 +132,7 @@ def test_reports_do_not_depend_on_the_order_of_hashes():
             check=True,
             text=True,
         ).stdout
-        for seed in range(5)
+        for seed in range(2)
     }
     (text,) = told
     assert text == format_all_runs() + "\n"

@@ -22,7 +22,8 @@ from proofs.lift.source import COMPOSITIONS
 from proofs.trace.format import Instance
 from proofs.trace.replay import Stepper
 
-WALKS = 12
+WALKS = range(6), pytest.param(range(6, 12), marks=pytest.mark.full)
+"""The seeds of walks; the second half is drawn by `make full`."""
 MOST_STEPS = 40
 
 NOT_JUDGED = {
@@ -60,14 +61,15 @@ def walk(stepper: Stepper, of: Sequence[Instance], draw: random.Random) -> Itera
         yield step
 
 
+@pytest.mark.parametrize("seeds", WALKS, ids=str)
 @pytest.mark.parametrize("scope", SCOPES)
-def test_impl_follows_walks(scope: str):
+def test_impl_follows_walks(scope: str, seeds: range):
     plan = plan_of(scope)
     k: Any = configuration(plan)
     stepper = Stepper(judged_composition(scope).model, k)
     of = instances(stepper.model, k)
     judge = judge_of(plan)
-    for seed in range(WALKS):
+    for seed in seeds:
         steps = tuple(walk(stepper, of, random.Random(seed)))
         assert steps
         assert judge.judge(steps).divergence is None, seed
