@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -89,29 +89,53 @@ def stored_lines(offset: int, stored: Mapping[str, Any]) -> Iterator[str]:
         yield f"transaction {stored['transaction']} record {stored['number']}"
 
 
-def stored_json(index: int, stored: Mapping[str, Any]) -> dict[str, Any]:
+def stored_json(index: int, stored: Mapping[str, Any], fate: str) -> dict[str, Any]:
     """What stands at one place of a log."""
     offset = stored.get("base_offset", index)
-    return {"offset": offset, "lines": list(stored_lines(offset, stored.get("batch", stored)))}
+    lines = [*stored_lines(offset, stored.get("batch", stored)), *([fate] if fate else [])]
+    return {"offset": offset, "fate": fate, "lines": lines}
+
+
+FATES = {"COMMIT": "committed", "ABORT": "aborted"}
+
+
+def fate_of(entries: Sequence[Mapping[str, Any]], index: int) -> str:
+    """What the first marker behind a record of a transaction makes of it; open without one. Nothing
+    where there are no markers."""
+    stored = entries[index]
+    if stored.get("kind") != "DATA":
+        return ""
+    later = (e for e in entries[index + 1 :] if e["producer_id"] == stored["producer_id"])
+    return next((FATES[e["kind"]] for e in later if e["kind"] in FATES), "open")
 
 
 def log_json(log: PartitionLog) -> dict[str, Any]:
     """A log: what is in it, and how far readers may read."""
-    batches = [stored_json(i, stored) for i, stored in enumerate(log.entries)]
+    entries = log.entries
+    batches = [stored_json(i, stored, fate_of(entries, i)) for i, stored in enumerate(entries)]
     return {"partition": log.partition, "marks": [list(m) for m in log.marks], "batches": batches}
+
+
+def once(scope: str) -> str:
+    """A scope's name with each budget once: the last one counts."""
+    name, *budgets = scope.split("/")
+    last = {budget.partition("=")[0]: budget for budget in budgets}
+    return "/".join((name, *last.values()))
 
 
 def page(story: Story, title: str = "") -> str:
     """The page."""
     header = story.header
-    named = title or f"{header.scope}, {len(story.events)} steps"
+    named = title or f"{once(header.scope)}, {len(story.events)} steps"
     data = {
         "title": named,
-        "scope": header.scope,
+        "scope": once(header.scope),
         "variant": header.variant,
         "seed": header.seed,
         "system": header.system,
         "patches": [list(patch) for patch in header.patches],
+        "breaches": list(story.breaches),
+        "differs": [list(row) for row in header.differs],
         "lanes": list(story.lanes),
         "events": [event_json(event) for event in story.events],
         "logs": [[log_json(log) for log in logs] for logs in story.logs],

@@ -8,6 +8,7 @@ in the same event or in a later one. Nothing here knows an event, an actor or a 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, is_dataclass
@@ -177,9 +178,10 @@ class MessageFollower:
         self, before: Any, calls: Sequence[RuleCall], named: Collection[str]
     ) -> Iterator[tuple[str, RuleCall]]:
         """Each call with the lane of its actor: the one that had this state, else one of its type,
-        if there are several one that the event names."""
+        if there are several one that the event names. At first actors may share a state."""
         states = list(self._states(before))
-        lanes = {id(state): lane for lane, state in states}
+        owners = Counter(id(state) for _, state in states)
+        lanes = {id(s): lane for lane, s in states if owners[id(s)] == 1 or lane in named}
         for call in calls:
             alike = [lane for lane, state in states if type(state) is type(call.actor)]
             likely = [lane for lane in alike if lane in named] or [*alike, ""]

@@ -13,6 +13,7 @@ from proofs.trace.messages import SETS_OUT, MessageFate
 from proofs.trace.pictures import mermaid, text
 from proofs.trace.replay import Stepper, configuration_of, model_of, record, replay
 from proofs.trace.story import tell
+from tests.docs.pages import STORIES
 
 pytestmark = pytest.mark.fast
 
@@ -260,3 +261,24 @@ def test_messages_of_all_compositions_arrive_once_behind_where_they_set_out(path
             elif move.kind is not MessageFate.DELAYED:
                 assert move.kind is MessageFate.LOST or message.receiver in story.lanes
                 travelling.remove(number)  # fails for what never set out
+
+
+def test_a_marker_goes_to_its_own_partition_also_where_partitions_are_alike():
+    """At first all leaders have one state: the choice of the event tells them apart."""
+    trace = read(STORIES / "delayed_end_txn_lost.jsonl")
+    model = model_of(trace.header)
+    told = tell(model, trace.header, trace.steps, replay(trace, model))
+    marker = told.events[10]
+    assert marker.rule == "marker_is_written"
+    assert {move.message.receiver for move in marker.moves if move.kind is MessageFate.SENT} == {
+        "partition 0"
+    }
+
+
+def test_records_of_transactions_have_the_fate_that_their_marker_gives_them():
+    trace = read(STORIES / "delayed_end_txn_lost.jsonl")
+    model = model_of(trace.header)
+    told = tell(model, trace.header, trace.steps, replay(trace, model))
+    first, second = map(log_json, told.logs[-1])
+    assert [batch["fate"] for batch in first["batches"]] == ["", "aborted", ""]
+    assert [batch["fate"] for batch in second["batches"]] == ["open"]
