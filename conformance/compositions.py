@@ -16,10 +16,6 @@ from typing import Any, Final
 from proofs.lift.source import Model, composition_of, load_model
 
 
-class NotJudged(ValueError):
-    """No system is judged against the composition of this scope."""
-
-
 @dataclass(frozen=True, slots=True)
 class JudgedComposition:
     """A composition, and how systems are judged against it.
@@ -132,20 +128,32 @@ PROCESSING: Final = JudgedComposition(
     tables="conformance.systems.processing.worlds:tables_of",
     judge="conformance.systems.processing.world_judge:judge_of_system",
     observed_world="conformance.systems.processing.world_judge:observed_world",
-    over_wire="conformance.systems.processing.world_judge:refuse_wire",
+    over_wire="conformance.verbs.over_wire:in_process_alone",
+)
+
+PRODUCER_IDS: Final = JudgedComposition(
+    name="producer_ids",
+    actors=("broker,controller",),
+    antecedents={
+        "producer_ids_unique": "a_block_is_used_up",
+        "blocks_have_one_owner": "a_block_is_used_up",
+        "no_block_wasted": "all_is_given",
+    },
+    only_with={},
+    tables="conformance.systems.producer_blocks:tables_of",
+    judge="conformance.systems.producer_blocks:judge_of_system",
+    observed_world="conformance.systems.producer_blocks:observed_world",
+    over_wire="conformance.verbs.over_wire:in_process_alone",
 )
 
 JUDGED_COMPOSITIONS: Final[Mapping[str, JudgedComposition]] = {
-    c.name: c for c in (IDEMPOTENT, TRANSACTIONS, PROCESSING)
+    c.name: c for c in (IDEMPOTENT, TRANSACTIONS, PROCESSING, PRODUCER_IDS)
 }
 
 
 def judged_composition(scope: str) -> JudgedComposition:
-    """Whose scope it is; that of an unknown one is the first. Raises NotJudged."""
-    name = composition_of(scope)
-    if name not in JUDGED_COMPOSITIONS:
-        raise NotJudged(f"no system is judged in {scope}: it is of model/{name}")
-    return JUDGED_COMPOSITIONS[name]
+    """Whose scope it is; that of an unknown one is the first."""
+    return JUDGED_COMPOSITIONS[composition_of(scope)]
 
 
 def composition_of_configuration(k: Any) -> JudgedComposition:

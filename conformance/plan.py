@@ -20,7 +20,6 @@ from typing import Any
 from conformance.compositions import (
     JUDGED_COMPOSITIONS,
     SERVER_ACTORS,
-    NotJudged,
     composition_of_configuration,
     judged_composition,
 )
@@ -121,10 +120,7 @@ class Plan:
 
 def check_plan(plan: Plan) -> Plan:
     """The plan, if it can be carried out. Raises BadPlan."""
-    try:
-        composition = judged_composition(plan.scope)
-    except NotJudged as error:
-        raise BadPlan(str(error)) from error
+    composition = judged_composition(plan.scope)
     for name, allowed in (
         ("system", tuple(SYSTEMS)),
         ("actors", composition.actors),

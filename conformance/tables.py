@@ -236,7 +236,7 @@ class ModelTables:
         self.model = model
         self._watched = WatchedRules(model, modules)
         self.branches = self._watched.branches
-        self.error_codes = tuple(error.name for error in model.messages.Error)
+        self.error_codes = tuple(error.name for error in getattr(model.messages, "Error", ()))
 
     def points(self, seen: int) -> tuple[frozenset[str], frozenset[str]]:
         """(branches, error codes) whose bits are set."""

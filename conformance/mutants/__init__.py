@@ -7,8 +7,7 @@ Two rules:
 2. It is planted in a copy, which a fresh process finds first on its path. The working tree is
    never touched, and no switch in `impl` exists for it.
 
-The tables are `idempotent.toml`, `transactions.toml` and `processing.toml`. Each of their tables is
-a scope, a row is
+There is a file for each composition. Each of its tables is a scope, a row is
 
     name = ["what is wrong", ["Class.method", "text before", "text after"], ...]
 
@@ -68,9 +67,9 @@ def _read(group: str) -> Iterator[Mutant]:
             yield Mutant(name, what, HuntScope.parse(scope), tuple(Patch(*p) for p in patches))
 
 
-GROUPS: Final[dict[str, tuple[Mutant, ...]]] = {
-    group: tuple(_read(group)) for group in ("idempotent", "transactions", "processing")
-}
+KINDS: Final = ("idempotent", "transactions", "processing", "producer_ids")
+
+GROUPS: Final[dict[str, tuple[Mutant, ...]]] = {group: tuple(_read(group)) for group in KINDS}
 """All bugs, by what they are bugs of."""
 
 MUTANTS: Final[dict[str, Mutant]] = {

@@ -59,6 +59,12 @@ def check_ready(plan: Plan, options: argparse.Namespace) -> None:
         find_java()
 
 
+def in_process_alone(plan: Plan, options: argparse.Namespace) -> Target:
+    """No target: the actors of these scopes are not told apart over a wire. Raises BadUse."""
+    instead = "consume-transform-produce, experiments"
+    raise BadUse(f"{plan.scope} is judged in process alone; for brokers there are {instead}")
+
+
 @dataclass(frozen=True, slots=True)
 class OverWire:
     """Brokers that are talked to. `least_ranges`: as many as share a fault, where there are such,

@@ -33,11 +33,15 @@ markers of the transaction before: marker_of_before_counts
 a plain batch inside a transaction: plain_batch_in_transaction
 DUPLICATE_SEQUENCE_NUMBER at a client: duplicate_fails_transaction
 UNKNOWN_PRODUCER_ID at a client: unknown_producer_at_coordinator_is_fatal
+a broker of an older epoch asks for a block: old_epoch_gets_block
+an answer of the controller that comes twice: late_block_counts
 TRANSACTION_ABORTABLE at a client: abortable_answer_is_fatal
 """
 """What is asked, and the bugs that show it is."""
 
 NOT_ASKED = {
+    "blocks of producer ids in ZooKeeper": "impl reads and writes in one call what the model does"
+    " in two events; tests/impl/broker/test_zookeeper.py holds it to a server",
     "transactions of followers": "a transaction's leaders have one replica: followers share"
     " `ProducerStates.replay` with loads, which the scopes of moves take",
     "batches behind a truncation inside a batch": "logs are cut at batches: the model has no"

@@ -61,8 +61,9 @@ def test_what_shipped_once_is_planted_under_its_name():
 
 def test_a_bug_of_transactions_says_which_rule_it_breaks():
     """A KIP, an issue, a change log or a class of Kafka, in brackets at the end."""
-    for mutant in (*GROUPS["transactions"], *GROUPS["processing"]):
-        assert mutant.what.endswith(")"), mutant.name
+    for group in ("transactions", "processing", "producer_ids"):
+        for mutant in GROUPS[group]:
+            assert mutant.what.endswith(")"), mutant.name
 
 
 @pytest.mark.parametrize("text", ["transactions-tiny", "transactions-small/moves=0 of v1"])

@@ -96,7 +96,7 @@ def test_who_was_replaced_is_refused_as_it_was_replaced() -> None:
         (BACK, ("FENCED_INSTANCE_ID", "NONE")),
     ):
         played.judge(story(text))
-        assert played._system.view()[1] == tuple((error,) * 3 for error in errors)
+        assert played.system.view()[1] == tuple((error,) * 3 for error in errors)
 
 
 def test_what_the_group_answers_is_covered() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
-from conformance.compositions import TRANSACTIONS, composition_of_configuration, judged_composition
+from conformance.compositions import TRANSACTIONS, composition_of_configuration
 from conformance.findings import judge_of
 from conformance.mutants import MUTANTS
 from conformance.mutants.patched_impl import hunt, hunt_unpatched
@@ -110,11 +110,6 @@ def test_values_pass_without_the_codec():
 def test_a_rule_that_no_release_of_impl_has_is_refused():
     with pytest.raises(BadPlan, match="another bump than goes_on; leave bump out of the variant"):
         judge_of(plan_of("transactions-tiny", "4.3.1/level=2/requests=v1/bump=goes_on"))
-
-
-def test_a_scope_of_a_model_that_nobody_judges_says_so():
-    with pytest.raises(ValueError, match="no system is judged in producer-ids"):
-        judged_composition("producer-ids")
 
 
 # Runs
