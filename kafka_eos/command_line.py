@@ -15,11 +15,14 @@ from importlib.metadata import version
 from typing import Final, Protocol, cast
 
 from kafka_eos.environment import hidden_package, unwritable_path
+from kafka_eos.examples import EXAMPLES
 from kafka_eos.verbs import EXTRAS, ROOMS, Verb, find_verb, verbs_of
 
 HOLDS: Final = 0
 BAD_USE: Final = 2
 NOT_DECIDED: Final = 3
+
+LINE_WIDTH: Final = 79
 
 EXIT_CODES: Final = "exit codes: 0 holds, 1 violated, 2 bad use or bad input, 3 not decided"
 
@@ -94,11 +97,25 @@ def parser_of(verb: Verb) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"kafka-eos {verb.name}" if own else f"kafka-eos {verb.room} {verb.name}",
         description=verb.summary,
-        epilog=EXIT_CODES,
+        epilog=f"{examples_of(verb)}\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     load(verb).add_arguments(parser)
     parser.set_defaults(verb=verb.name)
     return parser
+
+
+def examples_of(verb: Verb) -> str:
+    """The examples of a verb as its help shows them."""
+    rows = [(f"  kafka-eos {words}", remark) for words, remark in EXAMPLES[verb.room, verb.name]]
+    return "\n".join(["examples:", *(line for row in rows for line in example_lines(*row))])
+
+
+def example_lines(command: str, remark: str) -> tuple[str, ...]:
+    """An example in one line, or in two where it is long."""
+    if len(command) + len(remark) + 4 > LINE_WIDTH:
+        return (command, f"      # {remark}")
+    return (f"{command}  # {remark}",)
 
 
 def run_verb(verb: Verb, arguments: Sequence[str]) -> int:

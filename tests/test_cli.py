@@ -3,6 +3,7 @@
 import argparse
 import inspect
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -16,10 +17,12 @@ import kafka_eos
 from conformance.__main__ import main as conformance
 from kafka_eos import command_line
 from kafka_eos.command_line import main
+from kafka_eos.examples import EXAMPLES
 from kafka_eos.verbs import EXTRAS, ROOMS, VERBS, Verb, find_verb, verbs_of
 from proofs.__main__ import main as proofs
 from proofs.explore.result import LimitReached
 from proofs.explore.scope import EnginesDisagree
+from tests.docs.pages import is_understood
 
 pytestmark = pytest.mark.fast
 
@@ -53,6 +56,20 @@ def test_each_verb_has_a_module_a_parser_and_a_sentence(verb: Verb, capsys) -> N
     assert "exit codes: 0 holds" in shown
     assert verb.summary[-1] in ".?"
     assert callable(command_line.load(verb).execute)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: f"{verb.room} {verb.name}")
+def test_the_help_of_each_verb_ends_with_examples_that_it_understands(verb: Verb, capsys) -> None:
+    for words, remark in EXAMPLES[verb.room, verb.name]:
+        assert is_understood(shlex.split(words))
+        shown = capsys.readouterr().out
+        assert f"  kafka-eos {words}" in shown
+        assert f"# {remark}\n" in shown
+        assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_examples_are_of_verbs() -> None:
+    assert {(verb.room, verb.name) for verb in VERBS} == EXAMPLES.keys()
 
 
 @pytest.mark.parametrize("alias", ["live", "promises", "pages", "facts"])

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka_eos.command_line import main
+from kafka_eos.command_line import main, parser_of
+from kafka_eos.verbs import ROOMS, find_verb
 
 REPOSITORY = Path(__file__).parents[2]
 STORIES = REPOSITORY / "docs" / "stories"
@@ -66,5 +67,9 @@ def called(command: str) -> int:
 
 
 def is_understood(words: Sequence[str]) -> bool:
-    """Whether a command is parsed up to a --help behind it; an unknown option would come first."""
+    """Whether a command is parsed, and has a --help. Raises SystemExit if an option is unknown."""
+    room, *rest = words if words[0] in ROOMS else (None, *words)
+    verb = find_verb(rest[0], room)
+    assert verb is not None, words
+    parser_of(verb).parse_args(rest[1:])
     return main([*words, "--help"]) == 0

@@ -1,0 +1,90 @@
+"""Examples of each verb, which its `--help` ends with: the words behind `kafka-eos`, and a remark.
+
+A test parses each of them, so that none names an option that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
+    ("conformance", "run"): (
+        ("run --scope idempotent-tiny --traces 50", "the implementation of this project"),
+        ("run --system kafka --kafka 4.3.1 --traces 200", "a Kafka release, fetched and started"),
+        ("run --system wire://localhost:9092 --out run", "your broker; pages of what differs"),
+        ("run --system client --client java:4.3.1", "a client, behind a proxy"),
+    ),
+    ("conformance", "replay"): (
+        ("replay trace.jsonl", "on the model, with the trace's patches"),
+        ("replay trace.jsonl --system wire://localhost:9092", "up to the first difference"),
+    ),
+    ("conformance", "explain"): (("explain trace.jsonl --html page.html", "one offline page"),),
+    ("conformance", "releases"): (("releases --out releases", "all releases and levels"),),
+    ("conformance", "delayed-end-txn"): (
+        ("delayed-end-txn --kafka 4.3.1 --requests v1", "exits with 1: a write is lost"),
+    ),
+    ("conformance", "stale-coordinator"): (
+        ("stale-coordinator --kafka 4.3.1 --requests v2", "holds"),
+    ),
+    ("conformance", "consume-transform-produce"): (
+        ("consume-transform-produce --kafka 4.3.1", "a crash at every step"),
+    ),
+    ("conformance", "experiments"): (
+        ("experiments late_abort_stored --kafka 4.3.1", "one story on a real broker"),
+        ("experiments --system impl", "all of them on the implementation"),
+    ),
+    ("conformance", "audit"): (
+        ("audit --log-dir /var/lib/kafka/data", "the logs of a broker"),
+        ("audit --bootstrap-servers localhost:9092 --topics orders", "topics of a cluster"),
+    ),
+    ("impl", "serve"): (
+        ("serve", "a broker at 127.0.0.1:9092"),
+        ("serve --listen 127.0.0.1:0 --nodes 3 --topic orders:4", "a cluster; the port is printed"),
+    ),
+    ("proofs", "explore"): (
+        ("explore idempotent-tiny", "every state, every guarantee"),
+        ("explore transactions-small --variant v1", "requests of V1"),
+        ("explore transactions-tiny --patch idea.diff", "the model with a change"),
+    ),
+    ("proofs", "try"): (
+        ("try --variant 4.3.1/marker_epoch=not_older", "a rule of an older release"),
+        ("try --patch idea.json --stop --budget-s 100", "up to the first broken promise"),
+    ),
+    ("proofs", "patch"): (
+        ("patch --out idea.json", "from `git diff` of the model"),
+        ("patch idea.diff --out idea.json", "from a diff"),
+    ),
+    ("proofs", "prove"): (
+        ("prove --only at_most_once", "one theorem"),
+        ("prove --only no_gap --variant 4.3.1", "a trace, before any solver is asked"),
+        ("prove --patch idea.diff", "only what the change reaches is asked again"),
+    ),
+    ("proofs", "mutants"): (
+        ("mutants --only any_first_sequence", "one defect, and its clean twin"),
+        ("mutants --systematic --sample 100 --seed 1", "small changes of the rules"),
+    ),
+    ("conformance", "mutants"): (("conformance mutants", "each planted bug is found"),),
+    ("proofs", "coverage"): (
+        ("coverage idempotent-tiny", "rules, branches, pairs of events"),
+        ("coverage idempotent-tiny --compare 4.3.1 --patch idea.diff", "what a change loses"),
+    ),
+    ("proofs", "liveness"): (
+        ("liveness live-retries --drop answers", "without one fairness assumption"),
+    ),
+    ("proofs", "refine"): (("refine transactions-tiny", "against the abstract specification"),),
+    ("proofs", "guarantees"): (
+        ("promises --release 2.4.1 --failover none", "what is promised, what is not, the cures"),
+        ("promises --transactions --release 4.2 --verbose", "with the steps of each trace"),
+    ),
+    ("proofs", "docs"): (("docs --out pages", "a page for each guarantee"),),
+    ("proofs", "witness"): (
+        ("witness OUT_OF_ORDER_SEQUENCE_NUMBER", "the shortest way to an error code"),
+    ),
+    ("proofs", "export"): (("export idempotent-tiny --tla out", "the model for TLC"),),
+    ("conformance", "list"): (
+        ("list scopes", "one kind of names"),
+        ("list risks", "what released Kafka does not promise"),
+    ),
+    ("proofs", "list"): (("proofs list theorems", "one kind of names"),),
+}
