@@ -52,6 +52,11 @@ class ScopeCheck:
     failed: tuple[str, ...]
     matched: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def transitions(self) -> int:
+        """How many there are."""
+        return sum(self.firings.values())
+
 
 @dataclass(frozen=True, eq=False)
 class ScopeOfProof:

@@ -65,12 +65,19 @@ def smtinterpol_jar() -> Path:
     return made / f"{name}-{version}.jar"
 
 
+HOW_TO_GET: Mapping[str, str] = {
+    "z3": "it comes with the Python package z3-solver",
+    "cvc5": "install Debian's package (apt-get install cvc5), or put another build on the path",
+}
+
+
 def program_beside(name: str) -> str:
-    """A solver's program: beside this Python, else on the path. Raises MissingTool."""
+    """A solver's program: beside this Python, else on the path. Raises MissingTool, which says how
+    to get it."""
     own = Path(sys.executable).parent / name
     found = str(own) if own.exists() else shutil.which(name)
     if found is None:
-        raise MissingTool(f"there is no program {name} on the path")
+        raise MissingTool(f"there is no program {name} on the path: {HOW_TO_GET[name]}")
     return found
 
 

@@ -25,6 +25,7 @@ from proofs.prove.assumption_necessity import trace_without
 from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.broken_step import BrokenStep, broken_step, tell_step
 from proofs.prove.first_trace import first_traces
+from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.plan import Duty, ProofPlan, plan
 from proofs.prove.programs import (
     PROGRAMS,
@@ -349,27 +350,46 @@ def simulate(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     jobs = tuple(simulation_jobs(theorems, plain, of.patches))
     with count_display("scopes") as progress:
         found = look_at(jobs, arguments.processes, progress)
-    total: Counter[str] = Counter()
     for job, check in found:
-        total[composition_of(check.scope)] += check.matched.total()
         whose = job.theorem or "one producer"
         say(
-            f"{check.scope} [{check.variant}], steps of {whose}: {sum(check.firings.values())}"
+            f"{check.scope} [{check.variant}], steps of {whose}: {check.transitions}"
             f" transitions, {check.matched.total()} rules matched"
         )
         for name in check.failed:
             say(f"  NOT MATCHED: {name}")
+    totals = simulation_totals([check for _, check in found])
     verdict = "undecided" if any(check.failed for _, check in found) else "holds"
     report = {
         "schema_version": SCHEMA_VERSION,
         "simulated": [{"theorem": job.theorem, **check_json(check)} for job, check in found],
-        "matched": dict(total),
+        "matched": {home: total["matched"] for home, total in totals.items()},
+        "totals": totals,
         "verdict": verdict,
     }
     directory.write(report, {"seconds": elapsed(began)}, arguments.json)
-    matched = ", ".join(f"{count:,} of {name}" for name, count in total.items())
-    say(f"{verdict}: {len(found)} looks at scopes, rules matched: {matched}")
+    for home, total in totals.items():
+        say(
+            f"{home}: {total['scopes']} scopes, {total['transitions']:,} transitions,"
+            f" {total['matched']:,} rules matched"
+        )
+    say(f"{verdict}: {len(found)} looks at scopes")
     return EXIT_CODES[verdict]
+
+
+def simulation_totals(checks: Sequence[ScopeCheck]) -> dict[str, dict[str, int]]:
+    """What was compared, by composition: scopes under a variant, their transitions, and the rules
+    that steps match. A scope that several theorems are compared with counts once."""
+    totals: dict[str, dict[str, int]] = {}
+    for home in dict.fromkeys(composition_of(check.scope) for check in checks):
+        mine = [check for check in checks if composition_of(check.scope) == home]
+        scopes = {(check.scope, check.variant): check.transitions for check in mine}
+        totals[home] = {
+            "scopes": len(scopes),
+            "transitions": sum(scopes.values()),
+            "matched": sum(check.matched.total() for check in mine),
+        }
+    return totals
 
 
 def target_of(arguments: argparse.Namespace) -> tuple[ProofTarget, tuple[Theorem, ...]]:

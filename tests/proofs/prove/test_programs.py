@@ -86,7 +86,9 @@ def test_a_program_that_is_missing_is_left_out_and_what_nobody_proves_is_undecid
     monkeypatch.setattr(programs.shutil, "which", lambda name: None)
     words = ["prove", "--only", "sequences_wrap", "--sample", "2", "--programs", "cvc5"]
     assert main(words) == 3
-    assert "cvc5: left out, there is no program cvc5" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "cvc5: left out, there is no program cvc5" in said
+    assert "apt-get install cvc5" in said
 
 
 def test_a_defect_is_seen_by_a_program_too(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from proofs.lift.patch import Patch, parse_diff
 from proofs.lift.source import Model, composition_of, load_model
 from proofs.prove import producer_ids
 from proofs.prove.composition import CompositionInduction, Worlds
+from proofs.prove.in_scope import ScopeCheck
 from proofs.prove.induction import Induction
 from proofs.prove.missing_steps import MissingSteps, messages_of, missing_steps
 from proofs.prove.plan import Planner, plan
@@ -31,6 +33,7 @@ from proofs.prove.scoped import (
 from proofs.prove.solvers import ask
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.unknowns import number
+from proofs.prove.verb import simulation_totals
 from proofs.prove.world_events import WorldEvents, effects_of, has_requirements
 from proofs.prove.world_simulation import simulate_rules
 from proofs.trace.replay import configuration_of
@@ -245,4 +248,14 @@ def test_simulate_tells_how_many_rules_were_matched(
     assert len(report["simulated"]) == 10
     for one in report["simulated"]:
         assert sum(one["matched"].values()) == sum(one["firings"].values()) > 50
-    assert "rules matched: 93,038 of producer_ids" in capsys.readouterr().out
+    total = "producer_ids: 10 scopes, 93,038 transitions, 93,038 rules matched"
+    assert total in capsys.readouterr().out
+
+
+def test_a_scope_that_several_theorems_are_compared_with_counts_once() -> None:
+    check = ScopeCheck("transactions-tiny", "v2", 2, {"batch_is_produced": 3}, (), Counter(init=4))
+    others = [replace(check, variant="v1"), replace(check, scope="producer-ids")]
+    assert simulation_totals([check, check, *others]) == {
+        "transactions": {"scopes": 2, "transitions": 6, "matched": 12},
+        "producer_ids": {"scopes": 1, "transitions": 3, "matched": 4},
+    }
