@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-TIMEOUT_S = 30
+TIMEOUT_S = 10
+"""Twice what the slowest obligation may take: what takes longer fails, or needs a lemma."""
 NAMED = ":named"
 """In a text whose hypotheses have names: which of them are needed is asked too."""
 
