@@ -36,6 +36,7 @@ INDEX = """# kafka-eos
 :caption: Start here
 
 docs/risks
+docs/paths
 docs/tour
 docs/guides/index
 docs/glossary
