@@ -43,9 +43,11 @@ NO_SEQUENCE: Final = -1
 UNSHOWN: Final = frozenset(
     {
         "acked_is_replicated",
+        "epochs_have_causes",
         "errors_wait_for_nothing",
         "high_watermark_sound",
         "ids_come_first",
+        "last_acked_is_the_latest",
         "late_errors_are_stored",
         "remembers_the_newest",
         "requests_are_awaited",
@@ -55,7 +57,7 @@ UNSHOWN: Final = frozenset(
     }
 )
 """Guarantees of what a world lacks that is made of logs and acknowledgements: the high watermark, a
-leader's memory, what is in flight, and which producer ids were given out."""
+leader's memory, what is in flight, which producer ids were given out, and what went wrong."""
 
 
 @dataclass(frozen=True, slots=True)

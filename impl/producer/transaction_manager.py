@@ -5,8 +5,7 @@
 2. A batch is sent only to a partition of the transaction: V1 adds the partition by a request first,
    V2 by the batch itself.
 3. EndTxn is sent after all batches are finished; a failed batch fails the commit.
-4. One request at a time. A request whose answer is lost is sent again until it is answered: all of
-   them are safe to repeat.
+4. One request at a time, sent again until it is answered: all of them are safe to repeat.
 5. In V1 an epoch belongs to the producer, and is bumped after an abort that left sequences in
    doubt. In V2 it belongs to the transaction: the answer to EndTxn has the next one, and all
    sequences start at 0.

@@ -13,9 +13,10 @@ from model.idempotent.messages import (
     Error,
     Producer,
     ProduceResponse,
+    last_sequence,
 )
 from model.idempotent.network import Link
-from model.idempotent.responses import is_mine
+from model.idempotent.responses import is_mine, later
 from model.idempotent.world import World
 
 # Requests
@@ -144,6 +145,35 @@ def counts_nothing(entry: PartitionEntry) -> bool:
         and entry.last_acked_sequence == NO_SEQUENCE
         and entry.unresolved_sequence == NO_SEQUENCE
     )
+
+
+def last_acked_is_the_latest(k: Configuration, w: World) -> bool:
+    """What a producer takes for its last acknowledged sequence is that of the latest batch of its
+    epoch whose success it has heard: an answer that comes late does not take it back.
+    TransactionManager.maybeUpdateLastAckedSequence."""
+    return all(
+        all(
+            all(
+                not has_acknowledged(client, entry, stored.batch)
+                or is_not_before(k, entry, stored.batch)
+                for stored in w.leaders[partition].log
+                if stored.batch.producer == producer
+            )
+            for partition, entry in client.partitions.items()
+        )
+        for producer, client in w.clients.items()
+    )
+
+
+def has_acknowledged(client: Client, entry: PartitionEntry, batch: Batch) -> bool:
+    """The producer has heard that the batch, of its present epoch, is stored."""
+    return is_mine(client, batch) and batch.first_record in entry.acknowledged
+
+
+def is_not_before(k: Configuration, entry: PartitionEntry, batch: Batch) -> bool:
+    """The last acknowledged sequence is the batch's last, or a later one."""
+    acked = entry.last_acked_sequence
+    return later(k, acked, last_sequence(k, batch)) == acked
 
 
 def unknown_is_unresolved(k: Configuration, w: World) -> bool:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from model.idempotent.client import Client, PartitionEntry, is_current
 from model.idempotent.client_guarantees import (
     awaits_answers,
+    bumps_by_itself,
     errors_wait_for_nothing,
     keeps_its_id,
+    last_acked_is_the_latest,
     late_errors_are_stored,
     requests_are_awaited,
     sequences_have_ids,
@@ -28,6 +30,7 @@ from model.idempotent.conditions import (
     memory_is_kept,
     memory_is_kept_in_order,
     never_gives_up,
+    recognises_duplicates,
     stores_once,
     takes_every_record,
     waits_for_replicas,
@@ -110,6 +113,19 @@ def next_sequence_after(k: Configuration, before: Log, batch: Batch) -> int:
         return k.bounds.first_sequence if batch.producer_epoch == 0 else 0
     last = earlier[-1].batch
     return increment_sequence(k, last.base_sequence, last.record_count)
+
+
+def no_gap_behind_first(k: Configuration, w: World) -> bool:
+    """Under one (producer id, epoch) each batch but the first begins where the one before ended:
+    with whatever sequence a leader begins that does not know the producer."""
+    return all(
+        all(
+            not any(same_epoch(a.batch, b.batch) for a in leader.log[:i])
+            or b.batch.base_sequence == next_sequence_after(k, leader.log[:i], b.batch)
+            for i, b in enumerate(leader.log)
+        )
+        for leader in w.leaders.values()
+    )
 
 
 # All epochs of one producer
@@ -435,6 +451,7 @@ GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
     Guarantee("at_most_once", at_most_once, stores_once),
     Guarantee("acked_is_stored", acked_is_stored, keeps_what_it_acknowledges),
     Guarantee("no_gap", no_gap, first_sequence_is_strict),
+    Guarantee("no_gap_behind_first", no_gap_behind_first, recognises_duplicates),
     Guarantee("order_kept", order_kept, keeps_order),
     Guarantee("acked_once", acked_once, memory_is_kept),
     Guarantee("no_false_error", no_false_error, memory_is_kept_in_order),
@@ -449,6 +466,7 @@ GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
     Guarantee("errors_wait_for_nothing", errors_wait_for_nothing, always),
     Guarantee("late_errors_are_stored", late_errors_are_stored, always),
     Guarantee("sequences_have_ids", sequences_have_ids, keeps_its_id),
+    Guarantee("last_acked_is_the_latest", last_acked_is_the_latest, bumps_by_itself),
     Guarantee("unknown_is_unresolved", unknown_is_unresolved, settles_what_it_gave_up),
 )
 

@@ -236,6 +236,14 @@ def answer_arrives_late(
 # Leaders
 
 
+def next_request(w: World, producer: Producer, partition: Partition) -> ProduceRequest:
+    """The request of the open connection that its leader handles next."""
+    link = w.links[producer][partition]
+    require(len(link.requests) > 0)
+    require(nothing_awaits_replication(w.leaders[partition], link))
+    return link.requests[0]
+
+
 def handled(
     k: Configuration,
     w: World,
@@ -257,12 +265,9 @@ def handled(
 )
 def request_arrives(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
     """The leader handles the next request of the open connection."""
-    leader = w.leaders[partition]
-    link = w.links[producer][partition]
-    require(len(link.requests) > 0)
-    require(nothing_awaits_replication(leader, link))
-    within_scope(can_append(k, leader))
-    step = leader_rules.on_produce(k, leader, link.requests[0])
+    request = next_request(w, producer, partition)
+    within_scope(can_append(k, w.leaders[partition]))
+    step = leader_rules.on_produce(k, w.leaders[partition], request)
     return handled(k, w, producer, partition, step)
 
 
@@ -271,13 +276,10 @@ def request_is_refused(
     k: Configuration, w: World, producer: Producer, partition: Partition
 ) -> World:
     """Too few replicas are in sync when the next request arrives."""
-    leader = w.leaders[partition]
-    link = w.links[producer][partition]
-    require(len(link.requests) > 0)
-    require(nothing_awaits_replication(leader, link))
+    request = next_request(w, producer, partition)
     require(k.variant.acks == Acks.ALL)
     counted = spend(k, w, Faults(refusals=1))
-    step = leader_rules.on_produce_without_replicas(k, leader, link.requests[0])
+    step = leader_rules.on_produce_without_replicas(k, w.leaders[partition], request)
     return handled(k, counted, producer, partition, step)
 
 
@@ -286,12 +288,9 @@ def request_is_rejected(
     k: Configuration, w: World, producer: Producer, partition: Partition
 ) -> World:
     """The next request is refused for good, whether or not its batch is stored already."""
-    leader = w.leaders[partition]
-    link = w.links[producer][partition]
-    require(len(link.requests) > 0)
-    require(nothing_awaits_replication(leader, link))
+    request = next_request(w, producer, partition)
     counted = spend(k, w, Faults(rejections=1))
-    step = leader_rules.on_invalid_produce(k, leader, link.requests[0])
+    step = leader_rules.on_invalid_produce(k, w.leaders[partition], request)
     return handled(k, counted, producer, partition, step)
 
 
@@ -300,14 +299,12 @@ def request_outlives_replicas(
     k: Configuration, w: World, producer: Producer, partition: Partition, timed_out: Flag
 ) -> World:
     """The next request's batch is stored, and then its replicas are lost, or slow."""
-    leader = w.leaders[partition]
-    link = w.links[producer][partition]
-    require(len(link.requests) > 0)
-    require(nothing_awaits_replication(leader, link))
+    request = next_request(w, producer, partition)
     require(k.variant.acks == Acks.ALL)
+    leader = w.leaders[partition]
     within_scope(can_append(k, leader))
     counted = spend(k, w, Faults(late_errors=1))
-    step = leader_rules.on_produce_then_unreplicated(k, leader, link.requests[0], timed_out)
+    step = leader_rules.on_produce_then_unreplicated(k, leader, request, timed_out)
     require(step.sends[0].error == leader_rules.late_error(timed_out))
     return handled(k, counted, producer, partition, step)
 

@@ -8,18 +8,11 @@ from __future__ import annotations
 
 from model.properties import Guarantee
 from model.transactions.client_state import Client, ClientState, Outcome
+from model.transactions.conditions import nothing_stays, whole
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import CoordinatorLeadership, TransactionState
-from model.transactions.guarantees import (
-    Log,
-    is_aborted,
-    is_committed,
-    is_marker,
-    is_older,
-    nothing_stays,
-    outcome_of,
-    whole,
-)
+from model.transactions.fates import Log, is_aborted, is_committed, is_marker, outcome_of
+from model.transactions.guarantees import is_older
 from model.transactions.leader import Kind, Leader, Stored, last_stable_offset
 from model.transactions.world import World
 

@@ -1,83 +1,44 @@
-"""What transactions guarantee, what shows that the guarantees are not empty, and when they hold."""
+"""What transactions guarantee, and what shows that the guarantees are not empty."""
 
 from __future__ import annotations
 
 from model.properties import Guarantee, Witness, always
+from model.transactions.broker_guarantees import (
+    coordinator_epochs_rise,
+    coordinator_knows_its_log,
+    epochs_have_causes,
+    leaders_know_their_logs,
+    newer_coordinators_fence,
+    nothing_joins_prepared,
+    records_are_where_sent,
+)
 from model.transactions.client_state import Client, ClientState, Outcome
-from model.transactions.configuration import (
-    Configuration,
-    Fence,
-    IdMemory,
-    LeaderlessMarker,
-    MarkerEpoch,
-    Rotation,
-    Verification,
+from model.transactions.conditions import (
+    all_rotate,
+    alone,
+    appends_are_true,
+    gaps_are_met,
+    is_v2,
+    nothing_stays,
+    retries_are_taken,
+    untroubled,
+    whole,
 )
-from model.transactions.coordinator import (
-    CoordinatorLeadership,
-    Metadata,
-    TransactionState,
-    decided,
-    is_prepared,
-    overflows,
+from model.transactions.configuration import Configuration
+from model.transactions.coordinator import TransactionState, decided, is_prepared, overflows
+from model.transactions.fates import (
+    Log,
+    asked_to_abort,
+    asked_to_commit,
+    ended_by,
+    is_aborted,
+    is_committed,
+    is_decided,
+    outcome_of,
 )
-from model.transactions.leader import Kind, ProducerStateEntry, Stored, last_stable_offset
-from model.transactions.messages import (
-    NO_OFFSET,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    Partition,
-    is_of_group,
-    speaks_v2,
-)
+from model.transactions.leader import Kind, Stored, last_stable_offset
+from model.transactions.messages import NO_OFFSET, NO_PRODUCER_ID, Partition, is_of_group
 from model.transactions.world import World
-
-Log = tuple[Stored, ...]
-
-
-# What became of a record
-
-
-def is_marker(stored: Stored) -> bool:
-    """It ends a transaction of ours."""
-    return stored.kind == Kind.COMMIT or stored.kind == Kind.ABORT
-
-
-def ended_by(log: Log, offset: int, kind: Kind) -> bool:
-    """The first marker of the record's producer id after it is of this kind."""
-    producer_id = log[offset].producer_id
-    return any(
-        m.kind == kind
-        and m.producer_id == producer_id
-        and i > offset
-        and not any(
-            is_marker(b) and b.producer_id == producer_id and j > offset
-            for j, b in enumerate(log[:i])
-        )
-        for i, m in enumerate(log)
-    )
-
-
-def is_committed(log: Log, offset: int) -> bool:
-    """Readers of committed records get it, once it is stable."""
-    return ended_by(log, offset, Kind.COMMIT)
-
-
-def is_aborted(log: Log, offset: int) -> bool:
-    """Readers of committed records never get it."""
-    return ended_by(log, offset, Kind.ABORT)
-
-
-def outcome_of(w: World, stored: Stored) -> Outcome:
-    """What the application asked for the record's transaction, and was told."""
-    return w.clients[stored.instance].outcomes[stored.transaction]
-
-
-def asked_to_commit(outcome: Outcome) -> bool:
-    """The application has called commitTransaction."""
-    return outcome == Outcome.COMMIT_ASKED or outcome == Outcome.COMMITTED
-
 
 # Visibility
 
@@ -181,6 +142,50 @@ def all_once(log: Log) -> bool:
     )
 
 
+def no_gap(k: Configuration, w: World) -> bool:
+    """Under one producer id and epoch the sequences of a log are 0, 1, 2, ...: no record stands
+    behind a gap. A group's offsets have none."""
+    return all(
+        is_of_group(k, partition) or all(follows(leader.log, i) for i, _ in enumerate(leader.log))
+        for partition, leader in w.leaders.items()
+    )
+
+
+def follows(log: Log, offset: int) -> bool:
+    """Its sequence counts the records of its epoch before it."""
+    stored = log[offset]
+    return stored.kind != Kind.DATA or stored.sequence == sum(
+        1
+        for s in log[:offset]
+        if s.kind == Kind.DATA
+        and s.producer_id == stored.producer_id
+        and s.producer_epoch == stored.producer_epoch
+    )
+
+
+def order_kept(k: Configuration, w: World) -> bool:
+    """The records of a transaction are in each log in the order of their sends; a group's offsets
+    need not be. P3."""
+    return all(
+        is_of_group(k, partition) or in_order(leader.log) for partition, leader in w.leaders.items()
+    )
+
+
+def in_order(log: Log) -> bool:
+    """No record stands behind a later one of its transaction."""
+    return all(
+        not any(
+            a.kind == Kind.DATA
+            and b.kind == Kind.DATA
+            and a.instance == b.instance
+            and a.transaction == b.transaction
+            and a.number > b.number
+            for a in log[:i]
+        )
+        for i, b in enumerate(log)
+    )
+
+
 def offsets_with_outcome(k: Configuration, w: World) -> bool:
     """A group's offsets move if and only if their transaction commits. P10."""
     return all(
@@ -255,11 +260,6 @@ def is_older(w: World, stored: Stored) -> bool:
     )
 
 
-def is_decided(log: Log, offset: int) -> bool:
-    """Its transaction is over."""
-    return is_committed(log, offset) or is_aborted(log, offset)
-
-
 def epochs_unique(k: Configuration, w: World) -> bool:
     """No two instances have the same producer id and epoch."""
     return not any(
@@ -284,6 +284,21 @@ def no_false_fencing(k: Configuration, w: World) -> bool:
     return all(c.state != ClientState.FATAL_ERROR for c in w.clients.values())
 
 
+def untroubled_commits(k: Configuration, w: World) -> bool:
+    """Who is alone, and whom nothing troubles, is refused nothing, and nothing is aborted that its
+    application did not ask to abort: so a commit succeeds, since it returns (`ends_return`)."""
+    return all(
+        c.state != ClientState.ABORTABLE_ERROR and c.state != ClientState.FATAL_ERROR
+        for c in w.clients.values()
+    ) and all(
+        all(
+            s.kind != Kind.DATA or asked_to_abort(outcome_of(w, s)) or not is_aborted(leader.log, i)
+            for i, s in enumerate(leader.log)
+        )
+        for leader in w.leaders.values()
+    )
+
+
 def markers_are_taken(k: Configuration, w: World) -> bool:
     """No partition refuses the marker of the coordinator that leads: what is prepared completes."""
     return not (w.coordinator.is_stopped and is_prepared(w.coordinator.known.metadata))
@@ -294,133 +309,6 @@ def last_epoch_is_nobodys(k: Configuration, w: World) -> bool:
     and no client of V2."""
     return w.coordinator.known.metadata.state != TransactionState.ONGOING or not overflows(
         k, w.coordinator
-    )
-
-
-# What leaders and coordinators know
-
-
-def leaders_know_their_logs(k: Configuration, w: World) -> bool:
-    """What a leader knows of a producer id is what its log says: the epoch and the sequence of the
-    newest record, and where a transaction is open."""
-    return all(
-        all(
-            knows_epoch(leader.log, producer_id, entry)
-            and knows_sequence(leader.log, producer_id, entry)
-            and knows_open(leader.log, producer_id, entry)
-            for producer_id, entry in leader.producers.items()
-        )
-        for leader in w.leaders.values()
-    )
-
-
-def is_of(stored: Stored, producer_id: int) -> bool:
-    """A record or a marker of this producer id."""
-    return stored.kind != Kind.OTHER and stored.producer_id == producer_id
-
-
-def knows_epoch(log: Log, producer_id: int, entry: ProducerStateEntry) -> bool:
-    """The epoch is that of the newest record or marker; none where there is nothing."""
-    return all(
-        not is_of(s, producer_id)
-        or any(is_of(later, producer_id) for later in log[i + 1 :])
-        or s.producer_epoch == entry.producer_epoch
-        for i, s in enumerate(log)
-    ) and (entry.producer_epoch == NO_PRODUCER_EPOCH or any(is_of(s, producer_id) for s in log))
-
-
-def knows_sequence(log: Log, producer_id: int, entry: ProducerStateEntry) -> bool:
-    """The sequence is that of the newest record of the present epoch; none where there is none."""
-    return all(
-        not is_record_of(s, producer_id, entry)
-        or any(is_record_of(later, producer_id, entry) for later in log[i + 1 :])
-        or s.sequence == entry.last_sequence
-        for i, s in enumerate(log)
-    ) and (
-        entry.last_sequence == NO_SEQUENCE or any(is_record_of(s, producer_id, entry) for s in log)
-    )
-
-
-def is_record_of(stored: Stored, producer_id: int, entry: ProducerStateEntry) -> bool:
-    """A record of this producer id, under the epoch that the leader knows."""
-    return (
-        stored.kind == Kind.DATA
-        and stored.producer_id == producer_id
-        and stored.producer_epoch == entry.producer_epoch
-    )
-
-
-def knows_open(log: Log, producer_id: int, entry: ProducerStateEntry) -> bool:
-    """A transaction is open from the first record that no marker has ended."""
-    first = entry.current_txn_first_offset
-    return all(
-        s.kind != Kind.DATA
-        or s.producer_id != producer_id
-        or is_decided(log, i)
-        or (first != NO_OFFSET and first <= i)
-        for i, s in enumerate(log)
-    ) and (
-        first == NO_OFFSET
-        or any(
-            i == first
-            and s.kind == Kind.DATA
-            and s.producer_id == producer_id
-            and not is_decided(log, i)
-            for i, s in enumerate(log)
-        )
-    )
-
-
-def records_are_where_sent(k: Configuration, w: World) -> bool:
-    """Each record is in the log of a partition that its application sent it to."""
-    return all(
-        all(s.kind != Kind.DATA or was_sent(w, partition, s) for s in leader.log)
-        for partition, leader in w.leaders.items()
-    )
-
-
-def was_sent(w: World, partition: Partition, stored: Stored) -> bool:
-    """The application has sent so many records there, in that transaction."""
-    there = w.clients[stored.instance].partitions[partition]
-    return stored.number < there.sent[stored.transaction]
-
-
-def coordinator_epochs_rise(k: Configuration, w: World) -> bool:
-    """Each coordinator has an epoch of its own, newer than all before: leaders can refuse the
-    markers of a former one."""
-    former = w.placement.former
-    present = w.coordinator.coordinator_epoch
-    is_newer = former.leadership != CoordinatorLeadership.REPLACED or (
-        former.coordinator_epoch < present
-    )
-    return (
-        is_newer
-        and present >= w.faults.moves
-        and all(
-            all(e.coordinator_epoch <= present for e in leader.producers.values())
-            for leader in w.leaders.values()
-        )
-    )
-
-
-def coordinator_knows_its_log(k: Configuration, w: World) -> bool:
-    """A coordinator that leads, and appends nothing, knows what its log says: who takes over from
-    it finds the same. TransactionStateManager."""
-    c = w.coordinator
-    leads = c.leadership == CoordinatorLeadership.LEADS and not c.is_appending
-    return not leads or is_logged(c.known.metadata, c.log.metadata)
-
-
-def is_logged(known: Metadata, logged: Metadata) -> bool:
-    """Both are the same, but for the partitions that have their marker: the log keeps them."""
-    return (
-        known.state == logged.state
-        and known.producer_id == logged.producer_id
-        and known.producer_epoch == logged.producer_epoch
-        and all(
-            logged.partitions[p] == is_in or (logged.partitions[p] and is_prepared(known))
-            for p, is_in in known.partitions.items()
-        )
     )
 
 
@@ -440,6 +328,26 @@ def last_stable_offset_sound(k: Configuration, w: World) -> bool:
     )
 
 
+def last_stable_offset_waits_for_others(k: Configuration, w: World) -> bool:
+    """It passes no open transaction of another transactional id."""
+    return all(
+        all(
+            stored.kind != Kind.OTHER
+            or last_stable_offset(k, leader) <= offset
+            or is_ended_or_ends(leader.log, offset)
+            for offset, stored in enumerate(leader.log)
+        )
+        for leader in w.leaders.values()
+    )
+
+
+def is_ended_or_ends(log: Log, offset: int) -> bool:
+    """What the other id wrote here ends its transaction, or is ended further on: it writes a record
+    and a marker in turn."""
+    earlier = sum(1 for s in log[:offset] if s.kind == Kind.OTHER)
+    return earlier % 2 == 1 or any(s.kind == Kind.OTHER for s in log[offset + 1 :])
+
+
 def no_dirty_read(k: Configuration, w: World) -> bool:
     """What is below the last stable offset is decided. P9."""
     return all(
@@ -452,93 +360,15 @@ def is_decided_below(log: Log, offset: int) -> bool:
     return all(s.kind != Kind.DATA or i >= offset or is_decided(log, i) for i, s in enumerate(log))
 
 
-# When they hold
-
-
-def nothing_is_late(k: Configuration) -> bool:
-    """No request of V1 arrives after its sender gave it up: what V1 lacks, and V2 does not need.
-    KAFKA-17754."""
-    return speaks_v2(k) or k.budgets.delays == 0
-
-
-def markers_are_known(k: Configuration) -> bool:
-    """No marker arrives late that a leader takes for the next transaction's. KIP-1228."""
-    sound = k.variant.marker_epoch != MarkerEpoch.NOT_OLDER
-    return k.budgets.marker_delays == 0 or (sound and speaks_v2(k))
-
-
-def writes_are_verified(k: Configuration) -> bool:
-    """Leaders ask, or nothing can be late."""
-    asks = k.variant.verification == Verification.ASKS or speaks_v2(k)
-    return asks or k.budgets.delays == 0
-
-
-def coordinators_are_known(k: Configuration) -> bool:
-    """No leader asks a former coordinator about a batch of V1 that is late: under V2 such a batch
-    has an older epoch."""
-    unknown = k.bounds.loads and k.budgets.moves > 0 and k.budgets.delays > 0
-    return speaks_v2(k) or not unknown
-
-
-def markers_wait(k: Configuration) -> bool:
-    """No marker is skipped where a partition has no leader. KAFKA-20734."""
-    return k.variant.leaderless_marker == LeaderlessMarker.WAITS or k.budgets.leaves == 0
-
-
-def nothing_stays(k: Configuration) -> bool:
-    """Leaders ask who knows, or nothing can be late; and no marker is skipped."""
-    return writes_are_verified(k) and markers_wait(k) and coordinators_are_known(k)
-
-
-def whole(k: Configuration) -> bool:
-    """Nothing late is taken for the next transaction's, leaders ask where it could be, no marker is
-    skipped, and each transaction that V2 or the coordinator ends takes the next epoch."""
-    fences = k.variant.fence == Fence.NEXT_EPOCH and epochs_rotate(k)
-    return nothing_is_late(k) and markers_are_known(k) and nothing_stays(k) and fences
-
-
-def alone(k: Configuration) -> bool:
-    """One instance; nothing is late, lasts too long, fails or moves."""
-    b = k.budgets
-    on_time = b.delays == 0 and b.timeouts == 0 and b.forgotten == 0
-    return k.bounds.instances == 1 and on_time and b.failures == 0 and b.moves == 0
-
-
-def epochs_rotate(k: Configuration) -> bool:
-    """Nobody writes under the last epoch, which has no next one: whoever uses it up takes the next
-    producer id, and no failover forgets which. KAFKA-20090, KAFKA-20310."""
-    ends = k.bounds.epochs_end and speaks_v2(k)
-    stays = k.variant.rotation == Rotation.CLIENTS and k.budgets.timeouts > 0
-    forgets = k.variant.id_memory == IdMemory.IN_MEMORY and k.budgets.moves > 0
-    return not ends or not (stays or forgets)
-
-
-def all_rotate(k: Configuration) -> bool:
-    """Whoever uses up the last epoch takes the next producer id, also the coordinator, and no
-    failover forgets which. KAFKA-20090, KAFKA-20310, from level 2 on."""
-    rotates = k.variant.level == 2 and k.variant.rotation == Rotation.ANYONE
-    forgets = k.variant.id_memory == IdMemory.IN_MEMORY and k.budgets.moves > 0
-    return (rotates and not forgets) or not k.bounds.epochs_end
-
-
-def retries_are_taken(k: Configuration) -> bool:
-    """A marker that is sent again is no zombie's, nor one of the last epoch. KAFKA-19999."""
-    lenient = k.variant.marker_epoch == MarkerEpoch.NOT_OLDER or not speaks_v2(k)
-    return lenient or (k.variant.marker_epoch == MarkerEpoch.NEWER and epochs_rotate(k))
-
-
-def appends_are_true(k: Configuration) -> bool:
-    """No append is reported as failed that came into the log all the same."""
-    return k.budgets.failures == 0
-
-
-def is_v2(k: Configuration) -> bool:
-    """Clients speak V2, and each transaction that they or the coordinator end takes the next
-    epoch: an epoch is one transaction."""
-    return speaks_v2(k) and whole(k)
-
-
 # Sometimes
+
+
+def other_is_open(k: Configuration, w: World) -> bool:
+    """Sometimes: another transactional id has an open transaction, behind which records stand."""
+    return any(
+        leader.other_first_offset != NO_OFFSET and leader.other_first_offset + 1 < len(leader.log)
+        for leader in w.leaders.values()
+    )
 
 
 def something_committed(k: Configuration, w: World) -> bool:
@@ -575,19 +405,26 @@ GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
     Guarantee("no_lost_write", no_lost_write, whole),
     Guarantee("all_or_none", all_or_none, whole),
     Guarantee("acked_once", acked_once, always),
+    Guarantee("no_gap", no_gap, gaps_are_met),
+    Guarantee("order_kept", order_kept, always),
     Guarantee("offsets_with_outcome", offsets_with_outcome, whole),
     Guarantee("one_outcome", one_outcome, is_v2),
     Guarantee("no_write_outside", no_write_outside, nothing_stays),
     Guarantee("fenced", fenced, whole),
     Guarantee("epochs_unique", epochs_unique, always),
     Guarantee("no_false_fencing", no_false_fencing, alone),
+    Guarantee("untroubled_commits", untroubled_commits, untroubled),
     Guarantee("markers_are_taken", markers_are_taken, retries_are_taken),
     Guarantee("last_epoch_is_nobodys", last_epoch_is_nobodys, all_rotate),
     Guarantee("leaders_know_their_logs", leaders_know_their_logs, always),
     Guarantee("records_are_where_sent", records_are_where_sent, always),
     Guarantee("coordinator_epochs_rise", coordinator_epochs_rise, always),
+    Guarantee("newer_coordinators_fence", newer_coordinators_fence, always),
     Guarantee("coordinator_knows_its_log", coordinator_knows_its_log, appends_are_true),
+    Guarantee("nothing_joins_prepared", nothing_joins_prepared, always),
+    Guarantee("epochs_have_causes", epochs_have_causes, always),
     Guarantee("last_stable_offset_sound", last_stable_offset_sound, always),
+    Guarantee("last_stable_offset_waits_for_others", last_stable_offset_waits_for_others, always),
     Guarantee("no_dirty_read", no_dirty_read, always),
 )
 
@@ -596,4 +433,5 @@ WITNESSES: tuple[Witness[Configuration, World], ...] = (
     Witness("something_aborted", something_aborted),
     Witness("zombie_died", zombie_died),
     Witness("both_committed", both_committed),
+    Witness("other_is_open", other_is_open),
 )

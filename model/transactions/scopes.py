@@ -25,6 +25,7 @@ from model.transactions.world import Initialization, World
 USUALLY_NEVER = {
     "late_addition_arrives": "AddPartitionsToTxn is of V1",
     "late_offsets_arrive": "no group has offsets in the transaction",
+    "other_is_open": "no other transactional id writes",
     "dead_slot_is_added": "a batch that comes after the abort was not verified, and is refused",
 }
 """What a scope never has if it does not say otherwise."""
@@ -44,7 +45,7 @@ transactions-medium: two instances, two transactions, one late request, one lost
     failover, one time-out
     | from=transactions-small instances=2 log=7 max_epoch=6
 transactions-large: the same, and another transactional id that writes in the first partition
-    | from=transactions-medium others=1
+    | from=transactions-medium others=1 | sometimes other_is_open
 transactions-exhausted: the last epochs: the next producer id takes over, also after a failover
     | partitions=1 log=5 producer_ids=3 max_epoch=3 epochs_end delays=1 unheard=1 moves=1 timeouts=1
     | room expirations=1
@@ -55,6 +56,8 @@ transactions-log: appends to the transaction log that take their time, fail, or 
 transactions-markers: markers whose answers are lost, and markers that are late
     | instances=1 log=7 max_epoch=4 marker_losses=1 marker_delays=1 moves=1
     | never zombie_died: there is no other instance, and no request is late
+transactions-late-marker: two instances, each with a transaction, and a marker that is late
+    | partitions=1 transactions=1 log=5 late=0 max_epoch=4 marker_delays=1 | room
 transactions-late-batch: a batch whose time is up arrives after its transaction
     | partitions=1 delays=2 unheard=1 expirations=1
 transactions-guards: a late batch is verified, and appended some time after that
@@ -64,6 +67,7 @@ transactions-offsets: offsets of a group in the transaction, and what of them is
     | sometimes late_offsets_arrive
 transactions-readers: a reader, and another transaction that holds it back
     | instances=1 partitions=1 log=7 max_epoch=4 readers delays=1 unheard=1 others=1 | room leaves=1
+    | sometimes other_is_open
 transactions-writes: two records in a row, two requests and two markers that are late at once
     | instances=1 partitions=1 transactions=1 writes=2 log=4 late=2 late_markers=2 max_epoch=2
     guards begun=1 delays=2 expirations=1 marker_delays=2 | room
@@ -99,11 +103,13 @@ transactions-leaderless: two transactions over two partitions, one of which has 
     | never zombie_died: there is no other instance, and no request is late
 transactions-others: two transactions over two partitions, one of which another id holds back
     | instances=1 log=3 late=0 late_markers=0 max_epoch=2 others=1 | room
+    | sometimes other_is_open
     | never zombie_died: there is no other instance, and no request is late
 transactions-between: two records of a transaction, and what comes between: another id, the next
     instance
     | partitions=1 transactions=1 writes=2 log=4 late=0 late_markers=0 max_epoch=2 begun=1 others=1
-    | room leaves=1 | sometimes dead_slot_is_added | never both_committed: there is one transaction
+    | room leaves=1 | sometimes dead_slot_is_added, other_is_open
+    | never both_committed: there is one transaction
 transactions-moves: a coordinator that moves, takes time to load, and whose move nobody knows of at
     once
     | instances=1 partitions=1 log=5 max_epoch=4 loads delays=1 unheard=1 expirations=1 moves=1 |

@@ -23,7 +23,7 @@ from model.language import AtMost, Map, record
 from model.transactions.client_state import Outcome
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import TransactionState, decided
-from model.transactions.guarantees import Log, asked_to_commit, is_aborted, is_committed
+from model.transactions.fates import Log, asked_to_commit, is_aborted, is_committed
 from model.transactions.leader import Kind, Leader, last_stable_offset
 from model.transactions.messages import (
     Instance,

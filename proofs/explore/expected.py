@@ -60,6 +60,7 @@ EXPECTED: dict[str, Expected] = {
     "transactions-forgotten": Expected(425_519, 1_194_895, 22),
     "transactions-log": Expected(708_272, 2_321_771, 34),
     "transactions-markers": Expected(76_311, 217_319, 25),
+    "transactions-late-marker": Expected(1_702, 3_259, 19),
     "transactions-late-batch": Expected(208_634, 566_430, 22),
     "transactions-guards": Expected(85_703, 236_187, 22),
     "transactions-offsets": Expected(63_350, 154_693, 24),

@@ -25,7 +25,16 @@ from proofs.lift.patch import Patch, apply
 from proofs.lift.source import Model, model_folder
 from proofs.trace.replay import Stepper
 
-ONLY_LOOK = ("assumed_properties", "client_guarantees", "guarantees", "liveness", "spec")
+ONLY_LOOK = (
+    "assumed_properties",
+    "broker_guarantees",
+    "client_guarantees",
+    "conditions",
+    "fates",
+    "guarantees",
+    "liveness",
+    "spec",
+)
 """Modules that say something of worlds, and change none."""
 
 Function = Callable[..., Any]

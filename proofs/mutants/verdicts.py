@@ -80,7 +80,7 @@ v2: transactions-default/delays=0 transactions-exhausted/delays=0/moves=0/unhear
     transactions-two-errors transactions-small/delays=0/unheard=0/moves=0
     transactions-exhausted/delays=0/timeouts=0/unheard=0
 v1: transactions-offsets-log
-v2: transactions-others transactions-leaderless transactions-adopted
+v2: transactions-late-marker transactions-others transactions-leaderless transactions-adopted
     transactions-small/delays=0/unheard=0 transactions-default transactions-markers/moves=0
 v1: transactions-writes
 """

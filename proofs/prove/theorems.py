@@ -71,6 +71,10 @@ ONLY_EXPLORED = {
     ),
     "late_errors_are_stored": "theorems say of answers what a success says",
     "sequences_have_ids": "theorems are about producers that have an id",
+    "no_gap_behind_first": (
+        "under the default first sequence: with a strict one `no_gap` is proved, and says more"
+    ),
+    "last_acked_is_the_latest": "no clause speaks of the last acknowledged sequence and the log",
     "unknown_is_unresolved": (
         "no theorem is about batches of unknown outcome that were given up (no timeouts)"
     ),

@@ -45,6 +45,8 @@ ABOUT_SEQUENCES = frozenset(
         "remembers_the_newest",
         "ids_come_first",
         "sequences_follow",
+        "last_acked_is_the_latest",
+        "no_gap_behind_first",
         "unknown_is_unresolved",
     }
 )

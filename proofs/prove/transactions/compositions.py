@@ -441,6 +441,15 @@ ONLY_EXPLORED: dict[str, str] = {
     "leaders_know_their_logs": "no obligation compares a leader's state with its whole log",
     "records_are_where_sent": "no step says which partition an application sent a record to",
     "coordinator_knows_its_log": "theorems say of each step what it makes of the log",
+    "no_gap": "clauses say that the sequences of an epoch rise, and not that none is left out",
+    "order_kept": "the same clauses say it of V2, where a record's number is its sequence",
+    "untroubled_commits": "theorems say what an answer means, and not that there is a good one",
+    "newer_coordinators_fence": "it says what a leader would answer, which no clause does",
+    "nothing_joins_prepared": "it says what a coordinator would answer, which no clause does",
+    "epochs_have_causes": "how often something went wrong is counted in scopes only",
+    "last_stable_offset_waits_for_others": (
+        "clauses say where another id's open transaction begins, not which of its records end one"
+    ),
     "coordinator_epochs_rise": "how often the coordinator has moved is counted in scopes only",
 }
 """What of the guarantees no theorem covers, or not all of it, and why: they are explored in scopes.

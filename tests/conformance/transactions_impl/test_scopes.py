@@ -61,6 +61,7 @@ COVERED = {
     ("late-batch/begun=1/delays=1", "v2"): (8460, 8460),
     ("late-batch/begun=1/delays=1", "v1/late_bump=asked"): (20210, 20210),
     ("markers/begun=1", "v2"): (2541, 2541),
+    ("late-marker", "v2"): (3259, 3259),
     ("readers/begun=1", "v2"): (11395, 11395),
     ("writes/delays=1", "v2"): (1695, 1695),
     ("offsets-log", "v2"): (7999, 7999),

@@ -50,10 +50,21 @@ def test_a_patch_changes_the_text_where_it_changes_the_model():
 def test_what_a_configuration_guarantees_is_checked_and_the_rest_is_listed():
     module, strict = (export_tla(load_model("idempotent"), k, "m") for k in (TINY, STRICT))
     assert module.checked == (
-        *("at_most_once", "acked_is_stored", "bumps_have_causes", "acked_is_replicated"),
+        *(
+            "at_most_once",
+            "acked_is_stored",
+            "no_gap_behind_first",
+            "bumps_have_causes",
+            "acked_is_replicated",
+        ),
         *("nothing_fails", "high_watermark_sound", "remembers_the_newest", "ids_come_first"),
         *("sequences_follow", "requests_are_awaited", "errors_wait_for_nothing"),
-        *("late_errors_are_stored", "sequences_have_ids", "unknown_is_unresolved"),
+        *(
+            "late_errors_are_stored",
+            "sequences_have_ids",
+            "last_acked_is_the_latest",
+            "unknown_is_unresolved",
+        ),
     )
     assert set(strict.checked) == {*module.checked, "no_gap", "order_kept"}
     assert "INVARIANTS\n    at_most_once\n    acked_is_stored\n" in module.cfg

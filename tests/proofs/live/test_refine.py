@@ -30,6 +30,7 @@ SIZES = {
     ("transactions-guards/begun=1/unheard=0", "v2"): (1_222, 2_548),
     ("transactions-offsets/begun=1/timeouts=0", "v2"): (1_281, 2_314),
     ("transactions-readers/begun=1/unheard=0", "v2"): (1_617, 3_059),
+    ("transactions-late-marker", "v2"): (1_702, 3_259),
     ("transactions-writes", "v2"): (4_839, 13_545),
     ("transactions-window", "v2"): (680, 1_158),
     ("transactions-adopted/delays=1", "v2"): (1_287, 2_643),

@@ -29,6 +29,7 @@ from proofs.trace.replay import configuration_of
 from proofs.verbs import systematic_mutants as verb
 
 SMALL = (("idempotent-restart", verdicts.BEST), ("transactions-trouble", "v1"))
+FORGETFUL = ("transactions-log-again", "v2")
 
 
 @pytest.fixture
@@ -102,6 +103,15 @@ def test_verdicts(small):
     assert silent.how.startswith("lost of ")
     last = verdict("messages.last_sequence", "batch.record_count - 1", "batch.record_count")
     assert (last.fate, last.verb) == ("killed", "explore")
+
+
+def test_a_marker_that_forgets_what_is_verified_for_the_next_transaction(small, monkeypatch):
+    """It breaks no promise, since the batch comes again: the footprint tells."""
+    monkeypatch.setattr(verdicts, "CONFIGURATIONS", (FORGETFUL,))
+    kept = "verification if is_next else NOT_VERIFIED"
+    found = verdict("leader.still_verified", kept, "NOT_VERIFIED", group="transactions")
+    assert (found.fate, found.verb) == ("killed", "coverage")
+    assert "verifications" in found.how
 
 
 def test_a_witness_that_is_lost_kills(small, monkeypatch):
