@@ -205,6 +205,7 @@ BY_A_SKIPPED_MARKER = {
     "all_or_none": 19,
     "no_write_outside": 9,
 }
+OF_THE_UNTROUBLED = ("no_false_fencing", "one_outcome", "untroubled_commits")
 TOLD = {
     "V1, and what is late": (
         ("--release", "4.1", "--level", "1", "--failover", "none"),
@@ -234,7 +235,7 @@ def test_transactions_are_asked_about_too(ask: Ask, case: str) -> None:
     steps = {
         name: row["trace"]["steps"]
         for name, row in rows.items()
-        if not row["holds"] and name not in ("no_false_fencing", "one_outcome", "untroubled_commits")
+        if not row["holds"] and name not in OF_THE_UNTROUBLED
     }
     assert steps == broken
     risk = "delayed_end_txn" if broken == BY_A_LATE_END else "marker_without_leader"
