@@ -7,7 +7,7 @@ before the end of the log.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -89,10 +89,14 @@ def state_record(record: Any, place: tuple[int, int]) -> StateRecord | None:
 
 
 class CoordinatorLogs:
-    """What the coordinators' logs say; `is_there` is False if none was given."""
+    """What the coordinators' logs say, of the partitions of the topic that are there.
 
-    def __init__(self, records: Iterable[StateRecord], *, is_there: bool) -> None:
-        self.is_there = is_there
+    `is_complete` if these are numbered without a gap: how many there should be, no log says.
+    """
+
+    def __init__(self, records: Iterable[StateRecord], partitions: Collection[int]) -> None:
+        self.is_there = len(partitions) > 0
+        self.is_complete = self.is_there and set(partitions) == set(range(max(partitions) + 1))
         self.latest: dict[int, StateRecord] = {}
         """The latest record that names a producer id."""
         self._decided: dict[tuple[int, int], list[StateRecord]] = defaultdict(list)

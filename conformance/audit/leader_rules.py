@@ -113,7 +113,8 @@ class Rules:
         return idempotent.Configuration(variant, bounds, idempotent.Budgets())
 
     def transactional(self) -> transactional.Configuration:
-        """The configuration of the transactional composition."""
+        """The configuration of the transactional composition; before the oldest release that it
+        has, leaders did the same with batches and markers of V1."""
         bounds = replace(
             transactional.Bounds(),
             max_epoch=MAX_EPOCH,
@@ -122,7 +123,9 @@ class Rules:
             writes=MAX_SEQUENCE,
             faults=Faults(moves=MAX_SEQUENCE),
         )
-        variant = transactional_variants.parse(f"{self.release}/requests=v1")
+        known = transactional_variants.RELEASES
+        release = self.release if self.release in known else list(known)[-1]
+        variant = transactional_variants.parse(f"{release}/requests=v1")
         return transactional.Configuration(variant, bounds, transactional.Budgets())
 
     # One producer, one batch

@@ -149,9 +149,9 @@ class OutcomeJudge:
         return not self._settings.is_live or age_ms > self._settings.max_transaction_ms
 
     def _is_old(self, end: TransactionEnd) -> bool:
-        """Whether its marker should be there: coordinators and partitions were not read at one
-        moment where they were at work."""
-        if self._coordinators.is_there and not self._settings.is_live:
+        """Whether its marker should be there. Where coordinators were at work or are not all here,
+        it is by age alone."""
+        if self._coordinators.is_complete and not self._settings.is_live:
             return True
         return self._newest - end.first_timestamp > self._settings.max_transaction_ms
 

@@ -225,6 +225,11 @@ class PartitionJudge:
         here, there = np.searchsorted(self._rows["base_offset"], [refused.batch.base_offset, last])
         return int(self._missing_before[here] - self._missing_before[there])
 
+    def is_behind_missing_offsets(self, refused: RefusedRow) -> bool:
+        """Whether the producer's earlier batches may be among what is deleted or missing."""
+        number = int(np.searchsorted(self._rows["base_offset"], refused.batch.base_offset))
+        return bool(self._rows["base_offset"][0] > 0 or self._missing_before[number] > 0)
+
     def pause_ms(self, refused: RefusedRow) -> int:
         """How long the producer had written nothing before."""
         if not refused.number:
@@ -401,7 +406,8 @@ def of_missing_sequences(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
     missing = (refused.batch.base_sequence - expected) & MAX_SEQUENCE
     details = {"expected_sequence": expected, "missing_sequences": missing}
     if is_new(refused):
-        return ("unknown_first" if judge.accepts(refused) else "gap"), details
+        is_allowed = judge.accepts(refused) or judge.is_behind_missing_offsets(refused)
+        return ("unknown_first" if is_allowed else "gap"), details
     checks: tuple[tuple[str, Callable[[RefusedRow], bool]], ...] = (
         ("may_be_forgotten", judge.is_forgotten),
         ("may_be_compacted", lambda r: covers(judge, r, missing)),

@@ -69,7 +69,7 @@ def conclude(audits: Iterable[PartitionAudit], settings: AuditSettings) -> Audit
     ordered = sorted(audits, key=lambda audit: (audit.topic, audit.partition))
     coordinators = CoordinatorLogs(
         (state for audit in ordered for state in audit.states),
-        is_there=any(audit.topic == TOPIC for audit in ordered),
+        [audit.partition for audit in ordered if audit.topic == TOPIC],
     )
     found = [finding for audit in ordered for finding in audit.findings]
     found += judge_outcomes(ordered, coordinators, settings)
