@@ -1,17 +1,20 @@
-"""Records logs of Apache Kafka 4.3.1 into `recorded/`.
+"""Records logs of Apache Kafka 4.3.1 and 3.3.2 into `recorded/`.
 
-    python -m tests.conformance.audit.record_logs
+    python -m tests.conformance.audit.record_logs [NAME ...]
 
 - `ordinary`: an idempotent producer, and transactions of both outcomes with offsets of a group
 - `delayed`: the three shapes of a delayed EndTxn, V1 requests (KAFKA-17754)
 - `skipped`: markers that a coordinator skips, V1 and V2 requests (KAFKA-20734); three brokers
+- `hanging`: a record behind its marker, on 3.3.2, which asks no coordinator (KIP-890)
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import zipfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from conformance.experiments.player import play
@@ -21,7 +24,6 @@ from impl import Producer
 
 RELEASE = "4.3.1"
 RECORDED = Path(__file__).parent / "recorded"
-DELAYED = ("torn_transaction", "lost_write", "aborted_write_shown")
 
 
 async def work(servers: str, topic: str) -> None:
@@ -56,19 +58,40 @@ def play_all(testbed: KafkaTestbed, names: Sequence[str]) -> None:
         assert not result.failure, result.failure
 
 
-def main() -> None:
-    """Record all."""
+def record_ordinary() -> None:
+    """What applications do."""
     with KafkaTestbed(RELEASE) as testbed:
         [place, *_] = testbed.topic(2)
         [broker] = testbed.brokers.values()
         asyncio.run(work(":".join(map(str, broker.address)), place[0]))
         record("ordinary", testbed)
-    with KafkaTestbed(RELEASE) as testbed:
-        play_all(testbed, [f"delayed_end_txn_{shape}_v1" for shape in DELAYED])
-        record("delayed", testbed)
-    with KafkaTestbed(RELEASE, nodes=3, layout="seated") as testbed:
-        play_all(testbed, ["leaderless_v1", "leaderless_v2"])
-        record("skipped", testbed)
+
+
+def record_played(name: str, release: str, nodes: int, layout: str, *played: str) -> None:
+    """What experiments leave behind."""
+    with KafkaTestbed(release, nodes=nodes, layout=layout) as testbed:
+        play_all(testbed, played)
+        record(name, testbed)
+
+
+DELAYED = tuple(
+    f"delayed_end_txn_{shape}_v1"
+    for shape in ("torn_transaction", "lost_write", "aborted_write_shown")
+)
+RECORDINGS = {
+    "ordinary": record_ordinary,
+    "delayed": partial(record_played, "delayed", RELEASE, 1, "", *DELAYED),
+    "skipped": partial(
+        record_played, "skipped", RELEASE, 3, "seated", "leaderless_v1", "leaderless_v2"
+    ),
+    "hanging": partial(record_played, "hanging", "3.3.2", 1, "", "late_produce_unverified_v1"),
+}
+
+
+def main() -> None:
+    """Record all, or those that are named."""
+    for name in sys.argv[1:] or RECORDINGS:
+        RECORDINGS[name]()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Logs that Apache Kafka 4.3.1 wrote (`record_logs.py`), named as what they are."""
+"""Logs that Apache Kafka 4.3.1 and 3.3.2 wrote (`record_logs.py`), named as what they are."""
 
 import json
 import zipfile
@@ -47,6 +47,16 @@ def test_skipped_markers_are_torn_transactions(audit):
     torn = [one for one in report["findings"] if one["kind"] == "torn"]
     assert {one["details"]["decided"] for one in torn} == {"COMMIT"}
     assert all(sorted(one["details"]["outcomes"].values()) == ["ABORT", "COMMIT"] for one in torn)
+
+
+def test_a_late_record_hangs_and_the_report_says_how_to_end_it(audit):
+    """What 3.3.2 takes behind the marker; 4.3.1 would have asked the coordinator."""
+    report = audit("hanging", "--release", "3.3.2")
+    assert report["defects"] == {"hanging": 1}
+    [found] = [one for one in report["findings"] if one["kind"] == "hanging"]
+    assert (found["offset"], found["details"]["behind_marker"]) == (2, 1)
+    assert found["details"]["coordinator"] == "CompleteAbort at epoch 1, without this partition"
+    assert found["action"].endswith(f"--topic {found['topic']} --partition 0 --start-offset 2")
 
 
 def test_less_is_known_without_the_coordinators_log(audit):
