@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BENCHMARKS := $(filter-out __init__ measuring peers,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
-.PHONY: help setup conformance check test full prove explore bench docs lint clean
+.PHONY: help setup conformance check fast test full prove explore bench docs lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -30,7 +30,10 @@ $(READY):
 conformance: $(READY)  ## judge impl against the model (SCOPE=idempotent-default OUT=out/conformance)
 	$(PYTHON) -m conformance run --system impl --scope $(SCOPE) --out $(OUT)
 
-check: lint  ## lint, types and the fast tests of every room, at each save (WORKERS=2)
+check: $(READY)  ## lint, types and the fast tests of every room, at each save (WORKERS=2)
+	@$(MAKE) --no-print-directory --jobs=2 lint fast  # mypy uses one core
+
+fast: $(READY)
 	$(PYTHON) -m pytest -q -m fast -n $(WORKERS) --dist loadgroup
 
 test: $(READY)  ## all tests (WORKERS=2)
