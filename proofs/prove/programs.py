@@ -10,6 +10,7 @@ rule.
 from __future__ import annotations
 
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from typing import Any, Final
 from proofs.cache import cache_folder, make_once
 from proofs.java import FetchFailed, MissingTool, download_jars, find_java
 from proofs.prove.plan import Duty
-from proofs.prove.solvers import RESULTS
+from proofs.prove.solvers import RESULTS, Said, ask_patiently
 
 ARTIFACT: Final = "de.uni-freiburg.informatik.ultimate:smtinterpol:2.5-1388-ga5a4ab0c"
 TIMEOUT_S: Final = 5
@@ -81,44 +82,53 @@ def program_beside(name: str) -> str:
     return found
 
 
-def z3_command() -> list[str]:
+def z3_command(limit_s: float) -> list[str]:
     """Z3's program, which comes with its package."""
-    return [program_beside("z3"), f"-t:{TIMEOUT_S * 1000}"]
+    return [program_beside("z3"), f"-t:{int(limit_s * 1000)}"]
 
 
-def cvc5_command() -> list[str]:
+def cvc5_command(limit_s: float) -> list[str]:
     """cvc5's program, which does not come with its package."""
-    return [program_beside("cvc5"), f"--tlimit={TIMEOUT_S * 1000}"]
+    return [program_beside("cvc5"), f"--tlimit={int(limit_s * 1000)}"]
 
 
-def smtinterpol_command() -> list[str]:
+def smtinterpol_command(limit_s: float) -> list[str]:
     """SMTInterpol, without an answer to each command."""
-    jar = str(smtinterpol_jar())
-    return [str(find_java()), "-jar", jar, "-no-success", "-q", "-t", str(TIMEOUT_S * 1000)]
+    jar, java = str(smtinterpol_jar()), str(find_java())
+    return [java, "-jar", jar, "-no-success", "-q", "-t", str(int(limit_s * 1000))]
 
 
-COMMANDS: Mapping[str, Callable[[], list[str]]] = {
+COMMANDS: Mapping[str, Callable[[float], list[str]]] = {
     "z3": z3_command,
     "cvc5": cvc5_command,
     "smtinterpol": smtinterpol_command,
 }
+"""The command that asks a program for so many seconds. Each raises MissingTool or FetchFailed."""
 PROOFS: Final = "proofs"
 PROGRAMS: Final = (*COMMANDS, PROOFS)
 
 
 def ask_program(program: str, file: Path, obligation: str) -> ProgramAnswer:
     """A program's answer to the text of a file. Raises MissingTool, FetchFailed."""
-    command = [*COMMANDS[program](), str(file)]
-    began = time.monotonic()
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_S + GRACE_S, check=False
-        )
-        said = (done.stdout.split() or [""])[0]
-    except subprocess.TimeoutExpired:
-        said = ""
-    seconds = round(time.monotonic() - began, 3)
-    return ProgramAnswer(program, obligation, RESULTS.get(said, "unknown"), seconds)
+
+    def attempt(limit_s: float) -> Said:
+        command = [*COMMANDS[program](limit_s), str(file)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=limit_s + GRACE_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return "", ()
+        return (done.stdout.split() or [""])[0], ()
+
+    (said, _), used = ask_patiently(attempt, TIMEOUT_S, time_of_children)
+    return ProgramAnswer(program, obligation, RESULTS.get(said, "unknown"), round(used, 3))
+
+
+def time_of_children() -> float:
+    """The processor time of programs that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 # Proofs
@@ -183,7 +193,8 @@ def missing_among(programs: Sequence[str]) -> dict[str, str]:
     missing: dict[str, str] = {}
     for program in programs:
         try:
-            COMMANDS.get(program, list)()
+            if program in COMMANDS:
+                COMMANDS[program](TIMEOUT_S)
         except (MissingTool, FetchFailed) as error:
             missing[program] = str(error)
     return missing

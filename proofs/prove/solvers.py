@@ -75,16 +75,27 @@ RESULTS = {"unsat": "proved", "sat": "failed"}
 
 
 def ask(solver: str, text: str, seed: int = 0, timeout_s: float = TIMEOUT_S) -> SolverAnswer:
-    """One solver's answer to one obligation; unknown after `timeout_s` of a processor's time.
+    """One solver's answer to one obligation; unknown after `timeout_s` of a processor's time."""
+    (said, core), used = ask_patiently(
+        lambda patience: SOLVERS[solver](text, seed, patience), timeout_s, time.process_time
+    )
+    return SolverAnswer(solver, RESULTS.get(said, "unknown"), used, core)
+
+
+def ask_patiently(
+    attempt: Callable[[float], Said], timeout_s: float, clock: Callable[[], float]
+) -> tuple[Said, float]:
+    """What an attempt of so many seconds says, and how much of a processor's time it took, which
+    `clock` reads.
 
     Solvers look at the clock on the wall: where other work has had the processor, so that less than
     half of the time was the solver's, it is asked again with more patience.
     """
     patience = timeout_s
     while True:
-        began, clock = time.process_time(), time.monotonic()
-        said, core = SOLVERS[solver](text, seed, patience)
-        used, waited = time.process_time() - began, time.monotonic() - clock
-        if said in RESULTS or waited < patience or used >= timeout_s / 2:
-            return SolverAnswer(solver, RESULTS.get(said, "unknown"), used, core)
+        began, since = clock(), time.monotonic()
+        said = attempt(patience)
+        used, waited = clock() - began, time.monotonic() - since
+        if said[0] in RESULTS or waited < patience or used >= timeout_s / 2:
+            return said, used
         patience *= 4

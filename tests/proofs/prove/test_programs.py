@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from proofs.lift.source import load_model
 from proofs.prove import programs
 from proofs.prove.plan import Duty, plan
 from proofs.prove.programs import ask_program, check_proof, draw
+from proofs.prove.solvers import Said, ask_patiently
 from proofs.prove.theorems import THEOREMS
 
 WHY_FIVE = tuple(t for t in THEOREMS if t.name == "why_five")
@@ -99,3 +101,20 @@ def test_a_defect_is_seen_by_a_program_too(tmp_path: Path) -> None:
 def test_a_sample_of_nothing_is_empty() -> None:
     empty: list[Duty] = []
     assert draw(empty, 5, 0) == []
+
+
+def test_who_had_no_processor_is_asked_again_with_more_patience() -> None:
+    """A limit by the clock on the wall says nothing where other work had the processor."""
+    limits: list[float] = []
+
+    def attempt(limit_s: float) -> Said:
+        limits.append(limit_s)
+        time.sleep(limit_s)
+        return ("unknown" if len(limits) == 1 else "unsat"), ()
+
+    assert ask_patiently(attempt, 0.01, lambda: 0.0) == (("unsat", ()), 0.0)
+    assert limits == [0.01, 0.04]
+    assert ask_patiently(attempt, 0.01, time.monotonic)[0] == ("unsat", ())
+    limits.clear()
+    assert ask_patiently(attempt, 0.01, time.monotonic)[0] == ("unknown", ())
+    assert limits == [0.01]
