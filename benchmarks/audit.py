@@ -30,8 +30,8 @@ from benchmarks.measuring import (
     round_figures,
     run_benchmark,
 )
+from conformance.audit.generated import differences, generate
 from conformance.audit.partition_audit import AuditSettings, PartitionAudit, audit_partition
-from conformance.audit.planted import differences, generate
 from conformance.audit.report import conclude
 from conformance.audit.segments import PartitionSource, find_partitions
 from conformance.audit.task import audit_all

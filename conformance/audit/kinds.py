@@ -66,7 +66,7 @@ KINDS: Final[Mapping[str, FindingKind]] = {
         True,
         "A marker of an older epoch, or of a coordinator that was replaced, stands behind newer"
         " ones: it may have ended a transaction that was not its own.",
-        "Compare the transaction that it ended with what its client was told.",
+        "Compare the transaction that it ended with what its client was answered.",
     ),
     "hanging": FindingKind(
         True,
@@ -76,7 +76,8 @@ KINDS: Final[Mapping[str, FindingKind]] = {
     ),
     "torn": FindingKind(
         True,
-        "One transaction has different outcomes: some partitions show its records, others do not.",
+        "One transaction has different outcomes: readers get its records of some partitions, and"
+        " not of others.",
         "Take the coordinator's decision for the transaction's outcome, and mend the other"
         " partitions by hand; upgrade clients and brokers to transaction.version=2.",
     ),

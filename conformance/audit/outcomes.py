@@ -50,7 +50,7 @@ class AuditedTransaction:
 
     @property
     def is_torn(self) -> bool:
-        """Whether some of its records are shown and others are not, or not as was decided."""
+        """Whether readers get some of its records and not others, or not as was decided."""
         said = set(self.outcomes.values())
         if self.decision is not None:
             said.add(self.decision.outcome)
@@ -64,9 +64,9 @@ def judge_outcomes(
     judge = OutcomeJudge(audits, coordinators, settings)
     torn = [transaction for transaction in judge.transactions() if transaction.is_torn]
     yield from map(finding_of_torn, torn)
-    told = {(at, end) for one in torn for at, end in one.ends.items()}
+    reported = {(at, end) for one in torn for at, end in one.ends.items()}
     for at, end in judge.open:
-        if (at, end) not in told:
+        if (at, end) not in reported:
             yield judge.finding_of_open(at, end)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from conformance.audit.decisions import TOPIC, StateRecord, read_states
-from conformance.audit.fold import Folded, RefusedRow, fold, is_ahead
+from conformance.audit.fold import Folded, RefusedRow, fold, is_ahead, is_unknown
 from conformance.audit.headers import ROW, Rows, SegmentBatches, read_segment
 from conformance.audit.kinds import AuditFinding
 from conformance.audit.leader_rules import UNKNOWN, Columns, Rules
@@ -185,7 +185,7 @@ class PartitionJudge:
         for refused in self._folded.refused:
             finding = self._of_refused(refused)
             if finding.kind == "gap" and self._is_filled(refused, **finding.details):
-                continue  # what comes late is told where it stands
+                continue  # what comes late is a finding where it stands
             if finding.kind in SUMMED:
                 counted[finding.kind] += 1
                 first.setdefault(finding.kind, finding)
@@ -375,14 +375,9 @@ def kind_of(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
         return "late_marker", {"error": ErrorCode(refused.error).name}
     if refused.error == Error.INVALID_PRODUCER_EPOCH:
         return of_older_epoch(judge, refused)
-    if refused.is_remembered or not (is_new(refused) or judge.is_ahead(refused)):
+    if refused.is_remembered or not (is_unknown(refused.state) or judge.is_ahead(refused)):
         return of_older_sequence(judge, refused)
     return of_missing_sequences(judge, refused)
-
-
-def is_new(refused: RefusedRow) -> bool:
-    """Whether nothing was known of the producer."""
-    return refused.state == UNKNOWN
 
 
 def of_older_epoch(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
@@ -405,7 +400,7 @@ def of_missing_sequences(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
     expected = judge.sequence_after(refused)
     missing = (refused.batch.base_sequence - expected) & MAX_SEQUENCE
     details = {"expected_sequence": expected, "missing_sequences": missing}
-    if is_new(refused):
+    if is_unknown(refused.state):
         is_allowed = judge.accepts(refused) or judge.is_behind_missing_offsets(refused)
         return ("unknown_first" if is_allowed else "gap"), details
     checks: tuple[tuple[str, Callable[[RefusedRow], bool]], ...] = (

@@ -7,15 +7,14 @@ as a broker writes them.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from io import BufferedWriter
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from conformance.audit.decisions import TOPIC
-from conformance.audit.kinds import KINDS, AuditFinding
+from conformance.audit.partition_audit import DAY_MS
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.log_records import encode_key, encode_value
 from impl.coordinator.metadata import TopicPartition, TransactionImage
@@ -37,7 +36,6 @@ from impl.protocol.records import encode_record
 SEGMENT_BYTES: Final = 256 << 20
 NEWEST: Final = 1_750_000_000_000
 """When the logs begin, in ms."""
-DAY_MS: Final = 86_400_000
 TOPIC_OF_PLANTS: Final = "planted"
 OTHER: Final = "planted-too"
 
@@ -360,35 +358,37 @@ def plant_torn_of_shared_epoch(
 
 def plant_skipped_marker(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
     """A partition of a committed transaction gets no marker (KAFKA-20734)."""
-    producer_id, other = cluster.producer_id(), cluster.partition(OTHER, log.number)
-    cluster.state(producer_id, 0, State.ONGOING, log, other)
-    log.data(producer_id, 0, 0, in_transaction=True)
-    offset = other.data(producer_id, 0, 0, in_transaction=True)
-    cluster.state(producer_id, 1, State.PREPARE_COMMIT, log, other)
-    log.marker(producer_id, 1, "COMMIT")
-    if not broken:
-        other.marker(producer_id, 1, "COMMIT")
-    cluster.state(producer_id, 1, State.COMPLETE_COMMIT)
-    if broken:
-        cluster.expect("torn", other, offset)
+    other = cluster.partition(OTHER, log.number)
+    commit_with_markers(cluster, (log, other), other if broken else None)
 
 
 def plant_skipped_then_ended(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
     """A marker is skipped, and that of the next transaction ends the records of both."""
-    producer_id, other = cluster.producer_id(), cluster.partition(OTHER, log.number)
-    cluster.state(producer_id, 0, State.ONGOING, log, other)
-    log.data(producer_id, 0, 0, in_transaction=True)
-    offset = other.data(producer_id, 0, 0, in_transaction=True)
-    cluster.state(producer_id, 1, State.PREPARE_COMMIT, log, other)
-    log.marker(producer_id, 1, "COMMIT")
-    if not broken:
-        other.marker(producer_id, 1, "COMMIT")
-    cluster.state(producer_id, 1, State.COMPLETE_COMMIT)
+    other = cluster.partition(OTHER, log.number)
+    producer_id = commit_with_markers(cluster, (log, other), other if broken else None)
     cluster.state(producer_id, 1, State.ONGOING, other)
     other.data(producer_id, 1, 0, in_transaction=True)
     cluster.end(producer_id, 2, "ABORT", other)
-    if broken:
-        cluster.expect("torn", other, offset)
+
+
+def commit_with_markers(
+    cluster: PlantedCluster,
+    logs: tuple[PlantedPartition, ...],
+    skipped: PlantedPartition | None,
+) -> int:
+    """A producer id whose transaction commits at all partitions, or at all but one, which is then
+    torn."""
+    producer_id = cluster.producer_id()
+    cluster.state(producer_id, 0, State.ONGOING, *logs)
+    offsets = {log: log.data(producer_id, 0, 0, in_transaction=True) for log in logs}
+    cluster.state(producer_id, 1, State.PREPARE_COMMIT, *logs)
+    for log in logs:
+        if log is not skipped:
+            log.marker(producer_id, 1, "COMMIT")
+    cluster.state(producer_id, 1, State.COMPLETE_COMMIT)
+    if skipped is not None:
+        cluster.expect("torn", skipped, offsets[skipped])
+    return producer_id
 
 
 def plant_torn_offsets(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
@@ -522,83 +522,3 @@ PLANTS: Final[Mapping[str, Plant]] = {
     "shared_epoch": plant_shared_epoch,
     "overlap": plant_overlap,
 }
-
-
-# A whole cluster
-
-FILLER_BYTES: Final = 16_000
-FILLER_RECORDS: Final = 16
-
-
-def filler() -> tuple[bytes, ...]:
-    """Records of an ordinary batch."""
-    value = bytes(range(250)) * (FILLER_BYTES // FILLER_RECORDS // 250)
-    return tuple(encode_record(number, 0, None, value, ()) for number in range(FILLER_RECORDS))
-
-
-class OtherProducers:
-    """Ordinary producers: one without transactions a partition, and one transaction after another
-    over two partitions."""
-
-    def __init__(self, cluster: PlantedCluster, partitions: int) -> None:
-        self._cluster = cluster
-        self._logs = [cluster.partition(number=number) for number in range(partitions)]
-        self._plain = [cluster.producer_id() for _ in self._logs]
-        self._sequence = 0
-        self._transactional = cluster.producer_id()
-        self._epoch = 0
-        self._payload: dict[str, Any] = {"payload": filler(), "records": FILLER_RECORDS}
-
-    def write_some(self, rounds: int) -> None:
-        """A few batches to each partition, and a transaction with so many to two of them."""
-        for _ in range(rounds):
-            for log, producer_id in zip(self._logs, self._plain, strict=True):
-                log.data(producer_id, 0, self._sequence, **self._payload)
-            self._sequence += FILLER_RECORDS
-            self._write_transaction()
-
-    def _write_transaction(self) -> None:
-        if self._epoch > 30_000:
-            self._transactional, self._epoch = self._cluster.producer_id(), 0
-        logs = self._logs[:2]
-        self._cluster.state(self._transactional, self._epoch, State.ONGOING, *logs)
-        for log in logs:
-            log.data(self._transactional, self._epoch, 0, in_transaction=True, **self._payload)
-        self._epoch += 1
-        self._cluster.end(self._transactional, self._epoch, "COMMIT", *logs)
-
-
-def generate(
-    directory: Path, size_bytes: int, *, of_each: int = 100, partitions: int = 8
-) -> list[PlantedFinding]:
-    """Write logs of about `size_bytes` with so many plants of each kind, evenly; what an audit must
-    find, in the order of places. Raises OSError."""
-    cluster = PlantedCluster(directory)
-    background = OtherProducers(cluster, partitions)
-    plants = [plant for _ in range(of_each) for plant in PLANTS.values()]
-    each = size_bytes // max(1, len(plants) * (partitions + 2) * FILLER_BYTES)
-    for number, plant in enumerate(plants):
-        background.write_some(each)
-        plant(cluster, cluster.partition(number=number % partitions), True)
-    cluster.close()
-    return sorted(cluster.expected, key=lambda one: one[1:] + one[:1])
-
-
-def differences(expected: Iterable[PlantedFinding], findings: Iterable[AuditFinding]) -> list[str]:
-    """What was expected and not found, and the other way round. Defects are compared by their
-    offsets; what is allowed is counted by partition."""
-    wanted = Counter(place_of(*one) for one in expected)
-    found = Counter[PlantedFinding]()
-    for one in findings:
-        found[place_of(*one[:4])] += one.places
-    return [
-        f"{one.kind} at {one.topic}-{one.partition} offset {one.offset}:"
-        f" {wanted[one]} planted, {found[one]} found"
-        for one in sorted(wanted.keys() | found.keys())
-        if wanted[one] != found[one]
-    ]
-
-
-def place_of(kind: str, topic: str, partition: int, offset: int) -> PlantedFinding:
-    """What two findings are compared by."""
-    return PlantedFinding(kind, topic, partition, offset if KINDS[kind].is_defect else -1)

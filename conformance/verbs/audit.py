@@ -18,9 +18,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from conformance.audit.generated import generate
 from conformance.audit.live import copy_cluster
 from conformance.audit.partition_audit import AuditSettings
-from conformance.audit.planted import generate
 from conformance.audit.report import (
     FINDINGS,
     AuditResult,

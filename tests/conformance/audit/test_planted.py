@@ -3,13 +3,12 @@
 import pytest
 
 from conformance.audit.decisions import TOPIC
+from conformance.audit.generated import differences, generate
 from conformance.audit.partition_audit import AuditSettings
 from conformance.audit.planted import (
     PLANTS,
     PlantedCluster,
     completed,
-    differences,
-    generate,
     prepared,
 )
 from conformance.audit.report import conclude
