@@ -25,7 +25,7 @@ _SPARED: Final = frozenset({Wire.REQUESTS, Wire.STATIC_CONFIGS, None})
 
 FAULT_CHOICES: Final[Mapping[str, Means]] = {
     "nodes": frozenset({*Wire, None}),
-    "connections": _SPARED | {Wire.CONNECTIONS, Wire.BROKER_CONNECTIONS},
+    "connections": _SPARED | {Wire.CONNECTIONS, Wire.BROKER_CONNECTIONS, Wire.MARKERS},
     "none": _SPARED,
 }
 """The means by which a run may have faults, by what `--faults` says."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -156,6 +156,11 @@ def finding_of(number: int, divergence: Divergence) -> Finding:
         "observed": divergence.observed,
         "one_minimal": False,
     }
+
+
+def plan_of(prepared: PreparedPlan, finding: Finding) -> Plan:
+    """The plan of the trace: one that was played beside the run's own has a scope of its own."""
+    return replace(prepared.plan, scope=finding.get("scope", prepared.plan.scope))
 
 
 def steps_of(finding: Finding) -> Steps:

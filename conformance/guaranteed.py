@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from conformance.compositions import composition_of_configuration, judged_composition
-from conformance.findings import judge_of, steps_of
+from conformance.findings import judge_of, plan_of, steps_of
 from conformance.judge import Judge, Steps
 from conformance.plan import PreparedPlan
 from conformance.signatures import Finding
@@ -168,9 +168,10 @@ class GuaranteeWalker:
 
 def observe_finding(prepared: PreparedPlan, finding: Finding) -> ObservedProperties:
     """What the system shows once it took the step that differs."""
-    judge = judge_of(prepared.plan)
+    plan = plan_of(prepared, finding)
+    judge = judge_of(plan)
     judge.judge(steps_of(finding))
-    composition = judged_composition(prepared.plan.scope)
+    composition = judged_composition(plan.scope)
     return without_unshown(
         observe_world(judge.tables.k, composition.called(composition.observed_world)(judge))
     )

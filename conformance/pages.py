@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from conformance.compositions import judged_composition
-from conformance.findings import steps_of
+from conformance.findings import plan_of, steps_of
 from conformance.plan import PreparedPlan, configuration, scope_text
 from conformance.report import both_sides, sentence
 from conformance.signatures import Finding
@@ -18,7 +18,7 @@ from proofs.trace.story import Story, tell
 
 def trace_of(prepared: PreparedPlan, finding: Finding) -> Trace:
     """A finding's steps, with the answers and states that the model gives."""
-    plan = prepared.plan
+    plan = plan_of(prepared, finding)
     header = Header(
         scope_text(plan), plan.variant, plan.seed, plan.system, differs=both_sides(finding)
     )

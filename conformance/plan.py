@@ -412,6 +412,12 @@ def _counted(plan: Plan, directory: Path, graph: TransitionGraph, walks: Cover) 
     return replace(counted, steps_planned=counted.steps_planned + round(length * drawn))
 
 
+def prepare_one(plan: Plan, folder: Path, traces: int, steps: int) -> PreparedPlan:
+    """Traces that are given as they are, as if they were prepared: nothing is covered by them."""
+    none = frozenset[str]()
+    return PreparedPlan(plan, folder, traces, steps, None, 0, None, None, none, none, none)
+
+
 def compute_cover_bound(prepared: PreparedPlan) -> PreparedPlan:
     """The same with `cover_bound` known: a linear program, minutes for a million transitions."""
     if prepared.cover_steps is None or prepared.cover_bound is not None:

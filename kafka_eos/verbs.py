@@ -52,6 +52,11 @@ VERBS: Final = (
         "Run `run` for each release and level of Kafka, and tabulate the results.",
     ),
     Verb(
+        "distinguish",
+        "conformance.verbs.distinguish",
+        "Tell which rules of a release a run can tell from those of others, and by which trace.",
+    ),
+    Verb(
         "delayed-end-txn",
         "conformance.verbs.experiments:DELAYED_END_TXN",
         "Check on Kafka whether a delayed EndTxn ends the next transaction (KAFKA-17754).",

@@ -223,6 +223,7 @@ class Wire(Enum):
     CONNECTIONS = "connections to clients that break"
     """Requests or answers are lost or late, or the network answers in a broker's place."""
     BROKER_CONNECTIONS = "connections between brokers that break"
+    MARKERS = "markers that a test sends in a coordinator's name"
     RESTARTS = "a broker that is stopped and started again"
     CLUSTER = "a broker of several that is stopped"
     DELETE_RECORDS = "records that are deleted"

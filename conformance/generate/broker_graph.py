@@ -1,7 +1,8 @@
 """The part of a scope that can be brought about at a server which sends its markers by itself.
 
-Where a marker can be written it is written next, in partition order, and its answer is heard; rules
-that nobody can bring about do not happen. What is left is a graph of its own, whose states are
+Where a marker can be written it is written next, in partition order, and its answer is heard; a
+test that sends markers itself may keep a copy of one before. Rules that nobody can bring about do
+not happen. What is left is a graph of its own, whose states are
 numbered breadth first.
 
 Where nodes are stopped, too, the leader of the last partition may be gone: its marker waits until
@@ -25,10 +26,12 @@ MARKER: Final = "marker_is_written"
 SKIP: Final = "marker_is_skipped"
 LEAVES: Final = "leader_leaves"
 RETURNS: Final = "leader_returns"
+DELAYS_MARKER: Final = "marker_is_delayed"
+LATE_MARKER_ARRIVES: Final = "late_marker_arrives"
 TIMES_OUT: Final = "transaction_times_out"
 FORGOTTEN: Final = "transactional_id_is_forgotten"
 
-AT_ONE: Final = CLIENTS | {Wire.STATIC_CONFIGS}
+AT_ONE: Final = CLIENTS | {Wire.STATIC_CONFIGS, Wire.MARKERS}
 """The means at one broker whose coordinator and leaders are judged."""
 AT_NODES: Final = CLIENTS | {Wire.CLUSTER}
 """The means at three."""
@@ -55,10 +58,12 @@ Rules = Sequence[tuple[str, dict[str, int]]]
 
 @dataclass(frozen=True, slots=True)
 class BrokerEdges:
-    """Which rule instances are brought about: `unasked` are those that brokers do at once, `held`
-    those beside which the marker of a leader that is gone waits."""
+    """Which rule instances are brought about: `unasked` are those that brokers do at once, `copied`
+    those in which a test keeps a copy of a marker before that, `held` those beside which the marker
+    of a leader that is gone waits."""
 
     unasked: frozenset[int]
+    copied: frozenset[int]
     held: frozenset[int]
     others: frozenset[int]
     beside_held: frozenset[int]
@@ -77,13 +82,15 @@ class BrokerEdges:
         held = unasked & is_far if can_hold else set()
         others = {i for i, (r, _) in enumerate(rules) if r in played} - (of_leaders - is_far)
         needs_far = {i for i in others & is_far if rules[i][0] in NEEDS_LEADER}
-        return BrokerEdges(*map(frozenset, (unasked - held, held, others, others - needs_far)))
+        copied = {i for i in others if rules[i][0] == DELAYS_MARKER}
+        parts = (unasked - held, copied, held, others, others - needs_far)
+        return BrokerEdges(*map(frozenset, parts))
 
     def chosen(self, edges: range, rule_of: Numbers) -> list[int]:
         """Of a state's edges those that are taken."""
         unasked = [e for e in edges if int(rule_of[e]) in self.unasked]
         if unasked:
-            return unasked[:1]
+            return unasked[:1] + [e for e in edges if int(rule_of[e]) in self.copied]
         release = [e for e in edges if int(rule_of[e]) in self.held]
         others = self.beside_held if release else self.others
         return release + [e for e in edges if int(rule_of[e]) in others]

@@ -15,11 +15,16 @@ from conformance.generate.broker_graph import AT_NODES, AT_ONE
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, PreparedPlan, configuration
+from conformance.systems.base import NotApplicable
 from conformance.systems.brokers.backend import BrokersBackend
 from conformance.systems.brokers.listening_broker import ListeningBroker, NoBroker, address_of
 from conformance.systems.brokers.transactions.cluster_nodes import seated_cluster
 from conformance.systems.brokers.transactions.marker_without_leader import Leaderless
-from conformance.systems.brokers.transactions.servers import ListeningServer, newest_variant
+from conformance.systems.brokers.transactions.servers import (
+    ListeningServer,
+    TransactionServer,
+    newest_variant,
+)
 from conformance.systems.brokers.transactions.testbed_of_nodes import NodesTestbed, nodes_backend
 from conformance.systems.brokers.transactions.testbed_of_servers import servers_backend
 from conformance.systems.brokers.transactions.transaction_script import refuse
@@ -97,6 +102,23 @@ def at_listening(plan: Plan, options: argparse.Namespace) -> Plan:
     return replace(plan, variant=with_own_rules(variant, options.system, plan.scope))
 
 
+def at_server(
+    prepared: PreparedPlan, server: TransactionServer, id_s: float = 0.0
+) -> BrokersBackend:
+    """One broker, also for other scopes in which it needs no more than it has. Raises
+    NotApplicable, KafkaError."""
+
+    def elsewhere(other: PreparedPlan) -> BrokersBackend:
+        k = configuration(other.plan)
+        if k.budgets.forgotten and not id_s:
+            raise NotApplicable("it needs a broker at which transactional ids expire")
+        return servers_backend(other, server, id_s=id_s)
+
+    backend = servers_backend(prepared, server, id_s=id_s)
+    backend.other_scopes = elsewhere
+    return backend
+
+
 @contextmanager
 def opened(
     plan: Plan, options: argparse.Namespace, prepared: PreparedPlan
@@ -108,13 +130,15 @@ def opened(
     try:
         if plan.system == "wire":
             with closing(ListeningServer(options.system)) as listening:
-                yield servers_backend(prepared, listening)
+                yield at_server(prepared, listening)
         elif plan.faults == "nodes":
             with seated_cluster(release, level) as kafka:
-                yield nodes_backend(prepared, kafka)
+                backend = nodes_backend(prepared, kafka)
+                backend.other_scopes = lambda other: nodes_backend(other, kafka)
+                yield backend
         else:
             properties = FORGETFUL if id_s else None
             with KafkaTestbed(release, level=level, properties=properties) as kafka:
-                yield servers_backend(prepared, kafka, id_s=id_s)
+                yield at_server(prepared, kafka, id_s)
     except (KafkaError, JavaError) as error:
         raise NoBroker(str(error)) from error

@@ -196,6 +196,11 @@ class Conversation:
     end_txn_version: int
     write_txn_markers_version: int
 
+    @property
+    def transaction_version(self) -> int:
+        """What coordinators tell leaders of a transaction that was ended so (KIP-1228)."""
+        return 2 if self.end_txn_version >= 5 else 0
+
     def init_producer_id(
         self,
         transactional_id: str | None,

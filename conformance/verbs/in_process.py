@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conformance.backends import Backend, Options, WorkerTask, open_backend
-from conformance.findings import shrink_finding
+from conformance.distinguish.known import ACTORS
+from conformance.distinguish.play import CannotTell, Player
+from conformance.findings import finding_of, judge_of, shrink_finding
 from conformance.guaranteed import ObservedProperties, observe_finding
-from conformance.plan import Plan, PreparedPlan
+from conformance.plan import BadPlan, Plan, PreparedPlan, check_plan
 from conformance.report import SideCheck
 from conformance.signatures import Finding
 from conformance.verbs.pipeline import OpenTarget, Target
 from conformance.verbs.pipeline import run as run_pipeline
+from proofs.trace.shrink import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,28 @@ class InProcess:
         """By the judge of this process."""
         return shrink_finding(self.prepared, finding)
 
+    @property
+    def player(self) -> Player:
+        """This process."""
+        return self
+
+    @property
+    def seen_by(self) -> str:
+        """All actors are there."""
+        return ACTORS
+
+    def play(self, scope: str, traces: Sequence[Steps]) -> Iterator[Finding | CannotTell | None]:
+        """By the judge of this process."""
+        plan = replace(self.prepared.plan, scope=scope)
+        try:
+            judge = judge_of(check_plan(plan))
+        except BadPlan as error:
+            yield from [CannotTell(str(error))] * len(traces)
+            return
+        for steps in traces:
+            divergence = judge.judge(steps).divergence
+            yield None if divergence is None else finding_of(0, divergence)
+
     def shown_by(self, finding: Finding) -> ObservedProperties:
         """The logs and acknowledgements that the system has after its first difference."""
         return observe_finding(self.prepared, finding)
@@ -62,12 +87,16 @@ def check_backend(options: argparse.Namespace) -> None:
 
 def run(plan: Plan, options: argparse.Namespace) -> int:
     """Judge the plan; the exit code. Raises BackendError, OtherRun, BadPlan, BadBaseline."""
-
     check_backend(options)
+    return run_pipeline(target(plan, options), options)
+
+
+def target(plan: Plan, options: argparse.Namespace) -> Target:
+    """The system of this process."""
 
     @contextmanager
     def opens(prepared: PreparedPlan, log: Path) -> Iterator[OpenTarget]:
         with ExitStack() as at_end:
             yield InProcess(prepared, options, log, at_end)
 
-    return run_pipeline(Target(plan, plan, opens), options)
+    return Target(plan, plan, opens)

@@ -11,13 +11,16 @@ from typing import Final
 
 from conformance.backends import Backend
 from conformance.compositions import judged_composition
+from conformance.distinguish.known import ONE_BROKER, THREE_BROKERS
+from conformance.distinguish.play import CannotTell, Player
 from conformance.faults import CLIENTS, Means, faults_not_had
 from conformance.guaranteed import ObservedProperties
 from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
-from conformance.plan import Plan, PreparedPlan, configuration, scope_without
+from conformance.plan import Plan, PreparedPlan, configuration, prepare_one, scope_without
 from conformance.report import SideCheck
 from conformance.signatures import Finding
+from conformance.systems.base import NotApplicable
 from conformance.systems.brokers.backend import BrokersBackend
 from conformance.systems.brokers.idempotent.started_brokers import (
     TwoReplicas,
@@ -30,6 +33,7 @@ from conformance.verbs.pipeline import OpenTarget, Target
 from conformance.verbs.pipeline import run as run_pipeline
 from proofs.java import find_java
 from proofs.run import BadUse
+from proofs.trace.shrink import Steps
 
 ON: Final = "bytes"
 ACTORS: Final = "leader"
@@ -70,6 +74,7 @@ class OverWire:
     """Brokers that are talked to. `least_ranges`: as many as share a fault, where there are such,
     for one to a hundred traces take as long as one."""
 
+    prepared: PreparedPlan
     judge: BrokersBackend
     left_out: Mapping[str, str]
     least_ranges: int
@@ -91,6 +96,37 @@ class OverWire:
         """By asking the brokers again."""
         return self.judge.shrunk(finding)
 
+    @property
+    def player(self) -> Player | None:
+        """The brokers, where they can be opened for another scope."""
+        return None if self.judge.other_scopes is None else self
+
+    @property
+    def seen_by(self) -> str:
+        """By as many brokers as there are."""
+        return THREE_BROKERS if self.prepared.plan.faults == "nodes" else ONE_BROKER
+
+    def play(self, scope: str, traces: Sequence[Steps]) -> Iterator[Finding | CannotTell | None]:
+        """At the same brokers."""
+        steps = sum(map(len, traces))
+        plan = replace(self.prepared.plan, scope=scope)
+        one = prepare_one(plan, self.prepared.directory, len(traces), steps)
+        assert self.judge.other_scopes is not None
+        try:
+            backend = self.judge.other_scopes(one)
+        except NotApplicable as error:
+            yield from [CannotTell(str(error))] * len(traces)
+            return
+        for number in range(len(traces)):
+            yield self._played(backend, traces[number])
+        backend.close()
+
+    def _played(self, backend: BrokersBackend, steps: Steps) -> Finding | CannotTell | None:
+        played = backend.replayed(steps)
+        if played.is_undecided:
+            return CannotTell("the broker did not come to rest in time")
+        return played.finding
+
     def shown_by(self, finding: Finding) -> ObservedProperties:
         """Nothing beyond the answers."""
         return ObservedProperties()
@@ -106,7 +142,7 @@ def target_at_brokers(
     @contextmanager
     def opens(prepared: PreparedPlan, log: Path) -> Iterator[OpenTarget]:
         with judge(prepared, log) as backend:
-            yield OverWire(backend, missing, least_ranges)
+            yield OverWire(prepared, backend, missing, least_ranges)
 
     # Traces do not depend on the system.
     traces = replace(plan, system="impl", scope=scope_without(plan.scope, missing))

@@ -27,7 +27,8 @@ from conformance.causes import (
     severity_of,
 )
 from conformance.compositions import judged_composition
-from conformance.findings import steps_of
+from conformance.distinguish.play import Player, ToldApart, tell_apart
+from conformance.findings import plan_of, steps_of
 from conformance.guaranteed import ObservedProperties, not_guaranteed, statuses
 from conformance.known_differences import (
     KNOWN_DIFFERENCES,
@@ -56,7 +57,14 @@ from conformance.report import (
 )
 from conformance.rows import Found
 from conformance.runner import Wave, Waves, run_waves
-from conformance.signatures import Finding, Occurrences, by_first_id, signature_of
+from conformance.signatures import (
+    Finding,
+    Occurrences,
+    by_first_id,
+    count_findings,
+    merge_findings,
+    signature_of,
+)
 from conformance.verbs.answer import answer
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
@@ -102,6 +110,10 @@ class OpenTarget(Protocol):
 
     def shrunk(self, finding: Finding) -> Finding:
         """The finding with a trace of which no step can be left out."""
+
+    @property
+    def player(self) -> Player | None:
+        """What plays the traces that tell rules apart; None where there is none."""
 
     def shown_by(self, finding: Finding) -> ObservedProperties:
         """What the system shows of the guarantees once it differed."""
@@ -221,8 +233,10 @@ def judge_target(target: Target, judge: str, directory: RunDirectory, baseline: 
     waves = Waves(directory.journal, prepared.count)
     with target.opens(prepared, out / "backend.log") as system:
         judge_rest(waves, prepared, system)
+        player = system.player
+        apart = None if player is None else tell_apart(prepared, player)
         named = replace(prepared, plan=replace(prepared.plan, system=target.plan.system))
-        result = examine_findings(named, waves, system, judge, out, baseline)
+        result = examine_findings(named, waves, system, judge, out, baseline, apart)
         return replace(result, prepared=replace(prepared, plan=target.plan)), waves.done
 
 
@@ -269,15 +283,21 @@ def examine_findings(
     judge: str,
     out: Path,
     baseline: Baseline,
+    apart: ToldApart | None,
 ) -> Result:
-    """Shrink, explain and draw the findings; and conclude which guarantees hold."""
+    """Shrink, explain and draw the findings; and conclude which guarantees hold. A trace that tells
+    rules apart is a shortest one as it is."""
     summary, seen = waves.total.summary, waves.total.seen
+    if apart is not None:
+        more = count_findings(apart.findings)
+        summary = replace(summary, findings=merge_findings(summary.findings, more))
     k = configuration(prepared.plan)
     shrunk = []
     with PreparationDisplay() as progress:
         for number, (_, found) in enumerate(by_first_id(summary.findings)):
             progress("shrinking divergences", number / len(summary.findings))
-            finding = system.shrunk(found.shortest[0])
+            finding = found.shortest[0]
+            finding = finding if "scope" in finding else system.shrunk(finding)
             shown = system.shown_by(finding)
             breaks = severity_of(
                 finding,
@@ -297,6 +317,7 @@ def examine_findings(
         undecided=prepared.count - summary.traces,
         not_applicable=system.not_applicable,
         checks=system.checks(),
+        told_apart=apart,
         stale=[
             row
             for row in stale(rows, k.variant.release, summary.findings)
@@ -340,11 +361,12 @@ def draw_divergences(
 
 def decider_in(prepared: PreparedPlan, finding: Finding) -> str:
     """The rule of the model that decides where a finding differs."""
-    model = judged_composition(prepared.plan.scope).model
+    plan = plan_of(prepared, finding)
+    model = judged_composition(plan.scope).model
     steps = steps_of(finding)
     if finding["rule"] not in model.rules or not steps:
         return str(finding["rule"])
-    stepper = Stepper(model, configuration(prepared.plan))
+    stepper = Stepper(model, configuration(plan))
     *_, before = stepper.run(TraceStep(*instance) for instance in steps[:-1])
     with recorded_calls(model) as calls:
         stepper.after(*steps[-1], before)

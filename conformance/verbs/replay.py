@@ -13,7 +13,7 @@ from conformance.compositions import IDEMPOTENT, judged_composition
 from conformance.findings import finding_of, judge_of
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.judge import Steps
-from conformance.plan import ACTORS, FORMS, Plan, PreparedPlan, check_plan
+from conformance.plan import ACTORS, FORMS, Plan, check_plan, prepare_one
 from conformance.report import UNDECIDED, sentence
 from conformance.signatures import Finding
 from conformance.systems.brokers.backend import BrokersBackend, Replayed
@@ -159,7 +159,7 @@ def replay_on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Differ
     composition = judged_composition(trace.header.scope)
     subject = composition.called(composition.over_wire)(run.plan_of(as_run), as_run)
     with tempfile.TemporaryDirectory() as folder:
-        prepared = prepare_one(check_plan(subject.traces), Path(folder), len(steps))
+        prepared = prepare_one(check_plan(subject.traces), Path(folder), 1, len(steps))
         with subject.opens(prepared, Path(folder) / "backend.log") as system:
             backend = system.backend()
             assert isinstance(backend, BrokersBackend), "brokers are driven by scripts"
@@ -182,12 +182,6 @@ def arguments_of_run(trace: Trace, options: argparse.Namespace) -> argparse.Name
         given += [] if value is None else [f"--{name}", str(value)]
     given += [word for mask in options.ignore or () for word in ("--ignore", mask)]
     return parser.parse_args(given)
-
-
-def prepare_one(plan: Plan, folder: Path, steps: int) -> PreparedPlan:
-    """One trace, as if it was prepared: nothing is covered by it."""
-    none = frozenset[str]()
-    return PreparedPlan(plan, folder, 1, steps, None, 0, None, None, none, none, none)
 
 
 def left_out_of(steps: Steps, replayed: Replayed) -> str:

@@ -212,7 +212,7 @@ def verified_batch_arrives(
 # Markers
 
 
-@event(Thread("delays of markers", ("partition",)), wire=Wire.BROKER_CONNECTIONS)
+@event(Thread("delays of markers", ("partition",)), wire=Wire.MARKERS)
 def marker_is_delayed(k: Configuration, w: World, partition: Partition) -> World:
     """The coordinator's connection breaks with a marker on it, which may still arrive."""
     within_scope(len(w.late_markers) < k.bounds.late_markers)
@@ -225,7 +225,7 @@ def marker_is_delayed(k: Configuration, w: World, partition: Partition) -> World
 @event(
     Thread("late markers", ("partition",)),
     Incident("delayed_marker"),
-    wire=Wire.BROKER_CONNECTIONS,
+    wire=Wire.MARKERS,
 )
 def late_marker_arrives(
     k: Configuration, w: World, late: LateMarkerIndex, partition: Partition

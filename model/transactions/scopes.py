@@ -60,6 +60,8 @@ transactions-late-marker: two instances, each with a transaction, and a marker t
     | partitions=1 transactions=1 log=5 late=0 max_epoch=4 marker_delays=1 | room
 transactions-late-batch: a batch whose time is up arrives after its transaction
     | partitions=1 delays=2 unheard=1 expirations=1
+transactions-late-writes: two transactions of two records each, one of which is late
+    | instances=1 partitions=1 writes=2 log=6 max_epoch=3 delays=1 | room
 transactions-guards: a late batch is verified, and appended some time after that
     | partitions=1 guards delays=1 unheard=1 expirations=1 | sometimes dead_slot_is_added
 transactions-offsets: offsets of a group in the transaction, and what of them is late

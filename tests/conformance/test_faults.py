@@ -40,7 +40,10 @@ def test_what_brokers_can_be_made_to_do() -> None:
         "failovers",
         "losses",
     }
-    assert had("transactions", AT_ONE) - had("transactions", CLIENTS) == {"forgotten"}
+    assert had("transactions", AT_ONE) - had("transactions", CLIENTS) == {
+        "forgotten",
+        "marker_delays",
+    }
     assert had("transactions", AT_NODES) - had("transactions", CLIENTS) == {"moves", "leaves"}
 
 

@@ -14,7 +14,7 @@ their way together (`scheduler`), and a range's rows leave once its last trace h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -93,10 +93,11 @@ class Replayed(NamedTuple):
 class BrokersBackend:
     """Judges the traces of `prepared` by scripts that are played at a testbed. `agreed` are those
     that the brokers followed to their ends, `departed` is how many were another trace from some
-    step on."""
+    step on. `other_scopes` opens the same brokers for another scope, where that can be done."""
 
     name = "wire"
     cores: int | None = 1
+    other_scopes: Callable[[PreparedPlan], BrokersBackend] | None = None
 
     def __init__(
         self, prepared: PreparedPlan, writer: ScriptWriter, testbed: BrokerTestbed

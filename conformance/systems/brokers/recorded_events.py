@@ -3,8 +3,8 @@
 A script for brokers is what the model's actors take and send in a trace. So each event of the
 world runs as it stands, in a copy of its module's namespace that records the calls that matter: an
 actor's rule is a row of the tables, and a function of the world that answers a request is noted.
-Guards of the scope and fault counters do nothing here: a trace is the model's already, and what is
-asked behind it may leave the scope.
+Guards of the scope and fault counters do nothing here, unless asked for: a trace is the model's
+already, and what is asked behind it may leave the scope.
 """
 
 from __future__ import annotations
@@ -59,13 +59,19 @@ class RecordedEvent(NamedTuple):
 
 class RecordedEvents:
     """The events of one model, from its `initial` world on. `answers` are the types of the
-    messages that answer clients."""
+    messages that answer clients. With a configuration as `scope`, its guards and faults count."""
 
     def __init__(
-        self, model: Model, tables: ActorTables, answers: Sequence[type[Any]] = ()
+        self,
+        model: Model,
+        tables: ActorTables,
+        answers: Sequence[type[Any]] = (),
+        *,
+        scope: Any = None,
     ) -> None:
         self.initial = model.scopes.initial(tables.k)
         self._tables = tables
+        self._k = tables.k if scope is None else scope
         self._calls: list[ActorCall] = []
         self._answer: Any = None
         self._known: dict[tuple[int, Instance], RecordedEvent] = {}
@@ -73,10 +79,10 @@ class RecordedEvents:
         self._actors, _ = two_sided(model)
         self._nodes: dict[int, InternedState] = {}
         self._spaces: dict[str, dict[str, Any]] = {}
-        self._copies: dict[Callable[..., Any], Callable[..., Any]] = {
-            language.within_scope: lambda _: None,
-            faults.spend: lambda _, world, __: world,
-        }
+        self._copies: dict[Callable[..., Any], Callable[..., Any]] = {}
+        if scope is None:
+            self._copies[language.within_scope] = lambda _: None
+            self._copies[faults.spend] = lambda _, world, __: world
         acting = {rule.__module__ for rule in model.actor_rules.values()}
         homes = {rule.__module__ for rule in model.rules.values()}
         for module in [m for m in model.modules.values() if m.__name__ in acting]:
@@ -98,7 +104,7 @@ class RecordedEvents:
         if event is None or event.before is not world:
             self._calls, self._answer = [], None
             rule, choice = instance
-            after = self._events[rule](self._tables.k, world, *[value for _, value in choice])
+            after = self._events[rule](self._k, world, *[value for _, value in choice])
             event = RecordedEvent(world, after, tuple(self._calls), self._answer)
             if len(self._known) > MOST_KNOWN:
                 self._known.clear()

@@ -17,6 +17,8 @@ from typing import ClassVar, Final
 
 from conformance.generate.broker_graph import (
     AT_NODES,
+    DELAYS_MARKER,
+    LATE_MARKER_ARRIVES,
     LEAVES,
     MARKER,
     NEEDS_LEADER,
@@ -30,6 +32,7 @@ from conformance.systems.brokers.transactions.transaction_probes import Probe
 from conformance.systems.brokers.transactions.transaction_script import (
     KnownEndings,
     ModelReplay,
+    ScriptedRequest,
     ScriptedStep,
     ServerState,
     TransactionScript,
@@ -37,12 +40,11 @@ from conformance.systems.brokers.transactions.transaction_script import (
     refuse,
 )
 from conformance.systems.transactions.tables import TransactionTables
+from model.language import Disabled
 from proofs.trace.format import Instance
 
 LATE_BATCH: Final = "late_batch_arrives"
 MOVES: Final = "coordinator_moves"
-DELAYS_MARKER: Final = "marker_is_delayed"
-LATE_MARKER_ARRIVES: Final = "late_marker_arrives"
 
 FAULTS: Final[Mapping[str, str]] = {LEAVES: HOLD, RETURNS: RELEASE, MOVES: MOVE}
 """What is done to nodes so that an event happens."""
@@ -121,6 +123,31 @@ class ReplayAtNodes(ModelReplay):
     def _is_gone(self) -> bool:
         """The model's far leader has left."""
         return bool(self._world.leaderless[self._far])
+
+    # ---- from any world on
+
+    def send(self, instance: Instance) -> ScriptedRequest | None:
+        """See `ModelReplay`: also the markers that follow at once. While the far one waits, its
+        leader is held back, and whatever needs it cannot happen. Raises Disabled."""
+        if instance[0] in (MARKER, LEAVES) and not self._is_far(instance):
+            raise Disabled(by_scope=True)
+        if self._waits(self._far) and self._needs_far(instance):
+            raise Disabled(by_scope=True)
+        sent = super().send(instance)
+        self._is_held = self._is_gone or not self._can_leave
+        self.finish_markers()
+        if self._is_skipping():
+            self._play((SKIP, (("partition", self._far),)))
+        return sent
+
+    def finish(self) -> None:
+        """The far leader is back, and all markers are written. Raises Disabled."""
+        self._is_held = False
+        if self._is_gone:
+            self._play((RETURNS, (("partition", self._far),)))
+        self.finish_markers()
+
+    # ---- a whole trace
 
     def play(self, steps: Sequence[Instance]) -> None:
         """All up to a step that needs a leader which is gone."""

@@ -3,7 +3,7 @@
 1. The model's own events are run (`recorded_events`). What clients send in them reaches the server;
    what the model answers, and the actors that it moved, is what the server must show.
 2. The server sends its markers by itself, at once: so a script takes each marker that the model can
-   write as soon as it can, in partition order.
+   write as soon as it can, in partition order. A marker that is late is a copy that the test sends.
 3. A script holds all of the model's answers: the model is not asked while it is played.
 4. A server does some things of itself when nothing is asked for long: the trace waits for them.
 5. Behind the trace come its endings: what is open is aborted, and then probes, which tell states
@@ -15,9 +15,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from conformance.generate.broker_graph import AT_ONE, FORGOTTEN, MARKER, TIMES_OUT, events_at
+from conformance.generate.broker_graph import (
+    AT_ONE,
+    DELAYS_MARKER,
+    FORGOTTEN,
+    LATE_MARKER_ARRIVES,
+    MARKER,
+    TIMES_OUT,
+    events_at,
+)
 from conformance.systems.base import Many, NotApplicable, Shape, View
 from conformance.systems.brokers.recorded_events import RecordedEvent, RecordedEvents
 from conformance.systems.brokers.transactions.group_offsets import group_shown
@@ -84,7 +92,7 @@ OF_LEADERS: Final = frozenset({"PRODUCE", "TXN_OFFSET_COMMIT"})
 
 
 class ScriptedRequest(NamedTuple):
-    """A request of the model, and the answer that it must have, shaped as ANSWER."""
+    """A request of the model, or a marker, and the answer that it must have, shaped as ANSWER."""
 
     request: Any
     answer: View
@@ -222,10 +230,14 @@ class TransactionScriptWriter:
         """The script of what of `steps` is enabled, markers taken at once."""
         played = ModelReplay(self.tables, self._events, self._endings)
         for instance in steps:
+            if instance[0] == MARKER:
+                continue
+            if instance[0] != DELAYS_MARKER:
+                played.write_markers()
             if played.is_beyond:
                 break
-            if instance[0] != MARKER and played.move(instance):
-                played.write_markers()
+            played.move(instance)
+        played.write_markers()
         return played.script()
 
 
@@ -267,6 +279,39 @@ class ModelReplay:
         self._moved.append(self._format_step())
         return True
 
+    # ---- from any world on
+
+    def at(self, world: Any) -> Self:
+        """The same in another world."""
+        self._world = world
+        return self
+
+    @property
+    def world(self) -> Any:
+        """The model's world now."""
+        return self._world
+
+    def send(self, instance: Instance) -> ScriptedRequest | None:
+        """What reaches the server in a step, and its answer. Raises Disabled."""
+        self._play(instance)
+        return self._sent
+
+    def finish_markers(self) -> None:
+        """Those that are on their way are written, and are no steps. Raises Disabled."""
+        while (waiting := self._next_marker()) is not None:
+            self._play(marker_at(waiting))
+
+    def finish(self) -> None:
+        """Nothing is on its way any more. Raises Disabled."""
+        self.finish_markers()
+
+    def show(self) -> ServerState:
+        """All that the server shows now."""
+        self._touched = self._everybody()
+        return self._shown()
+
+    # ---- steps
+
     def _format_step(self) -> ScriptedStep:
         """The step that was just made, as the server sees it."""
         return ScriptedStep(
@@ -291,8 +336,7 @@ class ModelReplay:
 
     def script(self) -> TransactionScript:
         """All that was played."""
-        self._touched = self._everybody()
-        settled, seen = self._shown(), self._seen
+        settled, seen = self.show(), self._seen
         left = (self._world.coordinator, *self._world.leaders.values())
         endings = self._known_endings.get(left)
         if endings is None:
@@ -308,8 +352,9 @@ class ModelReplay:
         event = self._events.run(self._world, instance)
         self._world = event.world
         self._seen |= event.seen(is_heard=choice.get("heard", 1) == 1)
-        request = self._arrived(event, choice)
-        self._sent = request and self._scripted(request, event.answer, is_late="late" in choice)
+        request = self._arrived(event, instance)
+        answer = event.answer if event.answer is not None else answer_of_leader(event)
+        self._sent = request and self._scripted(request, answer, is_late="late" in choice)
         moved = {type(call.actor) for call in event.calls}
         # A leader may have asked the coordinator, also where the model's has not.
         if request is not None or self._model.coordinator.Coordinator in moved:
@@ -317,18 +362,23 @@ class ModelReplay:
         if self._model.leader.Leader in moved:
             self._touched.add(choice["partition"])
 
-    def _arrived(self, event: RecordedEvent, choice: Mapping[str, int]) -> Any:
+    def _arrived(self, event: RecordedEvent, instance: Instance) -> Any:
         """The request that reached a server, if one did: of a client, or one that was late. What
         is late from now on has not."""
+        rule, choice = instance[0], dict(instance[1])
         if "late" in choice:
-            return event.before.late[choice["late"]]
+            before = event.before
+            late = before.late_markers if rule == LATE_MARKER_ARRIVES else before.late
+            return late[choice["late"]]
         if len(event.world.late) > len(event.before.late):
             return None
         sent = [message for call in event.calls for message in call.sends]
         return next((m for m in sent if isinstance(m, self._model.messages.Request)), None)
 
     def _scripted(self, request: Any, answer: Any, *, is_late: bool) -> ScriptedRequest:
-        return ScriptedRequest(request, self.tables.message(answer).view, is_late)
+        view = self.tables.message(answer).view
+        whole = view if isinstance(view, tuple) else (view, NOBODY, NOBODY, NOBODY)
+        return ScriptedRequest(request, whole, is_late)
 
     # ---- behind the trace
 
@@ -352,8 +402,7 @@ class ModelReplay:
         self._play((ARRIVES[arriving.api.name], (("late", len(late)), *where)))
         assert self._sent is not None
         sent = ScriptedRequest(request, self._sent.answer, is_late=False)
-        while (waiting := self._next_marker()) is not None:
-            self._play(marker_at(waiting))
+        self.finish_markers()
         if name == SETTLE:
             self._touched = self._everybody()
         return Ending((name, where), sent, self._shown() if is_last else None)
@@ -387,6 +436,12 @@ class ModelReplay:
         tables, leader = self.tables, self._world.leaders[partition]
         of_group = self._model.messages.is_of_group(tables.k, partition)
         return (group_shown if of_group else leader_shown)(tables, leader)
+
+
+def answer_of_leader(event: RecordedEvent) -> Any:
+    """What a leader said of a marker, whoever hears it; None where none was written."""
+    sent = [message for call in event.calls for message in call.sends]
+    return sent[-1] if sent else None
 
 
 def marker_at(partition: int) -> Instance:

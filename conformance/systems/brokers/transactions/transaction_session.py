@@ -63,13 +63,16 @@ from conformance.transactions.wire import (
     GroupMembership,
     Identified,
     Produced,
+    TxnMarker,
     WireCall,
     error_in,
 )
 from impl.protocol.errors import ErrorCode
+from impl.protocol.schemas import ApiKey
 from proofs.trace.format import Instance
 
 NONE: Final = -1
+WRITE_TXN_MARKERS: Final = ApiKey.WRITE_TXN_MARKERS.name
 SETTLE_TIMEOUT_S: Final = 30.0
 """How long a prepared transaction may take until it is complete."""
 TRANSACTION_TIMEOUT_MS: Final = 600_000
@@ -238,7 +241,7 @@ class TransactionSession:
 
     def _asked(self, request: Any, is_late: bool) -> Asks:
         """A request's answer, shaped as ANSWER. Raises Undecided."""
-        of_leader = request.api.name == "PRODUCE"
+        of_leader = api_of(request) in ("PRODUCE", WRITE_TXN_MARKERS)
         ask = Ask(self._call(request), is_late, request.partition if of_leader else NONE)
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while True:
@@ -252,7 +255,7 @@ class TransactionSession:
         """The model's request as the client sends it."""
         speaks, own = self._speaks, self._own
         producer = self._producer(request.producer_id, request.producer_epoch)
-        match request.api.name:
+        match api_of(request):
             case "INIT_PRODUCER_ID":
                 return speaks.init_producer_id(
                     own.transactional_id,
@@ -272,6 +275,17 @@ class TransactionSession:
                     offset_of(record_in(request.batch)),
                 )
                 return speaks.txn_offset_commit(producer, group, own.partitions[0], offset)
+            case "WRITE_TXN_MARKERS":
+                return speaks.write_txn_markers(
+                    TxnMarker(
+                        producer.producer_id,
+                        producer.producer_epoch,
+                        request.committed,
+                        [own.partitions[request.partition]],
+                        request.coordinator_epoch + own.coordinator_epoch,
+                        speaks.transaction_version,
+                    )
+                )
             case api:
                 assert api == "PRODUCE", f"nobody sends {api}"
                 batch = request.batch
@@ -493,10 +507,10 @@ class ServerClock:
 
     def watch(self, sent: ScriptedRequest) -> None:
         """A request is sent that may open a transaction, or end it."""
-        if sent.request.api.name in ("END_TXN", "INIT_PRODUCER_ID"):
+        if api_of(sent.request) in ("END_TXN", "INIT_PRODUCER_ID"):
             if sent.answer[0] == ErrorCode.NONE:
                 self._open_since = None
-        elif self._open_since is None:
+        elif self._open_since is None and api_of(sent.request) != WRITE_TXN_MARKERS:
             self._open_since = time.monotonic()
 
     def transaction_is_over(self) -> None:
@@ -506,6 +520,12 @@ class ServerClock:
     def id_is_used(self) -> None:
         """It has expired, and may come up again."""
         self._used = time.monotonic()
+
+
+def api_of(request: Any) -> str:
+    """The name of the API of a request, or of a marker."""
+    api = getattr(request, "api", None)
+    return WRITE_TXN_MARKERS if api is None else str(api.name)
 
 
 def is_prepared(view: View) -> bool:

@@ -1,0 +1,196 @@
+"""`distinguish`: which rules of a variant can be told from those of releases before and after it.
+
+1. Without more it prints what is known, rule by rule: the shortest trace, or that there is none.
+2. `--search` searches again: `--keep` puts the answers into the package, where `run` finds them.
+3. `--system` plays the traces: a rule is told apart there if the system follows its trace. `--keep`
+   puts that into the page that `--page` writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.compositions import JUDGED_COMPOSITIONS, JudgedComposition
+from conformance.distinguish import known, page
+from conformance.distinguish.known import Row, in_words
+from conformance.distinguish.play import ToldApart, row_for, tell_apart
+from conformance.distinguish.product import Answer
+from conformance.distinguish.rules import alternatives
+from conformance.distinguish.search import OBSERVERS, SCOPES, answer, looks_at
+from conformance.plan import check_plan, prepare_one
+from conformance.report import sentence
+from conformance.verbs import run
+from conformance.verbs.in_process import target as target_in_process
+from model.idempotent.variants import DEFAULT_VARIANT
+from proofs.run import EXIT_CODES, BadUse, one_of
+from proofs.run.files import write_json, write_whole
+from proofs.say import note, say
+from proofs.trace.format import Header, Trace, TraceStep, dumps
+
+SCHEMA_VERSION: Final = 1
+SECONDS: Final = 20.0
+WIDTH: Final = 34
+
+Line = dict[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All that `distinguish` takes."""
+    parser.add_argument("--composition", default="transactions", help=", ".join(COMPOSITIONS))
+    parser.add_argument("--variant", metavar="V", help=f"default: {DEFAULT_VARIANT}")
+    parser.add_argument("--rule", action="append", help="this one; again for more")
+    parser.add_argument("--seen-by", metavar="WHO", help=f"only by {', '.join(OBSERVERS)}")
+    parser.add_argument("--search", action="store_true", help="search again")
+    parser.add_argument("--scope", action="append", help="with --search: there; again for more")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=SECONDS,
+        metavar="N",
+        help=f"with --search: of the processor, for a rule and scope (default: {SECONDS:g})",
+    )
+    parser.add_argument("--system", help="play the traces at: impl, kafka, wire://HOST:PORT")
+    parser.add_argument("--kafka", metavar="RELEASE", help="with --system kafka; sets the variant")
+    parser.add_argument("--nodes", type=int, metavar="N", help="with --system kafka: 1 or 3")
+    parser.add_argument("--keep", action="store_true", help="keep what is found, or played")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write all that is kept")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the answer as JSON")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where traces go, a file each")
+
+
+COMPOSITIONS: Final = tuple(dict.fromkeys(name for name, _ in SCOPES))
+
+
+def execute(options: argparse.Namespace) -> int:
+    """The matrix; 0, 1 if a system differs in a trace, 3 if some search did not end.
+
+    Raises BadUse, UnknownVariant, BackendError.
+    """
+    name = one_of("--composition", options.composition, COMPOSITIONS)
+    composition = JUDGED_COMPOSITIONS[name]
+    if options.seen_by is not None:
+        one_of("--seen-by", options.seen_by, OBSERVERS)
+    lines, verdict = (
+        played(composition, options) if options.system else searched(composition, options)
+    )
+    for line in lines:
+        say(f"{line['rule'] + '=' + line['value']:<{WIDTH}} {line['says']}")
+    if options.page is not None:
+        write_whole(options.page, page.written())
+    report = {"schema_version": SCHEMA_VERSION, "rules": lines, "verdict": verdict}
+    write_json(options.json, report)
+    say(f"verdict: {verdict}")
+    return EXIT_CODES[verdict]
+
+
+# Searching
+
+
+def searched(composition: JudgedComposition, options: argparse.Namespace) -> tuple[list[Line], str]:
+    """What is known, or found now."""
+    variant = composition.model.variants.parse(options.variant or options.kafka or DEFAULT_VARIANT)
+    lines: list[Line] = []
+    found = []
+    for row in answers(composition, variant.name, options):
+        note(f"{row.name}, by {row.seen_by}: {row.answer}")
+        found.append(row)
+        if options.keep:
+            known.keep([row])
+        if row.is_found and options.out is not None:
+            write_trace(row, options.out)
+        lines.append({**row.to_json(), "says": f"{row.seen_by}: {in_words(row)}"})
+    is_whole = all(row.answer is not Answer.NOT_FOUND for row in found)
+    return lines, "holds" if is_whole else "undecided"
+
+
+def answers(
+    composition: JudgedComposition, variant: str, options: argparse.Namespace
+) -> Iterator[Row]:
+    """One for each rule and way to look. Raises BadUse, NotApplicable."""
+    there_are = alternatives(composition.model, variant)
+    rules = [one_of("--rule", rule, {a.rule: a for a in there_are}) for rule in options.rule or ()]
+    for one in there_are:
+        if rules and one.rule not in rules:
+            continue
+        for seen_by in [options.seen_by] if options.seen_by else looks_at(composition):
+            if options.search:
+                yield answer(
+                    composition,
+                    variant,
+                    one,
+                    seen_by,
+                    options.seconds,
+                    known=known.rows(),
+                    scopes=options.scope or (),
+                )
+            elif row := row_for(one, known.rows_about(composition.name, variant, seen_by)):
+                yield row
+
+
+def write_trace(row: Row, folder: Path) -> None:
+    """A file that `replay` and `explain` take."""
+    header = Header(row.scope, row.variant)
+    steps = tuple(TraceStep(rule, choice) for rule, choice in row.steps)
+    name = f"{row.rule}-{row.value}-{row.seen_by}".replace(" ", "_")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / f"{name}.jsonl", dumps(Trace(header, steps)))
+
+
+# Playing
+
+
+def played(composition: JudgedComposition, options: argparse.Namespace) -> tuple[list[Line], str]:
+    """What a system does in the traces that are known. Raises BadUse, BackendError."""
+    arguments = arguments_of_run(composition, options)
+    plan = run.plan_of(arguments)
+    target = (
+        target_in_process(plan, arguments)
+        if plan.system == "impl"
+        else composition.called(composition.over_wire)(plan, arguments)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = prepare_one(check_plan(target.traces), Path(folder), 0, 0)
+        with target.opens(prepared, Path(folder) / "backend.log") as system:
+            if system.player is None:
+                raise BadUse(f"nothing tells rules of {composition.name} apart at {plan.system}")
+            apart = tell_apart(prepared, system.player)
+            seen_by = system.player.seen_by
+    lines = list(played_lines(apart))
+    if options.keep:
+        today = datetime.now(UTC).date().isoformat()
+        page.keep(options.kafka or plan.system, target.plan.variant, seen_by, today, lines)
+    return lines, "violated" if apart.findings else "holds"
+
+
+def played_lines(apart: ToldApart) -> Iterator[Line]:
+    """A line for each rule."""
+    differs = {finding["told_by"]: finding for finding in apart.findings}
+    for row in apart.told:
+        says = f"told apart: {in_words(row)}"
+        if row.name in differs:
+            says = f"differs: {sentence(differs[row.name])}"
+        yield {"rule": row.rule, "value": row.value, "says": says, "scope": row.scope}
+    for name, why in apart.not_told.items():
+        rule, _, value = name.partition("=")
+        yield {"rule": rule, "value": value, "says": f"not told apart: {why}", "scope": ""}
+
+
+def arguments_of_run(
+    composition: JudgedComposition, options: argparse.Namespace
+) -> argparse.Namespace:
+    """Those of the `run` whose system plays the traces."""
+    parser = argparse.ArgumentParser()
+    run.add_arguments(parser)
+    scope = next(scopes[0] for (name, _), scopes in SCOPES.items() if name == composition.name)
+    given = ["--system", options.system, "--scope", scope]
+    if options.nodes == 3:
+        given += ["--faults", "nodes"]
+    for name in ("variant", "kafka", "nodes"):
+        value = getattr(options, name)
+        given += [] if value is None else [f"--{name}", str(value)]
+    return parser.parse_args(given)
