@@ -34,7 +34,6 @@ SCOPES: Final[Mapping[tuple[str, str], Sequence[str]]] = {
         "transactions-tiny",
         "transactions-markers",
         "transactions-late-writes",
-        "transactions-exhausted/delays=0/unheard=0/moves=0",
     ),
     (TRANSACTIONS.name, THREE_BROKERS): (
         "transactions-tiny",
@@ -45,13 +44,22 @@ SCOPES: Final[Mapping[tuple[str, str], Sequence[str]]] = {
         "transactions-tiny",
         "transactions-late-writes",
         "transactions-leaderless",
-        "transactions-default",
-        "transactions-exhausted/delays=0/unheard=0/moves=0",
-        "transactions-markers",
+        "transactions-markers/marker_losses=0/moves=0",
     ),
     (IDEMPOTENT.name, ACTORS): ("idempotent-tiny", "idempotent-default"),
 }
 """Where is looked, by composition and observer."""
+
+
+NEAR_THE_LAST_EPOCH: Final = "transactions-exhausted/delays=0/unheard=0/moves=0"
+AT_LAST_EPOCH: Final = frozenset({"rotation", "id_memory", "previous_id"})
+"""Rules that say what happens at the last epoch: they are looked for near it, others elsewhere."""
+
+
+def scopes_for(composition: str, seen_by: str, rule: str) -> Sequence[str]:
+    """Where is looked for what a rule does."""
+    near = (SCOPES[composition, seen_by][0], NEAR_THE_LAST_EPOCH)
+    return near if rule in AT_LAST_EPOCH else SCOPES[composition, seen_by]
 
 
 def looks_at(composition: JudgedComposition) -> list[str]:
@@ -81,7 +89,7 @@ def answer(
         Answer.NOT_VISIBLE,
     )
     searched: dict[str, int] = {}
-    for scope in scopes or SCOPES[composition.name, seen_by]:
+    for scope in scopes or scopes_for(composition.name, seen_by, alternative.rule):
         first, second = (OBSERVERS[seen_by](scope, v) for v in (variant, alternative.variant))
         tried = [r for r in known if (r.rule, r.scope, r.seen_by) == (asked.rule, scope, seen_by)]
         found = _known(first, second, tried) or search(first, second, seconds)

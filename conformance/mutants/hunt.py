@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import impl
+from conformance.distinguish.in_process import InProcessPlayer
+from conformance.distinguish.play import tell_apart
 from conformance.findings import judge_range, shrink_finding
 from conformance.plan import PreparedPlan
 from conformance.signatures import Finding
@@ -32,9 +34,13 @@ def find_first(prepared: PreparedPlan) -> list[Finding]:
 
 
 def hunt(prepared: PreparedPlan) -> Finding | None:
-    """The shortest of the first findings, shrunk; None if the bug does not show."""
+    """The shortest of the first findings, shrunk; else what a trace shows that tells a rule of the
+    variant from another release's. None if the bug does not show."""
     shrunk = [shrink_finding(prepared, finding) for finding in find_first(prepared)]
-    return min(shrunk, key=lambda finding: finding["steps"], default=None)
+    if not shrunk:
+        apart = tell_apart(prepared, InProcessPlayer(prepared.plan))
+        return next(iter(apart.findings), None)
+    return min(shrunk, key=lambda finding: finding["steps"])
 
 
 def main(arguments: list[str]) -> None:

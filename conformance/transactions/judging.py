@@ -33,6 +33,7 @@ from conformance.transactions.testbed import KafkaTestbed
 from conformance.verbs.over_wire import LEFT_ALONE, fit, target_at_brokers
 from conformance.verbs.pipeline import Target
 from conformance.verbs.run import with_own_rules
+from impl.protocol.schemas import ApiKey
 from proofs.java import JavaError
 from proofs.run import BadUse
 from proofs.run.files import pretty, write_whole
@@ -112,11 +113,19 @@ def at_server(
         k = configuration(other.plan)
         if k.budgets.forgotten and not id_s:
             raise NotApplicable("it needs a broker at which transactional ids expire")
+        if k.budgets.marker_delays and not takes_markers(server):
+            raise NotApplicable("it needs a broker that takes markers from a test")
         return servers_backend(other, server, id_s=id_s)
 
     backend = servers_backend(prepared, server, id_s=id_s)
     backend.other_scopes = elsewhere
     return backend
+
+
+def takes_markers(server: TransactionServer) -> bool:
+    """Whether a broker says that it does; those that were started here do."""
+    is_other = isinstance(server, ListeningServer)
+    return not is_other or ApiKey.WRITE_TXN_MARKERS in server.supported.versions
 
 
 @contextmanager

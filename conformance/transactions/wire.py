@@ -339,7 +339,9 @@ def conversation(supported: Supported, requests: Requests) -> Conversation:
     if not speaks(supported, requests):
         raise RequestRefused(f"the broker does not serve {requests} requests")
     newest = _NEWEST[requests]
-    return Conversation(*(min(newest[api], supported.versions[api][1]) for api in newest))
+    return Conversation(
+        *(min(newest[api], supported.versions.get(api, (0, 0))[1]) for api in newest)
+    )
 
 
 def find_coordinator(key: str, *, of_group: bool = False) -> WireCall[Coordinator]:

@@ -26,6 +26,7 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
         *divergences(report, out),
         *undecided(report),
         *checks(report),
+        *rules(report),
         f"  verdict      {report['verdict']}",
         f"  report       {out / 'report.json'}",
     ]
@@ -43,6 +44,22 @@ def checks(report: Mapping[str, Any]) -> list[str]:
         )
         for name, check in report.get("checks", {}).items()
     ]
+
+
+def rules(report: Mapping[str, Any]) -> list[str]:
+    """The rules that the run could not have told from those of other releases, by the reason."""
+    row = report.get("rules")
+    if row is None:
+        return []
+    lines = [f"  rules        told from those of other releases: {len(row['told_apart'])}"]
+    by_reason: dict[str, list[str]] = {}
+    for name, why in row["not_told_apart"].items():
+        by_reason.setdefault(why, []).append(name)
+    if by_reason:
+        release = report["variant"].partition("/")[0]
+        lines.append(f"    this run could not have told {release} from")
+    lines += [f"      {', '.join(names)}: {why}" for why, names in by_reason.items()]
+    return lines
 
 
 def speed(run: Mapping[str, Any]) -> str:

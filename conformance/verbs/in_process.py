@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.backends import Backend, Options, WorkerTask, open_backend
-from conformance.distinguish.known import ACTORS
-from conformance.distinguish.play import CannotTell, Player
-from conformance.findings import finding_of, judge_of, shrink_finding
+from conformance.distinguish.in_process import InProcessPlayer
+from conformance.distinguish.play import Player
+from conformance.findings import shrink_finding
 from conformance.guaranteed import ObservedProperties, observe_finding
-from conformance.plan import BadPlan, Plan, PreparedPlan, check_plan
+from conformance.plan import Plan, PreparedPlan
 from conformance.report import SideCheck
 from conformance.signatures import Finding
 from conformance.verbs.pipeline import OpenTarget, Target
 from conformance.verbs.pipeline import run as run_pipeline
-from proofs.trace.shrink import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +51,8 @@ class InProcess:
 
     @property
     def player(self) -> Player:
-        """This process."""
-        return self
-
-    @property
-    def seen_by(self) -> str:
-        """All actors are there."""
-        return ACTORS
-
-    def play(self, scope: str, traces: Sequence[Steps]) -> Iterator[Finding | CannotTell | None]:
-        """By the judge of this process."""
-        plan = replace(self.prepared.plan, scope=scope)
-        try:
-            judge = judge_of(check_plan(plan))
-        except BadPlan as error:
-            yield from [CannotTell(str(error))] * len(traces)
-            return
-        for steps in traces:
-            divergence = judge.judge(steps).divergence
-            yield None if divergence is None else finding_of(0, divergence)
+        """The judge of this process."""
+        return InProcessPlayer(self.prepared.plan)
 
     def shown_by(self, finding: Finding) -> ObservedProperties:
         """The logs and acknowledgements that the system has after its first difference."""

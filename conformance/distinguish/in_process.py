@@ -1,0 +1,32 @@
+"""The traces that tell rules apart, played by the judge of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from conformance.distinguish.known import ACTORS
+from conformance.distinguish.play import CannotTell
+from conformance.findings import finding_of, judge_of
+from conformance.plan import BadPlan, Plan, check_plan
+from conformance.signatures import Finding
+from proofs.trace.shrink import Steps
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessPlayer:
+    """The actors of a plan, in whatever scope a trace has."""
+
+    plan: Plan
+    seen_by: str = ACTORS
+
+    def play(self, scope: str, traces: Sequence[Steps]) -> Iterator[Finding | CannotTell | None]:
+        """See `Player`. Where the system cannot be brought to the scope, nothing is told."""
+        try:
+            judge = judge_of(check_plan(replace(self.plan, scope=scope)))
+        except BadPlan as error:
+            yield from [CannotTell(str(error))] * len(traces)
+            return
+        for steps in traces:
+            divergence = judge.judge(steps).divergence
+            yield None if divergence is None else finding_of(0, divergence)

@@ -1,0 +1,181 @@
+"""Two variants that differ in one rule: the shortest trace that tells them apart, or that none does."""
+
+import json
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.compositions import TRANSACTIONS
+from conformance.distinguish import known
+from conformance.distinguish.in_process import InProcessPlayer
+from conformance.distinguish.known import ACTORS, ONE_BROKER, Row, read_step
+from conformance.distinguish.observers import ServerObserver
+from conformance.distinguish.play import LEFT_OUT, tell_apart
+from conformance.distinguish.product import Answer, search, tells_apart
+from conformance.distinguish.rules import alternatives, base_of
+from conformance.distinguish.search import OBSERVERS
+from conformance.mutants import MUTANTS
+from conformance.mutants.patched_impl import hunt
+from conformance.plan import Plan, prepare, prepare_one
+from conformance.systems.brokers.transactions.transaction_probes import with_room
+from conformance.systems.brokers.transactions.transaction_script import TransactionScriptWriter
+from conformance.systems.brokers.transactions.transaction_session import api_of
+from conformance.systems.transactions.tables import tables_of
+from conformance.verbs.answer import rules
+from conformance.verbs.run import with_own_rules
+from impl.protocol.errors import ErrorCode
+from proofs.trace.format import label
+from proofs.trace.replay import configuration_of
+
+NEW = "4.3.1/level=2/requests=v2"
+OLD = f"{NEW}/marker_epoch=not_older"
+
+
+def row_of(name: str, seen_by: str) -> Row:
+    [row] = [r for r in known.rows_about("transactions", NEW, seen_by) if r.name == name]
+    return row
+
+
+# Rules
+
+
+def test_a_rule_is_compared_with_the_releases_before_and_after():
+    newest = {a.name: a for a in alternatives(TRANSACTIONS.model, "4.3.1")}
+    assert newest["marker_epoch=not_older"].own == "newer"
+    assert newest["marker_epoch=not_older"].variant == OLD
+    assert newest["marker_epoch=not_older"].reference == "KIP-1228"
+    older = {a.name for a in alternatives(TRANSACTIONS.model, "4.0.2/requests=v1")}
+    assert "marker_epoch=newer" in older
+    assert not {"level", "requests"} & {name.partition("=")[0] for name in older}
+
+
+def test_a_value_that_no_release_has_stands_beside_none():
+    names = {a.rule for a in alternatives(TRANSACTIONS.model, "marker_epoch=strictly_newer")}
+    assert "marker_epoch" not in names
+    assert base_of(TRANSACTIONS.model.variants.parse("4.3.1/late_bump=asked")) == NEW
+
+
+# The product
+
+
+def test_in_a_small_scope_nothing_tells_the_rule_apart():
+    new, old = (ServerObserver("transactions-tiny", variant) for variant in (NEW, OLD))
+    found = search(new, old, seconds=60)
+    assert found.answer is Answer.NOT_VISIBLE
+    assert found.pairs > 100
+    assert search(new, old, seconds=0).answer is Answer.NOT_FOUND
+
+
+def test_a_late_marker_tells_the_rule_apart():
+    new, old = (ServerObserver("transactions-markers", variant) for variant in (NEW, OLD))
+    found = search(new, old, seconds=60)
+    assert found.answer is Answer.FOUND
+    assert found.steps[-1][0] == "late_marker_arrives"
+    assert len(found.steps) == 12
+    assert tells_apart(new, old, found.steps)
+    assert not tells_apart(new, old, found.steps[:-1])
+    assert not tells_apart(new, new, found.steps)
+
+
+def test_a_late_marker_is_a_request_of_its_own():
+    row = row_of("marker_epoch=not_older", ONE_BROKER)
+    answers = {}
+    for variant in (NEW, OLD):
+        k = with_room(configuration_of(TRANSACTIONS.model, row.scope, variant))
+        script = TransactionScriptWriter(tables_of(k)).script(row.steps)
+        assert script.steps == row.steps
+        last = script.moved[-1].sent
+        assert api_of(last.request) == "WRITE_TXN_MARKERS"
+        answers[variant] = last.answer[0]
+    assert answers == {NEW: ErrorCode.INVALID_PRODUCER_EPOCH, OLD: ErrorCode.NONE}
+
+
+# What is kept
+
+
+def test_rows_are_read_as_they_are_written():
+    for row in known.rows():
+        assert Row.from_json(row.to_json()) == row
+        assert bool(row.steps) is row.is_found
+    step = ("batch_is_produced", (("instance", 0), ("partition", 0), ("heard", 1)))
+    assert read_step(label(*step)) == step
+    assert read_step("append_is_done()") == ("append_is_done", ())
+
+
+def test_each_rule_of_the_newest_release_has_an_answer():
+    for one in alternatives(TRANSACTIONS.model, "4.3.1"):
+        for seen_by in (ONE_BROKER, ACTORS):
+            assert row_of(one.name, seen_by).answer is not Answer.NOT_FOUND
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("row", [r for r in known.rows() if r.is_found], ids=str)
+def test_each_trace_that_is_kept_tells_its_rule_apart(row):
+    model = TRANSACTIONS.model
+    [other] = [a for a in alternatives(model, row.variant) if row.answers(a)]
+    first, second = (OBSERVERS[row.seen_by](row.scope, v) for v in (row.variant, other.variant))
+    assert tells_apart(first, second, row.steps)
+
+
+# In runs
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    variant = with_own_rules(NEW, "impl", "transactions-tiny")
+    plan = Plan(
+        scope="transactions-tiny",
+        variant=TRANSACTIONS.model.variants.parse(variant).name,
+        actors="client,coordinator,leader",
+        traces_from=("cover",),
+    )
+    return prepare(plan, tmp_path_factory.mktemp("tiny") / "prepared")
+
+
+def test_a_run_plays_the_traces_and_names_what_it_could_not_tell(tiny):
+    apart = tell_apart(tiny, InProcessPlayer(tiny.plan))
+    assert apart.findings == []
+    told = {row.name for row in apart.told}
+    assert {"marker_epoch=not_older", "older_epoch=asked"} <= told
+    assert apart.not_told["first_sequence=any"].startswith("not visible: searched all of ")
+    assert not told & apart.not_told.keys()
+    lines = "\n".join(rules({"variant": NEW, "rules": apart.to_json()}))
+    assert "this run could not have told 4.3.1 from" in lines
+    assert "first_sequence=any" in lines
+
+
+def test_a_limited_run_plays_none_and_says_so(tiny, tmp_path):
+    plan = Plan(scope="transactions-tiny", variant=tiny.plan.variant, traces=10)
+    prepared = prepare_one(plan, tmp_path, 10, 100)
+    apart = tell_apart(prepared, InProcessPlayer(plan))
+    assert apart.told == ()
+    assert apart.not_told["marker_epoch=not_older"] == LEFT_OUT
+
+
+def test_an_older_rule_that_the_scope_does_not_show_is_found(tiny):
+    finding = hunt(MUTANTS["marker_at_equal_epoch"], tiny.directory)
+    assert finding["scope"].startswith("transactions-")
+    assert finding["rule"] == "late_marker_arrives"
+    assert finding["told_by"] == "marker_epoch=not_older"
+
+
+# The verb
+
+
+def test_the_matrix_and_the_traces(tmp_path, capsys):
+    arguments = ["distinguish", "--rule", "marker_epoch", "--seen-by", ONE_BROKER]
+    out = tmp_path / "traces"
+    assert main([*arguments, "--json", str(tmp_path / "a.json"), "--out", str(out)]) == 0
+    assert "marker_epoch=not_older" in capsys.readouterr().out
+    [row] = json.loads((tmp_path / "a.json").read_text())["rules"]
+    assert row["answer"] == "found"
+    [trace] = out.iterdir()
+    assert main(["replay", str(trace)]) == 0
+    assert main(["explain", str(trace)]) == 0
+
+
+def test_a_search_that_does_not_end_is_undecided(capsys):
+    arguments = ["distinguish", "--search", "--rule", "fence", "--seen-by", ONE_BROKER]
+    assert main([*arguments, "--scope", "transactions-tiny", "--seconds", "0"]) == 3
+    assert "not found: searched not all of transactions-tiny" in capsys.readouterr().out
+    assert main(["distinguish", "--rule", "moon"]) == 2
