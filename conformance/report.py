@@ -16,7 +16,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from conformance.causes import Severity
-from conformance.distinguish.play import ToldApart
+from conformance.distinguish.play import DistinguishingReport
 from conformance.findings import Summary
 from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED
 from conformance.known_differences import KnownDifference
@@ -96,7 +96,7 @@ class SideCheck:
 class Result:
     """All that a run found. `guarantees` has holds, violated or not_exercised for each name;
     `not_guaranteed` are those that the variant does not give in this scope. `divergences` stand for
-    all diverging traces; `undecided` counts traces that could not be judged. `told_apart` says
+    all diverging traces; `undecided` counts traces that could not be judged. `distinguished` says
     which rules the run could have told from others, None where it does not look for that. `more`
     are keys of the report that one system alone has."""
 
@@ -110,7 +110,7 @@ class Result:
     not_applicable: Sequence[str] = ()
     stale: Sequence[KnownDifference] = field(default=())
     checks: Mapping[str, SideCheck] = field(default_factory=dict)
-    told_apart: ToldApart | None = None
+    distinguished: DistinguishingReport | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -201,7 +201,7 @@ def report_json(result: Result) -> dict[str, Any]:
         "checks": {
             name: asdict(check) | {"holds": check.holds} for name, check in result.checks.items()
         },
-        "rules": None if result.told_apart is None else result.told_apart.to_json(),
+        "rules": None if result.distinguished is None else result.distinguished.to_json(),
         "stale_explanations": [row.reference for row in result.stale],
         "conforms": result.conforms,
         "guarantees": dict(result.guarantees),

@@ -49,6 +49,7 @@ ARCHITECTURE
 
 docs/guarantees/README
 docs/breaches
+docs/distinguishable_rules
 docs/delayed_end_txn
 docs/why_five
 docs/reference/traces

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from conformance.distinguish.known import ACTORS
-from conformance.distinguish.play import CannotTell
+from conformance.distinguish.play import TraceNotApplicable
 from conformance.findings import finding_of, judge_of
 from conformance.plan import BadPlan, Plan, check_plan
 from conformance.signatures import Finding
@@ -18,14 +18,16 @@ class InProcessPlayer:
     """The actors of a plan, in whatever scope a trace has."""
 
     plan: Plan
-    seen_by: str = ACTORS
+    observer: str = ACTORS
 
-    def play(self, scope: str, traces: Sequence[Steps]) -> Iterator[Finding | CannotTell | None]:
+    def play(
+        self, scope: str, traces: Sequence[Steps]
+    ) -> Iterator[Finding | TraceNotApplicable | None]:
         """See `Player`. Where the system cannot be brought to the scope, nothing is told."""
         try:
             judge = judge_of(check_plan(replace(self.plan, scope=scope)))
         except BadPlan as error:
-            yield from [CannotTell(str(error))] * len(traces)
+            yield from [TraceNotApplicable(str(error))] * len(traces)
             return
         for steps in traces:
             divergence = judge.judge(steps).divergence

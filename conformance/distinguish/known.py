@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.distinguish.product import Answer
-from conformance.distinguish.rules import Alternative
+from conformance.distinguish.alternatives import Alternative
+from conformance.distinguish.product import Visibility
 from proofs.run.files import pretty, write_whole
 from proofs.trace.format import Instance, label
 from proofs.trace.shrink import Steps
@@ -22,6 +22,7 @@ from proofs.trace.shrink import Steps
 ONE_BROKER: Final = "one broker"
 THREE_BROKERS: Final = "three brokers"
 ACTORS: Final = "actors in process"
+WAYS: Final = (ONE_BROKER, THREE_BROKERS, ACTORS)
 """How a system is looked at."""
 
 FILE: Final = Path(__file__).with_name("traces.json")
@@ -30,7 +31,7 @@ Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RuleVisibility:
     """An answer. `searched` has the pairs of states that were met, by scope; in each but the last
     there is no difference. `steps` are a trace of `variant` in `scope`, if one was found."""
 
@@ -39,8 +40,8 @@ class Row:
     rule: str
     own: str
     value: str
-    seen_by: str
-    answer: Answer
+    observer: str
+    answer: Visibility
     scope: str = ""
     steps: Steps = ()
     searched: Mapping[str, int] = field(default_factory=dict)
@@ -53,12 +54,12 @@ class Row:
     @property
     def key(self) -> Key:
         """What it answers."""
-        return (self.composition, self.variant, self.name, self.seen_by)
+        return (self.composition, self.variant, self.name, self.observer)
 
     @property
     def is_found(self) -> bool:
         """There is a trace."""
-        return self.answer is Answer.FOUND
+        return self.answer is Visibility.FOUND
 
     def answers(self, alternative: Alternative) -> bool:
         """Whether the row is about that rule, told from that value."""
@@ -70,10 +71,10 @@ class Row:
         return asdict(self) | {"answer": self.answer.value, "steps": steps}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Row:
+    def from_json(cls, value: Mapping[str, Any]) -> RuleVisibility:
         """The row that `to_json` wrote."""
         steps = tuple(map(read_step, value["steps"]))
-        return cls(**{**value, "answer": Answer(value["answer"]), "steps": steps})
+        return cls(**{**value, "answer": Visibility(value["answer"]), "steps": steps})
 
 
 def read_step(text: str) -> Instance:
@@ -83,28 +84,28 @@ def read_step(text: str) -> Instance:
     return rule, tuple((name, int(value)) for name, _, value in pairs)
 
 
-def in_words(row: Row) -> str:
+def in_words(row: RuleVisibility) -> str:
     """What the row says, for people."""
     if row.is_found:
         return f"{len(row.steps)} steps in {row.scope}, to {label(*row.steps[-1])}"
     scopes = ", ".join(row.searched)
-    complete = "all of" if row.answer is Answer.NOT_VISIBLE else "not all of"
+    complete = "all of" if row.answer is Visibility.NOT_VISIBLE else "not all of"
     return f"{row.answer}: searched {complete} {scopes}"
 
 
 @functools.cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[RuleVisibility, ...]:
     """All that is known."""
-    return tuple(map(Row.from_json, json.loads(FILE.read_text(encoding="utf-8"))))
+    return tuple(map(RuleVisibility.from_json, json.loads(FILE.read_text(encoding="utf-8"))))
 
 
-def rows_about(composition: str, variant: str, seen_by: str) -> list[Row]:
+def rows_about(composition: str, variant: str, observer: str) -> list[RuleVisibility]:
     """Those of one variant, looked at in one way."""
-    about = (composition, variant, seen_by)
-    return [row for row in rows() if (row.composition, row.variant, row.seen_by) == about]
+    about = (composition, variant, observer)
+    return [row for row in rows() if (row.composition, row.variant, row.observer) == about]
 
 
-def keep(found: Iterable[Row], path: Path = FILE) -> None:
+def keep(found: Iterable[RuleVisibility], path: Path = FILE) -> None:
     """Write the rows into the file, each in place of an older one."""
     rows.cache_clear()  # another process may have written
     by_key = {row.key: row for row in (*rows(), *found)}

@@ -114,8 +114,8 @@ class NodesObserver(ServerObserver):
         replay = self._replay().at(world)
         sent = replay.send(instance)
         shown = replay.show()
-        seen = (sent and sent.answer, shown.coordinator, shown.leaders[:-1])
-        return Observed(replay.world, sent and sent.request, seen)
+        observation = (sent and sent.answer, shown.coordinator, shown.leaders[:-1])
+        return Observed(replay.world, sent and sent.request, observation)
 
 
 class ActorObserver:
@@ -133,8 +133,8 @@ class ActorObserver:
     def after(self, world: World, instance: Instance) -> Observed:
         """One event, and what actors are given and send in it. Raises Disabled."""
         event = self._events.run(world, instance)
-        seen = [(call.rule.__name__, call.inputs, call.sends) for call in event.calls]
-        return Observed(event.world, None, tuple(seen))
+        calls = [(call.rule.__name__, call.inputs, call.sends) for call in event.calls]
+        return Observed(event.world, None, tuple(calls))
 
     def behind(self, world: World) -> Hashable:
         """Nothing: nobody sees into actors."""

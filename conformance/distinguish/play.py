@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import Any, Final, Protocol
 
 from conformance.compositions import judged_composition
-from conformance.distinguish.known import Row, in_words, rows_about
-from conformance.distinguish.rules import Alternative, alternatives, base_of
+from conformance.distinguish.alternatives import Alternative, alternatives, base_of
+from conformance.distinguish.known import WAYS, RuleVisibility, in_words, rows_about
 from conformance.plan import Plan, PreparedPlan, configuration
 from conformance.signatures import Finding
 from proofs.trace.shrink import Steps
@@ -22,7 +22,7 @@ NOT_SEARCHED: Final = "nobody has searched for a trace; see `kafka-eos distingui
 LEFT_OUT: Final = "its trace is not played in a run with --traces"
 
 
-class CannotTell(Exception):
+class TraceNotApplicable(Exception):
     """A trace that is not played to its end; the message says why."""
 
 
@@ -30,71 +30,86 @@ class Player(Protocol):
     """A system that plays traces of other scopes than the run's own."""
 
     @property
-    def seen_by(self) -> str:
+    def observer(self) -> str:
         """How it is looked at."""
 
-    def play(self, scope: str, traces: Sequence[Steps]) -> Iterator[Finding | CannotTell | None]:
+    def play(
+        self, scope: str, traces: Sequence[Steps]
+    ) -> Iterator[Finding | TraceNotApplicable | None]:
         """The first difference of each trace. Raises BackendError."""
 
 
 @dataclass(frozen=True, slots=True)
-class ToldApart:
-    """What a run says of rules. `told` has the rows whose traces were played to their ends, or to a
-    difference; `not_told` says why, by the name of a rule. `findings` are the differences."""
+class DistinguishingReport:
+    """What a run says of rules. `distinguished` has those whose traces were played to their ends,
+    or to a difference; `not_distinguished` says why, by the name of a rule. `findings` are the
+    differences."""
 
-    told: Sequence[Row] = ()
-    not_told: Mapping[str, str] = field(default_factory=dict)
+    distinguished: Sequence[RuleVisibility] = ()
+    not_distinguished: Mapping[str, str] = field(default_factory=dict)
     findings: Sequence[Finding] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As in `report.json`."""
         return {
-            "told_apart": {
-                row.name: {"scope": row.scope, "steps": len(row.steps)} for row in self.told
+            "distinguished": {
+                row.name: {"scope": row.scope, "steps": len(row.steps)}
+                for row in self.distinguished
             },
-            "not_told_apart": dict(self.not_told),
+            "not_distinguished": dict(self.not_distinguished),
         }
 
 
-def rows_of(plan: Plan, seen_by: str) -> tuple[list[Row], dict[str, str]]:
+def rows_of(plan: Plan, observer: str) -> tuple[list[RuleVisibility], dict[str, str]]:
     """The rows whose traces tell the plan's variant from others; and of the other rules, why there
     is none."""
     composition, variant = judged_composition(plan.scope), configuration(plan).variant
-    known = rows_about(composition.name, base_of(variant), seen_by)
-    found: list[Row] = []
+    known = rows_about(composition.name, base_of(variant), observer)
+    found: list[RuleVisibility] = []
     missing: dict[str, str] = {}
     for one in alternatives(composition.model, variant.name):
         row = row_for(one, known)
         if row is not None and row.is_found:
             found.append(row)
         else:
-            missing[one.name] = NOT_SEARCHED if row is None else in_words(row)
+            missing[one.name] = why_not(one, row, composition.name, base_of(variant))
     return found, missing
 
 
-def row_for(one: Alternative, known: Sequence[Row]) -> Row | None:
+def why_not(one: Alternative, row: RuleVisibility | None, composition: str, variant: str) -> str:
+    """Why nothing tells a rule apart here: perhaps others see it."""
+    others = (rows_about(composition, variant, observer) for observer in WAYS)
+    seen = [r.observer for rows in others for r in rows if r.answers(one) and r.is_found]
+    if seen:
+        return f"seen by {' and '.join(seen)} alone"
+    return NOT_SEARCHED if row is None else in_words(row)
+
+
+def row_for(one: Alternative, known: Sequence[RuleVisibility]) -> RuleVisibility | None:
     """The row that answers for another value of a rule."""
     return next((row for row in known if row.answers(one)), None)
 
 
-def tell_apart(prepared: PreparedPlan, player: Player) -> ToldApart:
+def play_distinguishing_traces(prepared: PreparedPlan, player: Player) -> DistinguishingReport:
     """Play the traces that tell the plan's variant from others. A run whose traces are limited
     plays none. Raises BackendError."""
     plan = prepared.plan
-    found, not_told = rows_of(plan, player.seen_by)
+    found, not_distinguished = rows_of(plan, player.observer)
     if plan.traces is not None:
-        return ToldApart(not_told=not_told | dict.fromkeys((r.name for r in found), LEFT_OUT))
-    told: list[Row] = []
+        return DistinguishingReport(
+            not_distinguished=not_distinguished | dict.fromkeys((r.name for r in found), LEFT_OUT)
+        )
+    distinguished: list[RuleVisibility] = []
     findings: list[Finding] = []
     for scope, of_scope in groupby(sorted(found, key=lambda r: r.scope), lambda r: r.scope):
         group = list(of_scope)
         ends = player.play(scope, [row.steps for row in group])
         for row, end in zip(group, ends, strict=True):
-            if isinstance(end, CannotTell):
-                not_told[row.name] = str(end)
+            if isinstance(end, TraceNotApplicable):
+                not_distinguished[row.name] = str(end)
                 continue
-            told.append(row)
+            distinguished.append(row)
             if end is not None:
                 number = prepared.count + len(findings)
-                findings.append(end | {"id": number, "scope": scope, "told_by": row.name})
-    return ToldApart(told, not_told, findings)
+                findings.append(end | {"id": number, "scope": scope, "alternative": row.name})
+    return DistinguishingReport(distinguished, not_distinguished, findings)

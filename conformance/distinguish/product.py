@@ -22,14 +22,14 @@ Node = tuple[World, World]
 
 
 class Observed(NamedTuple):
-    """The world behind an event, what the system was `given` in it, and what was `seen` of it."""
+    """The world behind an event, the `inputs` of the system in it, and what is observed of it."""
 
     world: World
-    given: Hashable
-    seen: Hashable
+    inputs: Hashable
+    observation: Hashable
 
 
-class Observer(Protocol):
+class VariantObserver(Protocol):
     """One variant in one scope, and what is observed of it."""
 
     @property
@@ -54,7 +54,7 @@ class Observer(Protocol):
         """The steps, with what the system does between them of itself."""
 
 
-class Answer(StrEnum):
+class Visibility(StrEnum):
     """How a search ended."""
 
     FOUND = "found"
@@ -65,10 +65,10 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchResult:
     """What a search gave: `steps` are empty unless something was found."""
 
-    answer: Answer
+    answer: Visibility
     pairs: int
     steps: Steps = ()
 
@@ -80,28 +80,28 @@ class _Arrival(NamedTuple):
     instance: Instance | None
 
 
-def search(first: Observer, second: Observer, seconds: float) -> Searched:
+def search(first: VariantObserver, second: VariantObserver, seconds: float) -> SearchResult:
     """The shortest trace that tells the variants apart; `seconds` are those of the processor."""
     deadline = time.process_time() + seconds
     begin = (first.initial, second.initial)
     nodes, arrivals, known = [begin], [_Arrival(-1, None)], {begin}
     for number, node in enumerate(nodes):
         if time.process_time() > deadline:
-            return Searched(Answer.NOT_FOUND, len(nodes))
+            return SearchResult(Visibility.NOT_FOUND, len(nodes))
         for instance, after in _successors(first, second, node, first.instances):
             if after in known:
                 continue
             if after is None or first.behind(after[0]) != second.behind(after[1]):
                 steps = (*_way(arrivals, number), instance)
-                return Searched(Answer.FOUND, len(nodes), steps)
+                return SearchResult(Visibility.FOUND, len(nodes), steps)
             known.add(after)
             nodes.append(after)
             arrivals.append(_Arrival(number, instance))
-    return Searched(Answer.NOT_VISIBLE, len(nodes))
+    return SearchResult(Visibility.NOT_VISIBLE, len(nodes))
 
 
 def _successors(
-    first: Observer, second: Observer, node: Node, instances: Sequence[Instance]
+    first: VariantObserver, second: VariantObserver, node: Node, instances: Sequence[Instance]
 ) -> Iterator[tuple[Instance, Node | None]]:
     """What both can do, and the pair to which it leads: None where an observer sees a difference on
     the way. What only one of them can do is seen if it does that of itself. What is given other
@@ -112,11 +112,14 @@ def _successors(
             if instance[0] in first.unasked and _only_one(one, other):
                 yield instance, None
             continue
-        if one.given == other.given:
-            yield instance, (one.world, other.world) if one.seen == other.seen else None
+        if one.inputs == other.inputs:
+            yield (
+                instance,
+                (one.world, other.world) if one.observation == other.observation else None,
+            )
 
 
-def _after(observer: Observer, world: World, instance: Instance) -> Observed | Disabled:
+def _after(observer: VariantObserver, world: World, instance: Instance) -> Observed | Disabled:
     try:
         return observer.after(world, instance)
     except Disabled as disabled:
@@ -129,7 +132,7 @@ def _only_one(one: Observed | Disabled, other: Observed | Disabled) -> bool:
     return len(disabled) == 1 and not disabled[0].by_scope
 
 
-def tells_apart(first: Observer, second: Observer, steps: Steps) -> bool:
+def distinguishes(first: VariantObserver, second: VariantObserver, steps: Steps) -> bool:
     """Whether a trace of the first variant shows a difference; steps that it cannot do are left
     out."""
     node = (first.initial, second.initial)

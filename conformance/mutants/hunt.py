@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import impl
 from conformance.distinguish.in_process import InProcessPlayer
-from conformance.distinguish.play import tell_apart
+from conformance.distinguish.play import play_distinguishing_traces
 from conformance.findings import judge_range, shrink_finding
 from conformance.plan import PreparedPlan
 from conformance.signatures import Finding
@@ -38,7 +38,7 @@ def hunt(prepared: PreparedPlan) -> Finding | None:
     variant from another release's. None if the bug does not show."""
     shrunk = [shrink_finding(prepared, finding) for finding in find_first(prepared)]
     if not shrunk:
-        apart = tell_apart(prepared, InProcessPlayer(prepared.plan))
+        apart = play_distinguishing_traces(prepared, InProcessPlayer(prepared.plan))
         return next(iter(apart.findings), None)
     return min(shrunk, key=lambda finding: finding["steps"])
 

@@ -124,8 +124,9 @@ def at_server(
 
 def takes_markers(server: TransactionServer) -> bool:
     """Whether a broker says that it does; those that were started here do."""
-    is_other = isinstance(server, ListeningServer)
-    return not is_other or ApiKey.WRITE_TXN_MARKERS in server.supported.versions
+    if not isinstance(server, ListeningServer):
+        return True
+    return ApiKey.WRITE_TXN_MARKERS in server.supported.versions
 
 
 @contextmanager

@@ -51,9 +51,9 @@ def rules(report: Mapping[str, Any]) -> list[str]:
     row = report.get("rules")
     if row is None:
         return []
-    lines = [f"  rules        told from those of other releases: {len(row['told_apart'])}"]
+    lines = [f"  rules        told from those of other releases: {len(row['distinguished'])}"]
     by_reason: dict[str, list[str]] = {}
-    for name, why in row["not_told_apart"].items():
+    for name, why in row["not_distinguished"].items():
         by_reason.setdefault(why, []).append(name)
     if by_reason:
         release = report["variant"].partition("/")[0]

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.compositions import JUDGED_COMPOSITIONS, JudgedComposition
-from conformance.distinguish import known, page
-from conformance.distinguish.known import Row, in_words
-from conformance.distinguish.play import ToldApart, row_for, tell_apart
-from conformance.distinguish.product import Answer
-from conformance.distinguish.rules import alternatives
-from conformance.distinguish.search import OBSERVERS, SCOPES, answer, looks_at
+from conformance.distinguish import known, rules_table
+from conformance.distinguish.alternatives import alternatives
+from conformance.distinguish.known import RuleVisibility, in_words
+from conformance.distinguish.play import DistinguishingReport, play_distinguishing_traces, row_for
+from conformance.distinguish.product import Visibility
+from conformance.distinguish.product_search import OBSERVERS, SCOPES, answer, looks_at
 from conformance.plan import check_plan, prepare_one
 from conformance.report import sentence
 from conformance.verbs import run
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--composition", default="transactions", help=", ".join(COMPOSITIONS))
     parser.add_argument("--variant", metavar="V", help=f"default: {DEFAULT_VARIANT}")
     parser.add_argument("--rule", action="append", help="this one; again for more")
-    parser.add_argument("--seen-by", metavar="WHO", help=f"only by {', '.join(OBSERVERS)}")
+    parser.add_argument("--observer", metavar="WHO", help=f"only by {', '.join(OBSERVERS)}")
     parser.add_argument("--search", action="store_true", help="search again")
     parser.add_argument("--scope", action="append", help="with --search: there; again for more")
     parser.add_argument(
@@ -73,15 +73,15 @@ def execute(options: argparse.Namespace) -> int:
     """
     name = one_of("--composition", options.composition, COMPOSITIONS)
     composition = JUDGED_COMPOSITIONS[name]
-    if options.seen_by is not None:
-        one_of("--seen-by", options.seen_by, OBSERVERS)
+    if options.observer is not None:
+        one_of("--observer", options.observer, OBSERVERS)
     lines, verdict = (
         played(composition, options) if options.system else searched(composition, options)
     )
     for line in lines:
         say(f"{line['rule'] + '=' + line['value']:<{WIDTH}} {line['says']}")
     if options.page is not None:
-        write_whole(options.page, page.written())
+        write_whole(options.page, rules_table.written())
     report = {"schema_version": SCHEMA_VERSION, "rules": lines, "verdict": verdict}
     write_json(options.json, report)
     say(f"verdict: {verdict}")
@@ -97,46 +97,46 @@ def searched(composition: JudgedComposition, options: argparse.Namespace) -> tup
     lines: list[Line] = []
     found = []
     for row in answers(composition, variant.name, options):
-        note(f"{row.name}, by {row.seen_by}: {row.answer}")
+        note(f"{row.name}, by {row.observer}: {row.answer}")
         found.append(row)
         if options.keep:
             known.keep([row])
         if row.is_found and options.out is not None:
             write_trace(row, options.out)
-        lines.append({**row.to_json(), "says": f"{row.seen_by}: {in_words(row)}"})
-    is_whole = all(row.answer is not Answer.NOT_FOUND for row in found)
+        lines.append({**row.to_json(), "says": f"{row.observer}: {in_words(row)}"})
+    is_whole = all(row.answer is not Visibility.NOT_FOUND for row in found)
     return lines, "holds" if is_whole else "undecided"
 
 
 def answers(
     composition: JudgedComposition, variant: str, options: argparse.Namespace
-) -> Iterator[Row]:
+) -> Iterator[RuleVisibility]:
     """One for each rule and way to look. Raises BadUse, NotApplicable."""
     there_are = alternatives(composition.model, variant)
     rules = [one_of("--rule", rule, {a.rule: a for a in there_are}) for rule in options.rule or ()]
     for one in there_are:
         if rules and one.rule not in rules:
             continue
-        for seen_by in [options.seen_by] if options.seen_by else looks_at(composition):
+        for observer in [options.observer] if options.observer else looks_at(composition):
             if options.search:
                 yield answer(
                     composition,
                     variant,
                     one,
-                    seen_by,
+                    observer,
                     options.seconds,
                     known=known.rows(),
                     scopes=options.scope or (),
                 )
-            elif row := row_for(one, known.rows_about(composition.name, variant, seen_by)):
+            elif row := row_for(one, known.rows_about(composition.name, variant, observer)):
                 yield row
 
 
-def write_trace(row: Row, folder: Path) -> None:
+def write_trace(row: RuleVisibility, folder: Path) -> None:
     """A file that `replay` and `explain` take."""
     header = Header(row.scope, row.variant)
     steps = tuple(TraceStep(rule, choice) for rule, choice in row.steps)
-    name = f"{row.rule}-{row.value}-{row.seen_by}".replace(" ", "_")
+    name = f"{row.rule}-{row.value}-{row.observer}".replace(" ", "_")
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / f"{name}.jsonl", dumps(Trace(header, steps)))
 
@@ -158,24 +158,24 @@ def played(composition: JudgedComposition, options: argparse.Namespace) -> tuple
         with target.opens(prepared, Path(folder) / "backend.log") as system:
             if system.player is None:
                 raise BadUse(f"nothing tells rules of {composition.name} apart at {plan.system}")
-            apart = tell_apart(prepared, system.player)
-            seen_by = system.player.seen_by
+            apart = play_distinguishing_traces(prepared, system.player)
+            observer = system.player.observer
     lines = list(played_lines(apart))
     if options.keep:
         today = datetime.now(UTC).date().isoformat()
-        page.keep(options.kafka or plan.system, target.plan.variant, seen_by, today, lines)
+        rules_table.keep(options.kafka or plan.system, target.plan.variant, observer, today, lines)
     return lines, "violated" if apart.findings else "holds"
 
 
-def played_lines(apart: ToldApart) -> Iterator[Line]:
+def played_lines(apart: DistinguishingReport) -> Iterator[Line]:
     """A line for each rule."""
-    differs = {finding["told_by"]: finding for finding in apart.findings}
-    for row in apart.told:
+    differs = {finding["alternative"]: finding for finding in apart.findings}
+    for row in apart.distinguished:
         says = f"told apart: {in_words(row)}"
         if row.name in differs:
             says = f"differs: {sentence(differs[row.name])}"
         yield {"rule": row.rule, "value": row.value, "says": says, "scope": row.scope}
-    for name, why in apart.not_told.items():
+    for name, why in apart.not_distinguished.items():
         rule, _, value = name.partition("=")
         yield {"rule": rule, "value": value, "says": f"not told apart: {why}", "scope": ""}
 

@@ -12,7 +12,7 @@ from typing import Final
 from conformance.backends import Backend
 from conformance.compositions import judged_composition
 from conformance.distinguish.known import ONE_BROKER, THREE_BROKERS
-from conformance.distinguish.play import CannotTell, Player
+from conformance.distinguish.play import Player, TraceNotApplicable
 from conformance.faults import CLIENTS, Means, faults_not_had
 from conformance.guaranteed import ObservedProperties
 from conformance.kafka.releases import find_release
@@ -102,11 +102,13 @@ class OverWire:
         return None if self.judge.other_scopes is None else self
 
     @property
-    def seen_by(self) -> str:
+    def observer(self) -> str:
         """By as many brokers as there are."""
         return THREE_BROKERS if self.prepared.plan.faults == "nodes" else ONE_BROKER
 
-    def play(self, scope: str, traces: Sequence[Steps]) -> Iterator[Finding | CannotTell | None]:
+    def play(
+        self, scope: str, traces: Sequence[Steps]
+    ) -> Iterator[Finding | TraceNotApplicable | None]:
         """At the same brokers."""
         steps = sum(map(len, traces))
         plan = replace(self.prepared.plan, scope=scope)
@@ -115,16 +117,16 @@ class OverWire:
         try:
             backend = self.judge.other_scopes(one)
         except NotApplicable as error:
-            yield from [CannotTell(str(error))] * len(traces)
+            yield from [TraceNotApplicable(str(error))] * len(traces)
             return
         for number in range(len(traces)):
             yield self._played(backend, traces[number])
         backend.close()
 
-    def _played(self, backend: BrokersBackend, steps: Steps) -> Finding | CannotTell | None:
+    def _played(self, backend: BrokersBackend, steps: Steps) -> Finding | TraceNotApplicable | None:
         played = backend.replayed(steps)
         if played.is_undecided:
-            return CannotTell("the broker did not come to rest in time")
+            return TraceNotApplicable("the broker did not come to rest in time")
         return played.finding
 
     def shown_by(self, finding: Finding) -> ObservedProperties:

@@ -27,7 +27,7 @@ from conformance.causes import (
     severity_of,
 )
 from conformance.compositions import judged_composition
-from conformance.distinguish.play import Player, ToldApart, tell_apart
+from conformance.distinguish.play import DistinguishingReport, Player, play_distinguishing_traces
 from conformance.findings import plan_of, steps_of
 from conformance.guaranteed import ObservedProperties, not_guaranteed, statuses
 from conformance.known_differences import (
@@ -234,7 +234,7 @@ def judge_target(target: Target, judge: str, directory: RunDirectory, baseline: 
     with target.opens(prepared, out / "backend.log") as system:
         judge_rest(waves, prepared, system)
         player = system.player
-        apart = None if player is None else tell_apart(prepared, player)
+        apart = None if player is None else play_distinguishing_traces(prepared, player)
         named = replace(prepared, plan=replace(prepared.plan, system=target.plan.system))
         result = examine_findings(named, waves, system, judge, out, baseline, apart)
         return replace(result, prepared=replace(prepared, plan=target.plan)), waves.done
@@ -283,7 +283,7 @@ def examine_findings(
     judge: str,
     out: Path,
     baseline: Baseline,
-    apart: ToldApart | None,
+    apart: DistinguishingReport | None,
 ) -> Result:
     """Shrink, explain and draw the findings; and conclude which guarantees hold. A trace that tells
     rules apart is a shortest one as it is."""
@@ -317,7 +317,7 @@ def examine_findings(
         undecided=prepared.count - summary.traces,
         not_applicable=system.not_applicable,
         checks=system.checks(),
-        told_apart=apart,
+        distinguished=apart,
         stale=[
             row
             for row in stale(rows, k.variant.release, summary.findings)

@@ -62,6 +62,7 @@ EXPECTED: dict[str, Expected] = {
     "transactions-markers": Expected(76_311, 217_319, 25),
     "transactions-late-marker": Expected(1_702, 3_259, 19),
     "transactions-late-batch": Expected(208_634, 566_430, 22),
+    "transactions-late-writes": Expected(2_604, 4_800, 20),
     "transactions-guards": Expected(85_703, 236_187, 22),
     "transactions-offsets": Expected(63_350, 154_693, 24),
     "transactions-readers": Expected(76_539, 194_716, 20),

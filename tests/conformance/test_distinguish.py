@@ -1,4 +1,4 @@
-"""Two variants that differ in one rule: the shortest trace that tells them apart, or that none does."""
+"""Two variants that differ in one rule: the shortest trace that tells them apart, or none."""
 
 import json
 
@@ -7,13 +7,13 @@ import pytest
 from conformance.__main__ import main
 from conformance.compositions import TRANSACTIONS
 from conformance.distinguish import known
+from conformance.distinguish.alternatives import alternatives, base_of
 from conformance.distinguish.in_process import InProcessPlayer
-from conformance.distinguish.known import ACTORS, ONE_BROKER, Row, read_step
+from conformance.distinguish.known import ACTORS, ONE_BROKER, RuleVisibility, read_step
 from conformance.distinguish.observers import ServerObserver
-from conformance.distinguish.play import LEFT_OUT, tell_apart
-from conformance.distinguish.product import Answer, search, tells_apart
-from conformance.distinguish.rules import alternatives, base_of
-from conformance.distinguish.search import OBSERVERS
+from conformance.distinguish.play import LEFT_OUT, play_distinguishing_traces
+from conformance.distinguish.product import Visibility, distinguishes, search
+from conformance.distinguish.product_search import OBSERVERS
 from conformance.mutants import MUTANTS
 from conformance.mutants.patched_impl import hunt
 from conformance.plan import Plan, prepare, prepare_one
@@ -31,8 +31,8 @@ NEW = "4.3.1/level=2/requests=v2"
 OLD = f"{NEW}/marker_epoch=not_older"
 
 
-def row_of(name: str, seen_by: str) -> Row:
-    [row] = [r for r in known.rows_about("transactions", NEW, seen_by) if r.name == name]
+def row_of(name: str, observer: str) -> RuleVisibility:
+    [row] = [r for r in known.rows_about("transactions", NEW, observer) if r.name == name]
     return row
 
 
@@ -61,20 +61,20 @@ def test_a_value_that_no_release_has_stands_beside_none():
 def test_in_a_small_scope_nothing_tells_the_rule_apart():
     new, old = (ServerObserver("transactions-tiny", variant) for variant in (NEW, OLD))
     found = search(new, old, seconds=60)
-    assert found.answer is Answer.NOT_VISIBLE
+    assert found.answer is Visibility.NOT_VISIBLE
     assert found.pairs > 100
-    assert search(new, old, seconds=0).answer is Answer.NOT_FOUND
+    assert search(new, old, seconds=0).answer is Visibility.NOT_FOUND
 
 
 def test_a_late_marker_tells_the_rule_apart():
     new, old = (ServerObserver("transactions-markers", variant) for variant in (NEW, OLD))
     found = search(new, old, seconds=60)
-    assert found.answer is Answer.FOUND
+    assert found.answer is Visibility.FOUND
     assert found.steps[-1][0] == "late_marker_arrives"
     assert len(found.steps) == 12
-    assert tells_apart(new, old, found.steps)
-    assert not tells_apart(new, old, found.steps[:-1])
-    assert not tells_apart(new, new, found.steps)
+    assert distinguishes(new, old, found.steps)
+    assert not distinguishes(new, old, found.steps[:-1])
+    assert not distinguishes(new, new, found.steps)
 
 
 def test_a_late_marker_is_a_request_of_its_own():
@@ -95,7 +95,7 @@ def test_a_late_marker_is_a_request_of_its_own():
 
 def test_rows_are_read_as_they_are_written():
     for row in known.rows():
-        assert Row.from_json(row.to_json()) == row
+        assert RuleVisibility.from_json(row.to_json()) == row
         assert bool(row.steps) is row.is_found
     step = ("batch_is_produced", (("instance", 0), ("partition", 0), ("heard", 1)))
     assert read_step(label(*step)) == step
@@ -104,8 +104,8 @@ def test_rows_are_read_as_they_are_written():
 
 def test_each_rule_of_the_newest_release_has_an_answer():
     for one in alternatives(TRANSACTIONS.model, "4.3.1"):
-        for seen_by in (ONE_BROKER, ACTORS):
-            assert row_of(one.name, seen_by).answer is not Answer.NOT_FOUND
+        for observer in (ONE_BROKER, ACTORS):
+            assert row_of(one.name, observer).answer is not Visibility.NOT_FOUND
 
 
 @pytest.mark.full
@@ -113,8 +113,8 @@ def test_each_rule_of_the_newest_release_has_an_answer():
 def test_each_trace_that_is_kept_tells_its_rule_apart(row):
     model = TRANSACTIONS.model
     [other] = [a for a in alternatives(model, row.variant) if row.answers(a)]
-    first, second = (OBSERVERS[row.seen_by](row.scope, v) for v in (row.variant, other.variant))
-    assert tells_apart(first, second, row.steps)
+    first, second = (OBSERVERS[row.observer](row.scope, v) for v in (row.variant, other.variant))
+    assert distinguishes(first, second, row.steps)
 
 
 # In runs
@@ -133,12 +133,12 @@ def tiny(tmp_path_factory):
 
 
 def test_a_run_plays_the_traces_and_names_what_it_could_not_tell(tiny):
-    apart = tell_apart(tiny, InProcessPlayer(tiny.plan))
+    apart = play_distinguishing_traces(tiny, InProcessPlayer(tiny.plan))
     assert apart.findings == []
-    told = {row.name for row in apart.told}
+    told = {row.name for row in apart.distinguished}
     assert {"marker_epoch=not_older", "older_epoch=asked"} <= told
-    assert apart.not_told["first_sequence=any"].startswith("not visible: searched all of ")
-    assert not told & apart.not_told.keys()
+    assert apart.not_distinguished["first_sequence=any"].startswith("not visible: searched all of ")
+    assert not told & apart.not_distinguished.keys()
     lines = "\n".join(rules({"variant": NEW, "rules": apart.to_json()}))
     assert "this run could not have told 4.3.1 from" in lines
     assert "first_sequence=any" in lines
@@ -147,23 +147,23 @@ def test_a_run_plays_the_traces_and_names_what_it_could_not_tell(tiny):
 def test_a_limited_run_plays_none_and_says_so(tiny, tmp_path):
     plan = Plan(scope="transactions-tiny", variant=tiny.plan.variant, traces=10)
     prepared = prepare_one(plan, tmp_path, 10, 100)
-    apart = tell_apart(prepared, InProcessPlayer(plan))
-    assert apart.told == ()
-    assert apart.not_told["marker_epoch=not_older"] == LEFT_OUT
+    apart = play_distinguishing_traces(prepared, InProcessPlayer(plan))
+    assert apart.distinguished == ()
+    assert apart.not_distinguished["marker_epoch=not_older"] == LEFT_OUT
 
 
 def test_an_older_rule_that_the_scope_does_not_show_is_found(tiny):
     finding = hunt(MUTANTS["marker_at_equal_epoch"], tiny.directory)
     assert finding["scope"].startswith("transactions-")
     assert finding["rule"] == "late_marker_arrives"
-    assert finding["told_by"] == "marker_epoch=not_older"
+    assert finding["alternative"] == "marker_epoch=not_older"
 
 
 # The verb
 
 
 def test_the_matrix_and_the_traces(tmp_path, capsys):
-    arguments = ["distinguish", "--rule", "marker_epoch", "--seen-by", ONE_BROKER]
+    arguments = ["distinguish", "--rule", "marker_epoch", "--observer", ONE_BROKER]
     out = tmp_path / "traces"
     assert main([*arguments, "--json", str(tmp_path / "a.json"), "--out", str(out)]) == 0
     assert "marker_epoch=not_older" in capsys.readouterr().out
@@ -175,7 +175,7 @@ def test_the_matrix_and_the_traces(tmp_path, capsys):
 
 
 def test_a_search_that_does_not_end_is_undecided(capsys):
-    arguments = ["distinguish", "--search", "--rule", "fence", "--seen-by", ONE_BROKER]
+    arguments = ["distinguish", "--search", "--rule", "fence", "--observer", ONE_BROKER]
     assert main([*arguments, "--scope", "transactions-tiny", "--seconds", "0"]) == 3
     assert "not found: searched not all of transactions-tiny" in capsys.readouterr().out
     assert main(["distinguish", "--rule", "moon"]) == 2

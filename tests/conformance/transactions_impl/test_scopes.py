@@ -60,6 +60,7 @@ COVERED = {
     ("guards-partitions", "v1/late_bump=asked"): (2850, 2850),
     ("late-batch/begun=1/delays=1", "v2"): (8460, 8460),
     ("late-batch/begun=1/delays=1", "v1/late_bump=asked"): (20210, 20210),
+    ("late-writes", "v2"): (4800, 4800),
     ("markers/begun=1", "v2"): (2541, 2541),
     ("late-marker", "v2"): (3259, 3259),
     ("readers/begun=1", "v2"): (11395, 11395),

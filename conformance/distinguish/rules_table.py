@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.compositions import JUDGED_COMPOSITIONS
+from conformance.distinguish.alternatives import alternatives
 from conformance.distinguish.known import ONE_BROKER, THREE_BROKERS, in_words, rows, rows_about
-from conformance.distinguish.rules import alternatives
 from proofs.run.files import pretty, write_whole
 
 PLAYED: Final = Path(__file__).with_name("played.json")
@@ -30,13 +30,13 @@ same events lead, breadth first. "Not visible" means that all pairs of the named
 searched: clients that behave as the model's see no difference there. The last column names the
 experiment in which requests that no such client sends, or faults beyond the scope, show the rule.
 
-`kafka-eos distinguish --page docs/told_apart.md` writes this page.
+`kafka-eos distinguish --page docs/distinguished.md` writes this page.
 """
 
 
-def played_of(system: str, variant: str, seen_by: str) -> Mapping[str, Any]:
+def played_of(system: str, variant: str, observer: str) -> Mapping[str, Any]:
     """What a system did, by rule; empty where nothing was played."""
-    found: Mapping[str, Any] = kept().get(f"{system} {variant} {seen_by}", {})
+    found: Mapping[str, Any] = kept().get(f"{system} {variant} {observer}", {})
     return found
 
 
@@ -46,29 +46,29 @@ def kept() -> dict[str, Any]:
     return found
 
 
-def keep(system: str, variant: str, seen_by: str, date: str, lines: Sequence[Line]) -> None:
+def keep(system: str, variant: str, observer: str, date: str, lines: Sequence[Line]) -> None:
     """Put what a system did beside what others did."""
     said = {f"{line['rule']}={line['value']}": line["says"] for line in lines}
-    key = f"{system} {variant} {seen_by}"
+    key = f"{system} {variant} {observer}"
     write_whole(PLAYED, pretty(kept() | {key: {"date": date, "rules": said}}))
 
 
 def written() -> str:
     """The page in Markdown."""
-    asked = dict.fromkeys((row.composition, row.variant, row.seen_by) for row in rows())
+    asked = dict.fromkeys((row.composition, row.variant, row.observer) for row in rows())
     tables = ["\n".join(table(*key)) for key in asked]
     return "\n".join([INTRODUCTION, *tables])
 
 
-def table(composition: str, variant: str, seen_by: str) -> list[str]:
+def table(composition: str, variant: str, observer: str) -> list[str]:
     """The rules of one variant, looked at in one way."""
     system = variant.partition("/")[0]
-    at_brokers = seen_by in (ONE_BROKER, THREE_BROKERS)
-    played = played_of(system if at_brokers else "impl", variant, seen_by)
-    known = {row.name: row for row in rows_about(composition, variant, seen_by)}
+    at_brokers = observer in (ONE_BROKER, THREE_BROKERS)
+    played = played_of(system if at_brokers else "impl", variant, observer)
+    known = {row.name: row for row in rows_about(composition, variant, observer)}
     said = played.get("rules", {})
     when = f"Played on {played['date']}." if played else "Not played."
-    lines = [f"## {variant}, {composition}, {seen_by}", "", when, ""]
+    lines = [f"## {variant}, {composition}, {observer}", "", when, ""]
     lines += [
         "| rule | not | changed by | trace | played | experiment |",
         "|---|---|---|---|---|---|",

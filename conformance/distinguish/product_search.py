@@ -7,22 +7,22 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.compositions import IDEMPOTENT, TRANSACTIONS, JudgedComposition
-from conformance.distinguish.known import ACTORS, ONE_BROKER, THREE_BROKERS, Row
+from conformance.distinguish.alternatives import Alternative
+from conformance.distinguish.known import ACTORS, ONE_BROKER, THREE_BROKERS, RuleVisibility
 from conformance.distinguish.observers import (
     ActorObserver,
     NodesObserver,
     ServerObserver,
 )
 from conformance.distinguish.product import (
-    Answer,
-    Observer,
-    Searched,
+    SearchResult,
+    VariantObserver,
+    Visibility,
+    distinguishes,
     search,
-    tells_apart,
 )
-from conformance.distinguish.rules import Alternative
 
-OBSERVERS: Final[Mapping[str, Callable[[str, str], Observer]]] = {
+OBSERVERS: Final[Mapping[str, Callable[[str, str], VariantObserver]]] = {
     ONE_BROKER: ServerObserver,
     THREE_BROKERS: NodesObserver,
     ACTORS: ActorObserver,
@@ -56,56 +56,58 @@ AT_LAST_EPOCH: Final = frozenset({"rotation", "id_memory", "previous_id"})
 """Rules that say what happens at the last epoch: they are looked for near it, others elsewhere."""
 
 
-def scopes_for(composition: str, seen_by: str, rule: str) -> Sequence[str]:
+def scopes_for(composition: str, observer: str, rule: str) -> Sequence[str]:
     """Where is looked for what a rule does."""
-    near = (SCOPES[composition, seen_by][0], NEAR_THE_LAST_EPOCH)
-    return near if rule in AT_LAST_EPOCH else SCOPES[composition, seen_by]
+    near = (SCOPES[composition, observer][0], NEAR_THE_LAST_EPOCH)
+    return near if rule in AT_LAST_EPOCH else SCOPES[composition, observer]
 
 
 def looks_at(composition: JudgedComposition) -> list[str]:
     """How systems of a composition are looked at."""
-    return [seen_by for name, seen_by in SCOPES if name == composition.name]
+    return [observer for name, observer in SCOPES if name == composition.name]
 
 
 def answer(
     composition: JudgedComposition,
     variant: str,
     alternative: Alternative,
-    seen_by: str,
+    observer: str,
     seconds: float,
     *,
-    known: Iterable[Row] = (),
+    known: Iterable[RuleVisibility] = (),
     scopes: Sequence[str] = (),
-) -> Row:
+) -> RuleVisibility:
     """The shortest trace of the first scope that has one, each searched so long. In a scope from
     which a trace is `known` that tells others of this rule apart, that one is tried before."""
-    asked = Row(
+    asked = RuleVisibility(
         composition.name,
         variant,
         alternative.rule,
         alternative.own,
         alternative.value,
-        seen_by,
-        Answer.NOT_VISIBLE,
+        observer,
+        Visibility.NOT_VISIBLE,
     )
     searched: dict[str, int] = {}
-    for scope in scopes or scopes_for(composition.name, seen_by, alternative.rule):
-        first, second = (OBSERVERS[seen_by](scope, v) for v in (variant, alternative.variant))
-        tried = [r for r in known if (r.rule, r.scope, r.seen_by) == (asked.rule, scope, seen_by)]
+    for scope in scopes or scopes_for(composition.name, observer, alternative.rule):
+        first, second = (OBSERVERS[observer](scope, v) for v in (variant, alternative.variant))
+        tried = [r for r in known if (r.rule, r.scope, r.observer) == (asked.rule, scope, observer)]
         found = _known(first, second, tried) or search(first, second, seconds)
         searched[scope] = found.pairs
         asked = replace(asked, searched=searched)
-        if found.answer is Answer.FOUND:
+        if found.answer is Visibility.FOUND:
             steps = first.trace(found.steps)
             return replace(asked, answer=found.answer, scope=scope, steps=steps)
-        if found.answer is Answer.NOT_FOUND:
+        if found.answer is Visibility.NOT_FOUND:
             asked = replace(asked, answer=found.answer)
     return asked
 
 
-def _known(first: Observer, second: Observer, tried: Iterable[Row]) -> Searched | None:
+def _known(
+    first: VariantObserver, second: VariantObserver, tried: Iterable[RuleVisibility]
+) -> SearchResult | None:
     """A trace that is known, if it tells these apart."""
     for row in tried:
-        if tells_apart(first, second, row.steps):
-            return Searched(Answer.FOUND, 0, row.steps)
+        if distinguishes(first, second, row.steps):
+            return SearchResult(Visibility.FOUND, 0, row.steps)
     return None
