@@ -94,7 +94,7 @@ def watched_modules(model: Model) -> tuple[str, ...]:
 
 
 class WatchedRules:
-    """The rules of some modules, each call noting the branches that it takes.
+    """The functions of some modules, each call noting the branches that it takes.
 
     `rules` by name, with the functions that they call, in these modules; `branches` names both
     sides of every condition, in the order of their bits; `taken` has the bits of what was taken
@@ -114,7 +114,8 @@ class WatchedRules:
                 if isinstance(value, (FunctionType, ModuleType)) and value in watched:
                     space[name] = watched[value]
             vars(module).update(space)
-        rules = {**model.actor_rules, **model.rules}
+        functions = {f.__name__: f for f in watched if isinstance(f, FunctionType)}
+        rules = {**functions, **model.actor_rules, **model.rules}
         self.rules = {name: watched[rule] for name, rule in rules.items() if rule in watched}
         self.branches = tuple(f"{p}, {side}" for p in places for side in ("taken", "skipped"))
 

@@ -9,7 +9,15 @@ from typing import Any, Final
 
 from conformance.compositions import JUDGED_COMPOSITIONS
 from conformance.distinguish.alternatives import alternatives
-from conformance.distinguish.known import ONE_BROKER, THREE_BROKERS, in_words, rows, rows_about
+from conformance.distinguish.known import (
+    ONE_BROKER,
+    THREE_BROKERS,
+    WAYS,
+    in_words,
+    rows,
+    rows_about,
+)
+from model.releases import CHANGES, numbers
 from proofs.run.files import pretty, write_whole
 
 PLAYED: Final = Path(__file__).with_name("played.json")
@@ -30,7 +38,7 @@ same events lead, breadth first. "Not visible" means that all pairs of the named
 searched: clients that behave as the model's see no difference there. The last column names the
 experiment in which requests that no such client sends, or faults beyond the scope, show the rule.
 
-`kafka-eos distinguish --page docs/distinguished.md` writes this page.
+`kafka-eos distinguish --page docs/distinguishable_rules.md` writes this page.
 """
 
 
@@ -53,11 +61,19 @@ def keep(system: str, variant: str, observer: str, date: str, lines: Sequence[Li
     write_whole(PLAYED, pretty(kept() | {key: {"date": date, "rules": said}}))
 
 
-def written() -> str:
+def format_page() -> str:
     """The page in Markdown."""
-    asked = dict.fromkeys((row.composition, row.variant, row.observer) for row in rows())
-    tables = ["\n".join(table(*key)) for key in asked]
+    asked = {(row.composition, row.variant, row.observer) for row in rows()}
+    tables = ["\n".join(table(*key)) for key in sorted(asked, key=newest_first)]
     return "\n".join([INTRODUCTION, *tables])
+
+
+def newest_first(key: tuple[str, str, str]) -> tuple[Any, ...]:
+    """Transactions before what has fewer rules; then by release, level and requests."""
+    composition, variant, observer = key
+    release, level, requests = variant.split("/")
+    descending = (*(-number for number in numbers(release)), -int(level[-1]), -int(requests[-1]))
+    return (-len(CHANGES[composition]), *descending, WAYS.index(observer))
 
 
 def table(composition: str, variant: str, observer: str) -> list[str]:

@@ -81,7 +81,7 @@ def execute(options: argparse.Namespace) -> int:
     for line in lines:
         say(f"{line['rule'] + '=' + line['value']:<{WIDTH}} {line['says']}")
     if options.page is not None:
-        write_whole(options.page, rules_table.written())
+        write_whole(options.page, rules_table.format_page())
     report = {"schema_version": SCHEMA_VERSION, "rules": lines, "verdict": verdict}
     write_json(options.json, report)
     say(f"verdict: {verdict}")

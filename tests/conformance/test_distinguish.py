@@ -6,7 +6,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.compositions import TRANSACTIONS
-from conformance.distinguish import known
+from conformance.distinguish import known, rules_table
 from conformance.distinguish.alternatives import alternatives, base_of
 from conformance.distinguish.in_process import InProcessPlayer
 from conformance.distinguish.known import ACTORS, ONE_BROKER, RuleVisibility, read_step
@@ -24,6 +24,7 @@ from conformance.systems.transactions.tables import tables_of
 from conformance.verbs.answer import rules
 from conformance.verbs.run import with_own_rules
 from impl.protocol.errors import ErrorCode
+from proofs.run.files import REPOSITORY
 from proofs.trace.format import label
 from proofs.trace.replay import configuration_of
 
@@ -175,7 +176,13 @@ def test_the_matrix_and_the_traces(tmp_path, capsys):
 
 
 def test_a_search_that_does_not_end_is_undecided(capsys):
-    arguments = ["distinguish", "--search", "--rule", "fence", "--observer", ONE_BROKER]
+    arguments = ["distinguish", "--search", "--rule", "first_sequence", "--observer", ONE_BROKER]
     assert main([*arguments, "--scope", "transactions-tiny", "--seconds", "0"]) == 3
     assert "not found: searched not all of transactions-tiny" in capsys.readouterr().out
     assert main(["distinguish", "--rule", "moon"]) == 2
+
+
+def test_the_page_says_what_is_kept():
+    page = (REPOSITORY / "docs" / "distinguishable_rules.md").read_text(encoding="utf-8")
+    assert rules_table.format_page() == page
+    assert page.index("## 4.3.1/level=2/requests=v2, transactions") < page.index("## 3.9.2")

@@ -373,6 +373,25 @@ def test_a_broker_that_listens_is_judged(tmp_path: Path, variant: str) -> None:
         assert (code, report["divergences"]) == (0, [])
 
 
+OLDER_MARKERS = replace(
+    HERE, log=LogConfig(rules=replace(DEFAULT_RULES, strict_marker_epoch=False))
+)
+
+
+@pytest.mark.parametrize(("config", "differs"), [(HERE, []), (OLDER_MARKERS, ["marker_epoch"])])
+def test_an_older_rule_shows_in_its_trace(
+    tmp_path: Path, config: NodeConfig, differs: list[str]
+) -> None:
+    """No trace of `transactions-default` shows which epoch a late marker must have."""
+    told = tmp_path / "told.json"
+    with served(config) as address:
+        more = ["--variant", "v2", "--json", str(told)]
+        assert main(["distinguish", "--system", address, *more]) == bool(differs)
+    rows = json.loads(told.read_text())["rules"]
+    assert [row["rule"] for row in rows if row["says"].startswith("differs")] == differs
+    assert sum(row["says"].startswith("told apart") for row in rows) >= 2
+
+
 def test_the_newest_variant_that_fits_is_taken(tmp_path: Path) -> None:
     level = replace(HERE, transactions=TransactionConfig(transaction_version=0))
     for config, variant in (
