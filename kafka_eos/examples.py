@@ -21,6 +21,10 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ),
     ("conformance", "explain"): (("explain trace.jsonl --html page.html", "one offline page"),),
     ("conformance", "releases"): (("releases --out releases", "all releases and levels"),),
+    ("conformance", "distinguish"): (
+        ("distinguish", "each rule of 4.3.1: the trace that tells it from another release's"),
+        ("distinguish --system kafka --kafka 4.3.1", "play these traces on a real broker"),
+    ),
     ("conformance", "delayed-end-txn"): (
         ("delayed-end-txn --kafka 4.3.1 --requests v1", "exits with 1: a write is lost"),
     ),
