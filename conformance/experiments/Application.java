@@ -15,7 +15,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
  * An application of Apache Kafka's own producer. Each line of its standard input is a call: {@code
- * send RECORD...} begins to send records, {@code await RECORD} waits for one, all others are methods
+ * send RECORD[*TIMES]...} begins to send records, some longer, {@code await RECORD} waits for one, all others are methods
  * of the producer. Each is answered by a line: {@code done}, {@code stored OFFSET}, or {@code failed
  * EXCEPTION}, with the producer's state if that is why. Arguments: {@code BOOTSTRAP TOPIC SETTINGS}.
  */
@@ -54,8 +54,10 @@ public final class Application {
             switch (call[0]) {
                 case "send":
                     for (int i = 1; i < call.length; i++) {
-                        String value = call[i].repeat(LENGTH);
-                        sent.put(call[i], producer.send(new ProducerRecord<>(topic, 0, null, value)));
+                        String[] named = call[i].split("\\*");
+                        int times = named.length > 1 ? Integer.parseInt(named[1]) : 1;
+                        String value = named[0].repeat(LENGTH * times);
+                        sent.put(named[0], producer.send(new ProducerRecord<>(topic, 0, null, value)));
                     }
                     return "done";
                 case "await":

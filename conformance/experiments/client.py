@@ -76,7 +76,8 @@ def client(s: Session, at: TopicPartition, **settings: str) -> None:
 def call(s: Session, *words: str) -> str:
     """What becomes of a call: `done`, `stored 3`, `failed TimeoutException`.
 
-    `send a` only begins to send a record, `await a` says what became of it.
+    `send a` only begins to send a record, `await a` says what became of it. `send a*40` sends one
+    that is 40 times as long.
     """
     application: Application = s.things["application"]
     told = application.call(" ".join(words))
@@ -102,6 +103,13 @@ def hold_answers(s: Session, *records: str) -> None:
     """The answers about these records, as they were sent first, reach the client later, and with
     them all that are behind them; those about others come."""
     _network(s).change(_network(s).held_answers, set(records))
+
+
+@verb
+def late_errors(s: Session, *records: str) -> None:
+    """The next answer about each of these records says NOT_ENOUGH_REPLICAS_AFTER_APPEND, whatever
+    the broker says."""
+    _network(s).change(_network(s).late_errors, set(records))
 
 
 @verb

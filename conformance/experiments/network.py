@@ -41,9 +41,9 @@ class ClientBatch(NamedTuple):
 class ClientNetwork(RequestProxy):
     """The network of a client of the broker at an address.
 
-    `lost_requests`, `lost_answers` and `held_answers` are names of records, to be changed by
-    `change`; `sent` are the batches of the client, `answered` the records that the broker has
-    answered.
+    `lost_requests`, `lost_answers`, `held_answers` and `late_errors` are names of records, to be
+    changed by `change`; `sent` are the batches of the client, `answered` the records that the
+    broker has answered.
     """
 
     def __init__(self, broker: tuple[str, int]) -> None:
@@ -51,6 +51,7 @@ class ClientNetwork(RequestProxy):
         self.lost_requests: set[str] = set()
         self.lost_answers: set[str] = set()
         self.held_answers: set[str] = set()
+        self.late_errors: set[str] = set()
         self.sent: list[ClientBatch] = []
         self.answered: set[str] = set()
         self.asked: list[str] = []
@@ -97,6 +98,11 @@ class ClientNetwork(RequestProxy):
         batches = list(_batches(asked)) if key == ApiKey.PRODUCE else []
         records = {batch.record for batch in batches}
         is_lost = bool(records & self.lost_answers)
+        if records & self.late_errors:
+            self.change(self.late_errors, self.late_errors - records)
+            for _, row in rows_of(body):
+                row["error_code"] = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            answer = encode_response(key, version, correlation_id, body)
         if key not in SILENT:
             note(
                 f"    {' '.join(records)} {', '.join(_errors(body)) or 'NONE'}{', lost' * is_lost}"

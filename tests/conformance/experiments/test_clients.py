@@ -17,22 +17,34 @@ from conformance.experiments.report import broken_by
 from conformance.experiments.story import stories
 from conformance.kafka.recipe import HOST
 from impl.protocol.errors import ErrorCode
-from impl.protocol.messages import decode_request, encode_request, encode_response
+from impl.protocol.messages import decode_request, decode_response, encode_request, encode_response
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
 from proofs.java import MissingTool, find_java, find_maven
 
-RECORDED = json.loads((Path(__file__).parent / "recorded" / "forgotten_id.json").read_text())
+BREAKS = {
+    "forgotten_id": ("acked_is_stored", {"2.0.0"}),
+    "late_error_behind_a_refusal": ("acked_once", {"4.3.1"}),
+}
+"""Stories of clients that were recorded: the guarantee that each is about, and who breaks it."""
+RECORDED = {
+    (story, releases): facts
+    for story in BREAKS
+    for releases, facts in json.loads(
+        (Path(__file__).parent / "recorded" / f"{story}.json").read_text()
+    ).items()
+}
+"""The facts by the releases of the client and of the broker."""
 
 
-@pytest.mark.parametrize("releases", RECORDED)
-def test_what_was_recorded_of_clients_is_expected(releases: str) -> None:
+@pytest.mark.parametrize(("story", "releases"), RECORDED)
+def test_what_was_recorded_of_clients_is_expected(story: str, releases: str) -> None:
     client, _ = releases.split()
-    expected = rehearse(stories()["forgotten_id"], "4.3.1", 2, client)
-    assert {fact.name: fact.expected for fact in expected} == RECORDED[releases]
-    broken = {"forgotten_id": ["acked_is_stored"]} if client == "2.0.0" else {}
-    assert broken_by(expected) == broken
+    expected = rehearse(stories()[story], "4.3.1", 2, client)
+    assert {fact.name: fact.expected for fact in expected} == RECORDED[story, releases]
+    guarantee, clients = BREAKS[story]
+    assert broken_by(expected) == ({story: [guarantee]} if client in clients else {})
 
 
 @pytest.fixture
@@ -125,6 +137,17 @@ def test_answers_are_lost_and_those_of_others_come() -> None:
         connection.sendall(frame(produce("b", 2)))
         assert heard(connection, LONG_S) == [2]
         assert network.sent == [ClientBatch("a", 7, 0, 1), ClientBatch("b", 7, 0, 2)]
+
+
+def test_a_late_error_is_heard_once() -> None:
+    with connected() as (network, connection):
+        network.change(network.late_errors, {"a"})
+        connection.settimeout(LONG_S)
+        for error in (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NONE):
+            connection.sendall(frame(produce("a", 1)))
+            [payload] = take_frames(bytearray(connection.recv(1 << 16)))
+            _, body = decode_response(ApiKey.PRODUCE, VERSION, payload)
+            assert body["topics"][0]["partitions"][0]["error_code"] == error
 
 
 def test_a_lost_request_does_not_reach_the_broker() -> None:

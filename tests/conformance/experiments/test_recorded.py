@@ -55,6 +55,7 @@ NOT_RECORDED = {
     "refused_fence_at_the_last_epoch_v1",  # about levels 0 and 1
     "forgotten_id",  # of clients: below
     "late_abort",
+    "late_error_behind_a_refusal",
 }
 
 

@@ -14,6 +14,7 @@ FOUND = {
     "head_truncation_drops_state": (6, 4),
     "failure_of_old_id_closes_gap": (27, 16),
     "expired_state_readmits": (7, 5),
+    "refused_for_good": (10, 7),
     "sequence_wraps_negative": (5, 3),
     "out_of_order_for_duplicate": (10, 7),
     "snapshot_not_forced": (5, 3),
