@@ -166,7 +166,8 @@ def kept_without_promise(answers: Sequence[GuaranteeAnswer]) -> Iterator[str]:
     """What nobody promises here, and nothing broke."""
     kept = [a.name for a in answers if a.holds and not a.guaranteed]
     if kept:
-        yield f"Not promised, though nothing broke it in the scopes: {', '.join(kept)}."
+        head = "Not promised, though nothing broke it in the scopes: "
+        yield from wrapped("", f"{head}{', '.join(kept)}.", "")
 
 
 def nobody_promises(
