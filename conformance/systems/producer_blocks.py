@@ -34,7 +34,7 @@ from model.language import Set
 NONE: Final = -1
 
 SHAPE: Final[Mapping[str, Shape]] = {
-    "brokers": Many(dict.fromkeys(("block", "used", "next_block", "is_asking"))),
+    "brokers": Many(dict.fromkeys(("block", "used", "next_block", "requests"))),
     "latest_block": None,
     "given": Many(None),
     "repeated": None,
@@ -63,7 +63,7 @@ class ImplProducerIds:
         self._controller = ProducerIdController(self._blocks)
         self._epochs = [0 for _ in brokers]
         self._managers = [ProducerIdManager() for _ in brokers]
-        self._is_sent = [False for _ in brokers]
+        self._requests = [0 for _ in brokers]
         self._ids: set[int] = set()
         self._has_repeated = False
         for broker in brokers:
@@ -91,7 +91,9 @@ class ImplProducerIds:
             raise UnexpectedEffects(f"broker {broker} answers {error.name}")
 
     def _generate(self, broker: int) -> tuple[ErrorCode, int]:
-        return self._managers[broker].generate(self._now_ms)
+        generated = self._managers[broker].generate(self._now_ms)
+        self._requests[broker] += self._managers[broker].take_request()
+        return generated
 
     # ---- brokers
 
@@ -102,7 +104,7 @@ class ImplProducerIds:
         """Its blocks are lost; see rule 4. Raises UnexpectedEffects."""
         old, self._epochs[broker] = self._epochs[broker], self._epochs[broker] + 1
         self._controller.register(broker, self._epochs[broker])
-        self._managers[broker], self._is_sent[broker] = ProducerIdManager(), False
+        self._managers[broker], self._requests[broker] = ProducerIdManager(), 0
         answer = self._controller.allocate(broker, old)
         if answer is not ErrorCode.STALE_BROKER_EPOCH:
             raise UnexpectedEffects(f"broker {broker} of before gets {answer}")
@@ -110,7 +112,7 @@ class ImplProducerIds:
     def block_is_allocated(self, broker: int) -> None:
         """The controller answers; its answer comes twice, and counts once."""
         answer = self._ask(broker)
-        self._is_sent[broker] = False
+        self._requests[broker] -= 1
         for _ in range(2):
             self._managers[broker].receive(answer, self._now_ms)
 
@@ -121,8 +123,7 @@ class ImplProducerIds:
     def _ask(self, broker: int) -> Any:
         """The answer to the request that is on its way. Raises UnexpectedEffects."""
         self._now_ms += RETRY_BACKOFF_MS
-        self._is_sent[broker] |= self._managers[broker].take_request()
-        if not self._is_sent[broker]:
+        if not self._requests[broker]:
             raise UnexpectedEffects(f"broker {broker} does not ask for a block")
         return self._controller.allocate(broker, self._epochs[broker])
 
@@ -132,26 +133,25 @@ class ImplProducerIds:
         """Shaped as SHAPE."""
         given = sorted({(producer_id - self._first) // self._part for producer_id in self._ids})
         latest = self._block_of(self._blocks.next_producer_id) - 1
-        brokers = tuple([self._broker_view(manager) for manager in self._managers])
+        brokers = tuple(map(self._broker_view, self._managers, self._requests))
         return (brokers, latest, tuple(given), self._has_repeated)
 
-    def _broker_view(self, manager: ProducerIdManager) -> View:
+    def _broker_view(self, manager: ProducerIdManager, requests: int) -> View:
         following = manager._next
-        is_asking = manager._in_flight and following is None
         ahead = NONE if following is None else self._block_of(following.first_producer_id)
         block = self._block_of(manager._block.first_producer_id) if manager._block.size else NONE
-        return turned_over(block, manager._claimed // self._part, ahead, self._k, is_asking)
+        return turned_over(block, manager._claimed // self._part, ahead, self._k, requests)
 
     def _block_of(self, producer_id: int) -> int:
         return int(producer_id - self._first) // BLOCK_SIZE
 
 
-def turned_over(block: int, used: int, next_block: int, k: Any, is_asking: bool) -> View:
-    """A broker, with its next block in use where it has no other."""
+def turned_over(block: int, used: int, next_block: int, k: Any, requests: int) -> View:
+    """A broker, with its next block in use where it has no other; `requests` are on their way."""
     is_empty = block == NONE or used == k.bounds.block_size
     if is_empty and next_block != NONE:
-        return (next_block, 0, NONE, is_asking)
-    return (block, used, next_block, is_asking)
+        return (next_block, 0, NONE, requests)
+    return (block, used, next_block, requests)
 
 
 def tables_of(k: Any) -> WorldTables:
@@ -159,7 +159,7 @@ def tables_of(k: Any) -> WorldTables:
 
     def view_of(world: Any) -> View:
         brokers = tuple(
-            turned_over(m.block, m.used, m.next_block, k, m.asking.name == "WANTED")
+            turned_over(m.block, m.used, m.next_block, k, int(m.asking.name == "WANTED"))
             for m in world.managers.values()
         )
         given = tuple(i for i in range(k.bounds.ids) if i in world.given)

@@ -83,7 +83,7 @@ def trusts(self: ProducerIdController, broker_id: int, broker_epoch: int) -> Any
     ("kind", "method", "bug", "text", "field"),
     [
         (ProducerIdBlocks, "allocate", repeats, FIRST, "world.latest_block"),
-        (ProducerIdManager, "_claim", late, AHEAD, "world.brokers[0].is_asking"),
+        (ProducerIdManager, "_claim", late, AHEAD, "world.brokers[0].requests"),
         (ProducerIdController, "allocate", trusts, BACK, "raised"),
         (ProducerIdManager, "generate", lambda *_: (ErrorCode.NONE, 0), FIRST, "raised"),
     ],
