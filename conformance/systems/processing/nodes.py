@@ -83,12 +83,15 @@ class Nodes:
         return topic.partitions[partition]
 
     def elect(self, name: str) -> None:
-        """A topic's partitions are led in the next epoch, by brokers that read their logs."""
+        """A topic's partitions are led by the last node for a while, and then again by those that
+        led them: who leads reads the log."""
         topic = self.cluster.topics.get(name)
         assert topic is not None, "it was created"
         for partition, node_id in enumerate(topic.leader_ids):
-            self.cluster.move(name, partition, node_id)
-            self.advance(node_id)
+            for leader_id in (len(self.by_id), node_id):
+                self.cluster.move(name, partition, leader_id)
+                for known in (leader_id, node_id):
+                    self.advance(known)
 
     # ---- clients
 
