@@ -13,8 +13,9 @@ A configuration is asked in three steps, each only if the one before does not te
 2. Does a rule do otherwise in a reachable state? (`baseline.py`)
 3. What does exploring the changed model find?
 
-What no configuration shows is asked of runs that go on for ever (`liveness`), and of the abstract
-specification (`refine`).
+What no configuration shows is asked of runs that go on for ever (`liveness`), of the abstract
+specification (`refine`), and of the theorems (`prove`). Where nothing differs, solvers are asked
+whether anything can (`equal_values.py`).
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ from proofs.explore.scope import EnginesDisagree, explore_scope, read_pairs
 from proofs.explore.sometimes import Sometimes
 from proofs.explore.source import NotTotal
 from proofs.lift.annotations import LiftError
+from proofs.lift.layout import OutOfRange
 from proofs.lift.source import Model, composition_of, load_model
 from proofs.live.check import explore_live
 from proofs.live.refine import refine
 from proofs.mutants.baseline import Baseline, Overgrown
 from proofs.mutants.calls import Calls, difference, is_of_world, mutated, stored_calls
+from proofs.mutants.equal_values import has_equal_values
+from proofs.mutants.lost_proofs import first_lost
 from proofs.mutants.systematic import SystematicMutant, functions_that_act
 from proofs.trace.replay import configuration_of
 
@@ -83,6 +87,10 @@ v1: transactions-offsets-log
 v2: transactions-late-marker transactions-others transactions-leaderless transactions-adopted
     transactions-small/delays=0/unheard=0 transactions-default transactions-markers/moves=0
 v1: transactions-writes
+2.0.0: idempotent-expiry idempotent-forgotten
+2.4.1: idempotent-forgotten
+first_sequence=strict/restart_window=full: idempotent-timeout/breaks=1
+v2: transactions-moves/delays=0/unheard=0/expirations=0
 """
 )
 """Where mutants are tried, the smallest first, with the variants of which most is guaranteed."""
@@ -107,7 +115,7 @@ v1: transactions-tiny transactions-trouble transactions-guards-partitions
 
 MOST_IN_THE_END: Final = 200_000
 """A change that makes so many states of them is left there."""
-LARGEST_ON_SOURCE: Final = 2_000
+LARGEST_ON_SOURCE: Final = 5_000
 """Worlds of the largest configuration that is explored on the source."""
 
 FAILURES: Final = (ArithmeticError, LookupError, ValueError)
@@ -115,6 +123,13 @@ FAILURES: Final = (ArithmeticError, LookupError, ValueError)
 
 NOTICED_BY: Final = {"breaks": "explore", "loses": "explore", "strays": "coverage"}
 """By what a configuration shows of a change: the verb that says so."""
+
+EQUAL_VALUES: Final = "equal values"
+EQUAL_CALLS: Final = "equal calls"
+EQUAL_GRAPHS: Final = "equal graphs, masked"
+EQUAL: Final = (EQUAL_VALUES, EQUAL_CALLS, EQUAL_GRAPHS)
+"""What shows that mutants are equivalent: solvers, for all arguments; or the configurations that
+were tried."""
 
 FATES = ("killed", "equivalent", "alive", "invalid")
 
@@ -195,7 +210,7 @@ class MutantRun:
     def _noticed(self, scope: str, variant: str) -> MutantVerdict | None:
         try:
             seen = baseline(scope, variant).see(self._changed)
-        except RangeBroken as broken:
+        except (RangeBroken, OutOfRange) as broken:
             return MutantVerdict("killed", "explore", scope, variant, first_line(broken))
         except FAILURES as failure:
             self._differs.append(f"{scope} ({variant}): {first_line(failure)}")
@@ -221,13 +236,13 @@ class MutantRun:
             return MutantVerdict("killed", "explore", scope, variant, first_line(failure))
         return None
 
-    # liveness and refine
+    # liveness, refine and prove
 
     def _noticed_otherwise(self) -> MutantVerdict | None:
         """Of what differs somewhere: whether verbs notice it that need more time."""
         if not self._differs:
             return None
-        return self._refined() or self._in_the_end()
+        return self._refined() or self._in_the_end() or self._unproved()
 
     def _in_the_end(self) -> MutantVerdict | None:
         for scope, variant in of_group(IN_THE_END, self._mutant.group):
@@ -267,6 +282,10 @@ class MutantRun:
                     return MutantVerdict("killed", "refine", scope, variant, how)
         return None
 
+    def _unproved(self) -> MutantVerdict | None:
+        lost = first_lost(self._mutant.group, self._mutant.patch)
+        return None if lost is None else MutantVerdict("killed", "prove", how=lost)
+
     # nobody
 
     def _not_noticed(self) -> MutantVerdict:
@@ -275,9 +294,9 @@ class MutantRun:
             return MutantVerdict(
                 "alive", how=f"{len(self._differs)} configurations differ: {scope}"
             )
-        if self._unequal:
-            return MutantVerdict("equivalent", how="equal graphs, masked")
-        return MutantVerdict("equivalent", how="equal calls")
+        if has_equal_values(self._mutant.group, self._mutant.patch):
+            return MutantVerdict("equivalent", how=EQUAL_VALUES)
+        return MutantVerdict("equivalent", how=EQUAL_GRAPHS if self._unequal else EQUAL_CALLS)
 
 
 def first_line(error: Exception) -> str:

@@ -188,6 +188,8 @@ def declared(root: Node) -> Mapping[str, str]:
             sort = "Bool" if node.is_bool else "Int"
             lines[node.name] = f"(declare-const {symbol(node.name)} {sort})"
             lines[node.name] += "" if node.is_bool else bounds(node)
+        elif node.op == "input":
+            lines[node.name] = f"(declare-const {symbol(node.name)} Int)"
         elif node.op == "apply":
             sorts = " ".join("Int" for _ in node.args)
             result = "Bool" if node.is_bool else "Int"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from proofs.lift.source import model_for
@@ -33,6 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--show", metavar="NAME", help="a systematic mutant as a unified diff")
     parser.add_argument(
         "--processes", type=parse_positive, metavar="N", help="of --systematic (default: all cores)"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FILE",
+        help="keep the figures of --systematic there, with commit and date; `make docs` makes its"
+        " table of docs/systematic_mutants.json",
     )
     add_engine(parser)
     add_output(parser)

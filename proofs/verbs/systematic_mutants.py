@@ -5,22 +5,26 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import date
 from typing import Any
 
+from proofs.mutants.kept import REASONS, Figures, page_lines
 from proofs.mutants.systematic import SystematicMutant, diff, selected
 from proofs.mutants.verdicts import (
     CONFIGURATIONS,
+    EQUAL,
     FATES,
     IN_THE_END,
     REFINED,
     MutantVerdict,
     verdict_on,
 )
-from proofs.pages.markdown import Lines, page, paragraph, section, table
-from proofs.run.files import code_digest, digest, line, write_whole
+from proofs.pages.markdown import page
+from proofs.run.files import REPOSITORY, code_digest, digest, line, write_json, write_whole
 from proofs.run.interrupts import without_interrupts
 from proofs.run.journal import Journal
 from proofs.run.progress import CountDisplay
@@ -38,7 +42,7 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Try mutants, all or some; holds if none is alive.
+    """Try mutants, all or some; holds if each that is alive has a reader's reason.
 
     What the same command has tried before, on the same text, is not tried again. Raises
     UnknownSystematicMutant.
@@ -58,10 +62,14 @@ def execute(arguments: argparse.Namespace) -> int:
         counts = figures(rows)
         say(", ".join(f"{count} {fate}" for fate, count in counts["fates"].items()))
         say(", ".join(f"{count} by {verb}" for verb, count in counts["verbs"].items()))
-        verdict = "violated" if counts["fates"]["alive"] else "holds"
+        say(", ".join(f"{count} with {how}" for how, count in counts["equal"].items()))
+        unexplained = [row for row in rows if row["fate"] == "alive" and not row["reason"]]
+        verdict = "violated" if unexplained else "holds"
         content = {"mutants": rows, "figures": counts, "functions": by_function(rows)}
         if output.path is not None:
-            write_whole(output.path / "mutants.md", page(page_lines(rows, counts)))
+            write_whole(output.path / "mutants.md", page(page_lines(summary_of(content))))
+        if arguments.keep is not None:
+            write_json(arguments.keep, {**summary_of(content), **origin(arguments)})
         return output.finish({**content, "verdict": verdict})
 
 
@@ -112,57 +120,51 @@ def named_verdict(mutant: SystematicMutant) -> tuple[str, dict[str, Any]]:
 
 def row_of(mutant: SystematicMutant, journal: Journal) -> Row:
     """A mutant in the report."""
+    verdict = journal[mutant.name]
     return {
         "name": mutant.name,
         "function": mutant.function,
         "kind": mutant.kind,
         "patch": [mutant.patch.function, mutant.patch.before, mutant.patch.after],
-        **journal[mutant.name],
+        "reason": REASONS.get(mutant.name, "") if verdict["fate"] == "alive" else "",
+        **verdict,
     }
 
 
-def figures(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
-    """How many had each fate, and how many were killed by each verb."""
+def figures(rows: Sequence[Row]) -> Figures:
+    """How many had each fate, how many were killed by each verb, and what shows how many to be
+    equivalent."""
     fates = Counter(row["fate"] for row in rows)
     verbs = Counter(row["verb"] for row in rows if row["fate"] == "killed")
-    return {"fates": {fate: fates[fate] for fate in FATES}, "verbs": dict(verbs.most_common())}
+    equal = Counter(row["how"] for row in rows if row["fate"] == "equivalent")
+    return {
+        "fates": {fate: fates[fate] for fate in FATES},
+        "verbs": dict(verbs.most_common()),
+        "equal": {how: equal[how] for how in EQUAL},
+    }
 
 
-def by_function(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+def by_function(rows: Sequence[Row]) -> dict[str, Figures]:
     """The figures by function."""
     functions = dict.fromkeys(row["function"] for row in rows)
     return {name: figures([row for row in rows if row["function"] == name]) for name in functions}
 
 
-def page_lines(rows: Sequence[Row], counts: Mapping[str, Mapping[str, int]]) -> Lines:
-    """The page of a run: the table by rule, and what is alive."""
-    summary = ", ".join(f"{count:,} {fate}" for fate, count in counts["fates"].items())
-    table_of_rules = table(
-        ("rule", "mutants", *counts["verbs"], *FATES[1:]),
-        (
-            (name, str(sum(its["fates"].values())), *map(str, figures_row(its, counts)))
-            for name, its in by_function(rows).items()
-        ),
-    )
-    alive = [f"- {format_row(row)}" for row in rows if row["fate"] == "alive"]
-    return [
-        "# Systematic mutants",
-        "",
-        *paragraph(f"{len(rows):,} mutants: {summary}."),
-        *section("By rule", table_of_rules),
-        *section("Alive", [*alive, ""] if alive else []),
-    ]
+def summary_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page of a run needs: the figures, and the rows of those that are alive."""
+    alive = [row for row in content["mutants"] if row["fate"] == "alive"]
+    return {"figures": content["figures"], "functions": content["functions"], "alive": alive}
 
 
-def figures_row(
-    its: Mapping[str, Mapping[str, int]], counts: Mapping[str, Mapping[str, int]]
-) -> list[int]:
-    """A rule in the table: killed by each verb, then its other fates."""
-    killed = [its["verbs"].get(verb, 0) for verb in counts["verbs"]]
-    return [*killed, *(its["fates"][fate] for fate in FATES[1:])]
+def origin(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Of which text and sample a summary is, and since when."""
+    git = ["git", "-C", str(REPOSITORY), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    drawn = {name: getattr(arguments, name) for name in ("only", "sample", "seed")}
+    return {"commit": commit, "date": date.today().isoformat(), "drawn": drawn}
 
 
 def format_row(row: Row) -> str:
     """A mutant for the reader."""
     _, before, after = row["patch"]
-    return f"{row['fate']}: {row['name']}: {before} -> {after} ({row['how']})"
+    return f"{row['fate']}: {row['name']}: {before} -> {after} ({row['reason'] or row['how']})"

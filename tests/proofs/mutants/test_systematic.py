@@ -13,6 +13,7 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import COMPOSITIONS, load_model, model_folder
 from proofs.mutants import verdicts
 from proofs.mutants.baseline import Overgrown
+from proofs.mutants.kept import REASONS, kept_page
 from proofs.mutants.operators import OPERATORS
 from proofs.mutants.systematic import (
     SystematicMutant,
@@ -24,6 +25,7 @@ from proofs.mutants.systematic import (
     selected,
 )
 from proofs.mutants.verdicts import CONFIGURATIONS, IN_THE_END, few_enough, verdict_on
+from proofs.run.files import REPOSITORY
 from proofs.run.journal import Journal
 from proofs.trace.replay import configuration_of
 from proofs.verbs import systematic_mutants as verb
@@ -178,6 +180,28 @@ def test_the_report_and_the_same_command_goes_on(tmp_path, capsys, small, monkey
     assert main([*GIVEN, *out]) == code
     assert json.loads((tmp_path / "out" / "report.json").read_text()) == report
     assert main([*GIVEN, "--seed", "1", *out]) == 2
+
+
+def test_a_reason_is_of_a_mutant_and_explains_one_that_is_alive(tmp_path, monkeypatch, small):
+    assert set(REASONS) <= {mutant.name for mutant in every_mutant()}
+    (first, _) = selected(GIVEN[-1])
+    alive = verdicts.MutantVerdict("alive", how="it differs")
+    monkeypatch.setattr(verb, "verdict_on", lambda mutant: alive)
+    kept = tmp_path / "kept.json"
+    given = [*GIVEN, "--processes", "1", "--keep", str(kept)]
+    assert main(given) == 1
+    monkeypatch.setattr(verb, "REASONS", {m.name: "it is only later" for m in selected(GIVEN[-1])})
+    assert main(given) == 0
+    shown = kept_page(kept)
+    assert f"| `{first.name}` | `" in shown
+    assert "| it is only later |" in shown
+    assert json.loads(kept.read_text())["drawn"]["only"] == GIVEN[-1]
+
+
+def test_the_page_of_the_kept_run():
+    shown = kept_page(REPOSITORY / "docs" / "systematic_mutants.json")
+    assert "tried at commit" in shown
+    assert "no reason is known" not in shown
 
 
 def test_list_and_show(capsys):
