@@ -21,12 +21,14 @@ from conformance.mutants.patched_impl import hunt, hunt_unpatched
 from conformance.plan import Plan, PreparedPlan, prepare
 from conformance.report import sentence
 from conformance.signatures import Finding
+from conformance.verbs import random_mutants
 from conformance.verbs.run import with_own_rules
 from model.releases import NEWEST
 from proofs.run import EXIT_CODES, one_of
 from proofs.run.directory import RunDirectory
 from proofs.run.files import code_digest, pretty, write_json, write_whole
 from proofs.say import note, say
+from proofs.verbs.options import parse_positive
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_OUT: Final = Path("out") / "mutants"
@@ -41,12 +43,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"this bug, or all of {' or '.join(GROUPS)}, and those of further --only;"
         " conformance list names all",
     )
+    parser.add_argument(
+        "--random",
+        type=parse_positive,
+        metavar="N",
+        help="so many small changes of impl's protocol core instead, drawn by --seed; each is"
+        " judged in the scopes whose traces execute the changed statement",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="what --random draws")
+    parser.add_argument("--list", action="store_true", help="only name what --random draws")
+    parser.add_argument(
+        "--scope",
+        metavar="SCOPE",
+        action="append",
+        help="judge --random in this scope only, and in those of further --scope",
+    )
+    parser.add_argument(
+        "--processes", type=parse_positive, metavar="N", help="of --random (default: all cores)"
+    )
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the answer as JSON")
 
 
 def execute(options: argparse.Namespace) -> int:
     """Hunt; 0 if all are found, 1 if one is not. Raises BadUse, PatchError, HuntFailed."""
+    if options.random is not None:
+        return random_mutants.execute(options, prepared_of)
     chosen = chosen_by(options.only or tuple(GROUPS))
     # The question is the code alone: bugs that were hunted before are not hunted again.
     with RunDirectory(options.out, {}, code_digest(), ("prepared",)) as directory:

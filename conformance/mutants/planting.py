@@ -1,0 +1,139 @@
+"""impl with other text, in a process of its own: forked, so that only impl is imported again.
+
+Everything else is loaded once, in the process that forks: the model, the plans, what libraries
+there are. A child forgets impl and all that has imported it, and imports it through a finder that
+changes the syntax trees of modules as they are loaded. No file is written, and no switch in impl
+exists for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import multiprocessing
+import resource
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from types import CodeType, ModuleType
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
+Change = Callable[[str, ast.Module], ast.Module]
+"""What stands in place of a module's tree, by the module's name."""
+
+FORKS: Final = multiprocessing.get_context("fork")
+AGAIN: Final = ("impl", "conformance")
+"""Packages that a child imports again: impl, and what may have imported it."""
+NO_ANSWER: Final = None
+"""Of a child that was ended: it had used up its time, or its memory."""
+MOST_MEMORY: Final = 4 << 30
+
+
+class ChangedLoader(SourceFileLoader):
+    """Compiles a module's changed tree; nothing is taken from a cache, or kept there."""
+
+    def __init__(self, name: str, path: str, change: Change) -> None:
+        super().__init__(name, path)
+        self._change = change
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of the changed module."""
+        tree = ast.parse(self.get_data(self.path), self.path)
+        return compile(ast.fix_missing_locations(self._change(fullname, tree)), self.path, "exec")
+
+
+class ChangedImpl(PathFinder):
+    """Finds impl's modules, for a loader that changes them."""
+
+    change: Change
+
+    @classmethod
+    def find_spec(
+        cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """As any module of a path, with another loader."""
+        spec = super().find_spec(fullname, path, target) if is_of("impl", fullname) else None
+        if spec is not None and spec.origin is not None:
+            loader: Loader = ChangedLoader(fullname, spec.origin, cls.change)
+            spec.loader = loader
+        return spec
+
+
+def is_of(package: str, name: str) -> bool:
+    """Whether a module is the package, or in it."""
+    return name == package or name.startswith(f"{package}.")
+
+
+def plant(change: Change) -> None:
+    """From here on impl is imported as changed. For a process that ends with it."""
+    for name in list(sys.modules):
+        if any(is_of(package, name) for package in AGAIN) and name != __name__:
+            del sys.modules[name]
+    ChangedImpl.change = staticmethod(change)
+    sys.meta_path.insert(0, ChangedImpl)
+
+
+# Children
+
+
+def limit_resources(seconds: int) -> None:
+    """End this process where it uses more of a processor's time, or far more memory."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
+def answer(to: Connection, seconds: int, work: Callable[[T], Any], given: T) -> None:
+    """What a child does."""
+    limit_resources(seconds)
+    to.send(work(given))
+    to.close()
+
+
+def in_children(
+    work: Callable[[T], U], given: Sequence[tuple[T, int]], processes: int
+) -> Iterator[tuple[T, U | None]]:
+    """What `work` gives for each, in a forked child with so many seconds of a processor's time;
+    None of one that did not answer. As they come."""
+    left = iter(given)
+    running: dict[Connection, tuple[T, ForkProcess]] = {}
+    with no_child_left(running):
+        while True:
+            while len(running) < processes and (one := next(left, None)) is not None:
+                here, there = FORKS.Pipe(duplex=False)
+                child = FORKS.Process(target=answer, args=(there, one[1], work, one[0]))
+                child.start()
+                there.close()
+                running[here] = one[0], child
+            if not running:
+                return
+            for ready in wait(list(running)):
+                assert isinstance(ready, Connection)
+                what, child = running.pop(ready)
+                yield what, received(ready)
+                child.join()
+
+
+def received(ready: Connection) -> Any:
+    """What a child has sent; NO_ANSWER if it ended without."""
+    try:
+        return ready.recv()
+    except EOFError:
+        return NO_ANSWER
+    finally:
+        ready.close()
+
+
+@contextmanager
+def no_child_left(running: dict[Connection, tuple[T, ForkProcess]]) -> Iterator[None]:
+    """End what is still at work when this is left."""
+    try:
+        yield
+    finally:
+        for _, child in running.values():
+            child.kill()
+            child.join()
