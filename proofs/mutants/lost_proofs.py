@@ -21,7 +21,7 @@ from proofs.prove.theorems import THEOREMS
 
 TIMEOUT_S: Final = 5.0
 """For one obligation."""
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = 20.0
 """For all obligations of a mutant, of a processor's time: the others are not asked."""
 
 

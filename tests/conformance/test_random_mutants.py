@@ -1,0 +1,104 @@
+"""Random mutants of impl: which there are, how they are planted, and the verdicts on them."""
+
+import ast
+import json
+
+import pytest
+
+from conformance.__main__ import main
+from conformance.mutants.drawing import drawn, every_mutant, planted
+from conformance.mutants.patched_impl import trees_of
+from conformance.mutants.planting import in_children
+from conformance.mutants.statements import IMPL, MARK, OUTSIDE, core, marked, places
+from conformance.mutants.survivors import REASONS
+from conformance.verbs import random_mutants as verb
+
+SCOPE = "idempotent-restart"
+
+
+def named(name):
+    return next(mutant for mutant in every_mutant() if mutant.name == name)
+
+
+# Which there are
+
+
+def test_each_has_its_name_and_the_draw_of_fewer_begins_that_of_more():
+    mutants = every_mutant()
+    assert len(mutants) > 5_000
+    assert len({mutant.name for mutant in mutants}) == len(mutants)
+    assert drawn(5, 1) == drawn(9, 1)[:5] != drawn(5, 2)
+    assert {mutant.module for mutant in mutants} <= set(core())
+
+
+@pytest.mark.parametrize("mutant", drawn(12, 1), ids=lambda mutant: mutant.name)
+def test_a_mutant_changes_its_module_and_no_other(mutant):
+    text = ast.unparse(trees_of(IMPL)[mutant.module])
+    changed = ast.unparse(
+        ast.fix_missing_locations(planted(mutant, mutant.module, ast.parse(text)))
+    )
+    assert changed != text
+    compile(changed, mutant.module, "exec")
+    assert ast.unparse(planted(mutant, "impl.other", ast.parse(text))) == text
+
+
+def test_what_is_outside_the_core_is_there():
+    assert set(OUTSIDE) <= set(trees_of(IMPL))
+    assert not set(OUTSIDE) & set(core())
+
+
+def test_a_reason_is_of_a_mutant():
+    assert set(REASONS) <= {mutant.name for mutant in every_mutant()}
+
+
+def test_each_statement_is_marked_once():
+    module = "impl.partition.producer_state"
+    text = (IMPL / "partition" / "producer_state.py").read_text()
+    tree = marked(module, ast.parse(text))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    marks = [c.args[0].value for c in calls if getattr(c.func, "id", "") == MARK]
+    assert sorted(places()[number].line for number in set(marks)) == [
+        place.line for place in places() if place.module == module
+    ]
+
+
+# Children
+
+
+def test_a_child_that_does_not_end_gives_no_answer():
+    def work(number):
+        while number == 1:
+            pass
+        return -number
+
+    assert dict(in_children(work, [(0, 1), (1, 1), (2, 1)], 2)) == {0: 0, 1: None, 2: -2}
+
+
+# The verb
+
+
+@pytest.mark.xdist_group("mutants")
+def test_a_mutant_is_found_and_what_no_trace_executes_is_said(tmp_path, monkeypatch, capsys):
+    found = named("partition.producer_state:find_duplicate:comparison:3")
+    unreached = next(m for m in every_mutant() if m.module == "impl.coordinator.end_txn")
+    monkeypatch.setattr(verb, "drawn", lambda count, seed: [found, unreached])
+    out = tmp_path / "out"
+    given = ["mutants", "--random", "2", "--scope", SCOPE, "--out", str(out), "--processes", "1"]
+    assert main(given) == 1
+    report = json.loads((out / "random.json").read_text())
+    assert [row["fate"] for row in report["mutants"]] == ["found", "unreached"]
+    assert report["mutants"][0]["scope"] == SCOPE
+    assert any(place.startswith("impl/coordinator/end_txn.py:") for place in report["unreached"])
+    assert str(found.place) not in report["unreached"]
+    assert f"unreached: {unreached.name} " in capsys.readouterr().out
+    # The same command judges nothing again, and a reason settles what is open.
+    monkeypatch.setattr(verb, "judge_mutants", lambda *given: iter(()))
+    monkeypatch.setattr(verb, "REASONS", {unreached.name: "transactions are judged elsewhere"})
+    assert main(given) == 0
+
+
+def test_the_draw_can_be_listed(capsys):
+    assert main(["mutants", "--random", "3", "--seed", "1", "--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        mutant.name for mutant in drawn(3, 1)
+    ]
