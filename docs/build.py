@@ -3,8 +3,8 @@
 The site's sources have the repository's layout, so that a link that works in the repository works
 on the site. Beside the pages in git there are generated ones: the guarantees (`kafka-eos docs`
 wrote them), the risks by release (from their registry), the references of verbs (from the parsers)
-and of releases (from the registry), the table of systematic mutants (from the figures of a run), and
-the page of each trace.
+and of releases (from the registry), the table of systematic mutants (from the figures of a run),
+and the page of each trace.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sphinx.cmd.build import main as sphinx
 from kafka_eos.command_line import parser_of
 from kafka_eos.verbs import VERBS, Verb, find_verb
 from model.releases import CHANGES, NEWEST, RuleChange
-from proofs.mutants.kept import kept_page
+from proofs.mutants.summary import kept_page
 from proofs.pages.risks import risk_page
 from proofs.trace.format import read
 from proofs.trace.html import page_of

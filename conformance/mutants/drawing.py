@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from conformance.mutants.patched_impl import trees_of
-from conformance.mutants.statements import IMPL, Place, acts, core
+from conformance.mutants.statements import IMPL, StatementPlace, acts, core
 from proofs.mutants.operators import NEIGHBOURS, joined, literal, negated, number
 from proofs.mutants.systematic import put
 
@@ -38,7 +38,7 @@ class RandomMutant:
     """One small change of a module. Its name is `module:function:kind:ordinal`, without `impl.`."""
 
     name: str
-    place: Place
+    place: StatementPlace
     is_of_module: bool
     before: str
     after: str
@@ -190,7 +190,7 @@ def every_mutant() -> tuple[RandomMutant, ...]:
     return tuple(
         RandomMutant(
             name,
-            Place(module, change.line),
+            StatementPlace(module, change.line),
             not function,
             ast.unparse(change.before),
             ast.unparse(change.after),

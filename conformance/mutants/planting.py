@@ -34,7 +34,7 @@ NO_ANSWER: Final = None
 MOST_MEMORY: Final = 4 << 30
 
 
-class ChangedLoader(SourceFileLoader):
+class PatchedLoader(SourceFileLoader):
     """Compiles a module's changed tree; nothing is taken from a cache, or kept there."""
 
     def __init__(self, name: str, path: str, change: Change) -> None:
@@ -47,7 +47,7 @@ class ChangedLoader(SourceFileLoader):
         return compile(ast.fix_missing_locations(self._change(fullname, tree)), self.path, "exec")
 
 
-class ChangedImpl(PathFinder):
+class PatchedImpl(PathFinder):
     """Finds impl's modules, for a loader that changes them."""
 
     change: Change
@@ -59,7 +59,7 @@ class ChangedImpl(PathFinder):
         """As any module of a path, with another loader."""
         spec = super().find_spec(fullname, path, target) if is_of("impl", fullname) else None
         if spec is not None and spec.origin is not None:
-            loader: Loader = ChangedLoader(fullname, spec.origin, cls.change)
+            loader: Loader = PatchedLoader(fullname, spec.origin, cls.change)
             spec.loader = loader
         return spec
 
@@ -74,8 +74,8 @@ def plant(change: Change) -> None:
     for name in list(sys.modules):
         if any(is_of(package, name) for package in AGAIN) and name != __name__:
             del sys.modules[name]
-    ChangedImpl.change = staticmethod(change)
-    sys.meta_path.insert(0, ChangedImpl)
+    PatchedImpl.change = staticmethod(change)
+    sys.meta_path.insert(0, PatchedImpl)
 
 
 # Children

@@ -58,7 +58,7 @@ OUTSIDE: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class StatementPlace:
     """A statement of a function: its module, and the line where it begins."""
 
     module: str
@@ -107,10 +107,12 @@ def core() -> tuple[str, ...]:
 
 
 @functools.cache
-def places() -> tuple[Place, ...]:
+def places() -> tuple[StatementPlace, ...]:
     """All statements of the core."""
     trees = trees_of(IMPL)
-    return tuple(sorted({Place(n, s.lineno) for n in core() for s in statements(trees[n])}))
+    return tuple(
+        sorted({StatementPlace(n, s.lineno) for n in core() for s in statements(trees[n])})
+    )
 
 
 # Marks
@@ -138,7 +140,7 @@ def with_mark(module: str, statement: ast.stmt) -> Sequence[ast.stmt]:
     """A statement behind what marks it."""
     if not acts(statement):
         return (statement,)
-    number = bisect_left(places(), Place(module, statement.lineno))
+    number = bisect_left(places(), StatementPlace(module, statement.lineno))
     mark = ast.parse(f"{MARK}({number})").body[0]
     return (ast.copy_location(mark, statement), statement)
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import date
 from typing import Any
 
-from proofs.mutants.kept import REASONS, Figures, page_lines
+from proofs.mutants.summary import REASONS, Figures, page_lines
 from proofs.mutants.systematic import SystematicMutant, diff, selected
 from proofs.mutants.verdicts import (
     CONFIGURATIONS,

@@ -13,8 +13,8 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import COMPOSITIONS, load_model, model_folder
 from proofs.mutants import verdicts
 from proofs.mutants.baseline import Overgrown
-from proofs.mutants.kept import REASONS, kept_page
 from proofs.mutants.operators import OPERATORS
+from proofs.mutants.summary import REASONS, kept_page
 from proofs.mutants.systematic import (
     SystematicMutant,
     UnknownSystematicMutant,
