@@ -108,9 +108,10 @@ def judge_mutants(
 
 def scopes_of(mutant: RandomMutant, reached: Mapping[str, Reached]) -> list[str]:
     """The scopes that execute its statement, the quickest first. What a module's constants say is
-    executed wherever the module is."""
+    executed wherever the module is. A scope that diverges without a mutant shows nothing."""
     numbers = numbers_at(mutant.place.module, None if mutant.is_of_module else mutant.place.line)
-    executing = [name for name, found in reached.items() if found.places & numbers]
+    sound = {name: found for name, found in reached.items() if not found.divergences}
+    executing = [name for name, found in sound.items() if found.places & numbers]
     return sorted(executing, key=lambda name: (reached[name].seconds, name))
 
 

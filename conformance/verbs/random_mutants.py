@@ -48,6 +48,9 @@ def execute(options: argparse.Namespace, prepare: Any) -> int:
             say(format_row(row))
     say(", ".join(f"{count} {fate}" for fate, count in report["fates"].items()))
     say(f"{len(report['unreached'])} of {len(places())} statements are executed by no scope")
+    for name, found in reached.items():
+        if found.divergences:
+            say(f"{name} diverges without a mutant: nobody is judged there")
     say(f"verdict: {report['verdict']}; report: {options.out / 'random.json'}")
     return EXIT_CODES[report["verdict"]]
 

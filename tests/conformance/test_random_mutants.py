@@ -7,6 +7,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.mutants.drawing import drawn, every_mutant, planted
+from conformance.mutants.judged import Reached, scopes_of
 from conformance.mutants.patched_impl import trees_of
 from conformance.mutants.planting import in_children
 from conformance.mutants.statements import IMPL, MARK, OUTSIDE, core, marked, places
@@ -60,6 +61,13 @@ def test_each_statement_is_marked_once():
     assert sorted(places()[number].line for number in set(marks)) == [
         place.line for place in places() if place.module == module
     ]
+
+
+def test_a_scope_that_diverges_without_a_mutant_judges_nobody():
+    mutant = named("partition.producer_state:find_duplicate:comparison:3")
+    numbers = frozenset(range(len(places())))
+    reached = {"sound": Reached(numbers, 0, 2.0), "broken": Reached(numbers, 3, 1.0)}
+    assert scopes_of(mutant, reached) == ["sound"]
 
 
 # Children
