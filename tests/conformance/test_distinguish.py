@@ -5,7 +5,7 @@ import json
 import pytest
 
 from conformance.__main__ import main
-from conformance.compositions import TRANSACTIONS
+from conformance.compositions import TRANSACTIONS, judged_composition
 from conformance.distinguish import known, rules_table
 from conformance.distinguish.alternatives import alternatives, base_of
 from conformance.distinguish.in_process import InProcessPlayer
@@ -112,7 +112,7 @@ def test_each_rule_of_the_newest_release_has_an_answer():
 @pytest.mark.full
 @pytest.mark.parametrize("row", [r for r in known.rows() if r.is_found], ids=str)
 def test_each_trace_that_is_kept_tells_its_rule_apart(row):
-    model = TRANSACTIONS.model
+    model = judged_composition(row.scope).model
     [other] = [a for a in alternatives(model, row.variant) if row.answers(a)]
     first, second = (OBSERVERS[row.observer](row.scope, v) for v in (row.variant, other.variant))
     assert distinguishes(first, second, row.steps)
