@@ -10,8 +10,8 @@ Bytes come in, bytes go out, the time is an argument. Five doors:
 - a producer: `IdempotentProducerCore`, `TransactionalProducerCore`, their settings
   `ProducerConfig.of`; errors and snapshots stand in `impl.producer`
 
-And those with I/O: `Producer`, `Consumer`, `Server` and `Broker`. They import asyncio at their
-first use.
+And those with I/O: `Producer`, `Consumer`, `Server`, `Broker` and the faults that one can inject.
+They import asyncio at their first use.
 """
 
 from importlib import import_module
@@ -59,6 +59,10 @@ from impl.protocol.schemas import ApiKey as ApiKey
 
 if TYPE_CHECKING:
     from impl.broker.embedded import Broker as Broker
+    from impl.broker.faults import CutFault as CutFault
+    from impl.broker.faults import DelayFault as DelayFault
+    from impl.broker.faults import DropFault as DropFault
+    from impl.broker.faults import ErrorFault as ErrorFault
     from impl.broker.server import Server as Server
     from impl.consumer.consumer import Consumer as Consumer
     from impl.producer.producer import Producer as Producer
@@ -66,6 +70,10 @@ if TYPE_CHECKING:
 _WITH_ASYNCIO = {
     "Broker": "impl.broker.embedded",
     "Consumer": "impl.consumer.consumer",
+    "CutFault": "impl.broker.faults",
+    "DelayFault": "impl.broker.faults",
+    "DropFault": "impl.broker.faults",
+    "ErrorFault": "impl.broker.faults",
     "Producer": "impl.producer.producer",
     "Server": "impl.broker.server",
 }

@@ -5,6 +5,7 @@
 | writes an application | `Producer`, `Consumer`, `Broker`, `Server`: asyncio, real sockets |
 | embeds the protocol | `IdempotentProducerCore`, `TransactionalProducerCore`, `PartitionLeader`, \
 `TransactionCoordinator`, `Node`: no I/O, bytes and the time come in, effects go out |
+| tests an application | `Broker`, and `CutFault`, `DelayFault`, `DropFault`, `ErrorFault` in it |
 | designs protocols | `explore`: every reachable state of a scope; `prove`: the theorems |
 | builds a broker or a client | `run`: judge it against the model of its release |
 
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
         Broker,
         Cluster,
         Consumer,
+        CutFault,
+        DelayFault,
         DeliveryHandle,
+        DropFault,
         ErrorCode,
+        ErrorFault,
         IdempotentProducerCore,
         Node,
         NodeConfig,
@@ -48,8 +53,12 @@ __all__ = [
     "Broker",
     "Cluster",
     "Consumer",
+    "CutFault",
+    "DelayFault",
     "DeliveryHandle",
+    "DropFault",
     "ErrorCode",
+    "ErrorFault",
     "IdempotentProducerCore",
     "Node",
     "NodeConfig",

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
+from impl.broker.faults import InjectedFaults
 from impl.broker.node import Node
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.server import Server, system_clock_ms
@@ -57,7 +58,8 @@ class Broker:
 
     `topics` are created first, each with its number of partitions. `config` is that of all nodes,
     which are numbered from 1; if it names a port, that of the first. Raises `OSError` if a port is
-    taken. Methods may be called in the block only.
+    taken. Methods may be called in the block only. `faults` are those that are injected; the end of
+    the block warns of those that affected no request (`UnusedFault`).
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Broker:
         self._thread: _LoopThread | None = None
         blocks = ProducerIdBlocks(system_clock_ms() * BLOCK_SIZE)  # see `Server`
         self.cluster = Cluster(config.cluster_id, config.log, blocks)
+        self.faults = InjectedFaults(self.cluster)
 
     # ---- start and stop
 
@@ -86,6 +89,7 @@ class Broker:
     async def __aexit__(self, *_: object) -> None:
         """Stop all nodes."""
         await self._stop()
+        self.faults.warn_unused()
 
     def __enter__(self) -> Broker:
         """Serve on a thread."""
@@ -104,6 +108,7 @@ class Broker:
             self._thread.run(self._stop())
         finally:
             self._thread.close()
+        self.faults.warn_unused()
 
     async def _start(self) -> None:
         try:
@@ -123,7 +128,11 @@ class Broker:
         first_port = self._config.port
         port = self._ports.get(node_id, first_port and first_port + node_id - 1)
         config = replace(self._config, node_id=node_id, port=port)
-        server = Server(config, make_node=lambda bound: Node(bound, cluster=self.cluster))
+        server = Server(
+            config,
+            make_node=lambda bound: Node(bound, cluster=self.cluster),
+            intercept=self.faults.intercept,
+        )
         await server.__aenter__()
         self._servers[node_id] = server
         self._ports[node_id] = server.port

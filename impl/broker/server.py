@@ -19,7 +19,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -37,6 +37,17 @@ TICK_MS: Final = 100
 _READ_BYTES: Final = 1 << 16
 _TURNS_TO_ACCEPT: Final = 8
 """More turns of the event loop than a socket takes from being accepted to being a connection."""
+
+Handle = Callable[[bytes], Awaitable[Output]]
+"""A request's payload to what its connection gets."""
+
+Intercept = Callable[[bytes, Handle], Awaitable[Output]]
+"""Handles a request's payload, by itself or with the node's `Handle`."""
+
+
+async def pass_on(payload: bytes, handle: Handle) -> Output:
+    """The `Intercept` that changes nothing."""
+    return await handle(payload)
 
 
 def system_clock_ms() -> int:
@@ -103,10 +114,12 @@ class Server:
         *,
         make_node: Callable[[NodeConfig], Node] | None = None,
         clock_ms: Callable[[], int] = system_clock_ms,
+        intercept: Intercept = pass_on,
     ) -> None:
         self._config = config or NodeConfig(host="127.0.0.1", port=0)
         self._make_node = make_node or self._new_node
         self._clock_ms = clock_ms
+        self._intercept = intercept
         self._connections: set[asyncio.Task[None]] = set()
         self._channels: dict[int, _BrokerConnection] = {}
         self._sending: set[asyncio.Task[None]] = set()
@@ -185,10 +198,7 @@ class Server:
             except DecodeError as error:
                 return str(error)
             for payload in payloads:
-                future: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
-                self._perform(self.node.receive(future, payload, self._clock_ms()))
-                self._wake.set()
-                output = await future
+                output = await self._intercept(payload, self._handle)
                 if isinstance(output, Close):
                     return output.reason
                 if isinstance(output, Response) and output.payload is not None:
@@ -197,6 +207,12 @@ class Server:
         return ""
 
     # ---- the node
+
+    async def _handle(self, payload: bytes) -> Output:
+        future: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
+        self._perform(self.node.receive(future, payload, self._clock_ms()))
+        self._wake.set()
+        return await future
 
     async def _tick(self) -> None:
         while True:

@@ -1,0 +1,317 @@
+"""Faults that a test injects where requests arrive and answers leave; the node knows none of them.
+
+Four rules:
+
+1. A fault is a frozen value: which requests it selects, and what happens to them.
+2. `at="request"`: the node never receives the request. `at="answer"`: it has done what was asked,
+   and only its answer is affected.
+3. One fault affects a request: the first that was added and selects it. Others count it all the
+   same.
+4. A fault that affected no request is reported when the broker stops (`UnusedFault`): a test that
+   passes says nothing about it.
+
+Theory of operation: `InjectedFaults.intercept` stands between a connection and its node. A broker
+reads nothing more from a connection before it has answered: so a dropped request or answer leaves a
+silent connection, until its client gives up. An error has the form in which an empty broker answers
+the request, with the fault's error code for each item of the answer, or for the whole where it has
+no items.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Final, Literal
+
+from impl.broker.cluster import Cluster
+from impl.broker.config import NodeConfig
+from impl.broker.node import Node
+from impl.broker.outputs import Close, CloseConnection, Output, Response
+from impl.broker.server import Handle
+from impl.partition.replica_log import DEFAULT_CONFIG
+from impl.protocol.codegen import Value
+from impl.protocol.errors import DecodeError, ErrorCode
+from impl.protocol.messages import decode_request, decode_response, encode_response
+from impl.protocol.schemas import ApiKey
+
+API_NAMES: Final = {key: key.name.title().replace("_", "") for key in ApiKey}
+"""Kafka's names: Produce, InitProducerId, AddPartitionsToTxn."""
+
+_KEYS: Final = {name: key for key, name in API_NAMES.items()}
+_ERROR_CODE: Final = "error_code"
+_TRANSACTIONAL: Final = 1
+"""The `key_type` of FindCoordinator for transactional ids."""
+
+
+class UnusedFault(UserWarning):
+    """A fault was added, and affected no request."""
+
+
+class InvalidFault(ValueError):
+    """A fault with an unknown API, error or number."""
+
+
+class RequestView:
+    """A request as faults select it."""
+
+    __slots__ = ("api_key", "body", "client_id", "correlation_id", "payload", "version")
+
+    def __init__(self, payload: bytes) -> None:
+        """Raises `DecodeError`."""
+        header, self.body = decode_request(payload)
+        self.payload = payload
+        self.api_key = ApiKey(header["api_key"])
+        self.version: int = header["api_version"]
+        self.correlation_id: int = header["correlation_id"]
+        self.client_id: str = header["client_id"] or ""
+
+    @property
+    def transactional_ids(self) -> set[str]:
+        """The transactional ids that the request is about."""
+        body = self.body
+        found = {body.get("transactional_id"), body.get("v3_and_below_transactional_id")}
+        found.update(body.get("transactional_ids", ()))
+        found.update(
+            row["transactional_id"]
+            for row in body.get("transactions", ())
+            if "transactional_id" in row
+        )
+        if body.get("key_type") == _TRANSACTIONAL:
+            found.update((body["key"], *body["coordinator_keys"]))
+        return {name for name in found if name}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The requests of one API, named as Kafka does, that a fault affects.
+
+    `nth`: the first of them, counted from 1 since the fault was added; `times`: how many from there
+    on, None for all. `client_id` and `transactional_id` select requests of these alone. Raises
+    `InvalidFault`.
+    """
+
+    api: str
+    _: KW_ONLY
+    at: Literal["request", "answer"] = "request"
+    nth: int = 1
+    times: int | None = 1
+    client_id: str | None = None
+    transactional_id: str | None = None
+
+    def __post_init__(self) -> None:
+        _check("api", self.api, sorted(_KEYS))
+        _check("at", self.at, ("request", "answer"))
+        if self.nth < 1 or (self.times is not None and self.times < 1):
+            raise InvalidFault("nth and times of a fault count from 1")
+
+    def selects(self, request: RequestView) -> bool:
+        """Whether the fault is about such requests."""
+        names = self.transactional_id
+        return (
+            request.api_key == _KEYS[self.api]
+            and self.client_id in (None, request.client_id)
+            and (names is None or names in request.transactional_ids)
+        )
+
+    def __str__(self) -> str:
+        chosen = [
+            f"{each.name}={getattr(self, each.name)!r}"
+            for each in fields(self)
+            if each.default != getattr(self, each.name)
+        ]
+        return f"{type(self).__name__}({', '.join(chosen)})"
+
+    def affects(self, number: int) -> bool:
+        """Whether it affects the selected request of this number."""
+        return number >= self.nth and (self.times is None or number < self.nth + self.times)
+
+    async def apply(self, request: RequestView, handle: Handle, cluster: Cluster) -> Output:
+        """What the connection gets."""
+        if self.at == "request":
+            return await self.replace(request, cluster) or await handle(request.payload)
+        output = await handle(request.payload)
+        return await self.replace(request, cluster) or output
+
+    async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
+        """What goes out instead of the node's output, None for that."""
+        raise NotImplementedError
+
+
+def _check(name: str, value: str, valid: Sequence[str]) -> None:
+    if value not in valid:
+        raise InvalidFault(f"invalid {name} {value!r}; valid: {', '.join(valid)}")
+
+
+@dataclass(frozen=True, slots=True)
+class DropFault(Fault):
+    """The request, or its answer, is lost; the connection is silent until its client gives up."""
+
+    async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
+        """Nothing, for ever; ends with the server."""
+        await asyncio.Event().wait()
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CutFault(Fault):
+    """The connection is closed instead of an answer."""
+
+    async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
+        """The end of the connection."""
+        return Close(None, f"{self} was injected")
+
+
+@dataclass(frozen=True, slots=True)
+class DelayFault(Fault):
+    """The request, or its answer, is late by `delay_ms`."""
+
+    delay_ms: int
+
+    async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
+        """The node's output, later."""
+        await asyncio.sleep(self.delay_ms / 1000)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFault(Fault):
+    """The request is answered with Kafka's error of this name."""
+
+    error: str
+
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        _check("error", self.error, [code.name for code in ErrorCode if code])
+
+    def selects(self, request: RequestView) -> bool:
+        """Also: whether the answer has a place for an error."""
+        return Fault.selects(self, request) and refuse(request, ErrorCode[self.error]) is not None
+
+    async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
+        """The refusal."""
+        return Response(None, refuse(request, ErrorCode[self.error], cluster))
+
+
+# ---- the form of an error
+
+
+def refuse(request: RequestView, error: ErrorCode, cluster: Cluster | None = None) -> bytes | None:
+    """The answer with this error, brokers as in `cluster`; None if it has no place for one.
+
+    That is so where no answer is expected (acks=0), or nothing is asked for (Metadata of all topics
+    before any was created).
+    """
+    empty = Cluster("", DEFAULT_CONFIG)
+    node = Node(NodeConfig(auto_create_topics=False), cluster=empty)
+    if cluster is not None:
+        empty.brokers = dict(cluster.brokers)
+    try:
+        answer = node.handle(request.payload, 0)
+    except CloseConnection:
+        return None
+    if answer is None:
+        return None
+    api_key, version, correlation_id = request.api_key, request.version, request.correlation_id
+    body = decode_response(api_key, version, answer)[1]
+    changed = [
+        encode_response(api_key, version, correlation_id, _with_error(body, code))
+        for code in (ErrorCode.NONE, error)
+    ]
+    return changed[1] if changed[0] != changed[1] else None
+
+
+def _with_error(body: Value, error: ErrorCode) -> Value:
+    """The body with this error for each item, or for the whole where it has no items."""
+    if not any(_has_error(row) for row in _rows(body)):
+        return body | {name: error for name in body if name.endswith(_ERROR_CODE)}
+    return {
+        name: [_with_error(row, error) for row in value] if _is_rows(value) else value
+        for name, value in body.items()
+    }
+
+
+def _has_error(body: Value) -> bool:
+    is_here = any(name.endswith(_ERROR_CODE) for name in body)
+    return is_here or any(_has_error(row) for row in _rows(body))
+
+
+def _rows(body: Value) -> list[Value]:
+    return [row for value in body.values() if _is_rows(value) for row in value]
+
+
+def _is_rows(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(row, dict) for row in value)
+
+
+# ---- the faults of a broker
+
+
+class ActiveFault:
+    """A fault that was added to a broker, and how often it has affected a request so far.
+
+    `with` removes it at the end of the block.
+    """
+
+    __slots__ = ("_faults", "_selected", "count", "fault")
+
+    def __init__(self, fault: Fault, faults: InjectedFaults) -> None:
+        self.fault = fault
+        self.count = 0
+        self._selected = 0
+        self._faults = faults
+
+    def __enter__(self) -> ActiveFault:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._faults.remove(self)
+
+    def is_next(self, request: RequestView) -> bool:
+        """Whether the fault affects this request; counts those that it selects."""
+        is_selected = self.fault.selects(request)
+        self._selected += is_selected
+        return is_selected and self.fault.affects(self._selected)
+
+
+class InjectedFaults:
+    """The faults of a broker: `with kafka.faults.add(CutFault("Produce")):`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._active: tuple[ActiveFault, ...] = ()
+        self._all: list[ActiveFault] = []
+
+    def add(self, fault: Fault) -> ActiveFault:
+        """Add a fault, from now on and until it is removed; may be called on any thread."""
+        added = ActiveFault(fault, self)
+        self._all.append(added)
+        self._active = (*self._active, added)
+        return added
+
+    def remove(self, added: ActiveFault) -> None:
+        """Remove a fault; requests that it holds back stay so."""
+        self._active = tuple(other for other in self._active if other is not added)
+
+    def warn_unused(self) -> None:
+        """Warn with `UnusedFault` of each fault that affected no request."""
+        for added in self._all:
+            if not added.count:
+                warnings.warn(f"{added.fault} affected no request", UnusedFault, stacklevel=3)
+
+    async def intercept(self, payload: bytes, handle: Handle) -> Output:
+        """Handle a request, with the fault that affects it."""
+        added = self._find(payload) if self._active else None
+        if added is None:
+            return await handle(payload)
+        added.count += 1
+        return await added.fault.apply(RequestView(payload), handle, self._cluster)
+
+    def _find(self, payload: bytes) -> ActiveFault | None:
+        try:
+            request = RequestView(payload)
+        except DecodeError:
+            return None
+        affecting = [added for added in self._active if added.is_next(request)]
+        return affecting[0] if affecting else None
