@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
-from impl.broker.topics import Topics
+from impl.broker.topics import Topic, Topics
 from impl.partition.leader import PartitionLeader
 from impl.partition.validation import LogConfig
 
@@ -82,17 +82,22 @@ class Cluster:
             return None
         return self.brokers.get(topic.leader_ids[partition])
 
+    def find(self, name: str, partition: int) -> Topic:
+        """The topic with this partition. Raises `UnknownPartitionOrBroker`."""
+        topic = self.topics.get(name)
+        if topic is None or topic.partition(partition) is None:
+            raise UnknownPartitionOrBroker(
+                f"the cluster has no {name}-{partition}: create it first"
+            )
+        return topic
+
     def move(self, name: str, partition: int, node_id: int) -> None:
         """Move a partition to a new leader, with the next epoch and the replicated log.
 
         Raises `UnknownPartitionOrBroker` for an unknown topic, partition or broker.
         """
-        topic = self.topics.get(name)
-        old = None if topic is None else topic.partition(partition)
-        if topic is None or old is None:
-            raise UnknownPartitionOrBroker(
-                f"the cluster has no {name}-{partition}: create it first"
-            )
+        topic = self.find(name, partition)
+        old = topic.partitions[partition]
         if node_id not in self.brokers:
             known = ", ".join(map(str, sorted(self.brokers)))
             raise UnknownPartitionOrBroker(

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.faults import InjectedFaults
+from impl.broker.log_view import LogView, view_log
 from impl.broker.node import Node
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.server import Server, system_clock_ms
@@ -166,6 +167,13 @@ class Broker:
         Raises `UnknownPartitionOrBroker`.
         """
         self._call(lambda: self.cluster.move(topic, partition, node_id))
+
+    def log(self, topic: str, partition: int = 0) -> LogView:
+        """What stands in a partition's log now: batches, producers, open transactions, offsets.
+
+        Raises `UnknownPartitionOrBroker`.
+        """
+        return self._call(lambda: view_log(self.cluster.find(topic, partition), partition))
 
     def stop_node(self, node_id: int) -> Any:
         """Stop a node, whose connections break. To be awaited in `async with`."""
