@@ -4,12 +4,13 @@
         producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
 
 `@pytest.mark.kafka_broker(nodes=3, topics={"orders": 4})` gives arguments of `kafka_eos.Broker`.
-Nothing of the broker is imported before the first test that uses it.
+A test that fails prints the last requests that its broker received. Nothing of the broker is
+imported before the first test that uses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from impl.broker.embedded import Broker
 
 MARKER = "kafka_broker"
+BROKER: pytest.StashKey[Broker] = pytest.StashKey()
+"""The broker of a test that has one."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,4 +37,16 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
     marker = request.node.get_closest_marker(MARKER)
     with Broker(**(marker.kwargs if marker else {})) as broker:
+        request.node.stash[BROKER] = broker
         yield broker
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the requests to the report of a test that fails."""
+    report = yield
+    if report.when == "call" and report.failed and BROKER in item.stash:
+        report.sections.append(("kafka requests", item.stash[BROKER].format_timeline()))
+    return report

@@ -22,8 +22,10 @@ from impl.broker.config import NodeConfig
 from impl.broker.faults import InjectedFaults
 from impl.broker.log_view import LogView, view_log
 from impl.broker.node import Node
+from impl.broker.outputs import Output
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
-from impl.broker.server import Server, system_clock_ms
+from impl.broker.server import Handle, Server, system_clock_ms
+from impl.broker.timeline import Timeline
 from impl.coordinator.group_messages import GroupConfig
 
 T = TypeVar("T")
@@ -79,6 +81,7 @@ class Broker:
         blocks = ProducerIdBlocks(system_clock_ms() * BLOCK_SIZE)  # see `Server`
         self.cluster = Cluster(config.cluster_id, config.log, blocks)
         self.faults = InjectedFaults(self.cluster)
+        self._timeline = Timeline(system_clock_ms, self.cluster)
 
     # ---- start and stop
 
@@ -132,11 +135,17 @@ class Broker:
         server = Server(
             config,
             make_node=lambda bound: Node(bound, cluster=self.cluster),
-            intercept=self.faults.intercept,
+            intercept=self._intercept,
         )
         await server.__aenter__()
         self._servers[node_id] = server
         self._ports[node_id] = server.port
+
+    async def _intercept(self, payload: bytes, handle: Handle) -> Output:
+        async def handle_with_faults(payload: bytes) -> Output:
+            return await self.faults.intercept(payload, handle)
+
+        return await self._timeline.intercept(payload, handle_with_faults)
 
     async def _restart_node(self, node_id: int) -> None:
         await self._start_node(node_id)
@@ -174,6 +183,10 @@ class Broker:
         Raises `UnknownPartitionOrBroker`.
         """
         return self._call(lambda: view_log(self.cluster.find(topic, partition), partition))
+
+    def format_timeline(self) -> str:
+        """The last requests of all nodes, a line each: time, client, API, fields -> answer."""
+        return self._call(self._timeline.format)
 
     def stop_node(self, node_id: int) -> Any:
         """Stop a node, whose connections break. To be awaited in `async with`."""

@@ -130,18 +130,48 @@ def test_the_marker_gives_arguments(kafka):
 """
 
 
-def test_the_plugin_gives_each_test_a_clean_broker(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(PLUGIN_TEST)
-    options = ["-q", "-p", "no:cacheprovider", "-p", "kafka_eos.pytest_plugin", "--strict-markers"]
+def run_with_plugin(folder: Path, test: str, *options: str) -> str:
+    """What pytest prints about a test of somebody who has installed the plugin."""
+    (folder / "test_it.py").write_text(test)
+    all_options = ["-q", "-p", "no:cacheprovider", "-p", "kafka_eos.pytest_plugin", *options]
     environment = os.environ | {
         "PYTHONPATH": str(Path(__file__).parents[3]),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # where it is installed, it has another name
     }
-    command = [sys.executable, "-m", "pytest", *options, "test_it.py"]
+    command = [sys.executable, "-m", "pytest", "--strict-markers", *all_options, "test_it.py"]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
-    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_plugin_gives_each_test_a_clean_broker(tmp_path: Path) -> None:
+    printed = run_with_plugin(tmp_path, PLUGIN_TEST)
+    assert "4 passed" in printed, printed
+
+
+FAILING_TEST = """
+from confluent_kafka.admin import AdminClient
+from kafka_eos import CutFault
+
+def test_that_fails(kafka):
+    kafka.faults.add(CutFault("EndTxn"))
+    AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=9)
+    assert False
+
+def test_that_passes(kafka):
+    pass
+"""
+
+
+def test_a_failing_test_prints_its_requests_and_the_faults_without_effect(tmp_path: Path) -> None:
+    printed = run_with_plugin(tmp_path, FAILING_TEST)
+    assert "1 failed, 1 passed, 1 warning" in printed, printed
+    assert printed.count(" kafka requests ") == 1
+    assert " rdkafka Metadata -> ok" in printed
+    assert "UnusedFault: CutFault(api='EndTxn') affected no request" in printed
+    strict = "error::impl.broker.faults.UnusedFault"
+    assert "1 error" in run_with_plugin(tmp_path, FAILING_TEST, "-W", strict)
 
 
 def test_the_plugin_imports_nothing_of_the_broker_at_load() -> None:
