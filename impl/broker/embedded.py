@@ -56,13 +56,36 @@ class _LoopThread:
         self._loop.close()
 
 
+class BrokerClock:
+    """The time of all nodes in ms since the epoch: the system's, and what was added to it."""
+
+    def __init__(self, on_advance: Callable[[], None]) -> None:
+        self._on_advance = on_advance
+        self._added_ms = 0
+
+    def __call__(self) -> int:
+        """The time of now."""
+        return system_clock_ms() + self._added_ms
+
+    def advance(self, duration_ms: int) -> None:
+        """Let this time pass at once; what is due after it is done when this returns.
+
+        Clients have clocks of their own. Raises `ValueError` for a negative duration.
+        """
+        if duration_ms < 0:
+            raise ValueError(f"time advances by 0 ms or more, not by {duration_ms}")
+        self._added_ms += duration_ms
+        self._on_advance()
+
+
 class Broker:
     """`with Broker() as kafka:`, or `async with`: clients connect to `kafka.bootstrap_servers`.
 
     `topics` are created first, each with its number of partitions. `config` is that of all nodes,
     which are numbered from 1; if it names a port, that of the first. Raises `OSError` if a port is
     taken. Methods may be called in the block only. `faults` are those that are injected; the end of
-    the block warns of those that affected no request (`UnusedFault`).
+    the block warns of those that affected no request (`UnusedFault`). `clock` is the time of the
+    nodes.
     """
 
     def __init__(
@@ -81,7 +104,8 @@ class Broker:
         blocks = ProducerIdBlocks(system_clock_ms() * BLOCK_SIZE)  # see `Server`
         self.cluster = Cluster(config.cluster_id, config.log, blocks)
         self.faults = InjectedFaults(self.cluster)
-        self._timeline = Timeline(system_clock_ms, self.cluster)
+        self.clock = BrokerClock(lambda: self._call(self._advance_nodes))
+        self._timeline = Timeline(self.clock, self.cluster)
 
     # ---- start and stop
 
@@ -135,11 +159,16 @@ class Broker:
         server = Server(
             config,
             make_node=lambda bound: Node(bound, cluster=self.cluster),
+            clock_ms=self.clock,
             intercept=self._intercept,
         )
         await server.__aenter__()
         self._servers[node_id] = server
         self._ports[node_id] = server.port
+
+    def _advance_nodes(self) -> None:
+        for server in self._servers.values():
+            server.advance()
 
     async def _intercept(self, payload: bytes, handle: Handle) -> Output:
         async def handle_with_faults(payload: bytes) -> Output:
