@@ -66,6 +66,7 @@ docs/reference/commands
 docs/reference/verbs
 docs/reference/releases
 docs/reference/patches
+docs/reference/embedded_broker
 docs/reference/limits
 docs/reference/spark
 docs/reference/dataset

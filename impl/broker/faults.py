@@ -27,7 +27,7 @@ from typing import Final, Literal
 
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
-from impl.broker.node import Node
+from impl.broker.node import SERVED_APIS, Node
 from impl.broker.outputs import Close, CloseConnection, Output, Response
 from impl.broker.server import Handle
 from impl.partition.replica_log import DEFAULT_CONFIG
@@ -39,7 +39,7 @@ from impl.protocol.schemas import ApiKey
 API_NAMES: Final = {key: key.name.title().replace("_", "") for key in ApiKey}
 """Kafka's names: Produce, InitProducerId, AddPartitionsToTxn."""
 
-_KEYS: Final = {name: key for key, name in API_NAMES.items()}
+_KEYS: Final = {API_NAMES[key]: key for key in SERVED_APIS}
 _ERROR_CODE: Final = "error_code"
 _TRANSACTIONAL: Final = 1
 """The `key_type` of FindCoordinator for transactional ids."""

@@ -254,3 +254,5 @@ _HANDLERS: Final[Mapping[ApiKey, _NodeHandler]] = MappingProxyType(
     }
 )
 _ADVERTISED: Final = version_rows(_HANDLERS)
+SERVED_APIS: Final = frozenset(_HANDLERS)
+"""The APIs that a node answers, those between brokers included."""

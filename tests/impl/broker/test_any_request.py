@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from impl import CloseConnection, Node, Record, client_batch, decode_response, encode_batch
+from impl import (
+    CloseConnection,
+    ErrorCode,
+    Node,
+    Record,
+    client_batch,
+    decode_response,
+    encode_batch,
+)
+from impl.broker.faults import RequestView, refuse
 from impl.broker.topics import CONFIGS, INTERNAL_TOPICS
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 from tests.impl.protocol.wire_messages import FORMS, Form, bodies, encode
@@ -94,3 +103,17 @@ def test_it_is_answered_or_the_connection_is_closed(
         else:
             assert version in range(SUPPORTED_VERSIONS[api_key].last + 1)
             assert decode_response(api_key, version, answer)[0]["correlation_id"] == 7
+
+
+@settings(deadline=None, max_examples=100)
+@given(requests())
+def test_an_injected_error_is_in_the_answer_or_there_is_none(
+    asked: tuple[Form, dict[str, Any]],
+) -> None:
+    (api_key, version, _), body = asked
+    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    refusal = refuse(RequestView(encode(asked[0], body)), error)
+    if refusal is not None:
+        header, answer = decode_response(api_key, version, refusal)
+        assert header["correlation_id"] == 7
+        assert f"error_code': {error:d}" in str(answer)

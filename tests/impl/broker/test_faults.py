@@ -81,6 +81,21 @@ async def test_an_error_is_answered_and_retried(kafka: Broker) -> None:
     assert await send(kafka, b"v") == [1]
 
 
+async def test_an_error_after_the_work_is_retried_as_a_duplicate(kafka: Broker) -> None:
+    with kafka.faults.add(ErrorFault("Produce", "REQUEST_TIMED_OUT", at="answer")):
+        assert await send(kafka, b"v", b"w") == [0, 1]
+    assert kafka.log("t").values == [b"v", b"w"]
+
+
+async def test_the_first_of_several_faults_affects_a_request(kafka: Broker) -> None:
+    with kafka.faults.add(DelayFault("Produce", 1, times=None)) as removed:
+        assert await send(kafka, b"u") == [0]
+    first = kafka.faults.add(ErrorFault("Produce", "REQUEST_TIMED_OUT"))
+    second = kafka.faults.add(ErrorFault("Produce", "NOT_LEADER_OR_FOLLOWER", nth=2))
+    assert await send(kafka, b"v") == [1]
+    assert [added.count for added in (first, second, removed)] == [1, 1, 1]
+
+
 async def test_a_client_and_a_transactional_id_select_requests(kafka: Broker) -> None:
     client = kafka.faults.add(CutFault("Produce", client_id="a"))
     await send(kafka, b"v", client_id="b")
@@ -206,6 +221,7 @@ def test_where_there_is_no_place_for_an_error_there_is_none() -> None:
 def test_invalid_faults_say_what_is_valid() -> None:
     invalid: list[tuple[str, Any]] = [
         ("invalid api 'produce'; valid: AddOffsetsToTxn, ", lambda: CutFault("produce")),
+        ("invalid api 'OffsetForLeaderEpoch'", lambda: CutFault("OffsetForLeaderEpoch")),
         ("invalid error 'OOPS'; valid: ", lambda: ErrorFault("Produce", "OOPS")),
         ("invalid at 'end'; valid: request, answer", lambda: CutFault("Produce", at="end")),  # type: ignore[arg-type]
         ("count from 1", lambda: CutFault("Produce", nth=0)),
