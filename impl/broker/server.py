@@ -210,10 +210,7 @@ class Server:
 
     def advance(self) -> None:
         """Do now what is due: the clock has jumped."""
-        now_ms = self._clock_ms()
-        self._perform(self.node.advance(now_ms))
-        while self.node.next_due_ms is not None and self.node.next_due_ms <= now_ms:
-            self._perform(self.node.advance(now_ms))
+        self._perform(self.node.advance(self._clock_ms()))
         self._wake.set()
 
     async def _handle(self, payload: bytes) -> Output:

@@ -165,7 +165,7 @@ def test_that_passes(kafka):
 
 
 def test_a_failing_test_prints_its_requests_and_the_faults_without_effect(tmp_path: Path) -> None:
-    printed = run_with_plugin(tmp_path, FAILING_TEST)
+    printed = run_with_plugin(tmp_path, FAILING_TEST, "-rP")
     assert "1 failed, 1 passed, 1 warning" in printed, printed
     assert printed.count(" kafka requests ") == 1
     assert " rdkafka Metadata -> ok" in printed

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from impl import ApiKey, Broker, Producer
+from impl.broker.cluster import BrokerEndPoint, Cluster
 from impl.broker.faults import (
     API_NAMES,
     CutFault,
     DelayFault,
     DropFault,
     ErrorFault,
+    Fault,
+    InjectedFaults,
     InvalidFault,
     RequestView,
     UnusedFault,
     refuse,
 )
+from impl.broker.outputs import Output, Response
 from impl.client.errors import ProducerError
+from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.schemas import SUPPORTED_VERSIONS
@@ -52,11 +59,17 @@ def end_offset(kafka: Broker) -> int:
 
 @pytest.mark.parametrize("at", ["request", "answer"])
 @pytest.mark.parametrize(
-    "fault_type", [DropFault, CutFault, lambda api, **more: DelayFault(api, 30, **more)]
+    ("fault", "least_s"),
+    [(DropFault("Produce"), 0.1), (CutFault("Produce"), 0), (DelayFault("Produce", 30), 0.03)],
+    ids=str,
 )
-async def test_what_is_lost_or_late_is_stored_once(kafka: Broker, fault_type: Any, at: str) -> None:
-    with kafka.faults.add(fault_type("Produce", at=at, nth=2)) as added:
+async def test_what_is_lost_or_late_is_stored_once(
+    kafka: Broker, fault: Fault, least_s: float, at: Any
+) -> None:
+    with kafka.faults.add(replace(fault, at=at, nth=2)) as added:
+        began_s = time.perf_counter()
         assert await send(kafka, b"1", b"2", b"3") == [0, 1, 2]
+        assert time.perf_counter() - began_s >= least_s
         assert added.count == 1
 
 
@@ -91,7 +104,7 @@ async def test_the_first_of_several_faults_affects_a_request(kafka: Broker) -> N
     with kafka.faults.add(DelayFault("Produce", 1, times=None)) as removed:
         assert await send(kafka, b"u") == [0]
     first = kafka.faults.add(ErrorFault("Produce", "REQUEST_TIMED_OUT"))
-    second = kafka.faults.add(ErrorFault("Produce", "NOT_LEADER_OR_FOLLOWER", nth=2))
+    second = kafka.faults.add(ErrorFault("Produce", "NOT_LEADER_OR_FOLLOWER", times=2))
     assert await send(kafka, b"v") == [1]
     assert [added.count for added in (first, second, removed)] == [1, 1, 1]
 
@@ -118,6 +131,16 @@ async def transact(kafka: Broker, transactional_id: str) -> None:
         producer.transaction(),
     ):
         await producer.send_and_wait("t", b"v")
+
+
+async def test_what_cannot_be_decoded_is_left_to_the_node() -> None:
+    faults = InjectedFaults(Cluster("", DEFAULT_CONFIG))
+    faults.add(CutFault("Produce"))
+
+    async def handle(payload: bytes) -> Output:
+        return Response(None, payload)
+
+    assert await faults.intercept(b"?", handle) == Response(None, b"?")
 
 
 def test_what_is_selected_is_counted_from_the_fault_on(kafka: Broker) -> None:
@@ -203,6 +226,18 @@ def test_an_error_names_the_partition_that_was_asked_for() -> None:
     (topic,) = decode_response(request.api_key, request.version, payload)[1]["topics"]
     (partition,) = topic["partitions"]
     assert (topic["name"], partition["index"], partition["base_offset"]) == ("t", 3, -1)
+
+
+def test_metadata_with_an_error_still_names_the_brokers() -> None:
+    request, cluster = request_for("Metadata"), Cluster("", DEFAULT_CONFIG)
+    cluster.register(BrokerEndPoint(8, "there", 9))
+    payload = refuse(request, ErrorCode.LEADER_NOT_AVAILABLE, cluster)
+    assert payload is not None
+    body = decode_response(request.api_key, request.version, payload)[1]
+    assert [(row["node_id"], row["host"], row["port"]) for row in body["brokers"]] == [
+        (8, "there", 9)
+    ]
+    assert [row["partitions"] for row in body["topics"]] == [[]]
 
 
 def test_where_there_is_no_place_for_an_error_there_is_none() -> None:

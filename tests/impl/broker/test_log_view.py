@@ -48,6 +48,14 @@ async def markers(kafka: Broker, count: int) -> None:
         await asyncio.sleep(0.001)
 
 
+def test_each_partition_has_its_leader() -> None:
+    with Broker(nodes=2, topics={"t": 2}) as kafka:
+        for node_id in (1, 2):
+            kafka.move_leader("t", 1, node_id)
+        assert (kafka.log("t", 1).leader_id, kafka.log("t", 1).leader_epoch) == (2, 2)
+        assert (kafka.log("t", 0).leader_id, kafka.log("t", 0).leader_epoch) == (1, 0)
+
+
 def test_an_unknown_partition_is_refused() -> None:
     with Broker(topics={"t": 1}) as kafka, pytest.raises(UnknownPartitionOrBroker):
         kafka.log("t", 1)

@@ -6,13 +6,16 @@ import asyncio
 import re
 
 from impl import ApiKey, Broker, CutFault, ErrorFault, Producer
-from impl.broker.cluster import Cluster
+from impl.broker.cluster import BrokerEndPoint, Cluster
 from impl.broker.outputs import Output, Response
 from impl.broker.timeline import BYTES_KEPT, LINES, REQUESTS_KEPT, Timeline
 from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.protocol.messages import encode_request, encode_response
 
 SECONDS = 10
+CLUSTER = Cluster("", DEFAULT_CONFIG)
+CLUSTER.register(BrokerEndPoint(1, "here", 9))
+CLUSTER.topics.create("orders", 1, {})
 TRANSACTION = r"""
 app InitProducerId transactional_id=x -> ok producer_id=N producer_epoch=0
 app Produce transactional_id=x t-0 (1 records, producer id N, epoch 0, sequence 0) \
@@ -49,13 +52,14 @@ def heartbeat(generation: int, member_id: str = "m") -> bytes:
     return encode_request(ApiKey.HEARTBEAT, 4, 7, "c", body)
 
 
-async def recorded(*payloads: bytes) -> list[str]:
-    answer = encode_response(ApiKey.HEARTBEAT, 4, 7, {"error_code": 27})
+REBALANCE = encode_response(ApiKey.HEARTBEAT, 4, 7, {"error_code": 27})
 
+
+async def recorded(*payloads: bytes, answer: bytes = REBALANCE) -> list[str]:
     async def handle(_payload: bytes) -> Output:
         return Response(None, answer)
 
-    timeline = Timeline(lambda: 0, Cluster("", DEFAULT_CONFIG))
+    timeline = Timeline(lambda: 0, CLUSTER)
     for payload in payloads:
         await timeline.intercept(payload, handle)
     return timeline.format().splitlines()
@@ -73,3 +77,19 @@ async def test_it_is_bounded() -> None:
     assert len(lines) == LINES
     (line,) = await recorded(heartbeat(1, "m" * BYTES_KEPT))
     assert line == "   0.000 s  Heartbeat -> REBALANCE_IN_PROGRESS"
+    body = {"group_id": "g", "generation_id": 1, "member_id": "m", "assignments": []}
+    sync = encode_request(ApiKey.SYNC_GROUP, 2, 7, "c", body)
+    long = encode_response(
+        ApiKey.SYNC_GROUP, 2, 7, {"error_code": 0, "assignment": b"a" * BYTES_KEPT}
+    )
+    (line,) = await recorded(sync, answer=long)
+    assert line.endswith(f" generation_id=1 -> {BYTES_KEPT} bytes or more")
+
+
+async def test_topics_have_names_where_requests_have_ids() -> None:
+    topic = CLUSTER.topics.get("orders")
+    assert topic is not None
+    rows = [{"topic_id": topic.topic_id, "partitions": [{"index": 0, "records": None}]}]
+    body = {"acks": 1, "timeout_ms": 1, "topics": rows}
+    (line,) = await recorded(encode_request(ApiKey.PRODUCE, 13, 7, "c", body))
+    assert " c Produce acks=1 orders-0 -> " in line
