@@ -16,8 +16,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Producer as LibrdkafkaProducer
 from confluent_kafka.admin import AdminClient
 
-from impl import Broker, Consumer, Producer
+from impl import Broker, Consumer, CutFault, ErrorFault, Producer
 from impl.broker.cluster import UnknownPartitionOrBroker
+from impl.broker.faults import Fault
 
 pytestmark = pytest.mark.slow  # clients of others, and processes
 
@@ -94,6 +95,33 @@ async def test_when_a_node_stops_the_others_take_its_partitions_and_groups() -> 
         assert topic.leader_ids[2] == 1
         with pytest.raises(UnknownPartitionOrBroker):
             kafka.move_leader("t", 7, 1)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        CutFault("JoinGroup"),
+        ErrorFault("SyncGroup", "REBALANCE_IN_PROGRESS"),
+        ErrorFault("OffsetFetch", "NOT_COORDINATOR"),
+        ErrorFault("Fetch", "NOT_LEADER_OR_FOLLOWER"),
+    ],
+    ids=str,
+)
+async def test_a_group_of_another_client_survives_a_fault(fault: Fault) -> None:
+    async with asyncio.timeout(SECONDS), Broker(topics={"t": 1}) as kafka:
+        added = kafka.faults.add(fault)
+        async with Producer(kafka.bootstrap_servers) as producer:
+            await producer.send_and_wait("t", b"v")
+        consumer = AIOKafkaConsumer(
+            "t",
+            bootstrap_servers=kafka.bootstrap_servers,
+            group_id="g",
+            auto_offset_reset="earliest",
+        )
+        await consumer.start()
+        assert (await consumer.getone()).value == b"v"
+        await consumer.stop()
+        assert added.count == 1
 
 
 # ---- the verb and the plugin
