@@ -108,11 +108,11 @@ class Fault:
 
     def selects(self, request: RequestView) -> bool:
         """Whether the fault is about such requests."""
-        names = self.transactional_id
+        wanted = self.transactional_id
         return (
             request.api_key == _KEYS[self.api]
             and self.client_id in (None, request.client_id)
-            and (names is None or names in request.transactional_ids)
+            and (wanted is None or wanted in request.transactional_ids)
         )
 
     def __str__(self) -> str:
@@ -168,6 +168,11 @@ class DelayFault(Fault):
     """The request, or its answer, is late by `delay_ms`."""
 
     delay_ms: int
+
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        if self.delay_ms < 0:
+            raise InvalidFault(f"delay_ms must be 0 or more, is {self.delay_ms}")
 
     async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
         """The node's output, later."""

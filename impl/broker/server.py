@@ -9,8 +9,9 @@ Four rules:
 4. A connection that is closed for cause is logged with the cause.
 
 Theory of operation: each connection is a task that passes frames to the node and waits for a
-future; the node's answer has that future as its reference. There is one connection to each other
-broker; when it breaks, its requests fail, and the node reacts to that.
+future; the node's answer has that future as its reference. An `Intercept` may stand between the
+two: it alone can hold back, replace or lose requests and answers. There is one connection to each
+other broker; when it breaks, its requests fail, and the node reacts to that.
 """
 
 from __future__ import annotations

@@ -259,6 +259,7 @@ def test_invalid_faults_say_what_is_valid() -> None:
         ("invalid api 'OffsetForLeaderEpoch'", lambda: CutFault("OffsetForLeaderEpoch")),
         ("invalid error 'OOPS'; valid: ", lambda: ErrorFault("Produce", "OOPS")),
         ("invalid at 'end'; valid: request, answer", lambda: CutFault("Produce", at="end")),  # type: ignore[arg-type]
+        ("delay_ms must be 0 or more, is -1", lambda: DelayFault("Produce", -1)),
         ("count from 1", lambda: CutFault("Produce", nth=0)),
     ]
     for message, make in invalid:
