@@ -6,6 +6,8 @@
    block, and for tests without an event loop.
 3. When a node stops, those that run take its partitions; the last one keeps them.
 4. An empty group begins its first rebalance at once, where Kafka's default is to wait 3 s.
+5. A node starts with its first block of producer ids, where Kafka's asks for it when it needs an
+   id, and lets that client wait for its retry backoff.
 """
 
 from __future__ import annotations
@@ -163,6 +165,8 @@ class Broker:
             intercept=self._intercept,
         )
         await server.__aenter__()
+        server.node.producer_ids.generate(self.clock())  # asks for the block, has no id yet
+        server.advance()
         self._servers[node_id] = server
         self._ports[node_id] = server.port
 

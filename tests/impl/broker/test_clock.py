@@ -9,6 +9,8 @@ import pytest
 from impl import Broker, NodeConfig, Producer
 from impl.client.errors import ProducerError
 
+pytestmark = pytest.mark.slow  # sockets
+
 SECONDS = 10
 MINUTE_MS = 60_000
 

@@ -68,6 +68,13 @@ async def test_it_starts_within_milliseconds() -> None:
     assert min(took) < 0.02
 
 
+async def test_the_first_producer_of_a_node_does_not_wait() -> None:
+    async with asyncio.timeout(SECONDS), Broker(nodes=2, topics={"t": 1}) as kafka:
+        async with Producer(kafka.bootstrap_servers) as producer:
+            await producer.send_and_wait("t", b"v")
+        assert "COORDINATOR_LOAD_IN_PROGRESS" not in kafka.format_timeline()
+
+
 async def test_when_a_node_stops_the_others_take_its_partitions_and_groups() -> None:
     async with asyncio.timeout(SECONDS), Broker(nodes=3, topics={"t": 3}) as kafka:
         servers = kafka.bootstrap_servers

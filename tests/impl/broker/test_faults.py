@@ -32,6 +32,8 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.schemas import SUPPORTED_VERSIONS
 
+pytestmark = pytest.mark.slow  # sockets and time-outs
+
 SECONDS = 10
 FAST = {"request_timeout_ms": 100, "retry_backoff_ms": 1, "linger_ms": 0}
 
@@ -78,7 +80,7 @@ async def test_at_the_answer_the_node_has_done_the_work(kafka: Broker) -> None:
     for at, stored in (("request", 0), ("answer", 1)):
         with kafka.faults.add(CutFault("Produce", at=at, times=None)):  # type: ignore[arg-type]
             with pytest.raises(ProducerError):
-                await send(kafka, b"v", retries=1, delivery_timeout_ms=300)
+                await send(kafka, b"v", retries=1, delivery_timeout_ms=5_000)
             assert end_offset(kafka) == stored
 
 

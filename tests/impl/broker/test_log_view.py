@@ -10,6 +10,8 @@ from impl import Broker, Producer
 from impl.broker.cluster import UnknownPartitionOrBroker
 from impl.broker.log_view import OpenTransaction, ProducerView
 
+pytestmark = pytest.mark.slow  # sockets
+
 SECONDS = 10
 
 
