@@ -35,6 +35,7 @@ OUTSIDE: Final[Mapping[str, str]] = {
             "impl.broker: api_versions cluster config embedded handler node outputs serve server"
             " services"
         ),
+        "what tests inject into a broker and see of it": "impl.broker: faults log_view timeline",
         "topics, metadata and reads: nothing of exactly-once is decided there": (
             "impl.broker: metadata_requests reads topics"
         ),
