@@ -53,8 +53,13 @@ def bumps_by_itself(k: Configuration) -> bool:
     return k.variant.recovery == Recovery.LOCAL_BUMP
 
 
+def numbers_and_bumps(k: Configuration) -> bool:
+    """The same, and batches have sequences."""
+    return k.variant.idempotence == Idempotence.ENABLED and bumps_by_itself(k)
+
+
 def awaits_answers(k: Configuration) -> bool:
-    """The same, and answers are asked for."""
+    """It bumps by itself, and answers are asked for."""
     return k.variant.acks != Acks.NONE and bumps_by_itself(k)
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from model.idempotent.client import Client, PartitionEntry, is_current
 from model.idempotent.client_guarantees import (
     awaits_answers,
-    bumps_by_itself,
     errors_wait_for_nothing,
     keeps_its_id,
     last_acked_is_the_latest,
     late_errors_are_stored,
+    numbers_and_bumps,
     requests_are_awaited,
     sequences_have_ids,
     settles_what_it_gave_up,
@@ -466,7 +466,7 @@ GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
     Guarantee("errors_wait_for_nothing", errors_wait_for_nothing, always),
     Guarantee("late_errors_are_stored", late_errors_are_stored, always),
     Guarantee("sequences_have_ids", sequences_have_ids, keeps_its_id),
-    Guarantee("last_acked_is_the_latest", last_acked_is_the_latest, bumps_by_itself),
+    Guarantee("last_acked_is_the_latest", last_acked_is_the_latest, numbers_and_bumps),
     Guarantee("unknown_is_unresolved", unknown_is_unresolved, settles_what_it_gave_up),
 )
 

@@ -61,7 +61,8 @@ transactions-late-marker: two instances, each with a transaction, and a marker t
 transactions-late-batch: a batch whose time is up arrives after its transaction
     | partitions=1 delays=2 unheard=1 expirations=1
 transactions-late-writes: two transactions of two records each, one of which is late
-    | instances=1 partitions=1 writes=2 log=6 max_epoch=3 delays=1 | room
+    | instances=1 partitions=1 writes=2 log=6 max_epoch=3 delays=1
+    | room | sometimes dead_slot_is_added
 transactions-guards: a late batch is verified, and appended some time after that
     | partitions=1 guards delays=1 unheard=1 expirations=1 | sometimes dead_slot_is_added
 transactions-offsets: offsets of a group in the transaction, and what of them is late

@@ -42,6 +42,7 @@ from conformance.systems.transactions.probes import Refusals
 from impl import ApiKey, ErrorCode
 from impl.broker.coordinators import IMPLICIT_ADD
 from impl.broker.transaction_requests import END_TXN_V2_FROM
+from impl.coordinator import end_txn
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.effects import AppendRecords, Effect, SendAnswer, SendMarkers
 from impl.coordinator.log_records import decode_value
@@ -54,6 +55,12 @@ OTHER_ID: Final = 100
 """So far away is a producer id that nobody has."""
 
 NOTHING: Final = ("ABSENT", NONE, NONE, NONE, NONE, NONE)
+
+
+def newer_epoch(epoch: int) -> int:
+    """An epoch after this one. Not the last but one: an EndTxn with that may repeat the one that
+    used up its producer id."""
+    return epoch + (2 if epoch + 1 == end_txn.LAST_EPOCH - 1 else 1)
 
 
 class ProducerIds:
@@ -222,7 +229,7 @@ class Coordinator:
         """What strangers are answered. Of use once: see `probes`."""
         rows = self._core.view().transactions
         known = rows[0].image.identity if rows else ProducerIdAndEpoch(FIRST_PRODUCER_ID, 0)
-        newer = known._replace(producer_epoch=known.producer_epoch + 1)
+        newer = known._replace(producer_epoch=newer_epoch(known.producer_epoch))
         other = known._replace(producer_id=known.producer_id + OTHER_ID)
         return tuple([(self._ends(who), self._joins(who)) for who in (newer, other)])
 

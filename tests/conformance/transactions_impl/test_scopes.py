@@ -195,7 +195,7 @@ FOUND: dict[str, tuple[str, str, Planted, str]] = {
         "offsets-log",
         "v1",
         planted("impl.coordinator.transactions.TransactionCoordinator.add_partitions", hasty),
-        "coordinator.answers",
+        "coordinator.refuses",
     ),
     "epochs never end": (
         "trouble",
@@ -207,7 +207,7 @@ FOUND: dict[str, tuple[str, str, Planted, str]] = {
         "moves/begun=1",
         "v2",
         planted("impl.coordinator.state_manager.TransactionStateManager.find", serves_at_once),
-        "coordinator.answers.error",
+        "coordinator.refuses",
     ),
     "a client keeps to a coordinator that is none": (
         "moves/begun=1",

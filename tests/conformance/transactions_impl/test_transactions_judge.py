@@ -16,6 +16,7 @@ from conformance.mutants import MUTANTS
 from conformance.mutants.patched_impl import hunt, hunt_unpatched
 from conformance.plan import BadPlan, Plan, PreparedPlan, configuration, prepare
 from conformance.systems.transactions.snapshots import ActorSnapshot, SnapshotStore
+from conformance.verbs.run import with_own_rules
 from impl.partition.leader import PartitionLeader
 from impl.partition.transactions import check_marker
 from impl.protocol.errors import ErrorCode
@@ -84,9 +85,9 @@ class Living(SnapshotStore):
         return ActorSnapshot(b"", self.living.view()), returned
 
     def ask(self, snapshot: ActorSnapshot, name: str, *given: Any) -> Any:
-        if snapshot is self.first:
-            self.living = self.actor(snapshot)
-        return super().ask(self._snapshot(self.living), name, *given)
+        return super().ask(
+            snapshot if snapshot.state else self._snapshot(self.living), name, *given
+        )
 
 
 def test_what_is_kept_does_what_lives(late: PreparedPlan):
@@ -192,7 +193,8 @@ SHOWN = ("end_txn_retry_is_fenced", "end_overtakes_batches", "lso_ahead_of_appli
 def test_bugs_planted_in_transactions_are_found(tmp_path: Path):
     scopes = {MUTANTS[name].hunted_in for name in SHOWN}
     assert {hunted.scope for hunted in scopes} == {"transactions-tiny"}
-    prepared = prepare(plan_of("transactions-tiny", "v2"), tmp_path / "prepared")
+    own = with_own_rules("v2", "impl", "transactions-tiny")
+    prepared = prepare(plan_of("transactions-tiny", own), tmp_path / "prepared")
     assert hunt_unpatched(prepared.directory) is None
     for name in SHOWN:
         finding = hunt(MUTANTS[name], prepared.directory)

@@ -70,10 +70,10 @@ def test_each_event_and_each_witness_must_happen_in_some_scope(name):
 
 
 @pytest.mark.fast
-def test_a_leader_that_refuses_every_first_batch_loses_both_witnesses():
+def test_a_leader_that_refuses_every_first_batch_breaks_a_guarantee_and_loses_both_witnesses():
     report = explore_scope("transactions-tiny", engine="ints", patches=[REFUSES_ALL])
-    assert not report.violations
-    assert report.verdict == "vacuous"
+    assert [violation.property for violation in report.violations] == ["untroubled_commits"]
+    assert report.verdict == "violated"
     assert report.sometimes.lost == ("something_committed", "something_aborted")
     before = report.sometimes.before["something_committed"]
     assert len(before.steps) == 8
@@ -94,7 +94,7 @@ def test_what_never_happens_in_a_scope_must_not_happen():
 
 def test_a_patch_of_another_variant_is_held_to_what_happens_without_it():
     report = explore_scope("transactions-tiny", "v1", engine="ints", patches=[REFUSES_ALL])
-    assert report.verdict == "vacuous"
+    assert report.verdict == "violated"
     assert report.sometimes.lost == ("something_committed", "something_aborted")
 
 
@@ -130,7 +130,7 @@ def test_the_verb_names_what_is_lost_and_how_it_was_reached(tmp_path, capsys):
     assert "something_committed: LOST" in said
     assert "without the patch it takes 8 steps" in said
     report = json.loads(file.read_text())
-    assert report["verdict"] == "vacuous"
+    assert report["verdict"] == "violated"
     assert report["lost"].keys() == {"something_committed", "something_aborted"}
     assert len(report["lost"]["something_committed"]) == 9
     assert (report["unexpected"], report["witnesses_enforced"]) == ({}, True)

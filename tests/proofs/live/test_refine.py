@@ -32,6 +32,7 @@ SIZES = {
     ("transactions-readers/begun=1/unheard=0", "v2"): (1_617, 3_059),
     ("transactions-late-marker", "v2"): (1_702, 3_259),
     ("transactions-writes", "v2"): (4_839, 13_545),
+    ("transactions-late-writes", "v2"): (2_604, 4_800),
     ("transactions-window", "v2"): (680, 1_158),
     ("transactions-adopted/delays=1", "v2"): (1_287, 2_643),
     ("transactions-guards-partitions", "v2"): (603, 1_097),

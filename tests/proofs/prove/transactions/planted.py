@@ -415,7 +415,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "all_or_none",
         "",
         Patch(
-            "guarantees.asked_to_commit",
+            "fates.asked_to_commit",
             "outcome == Outcome.COMMIT_ASKED or outcome == Outcome.COMMITTED",
             "outcome == Outcome.COMMIT_ASKED",
         ),
@@ -425,7 +425,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "all_or_none_on_time",
         "",
         Patch(
-            "guarantees.asked_to_commit",
+            "fates.asked_to_commit",
             "outcome == Outcome.COMMIT_ASKED or outcome == Outcome.COMMITTED",
             "outcome == Outcome.COMMIT_ASKED",
         ),
