@@ -21,6 +21,7 @@ from typing import Final
 
 from conformance.systems.base import View
 from conformance.systems.impl_client import UnexpectedEffects
+from conformance.systems.last_epoch import present_last_epoch
 from conformance.systems.transactions.messages import (
     FIRST_PRODUCER_ID,
     NONE,
@@ -42,7 +43,6 @@ from conformance.systems.transactions.probes import Refusals
 from impl import ApiKey, ErrorCode
 from impl.broker.coordinators import IMPLICIT_ADD
 from impl.broker.transaction_requests import END_TXN_V2_FROM
-from impl.coordinator import end_txn
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.effects import AppendRecords, Effect, SendAnswer, SendMarkers
 from impl.coordinator.log_records import decode_value
@@ -60,7 +60,7 @@ NOTHING: Final = ("ABSENT", NONE, NONE, NONE, NONE, NONE)
 def newer_epoch(epoch: int) -> int:
     """An epoch after this one. Not the last but one: an EndTxn with that may repeat the one that
     used up its producer id."""
-    return epoch + (2 if epoch + 1 == end_txn.LAST_EPOCH - 1 else 1)
+    return epoch + (2 if epoch + 1 == present_last_epoch() - 1 else 1)
 
 
 class ProducerIds:
