@@ -51,6 +51,12 @@ DEFAULTS: Final = AuditSettings(next(iter(idempotent.RELEASES)))
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `audit` takes."""
+    _add_input(parser)
+    _add_rules(parser)
+    _add_place(parser)
+
+
+def _add_input(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what is audited")
     what.add_argument(
         "--log-dir",
@@ -92,6 +98,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="so many defects of each kind that --generate plants (default: 100)",
     )
+
+
+def _add_rules(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("how it is judged")
     how.add_argument(
         "--release",
@@ -112,6 +121,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MS",
         help="the brokers' transaction.max.timeout.ms (default: 15 minutes)",
     )
+
+
+def _add_place(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("where it runs")
     where.add_argument("--backend", default="processes", help=f"{' or '.join(BACKENDS)}")
     where.add_argument("--master", metavar="M", help="Spark's master (default: local[*])")

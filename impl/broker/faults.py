@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Final, Literal
@@ -84,7 +85,7 @@ class RequestView:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(ABC):
     """The requests of one API, named as Kafka does, that a fault affects.
 
     `nth`: the first of them, counted from 1 since the fault was added; `times`: how many from there
@@ -134,9 +135,9 @@ class Fault:
         output = await handle(request.payload)
         return await self.replace(request, cluster) or output
 
+    @abstractmethod
     async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
         """What goes out instead of the node's output, None for that."""
-        raise NotImplementedError
 
 
 def _check(name: str, value: str, valid: Sequence[str]) -> None:
