@@ -1,4 +1,4 @@
-"""The command line: `kafka-eos [ROOM] VERB ...`, also as `python -m ROOM VERB ...`.
+"""The command line: `kafka-eos [ROOM] VERB ...`.
 
 One parser, one table of verbs, and one place where errors, interruptions and missing extras become
 exit codes: 0 holds, 1 violated, 2 bad use or bad input, 3 not decided.
@@ -67,7 +67,7 @@ def usage(room: str | None = None) -> str:
     """The help text, made from the table of verbs."""
     first = {verb.name: verb for verb in reversed(verbs_of(room))}
     rows = [f"  {v.name:<28}{v.summary}" for v in verbs_of(room) if first[v.name] is v]
-    command = f"python -m {room}" if room else "kafka-eos [ROOM]"
+    command = f"kafka-eos {room}" if room else "kafka-eos [ROOM]"
     rooms = (
         ""
         if room

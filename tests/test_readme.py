@@ -68,6 +68,17 @@ def test_each_longer_command_is_understood(
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize("folder", ["docs", "proofs/pages", "kafka_eos"])
+def test_commands_are_spelt_in_one_way(folder: str) -> None:
+    """`kafka-eos VERB`; a decision may say how a package is started."""
+    pages = [at for at in (REPOSITORY / folder).rglob("*") if at.suffix in {".md", ".py"}]
+    assert pages
+    other = re.compile(r"python -m (?:proofs|conformance|kafka_eos) [a-z]")
+    texts = {at: at.read_text(encoding="utf-8") for at in pages}
+    assert [str(at) for at, text in texts.items() if other.search(text)] == []
+
+
+@pytest.mark.fast
 def test_each_benchmark_is_there() -> None:
     assert BENCHMARKS
     assert all((REPOSITORY / "benchmarks" / f"{name}.py").exists() for name in BENCHMARKS)

@@ -9,7 +9,7 @@ affair.
 
 `view` says which of these rows a world of the protocol stands for, `is_step` what may happen to
 them, `STEPS` by which events of the protocol. That every step of the protocol is one of these, or
-changes nothing, and that each of these happens, is what `python -m proofs refine` checks.
+changes nothing, and that each of these happens, is what `kafka-eos refine` checks.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ UNSEEN: tuple[tuple[str, str], ...] = (
     ),
     (
         "idempotence holds without acks=all",
-        "a client that offers it; `python -m proofs guarantees --acks 1` says what is left",
+        "a client that offers it; `kafka-eos guarantees --acks 1` says what is left",
     ),
     ("timestamps and expiry go by one clock", "clocks: what expires may expire at any time"),
     (

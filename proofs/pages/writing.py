@@ -42,7 +42,7 @@ from proofs.prove.assumptions import ASSUMPTIONS
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS, proves
 
-GENERATED = "*Written by `python -m proofs docs`; do not edit.*"
+GENERATED = "*Written by `kafka-eos docs`; do not edit.*"
 
 
 def title(name: str, says: str) -> Lines:
@@ -150,7 +150,7 @@ def scopes_section(evidence: Evidence, composition: str, name: str, head: tuple[
     rows = [scopes_row(evidence, composition, name, column) for column in columns(composition)]
     said = paragraph(
         "Each scope was explored to its end: all that can happen in it was seen, and nothing"
-        " beyond it. `python -m proofs explore SCOPE --variant RELEASE` shows one again."
+        " beyond it. `kafka-eos explore SCOPE --variant RELEASE` shows one again."
     )
     return section("Scopes", said, table(head, rows))
 

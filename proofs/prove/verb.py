@@ -1,4 +1,4 @@
-"""`python -m proofs prove`: every theorem, every obligation by name, both solvers.
+"""`kafka-eos prove`: every theorem, every obligation by name, both solvers.
 
 Exit code 0 if all is proved, 1 if something failed (as it should with --mutant) or holds only since
 a rule can no longer be taken, 3 if a solver could not decide and no trace was found.

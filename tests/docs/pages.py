@@ -12,7 +12,7 @@ from kafka_eos.verbs import ROOMS, find_verb
 
 REPOSITORY = Path(__file__).parents[2]
 STORIES = REPOSITORY / "docs" / "stories"
-COMMAND = re.compile(r"(?:kafka-eos|python -m (?=proofs |conformance ))\s*")
+COMMAND = re.compile(r"kafka-eos\s+")
 """What stands before the words of a command of ours."""
 
 

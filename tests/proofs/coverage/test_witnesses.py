@@ -1,5 +1,5 @@
 """Stored witnesses: each error code, state and edge of transactions has a trace that shows it, or
-a reason why none can; `python -m proofs witness --store tests/proofs/coverage/witnesses` writes
+a reason why none can; `kafka-eos witness --store tests/proofs/coverage/witnesses` writes
 them anew."""
 
 from pathlib import Path

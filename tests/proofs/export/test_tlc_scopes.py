@@ -1,6 +1,6 @@
 """TLC counts what we count, in scopes of every composition.
 
-All that are compared: `python -m proofs explore --all --engine c,tlc`.
+All that are compared: `kafka-eos explore --all --engine c,tlc`.
 """
 
 import pytest

@@ -84,7 +84,7 @@ FOUND = {
 }
 
 FULL = [mutant for number, mutant in enumerate(MUTANTS) if number % 3]
-"""Twins that `python -m proofs mutants` and `make full` explore: two of three."""
+"""Twins that `kafka-eos mutants` and `make full` explore: two of three."""
 
 
 def test_the_table():
