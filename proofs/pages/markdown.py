@@ -34,12 +34,12 @@ def paragraph(*sentences: str) -> Lines:
 def console_block(command: str, lines: Iterable[str], code: int = 0) -> Lines:
     """A command that the tests run, with what it prints."""
     remark = f"  # exits with {code}" if code else ""
-    return ["```console", f"$ python -m {command}{remark}", *lines, "```", ""]
+    return ["```console", f"$ kafka-eos {command}{remark}", *lines, "```", ""]
 
 
 def shell_block(*commands: str) -> Lines:
     """Commands that take longer; the tests only parse them."""
-    return ["```", *(f"python -m {command}" for command in commands), "```", ""]
+    return ["```", *(f"kafka-eos {command}" for command in commands), "```", ""]
 
 
 def amount(number: int, one: str, many: str = "") -> str:

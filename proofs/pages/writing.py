@@ -79,7 +79,7 @@ def theorem_lines(evidence: Evidence, theorem: Theorem, name: str) -> Lines:
     return [
         *head,
         *table(("it assumes", "that", "without it"), rows),
-        *shell_block(f"proofs prove --only {theorem.name}"),
+        *shell_block(f"prove --only {theorem.name}"),
     ]
 
 
@@ -168,7 +168,7 @@ def run_section(evidence: Evidence, composition: str, name: str, heading: str) -
         f"In `{run.scope}` of {run.variant} the condition is not met, and this is broken"
         f" after {length(run)}; no shorter run breaks it there."
     )
-    command = f"conformance explain build/guarantees/traces/{trace_of(key)}.jsonl"
+    command = f"explain build/guarantees/traces/{trace_of(key)}.jsonl"
     return section(heading, said, console_block(command, run.told))
 
 
@@ -194,7 +194,7 @@ def again(evidence: Evidence, composition: str, name: str) -> Lines:
     """The command that finds the run, and what is true, once more."""
     run = evidence.shown.get(page_of(composition, name))
     return (
-        shell_block(f"proofs explore {run.scope} --variant {run.variant} --ask {name}")
+        shell_block(f"explore {run.scope} --variant {run.variant} --ask {name}")
         if run
         else []
     )
@@ -252,7 +252,7 @@ def unbounded_rows(evidence: Evidence, composition: str, name: str) -> Iterator[
 
 def lasting_section(loop: LassoRun) -> Lines:
     """A run without end."""
-    command = f"proofs live {loop.scope} --variant {loop.variant}"
+    command = f"live {loop.scope} --variant {loop.variant}"
     if loop.without:
         heading, command = f"Without `{loop.without}`", f"{command} --drop {loop.without}"
     else:
@@ -295,10 +295,10 @@ def defect_page(mutant: ModelMutant, run: ShortestRun) -> str:
             *section(
                 "The shortest run",
                 paragraph(f"{after(run)}."),
-                console_block(f"conformance explain {trace}", run.told),
+                console_block(f"explain {trace}", run.told),
                 shell_block(
-                    f"proofs mutants --only {mutant.name}",
-                    f"conformance replay {trace} --system model",
+                    f"mutants --only {mutant.name}",
+                    f"replay {trace} --system model",
                 ),
             ),
         ]
@@ -313,7 +313,7 @@ def resting_on(assumption: str) -> Iterator[Theorem]:
 def without_page(evidence: Evidence, name: str) -> str:
     """The page of an assumption: what breaks without it."""
     run = evidence.without[name]
-    command = f"proofs prove --drop {name}"
+    command = f"prove --drop {name}"
     told = (
         f"without {name} {run.property} is broken after {run.steps} steps ({run.events} events)",
         *(f"    {line}" for line in run.told),
@@ -457,7 +457,7 @@ def index_page(evidence: Evidence) -> str:
     lines += section("Not guaranteed", [*believed], defects_table(evidence))
     lines += section("Not guaranteed, and not shown", unseen_table())
     lines += section("Without an assumption", without_table(evidence))
-    lines += shell_block("proofs docs --out build/guarantees")
+    lines += shell_block("docs --out build/guarantees")
     return page(lines)
 
 
