@@ -52,8 +52,11 @@ def symbolic_world(model: Model, shapes: Shapes) -> Rec:
     return Rec(cls, {name: shapes.leaves(hint, name) for name, hint in fields.items()})
 
 
-def lift(model: Model, k: Any, name: str, *, guarantees: bool = True) -> Lifted:
+def lift(
+    model: Model, k: Any, name: str, *, guarantees: bool = True, normal_forms: bool = True
+) -> Lifted:
     """The machine of the model in the configuration `k`; `guarantees` with their nodes, or none.
+    Without `normal_forms` the rules of an unbounded scope leave a world as they change it.
 
     Raises SubsetError or LiftError, each with file, line, column and a cure.
     """
@@ -81,7 +84,7 @@ def lift(model: Model, k: Any, name: str, *, guarantees: bool = True) -> Lifted:
         instance
         for function in model.rules.values()
         for choice in choices(shapes, function)
-        if (instance := lift_rule(model, k, world, function, choice, lifted)) is not None
+        if (instance := lift_rule(model, k, world, function, choice, lifted, normal_forms))
     )
     machine = lifted.machine
     complete = Machine(
@@ -122,12 +125,14 @@ def lift_rule(
     function: Callable[..., Any],
     choice: tuple[tuple[str, int], ...],
     lifted: Lifted,
+    normal_forms: bool = True,
 ) -> RuleInstance | None:
     """One rule with its choices made; None if it can never happen in this layout."""
     evaluator = Evaluator(model, k)
     constants = [dag.const(value) for _, value in choice]
-    moved = evaluator.call(function, [k, world, *constants])
-    after = evaluator.call(model.canonical_form.normal, [k, moved]) if is_unbounded(k) else moved
+    after = evaluator.call(function, [k, world, *constants])
+    if normal_forms and is_unbounded(k):
+        after = evaluator.call(model.canonical_form.normal, [k, after])
     guard = dag.conjunction(limit.condition for limit in evaluator.limits)
     if guard is FALSE:
         return None

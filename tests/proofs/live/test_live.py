@@ -5,13 +5,17 @@ import functools
 import pytest
 
 from proofs.explore.scope import explore_scope
+from proofs.explore.sometimes import allowed_events
+from proofs.lift.build import lift
+from proofs.lift.dag import FALSE
 from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
+from proofs.lift.specialise import specialise, with_constant_inputs
 from proofs.live.check import Live, UnknownAssumption, explore_live
 from proofs.live.lasso import Lasso
 from proofs.trace.format import dumps, loads
 from proofs.trace.pictures import text
-from proofs.trace.replay import UnknownScope, replay
+from proofs.trace.replay import UnknownScope, configuration_of, replay, scope_of
 
 pytestmark = pytest.mark.xdist_group("live")  # what is explored is cached
 
@@ -81,6 +85,25 @@ def test_what_is_guaranteed_in_the_end_holds(where):
     assert (report.verdict, report.cut) == ("holds", ())
     assert all(outcome.holds and outcome.guaranteed for outcome in report.outcomes)
     assert {o.name for o in report.outcomes if not o.exercised} == NOT_EXERCISED[where]
+
+
+@pytest.mark.parametrize("where", SIZES, ids=lambda where: where[0])
+def test_what_is_allowed_happens_and_what_happens_is_allowed(where):
+    """Under strict first sequences nothing makes a producer of this scope bump its epoch."""
+    model = load_model("idempotent")
+    never = scope_of(model, where[0]).never
+    unmet = {"client_bumps_epoch"} if where == RETRIES else set()
+    happened = model.rules.keys() & live(*where).happened()
+    assert allowed_events(*where) - never.keys() == happened | unmet
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("where", SIZES, ids=lambda where: where[0])
+def test_normal_forms_exclude_no_event(where):
+    model, (scope, variant) = load_model("idempotent"), where
+    machine = lift(model, configuration_of(model, scope, variant), scope).machine
+    rules = specialise(with_constant_inputs(machine)).rules
+    assert {rule.rule for rule in rules if rule.guard is not FALSE} == allowed_events(*where)
 
 
 def test_each_scope_is_looked_at():
