@@ -22,6 +22,7 @@ from conformance.verbs.run import DEFAULTS, actors_of, add_codec
 from proofs.run import EXIT_CODES, BadUse, one_of
 from proofs.run.files import write_json
 from proofs.say import say
+from proofs.trace.breach import breaches
 from proofs.trace.format import Trace, read
 from proofs.trace.replay import RecordedDifferently, Stepper, configuration_of, model_of, replay
 
@@ -62,8 +63,8 @@ def execute(options: argparse.Namespace) -> int:
     elif difference is None and system != MODEL:
         difference = replay_on_system(trace, options)
     verdict = VIOLATED if difference else UNDECIDED if left_out else HOLDS
-    broken = [] if difference else broken_at_end(trace)
-    for line in format_replay(trace, difference, left_out, broken):
+    broken = {} if difference else broken_at_end(trace)
+    for line in format_replay(trace, difference, left_out, [*broken.values()]):
         say(line)
     say(f"verdict: {verdict}")
     write_json(
@@ -78,7 +79,7 @@ def execute(options: argparse.Namespace) -> int:
             "first_divergence": difference,
             "left_out": left_out,
             "patches": [list(patch) for patch in trace.header.patches],
-            "broken_at_end": broken,
+            "broken_at_end": [*broken],
             "verdict": verdict,
         },
     )
@@ -104,13 +105,12 @@ def patched_text(trace: Trace) -> str:
     )
 
 
-def broken_at_end(trace: Trace) -> list[str]:
-    """The guarantees that the trace's last world breaks, by the trace's own model: it is the end of
-    a counterexample, if there are some."""
+def broken_at_end(trace: Trace) -> dict[str, str]:
+    """The guarantees that the trace's last world breaks, by the trace's own model, each with a
+    sentence: it is the end of a counterexample, if there are some."""
     model = model_of(trace.header)
     k = configuration_of(model, trace.header.scope, trace.header.variant)
-    *_, last = Stepper(model, k).run(trace.steps)
-    return [p.name for p in model.guarantees.GUARANTEES if not p.check(k, last)]
+    return dict(breaches(model, k, trace.steps, [*Stepper(model, k).run(trace.steps)]))
 
 
 def replay_on_system(trace: Trace, options: argparse.Namespace) -> Difference:
@@ -201,6 +201,5 @@ def format_replay(
     last = len(trace.steps) if difference is None else difference["step"]
     lines += [f"{n:4}.  {step.label}" for n, step in enumerate(trace.steps[:last], start=1)]
     if difference is None:
-        end = [f"broken at the end: {', '.join(broken)}"] if broken else []
-        return [*lines, left_out or f"{last} steps, no difference", *end]
+        return [*lines, left_out or f"{last} steps, no difference", *broken]
     return [*lines, f"first difference: {difference['reason']}"]

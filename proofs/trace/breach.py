@@ -50,12 +50,12 @@ def breach_sentence(
 
 def breaches(
     model: Model, k: Any, steps: Sequence[TraceStep], worlds: Sequence[Any]
-) -> Iterator[str]:
-    """A sentence for each guarantee that is broken at a trace's end: `worlds` are all of it."""
+) -> Iterator[tuple[str, str]]:
+    """Each guarantee that is broken at a trace's end, with its sentence: `worlds` are all of it."""
     for guarantee in model.guarantees.GUARANTEES:
         if not guarantee.check(k, worlds[-1]):
             first = next(i for i, world in enumerate(worlds) if not guarantee.check(k, world))
-            yield breach_sentence(guarantee, k, worlds[first], steps[:first])
+            yield guarantee.name, breach_sentence(guarantee, k, worlds[first], steps[:first])
 
 
 def breach_of(name: str, trace: Trace, *, brief: bool = False) -> str:

@@ -238,5 +238,5 @@ def tell(
         )
         before = after
     logs = tuple(tuple(partition_logs(model, stepper.k, world, names)) for world in worlds)
-    broken = tuple(breaches(model, stepper.k, steps, worlds))
+    broken = tuple(said for _, said in breaches(model, stepper.k, steps, worlds))
     return Story(header, lanes, tuple(events), logs, broken)

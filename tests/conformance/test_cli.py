@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -327,7 +328,9 @@ def test_a_patch_that_no_longer_applies_is_refused(verb, tmp_path, capsys):
 def test_replay_says_what_the_end_of_a_counterexample_breaks(capsys):
     story = Path(__file__).parents[2] / "docs/stories/delayed_end_txn_shown.jsonl"
     assert main(["replay", str(story)]) == 0
-    assert "broken at the end: no_aborted_read" in capsys.readouterr().out
+    assert re.search(
+        r"^no_aborted_read is broken by step \d+, .*Where: ", capsys.readouterr().out, re.MULTILINE
+    )
 
 
 def test_explain_tells_the_story_and_draws_it(tmp_path, capsys):
