@@ -55,7 +55,10 @@ class Cause(NamedTuple):
     @property
     def text(self) -> str:
         """`on_produce: leader.sends.error`."""
-        return f"{self.decider}: {', '.join(self.fields)}"
+        return f"{self.decider}: {', '.join(self.fields)}" if self.decider else ""
+
+
+NO_CAUSE: Final = Cause("", (), "")
 
 
 def cause_of(finding: Finding, system: str, decider: str) -> Cause:

@@ -11,7 +11,7 @@ of them. What is behind a masked difference is judged by the model as if it had 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -64,10 +64,15 @@ def mask_text(rule: str, fields: Iterable[str]) -> str:
 
 
 class Masks:
-    """The masks of a plan."""
+    """The masks of a plan. `tell` is called with all differences of a step, hidden or not."""
 
-    def __init__(self, texts: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        texts: Iterable[str] = (),
+        tell: Callable[[Sequence[Row]], None] = lambda _: None,
+    ) -> None:
         self.masks = tuple(map(parse_mask, texts))
+        self.tell = tell
 
     def __bool__(self) -> bool:
         return bool(self.masks)
@@ -86,6 +91,7 @@ class MaskedTrace:
     def visible(self, rule: str, step: int, rows: Sequence[Row]) -> list[Row]:
         """The differences of a step that no mask hides."""
         left = list(rows)
+        self.masks.tell(left)
         for mask in self.masks.masks:
             if hidden := mask.fits(rule, left, has_begun=mask.text in self.first_use):
                 self.first_use.setdefault(mask.text, step)

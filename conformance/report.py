@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from conformance.causes import Severity
+from conformance.causes import NO_CAUSE, Cause, Severity
 from conformance.distinguish.play import DistinguishingReport
 from conformance.findings import Summary
 from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED
@@ -44,15 +44,19 @@ class ReportedDivergence:
     """A finding that was shrunk: where its trace is, relative to the report, and what explains it.
 
     `occurrences` are the findings that it stands for, of all traces: those of one `cause`.
-    `variations` are sentences about others of them.
+    `variations` are sentences about others of them. `decided_by` is what the model says of the rule
+    that decides. `script` sends the requests; without one, `no_script` says why.
     """
 
     finding: Mapping[str, Any]
     trace: str
     explained: KnownDifference | None
     occurrences: Occurrences
-    cause: str = ""
+    cause: Cause = NO_CAUSE
     variations: tuple[str, ...] = ()
+    decided_by: str = ""
+    script: str = ""
+    no_script: str = ""
 
     @property
     def breaks(self) -> Severity:
@@ -68,7 +72,10 @@ class ReportedDivergence:
             "rule": self.finding["rule"],
             "expected": self.finding["expected"],
             "observed": self.finding["observed"],
-            "cause": self.cause,
+            "cause": self.cause.text,
+            "decided_by": self.decided_by,
+            "script": self.script or None,
+            "no_script": self.no_script or None,
             "variations": list(self.variations[:MOST_VARIATIONS]),
             "breaks": self.breaks,
             "explained_by": None if self.explained is None else self.explained.reference,

@@ -37,9 +37,10 @@ _EARLIEST: Final = -2
 # Since version 3 an empty name is an INVALID_REQUEST (KIP-511).
 _CLIENT_SOFTWARE: Final = {"client_software_name": "kafka-eos", "client_software_version": "1"}
 
-_INIT_PRODUCER_ID: Final = WireRequest(
+INIT_PRODUCER_ID_REQUEST: Final = WireRequest(
     ApiKey.INIT_PRODUCER_ID, 1, {"transactional_id": None, "transaction_timeout_ms": 60_000}
 )
+"""It asks for a producer id without a transactional id."""
 _NOT_CONTROLLER: Final = 41
 _TOO_EARLY: Final = (ErrorCode.INVALID_REPLICATION_FACTOR, _NOT_CONTROLLER)
 _NOT_YET: Final = (
@@ -137,6 +138,17 @@ def ask_for_topic(
     `replicas` are the brokers of each partition, its leader first; if they are empty, each has one
     replica, where the cluster puts it. Raises RequestRefused.
     """
+    _create(connection, topic_request(name, partitions, replicas=replicas, configs=configs))
+
+
+def topic_request(
+    name: str,
+    partitions: int,
+    *,
+    replicas: Sequence[int] = (),
+    configs: Mapping[str, str] | None = None,
+) -> WireRequest:
+    """CreateTopics of one topic; as `ask_for_topic`."""
     topic = {
         "name": name,
         "num_partitions": _BY_ASSIGNMENTS if replicas else partitions,
@@ -147,7 +159,7 @@ def ask_for_topic(
         ],
         "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
     }
-    _create(connection, topic)
+    return WireRequest(ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, {"topics": [topic]})
 
 
 def delete_topics(connection: BrokerConnection, names: Sequence[str]) -> None:
@@ -160,14 +172,14 @@ def delete_topics(connection: BrokerConnection, names: Sequence[str]) -> None:
         check_error(topic["error_code"], f"DeleteTopics {topic['name']}")
 
 
-def _create(connection: BrokerConnection, topic: Value) -> None:
+def _create(connection: BrokerConnection, wanted: WireRequest) -> None:
     """Retry at the controller as long as it is too early.
 
     A broker serves requests before its cluster counts it, and only in KRaft mode does it forward
     them to the controller.
     """
-    name = topic["name"]
-    request = (ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, {"topics": [topic]})
+    name = wanted.body["topics"][0]["name"]
+    request = (wanted.api_key, wanted.api_version, wanted.body)
     deadline = time.monotonic() + READY_TIMEOUT_S
     error, message = _created(connection.ask(*request, timeout_ms=_CREATE_TIMEOUT_MS))
     while error in _TOO_EARLY and time.monotonic() < deadline:
@@ -226,7 +238,7 @@ def init_producer_ids(connection: BrokerConnection, count: int) -> list[Producer
     deadline = time.monotonic() + READY_TIMEOUT_S
     identities: list[ProducerIdentity] = []
     while len(identities) < count:
-        requests = [_INIT_PRODUCER_ID] * (count - len(identities))
+        requests = [INIT_PRODUCER_ID_REQUEST] * (count - len(identities))
         # All answers are read before one is judged: a refusal leaves none behind.
         for body in [answer.body for answer in connection.pipeline(requests)]:
             if body["error_code"] not in _NOT_YET or time.monotonic() > deadline:

@@ -119,6 +119,7 @@ def at_server(
 
     backend = servers_backend(prepared, server, id_s=id_s)
     backend.other_scopes = elsewhere
+    backend.afresh = lambda same: servers_backend(same, server, id_s=id_s)
     return backend
 
 

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 
 from conformance import pages
+from conformance.evidence.script import script_of
+from proofs.run import BadUse
 from proofs.run.files import write_whole
 from proofs.say import say
 from proofs.trace import pictures
@@ -17,13 +19,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `explain` takes."""
     parser.add_argument("trace", type=Path, help="a trace file, as run and explore write it")
     parser.add_argument("--html", type=Path, metavar="FILE", help="the page, in one offline file")
+    parser.add_argument(
+        "--script",
+        type=Path,
+        metavar="FILE",
+        help="the requests as a Python script that needs nothing else, where the trace has them",
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
     """Tell the trace. Raises TraceError, ReplayError, UnknownScope, UnknownVariant."""
-    story = pages.story_of(read(options.trace))
+    trace = read(options.trace)
+    if options.script is not None and not trace.header.exchanges:
+        raise BadUse(f"{options.trace} has no requests: it was not found at a broker")
+    story = pages.story_of(trace)
     say(pictures.text(story).rstrip())
     if options.html is not None:
         write_whole(options.html, page(story))
         say(f"page: {options.html}")
+    if options.script is not None:
+        title = "; ".join(pages.differing(trace.header))
+        name, variant = options.script.name, trace.header.variant
+        write_whole(options.script, script_of(trace.header.exchanges, title, name, variant))
+        say(f"script: {options.script}")
     return 0

@@ -11,6 +11,8 @@ from pathlib import Path
 from conformance.backends import Backend, Options, WorkerTask, open_backend
 from conformance.distinguish.in_process import InProcessPlayer
 from conformance.distinguish.play import Player
+from conformance.evidence.recording import NotReproducible
+from conformance.evidence.script import Exchanges
 from conformance.findings import shrink_finding
 from conformance.guaranteed import ObservedProperties, observe_finding
 from conformance.plan import Plan, PreparedPlan
@@ -53,6 +55,10 @@ class InProcess:
     def player(self) -> Player:
         """The judge of this process."""
         return InProcessPlayer(self.prepared.plan)
+
+    def reproduced(self, finding: Finding) -> Exchanges:
+        """No bytes are sent in this process. Raises NotReproducible."""
+        raise NotReproducible("the system is judged in process, without a broker")
 
     def shown_by(self, finding: Finding) -> ObservedProperties:
         """The logs and acknowledgements that the system has after its first difference."""

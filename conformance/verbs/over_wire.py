@@ -9,12 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from conformance.backends import Backend
+from conformance.backends import Backend, BackendError
 from conformance.compositions import judged_composition
 from conformance.distinguish.known import ONE_BROKER, THREE_BROKERS
 from conformance.distinguish.play import Player, TraceNotApplicable
+from conformance.evidence.recording import NotReproducible, record
+from conformance.evidence.reproduction import reproduction_of
+from conformance.evidence.script import Exchanges
 from conformance.faults import CLIENTS, Means, faults_not_had
+from conformance.findings import plan_of, steps_of
 from conformance.guaranteed import ObservedProperties
+from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import find_release
 from conformance.plan import FAULTS as ALL_FAULTS
 from conformance.plan import Plan, PreparedPlan, configuration, prepare_one, scope_without
@@ -31,6 +36,7 @@ from conformance.systems.brokers.idempotent.testbed_of_leaders import SHARE_A_FA
 from conformance.systems.brokers.listening_broker import ListeningBroker, address_of
 from conformance.verbs.pipeline import OpenTarget, Target
 from conformance.verbs.pipeline import run as run_pipeline
+from impl import DecodeError
 from proofs.java import find_java
 from proofs.run import BadUse
 from proofs.trace.shrink import Steps
@@ -132,6 +138,20 @@ class OverWire:
     def shown_by(self, finding: Finding) -> ObservedProperties:
         """Nothing beyond the answers."""
         return ObservedProperties()
+
+    def reproduced(self, finding: Finding) -> Exchanges:
+        """By playing it once more, alone. Raises NotReproducible."""
+        if self.judge.afresh is None:
+            raise NotReproducible("it takes more than requests to one broker")
+        plan = plan_of(self.prepared, finding)
+        steps = steps_of(finding)
+        one = prepare_one(plan, self.prepared.directory, 1, len(steps))
+        try:
+            with closing(self.judge.afresh(one)) as backend:
+                script = backend.script(steps)
+                return reproduction_of(record(backend.testbed, script, plan.ignored))
+        except (BackendError, KafkaError, DecodeError, NotApplicable) as error:
+            raise NotReproducible(str(error)) from error
 
 
 def target_at_brokers(

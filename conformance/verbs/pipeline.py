@@ -7,6 +7,7 @@ open it gives a backend, shrinks findings, and says what it shows of guarantees.
 from __future__ import annotations
 
 import argparse
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -28,6 +29,9 @@ from conformance.causes import (
 )
 from conformance.compositions import judged_composition
 from conformance.distinguish.play import DistinguishingReport, Player, play_distinguishing_traces
+from conformance.evidence.recording import NotReproducible
+from conformance.evidence.run_page import run_page
+from conformance.evidence.script import Exchanges
 from conformance.findings import plan_of, steps_of
 from conformance.guaranteed import ObservedProperties, not_guaranteed, statuses
 from conformance.known_differences import (
@@ -115,6 +119,9 @@ class OpenTarget(Protocol):
     def player(self) -> Player | None:
         """What plays the traces that tell rules apart; None where there is none."""
 
+    def reproduced(self, finding: Finding) -> Exchanges:
+        """The requests that show it, and their answers. Raises NotReproducible."""
+
     def shown_by(self, finding: Finding) -> ObservedProperties:
         """What the system shows of the guarantees once it differed."""
 
@@ -173,6 +180,9 @@ def judge_and_report(
         result, waves = judge(directory, baseline)
         report, times = report_json(result), run_json(waves)
         write_whole(out / "junit.xml", junit(report))
+        page = run_page(report, out)
+        write_whole(out / "report.md", page.markdown())
+        write_whole(out / "index.html", page.html())
         directory.write(report, times, options.json)
         if dataset is not None:
             dataset.write(named, report, times, result, directory.journal.values())
@@ -311,7 +321,7 @@ def examine_findings(
         prepared=prepared,
         total=summary,
         judge=judge,
-        divergences=draw_divergences(prepared, shrunk, rows, k.variant.release, out),
+        divergences=draw_divergences(prepared, shrunk, rows, system, out),
         guarantees=statuses(seen, k),
         not_guaranteed=not_guaranteed(k),
         undecided=prepared.count - summary.traces,
@@ -330,11 +340,12 @@ def draw_divergences(
     prepared: PreparedPlan,
     shrunk: Sequence[ShrunkFinding],
     rows: Sequence[KnownDifference],
-    release: str,
+    system: OpenTarget,
     out: Path,
 ) -> list[ReportedDivergence]:
-    """One divergence for all findings of one cause, the worst causes first; the shortest trace and
-    its page in `out`/divergences."""
+    """One divergence for all findings of one cause, the worst causes first; the shortest trace, its
+    page and its script in `out`/divergences."""
+    release = configuration(prepared.plan).variant.release
     same: dict[tuple[Cause, str, KnownDifference | None], list[ShrunkFinding]] = {}
     causes = [
         cause_of(one.finding, prepared.plan.system, decider_in(prepared, one.finding))
@@ -348,15 +359,34 @@ def draw_divergences(
         group.sort(key=lambda one: int(one.finding["steps"]))
         occurrences = reduce(Occurrences.merge, (one.occurrences for one in group))
         finding, *others = (one.finding for one in group)
-        variations = tuple(dict.fromkeys(sentence(other) for other in others))
-        found.append(ReportedDivergence(finding, "", known, occurrences, cause.text, variations))
+        told = dict.fromkeys(sentence(other) for other in others)
+        variations = tuple(text for text in told if text != sentence(finding))
+        found.append(ReportedDivergence(finding, "", known, occurrences, cause, variations))
     found.sort(key=lambda row: (WORST_FIRST.index(row.breaks), -row.occurrences.count))
     divergences = []
     for number, row in enumerate(found, start=1):
         name = f"divergences/{number:02d}-{row.finding['rule']}"
-        pages.write(prepared, dict(row.finding), out / name)
-        divergences.append(replace(row, trace=f"{name}.jsonl"))
+        exchanges, why_not = exchanges_of(system, dict(row.finding))
+        pages.write(prepared, dict(row.finding), out / name, exchanges)
+        script = f"{name}.py" if exchanges else ""
+        row = replace(row, trace=f"{name}.jsonl", script=script, no_script=why_not)
+        divergences.append(replace(row, decided_by=rule_text(prepared, row.cause.decider)))
     return divergences
+
+
+def exchanges_of(system: OpenTarget, finding: Finding) -> tuple[Exchanges, str]:
+    """The requests that show a finding; without them, why there are none."""
+    try:
+        return system.reproduced(finding), ""
+    except NotReproducible as why:
+        return (), str(why)
+
+
+def rule_text(prepared: PreparedPlan, decider: str) -> str:
+    """What the model says of the rule that decides, with the KIP or class of Kafka behind it."""
+    rules = judged_composition(prepared.plan.scope).model.actor_rules
+    rule = rules.get(decider.rpartition("+")[2].rpartition(".")[2])
+    return "" if rule is None else inspect.getdoc(rule) or ""
 
 
 def decider_in(prepared: PreparedPlan, finding: Finding) -> str:

@@ -8,7 +8,8 @@
 
 A header may end in `"loop": 3`: what comes after the first three steps goes on for ever; and in
 `"differs": [["leader[0].sends[0].error", "0 (NONE)", "45 (...)"]]`: what the model expects behind
-the last step, and what the system showed there, by place.
+the last step, and what the system showed there, by place. `"exchanges"` are the requests that show
+it at a broker, as bytes, with the answers that are expected (`conformance.evidence`).
 
 `answers` are the messages that the model sends back in this step, `digests` one short hash for
 each actor after it; both may be left out of a hand-written trace, and are then not compared. The
@@ -48,7 +49,8 @@ class Header:
     """What a trace runs on. `patches` has (function, before, after); `prefix` is a name or "".
 
     A run that goes on for ever repeats what comes after its first `loop` steps; None if it ends.
-    `differs` has (place, expected, observed) of a system that differs behind the last step.
+    `differs` has (place, expected, observed) of a system that differs behind the last step;
+    `exchanges` are objects.
     """
 
     scope: str
@@ -59,6 +61,7 @@ class Header:
     patches: tuple[tuple[str, str, str], ...] = ()
     loop: int | None = None
     differs: tuple[tuple[str, str, str], ...] = ()
+    exchanges: tuple[Json, ...] = field(default=(), hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,8 @@ def header_json(header: Header) -> dict[str, Json]:
         written["loop"] = header.loop
     if header.differs:
         written["differs"] = [list(row) for row in header.differs]
+    if header.exchanges:
+        written["exchanges"] = list(header.exchanges)
     return written
 
 
@@ -159,6 +164,11 @@ def is_rows(value: Json) -> bool:
     )
 
 
+def is_objects(value: Json) -> bool:
+    """A list of objects."""
+    return isinstance(value, list) and all(isinstance(row, dict) for row in value)
+
+
 HEADER_KEYS: Mapping[str, tuple[str, Any]] = {
     "format": (f"the text {FORMAT!r}", lambda v: v == FORMAT),
     "version": (f"the number {VERSION}", lambda v: is_int(v) and v == VERSION),
@@ -170,6 +180,7 @@ HEADER_KEYS: Mapping[str, tuple[str, Any]] = {
     "patches": ("a list of [function, before, after]", is_rows),
     "loop": ("a number of steps", lambda v: is_int(v) and v >= 0),
     "differs": ("a list of [place, expected, observed]", is_rows),
+    "exchanges": ("a list of objects", is_objects),
 }
 
 STEP_KEYS: Mapping[str, tuple[str, Any]] = {
@@ -179,7 +190,7 @@ STEP_KEYS: Mapping[str, tuple[str, Any]] = {
     "digests": ("an object of texts", lambda v: is_map_of(v, str)),
 }
 
-OPTIONAL = frozenset({"loop", "differs", "answers", "digests"})
+OPTIONAL = frozenset({"loop", "differs", "exchanges", "answers", "digests"})
 
 
 def checked(
@@ -219,6 +230,7 @@ def parse_header(text: str, source: str) -> Header:
         patches=tuple((row[0], row[1], row[2]) for row in value["patches"]),
         loop=value.get("loop"),
         differs=tuple((row[0], row[1], row[2]) for row in value.get("differs", ())),
+        exchanges=tuple(value.get("exchanges", ())),
     )
 
 

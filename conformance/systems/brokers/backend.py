@@ -93,11 +93,13 @@ class Replayed(NamedTuple):
 class BrokersBackend:
     """Judges the traces of `prepared` by scripts that are played at a testbed. `agreed` are those
     that the brokers followed to their ends, `departed` is how many were another trace from some
-    step on. `other_scopes` opens the same brokers for another scope, where that can be done."""
+    step on. `other_scopes` opens the same brokers for another scope, where that can be done;
+    `afresh` opens them with partitions that no trace had, where requests alone make a trace."""
 
     name = "wire"
     cores: int | None = 1
     other_scopes: Callable[[PreparedPlan], BrokersBackend] | None = None
+    afresh: Callable[[PreparedPlan], BrokersBackend] | None = None
 
     def __init__(
         self, prepared: PreparedPlan, writer: ScriptWriter, testbed: BrokerTestbed
@@ -172,6 +174,10 @@ class BrokersBackend:
         script = self._writer.script(steps)
         end = self._end_of(script)
         return Replayed(script.steps, self._finding_in(0, script, end), end.is_undecided)
+
+    def script(self, steps: Steps) -> Any:
+        """A trace as these brokers meet it. Raises NotApplicable, CannotPlay."""
+        return self._writer.script(steps)
 
     def _end_of(self, script: Any) -> TraceEnd:
         [(_, end)] = [e for e in self.scheduler.run([(0, script)]) if e is not None]

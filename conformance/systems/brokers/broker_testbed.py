@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from conformance.backends import BackendFailed
@@ -27,7 +28,7 @@ class BrokerTestbed(ABC):
     `in_flight` sessions share connections. So many as `asking` ask at a time, `most` with those
     that rest; `together` wait for the same faults. A waiting script stands for `wait_costs` tries
     of a shorter one. `masks` are those of the plan. `broken` are the guarantees that the brokers
-    were seen to break beside traces.
+    were seen to break beside traces. `topic_configs` are those of its topics.
     """
 
     in_flight = 1
@@ -37,6 +38,7 @@ class BrokerTestbed(ABC):
     broken: frozenset[str] = frozenset()
     not_applicable: Sequence[str] = ()
     masks: Masks = NO_MASKS
+    topic_configs: Mapping[str, str] = MappingProxyType({})
 
     # ---- what a report says
 
@@ -69,6 +71,10 @@ class BrokerTestbed(ABC):
     @abstractmethod
     def session(self, number: int, script: Any, factor: int) -> tuple[Any, Session]:
         """What a trace has for itself, and the trace, which may take `factor` times as long."""
+
+    def producers_of(self, resources: Any) -> Sequence[int]:
+        """The producer ids that a trace is given; none where it asks for its own."""
+        return ()
 
     @abstractmethod
     def give_back(self, resources: Any, end: TraceEnd) -> None:

@@ -96,4 +96,4 @@ def test_a_file_that_is_not_there(tmp_path):
 
 def test_the_header_has_the_keys_that_are_guaranteed():
     guaranteed = ["format", "version", "scope", "variant", "seed", "system", "prefix", "patches"]
-    assert list(HEADER_KEYS) == [*guaranteed, "loop", "differs"]
+    assert list(HEADER_KEYS) == [*guaranteed, "loop", "differs", "exchanges"]

@@ -62,6 +62,7 @@ class LeadersTestbed(BrokerTestbed):
         self._observer = observer
         self._broker = broker
         self.not_applicable = [] if broker.shows_producers else [NO_PRODUCERS]
+        self.topic_configs = topic_configs(observer.k)
         self._width = min(max(self.most, -(-traces // MOST_TRACES)), MAX_PARTITIONS)
         self._pool = PartitionPool(self._topic, MOST_TRACES)
         self._producers: deque[ProducerIdentity] = deque()
@@ -108,7 +109,11 @@ class LeadersTestbed(BrokerTestbed):
         return [self._producers.popleft() for _ in range(count)]
 
     def _topic(self) -> Sequence[TopicPartition]:
-        return self._broker.topic(self._width, configs=topic_configs(self._observer.k))
+        return self._broker.topic(self._width, configs=self.topic_configs)
+
+    def producers_of(self, resources: Binding) -> Sequence[int]:
+        """Those of the binding."""
+        return [producer.producer_id for producer in resources.producers]
 
     def give_back(self, resources: Binding, end: TraceEnd) -> None:
         """Partitions serve other traces if it is known what is in them."""
@@ -143,4 +148,6 @@ def leaders_backend(prepared: PreparedPlan, broker: ListeningBroker) -> BrokersB
     k = configuration(prepared.plan)
     observer = Observer(k, tells_log_start=broker.tells_log_start)
     writer = LeaderScriptWriter(k, observer, broker.means)
-    return BrokersBackend(prepared, writer, LeadersTestbed(observer, broker, prepared.count))
+    backend = BrokersBackend(prepared, writer, LeadersTestbed(observer, broker, prepared.count))
+    backend.afresh = lambda same: leaders_backend(same, broker)
+    return backend

@@ -1,0 +1,122 @@
+"""`report.md` and `index.html` of a run: each cause as an issue that can be filed as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.evidence.document import Code, Document, FileLink, Heading, Table
+from conformance.evidence.script import expected_of
+from conformance.report import both_sides, sentence
+from impl.protocol.errors import ErrorCode
+from proofs.trace.format import read
+
+LISTED: Final = 40
+"""Requests that a page lists of a script."""
+
+Report = Mapping[str, Any]
+
+
+def run_page(report: Report, out: Path) -> Document:
+    """The page of a run whose files are in `out`."""
+    page = Document(f"{report['system']} against {expected_of(report['variant'])}")
+    page.say(f"Verdict: {report['verdict']}. Scope {report['scope']}, seed {report['seed']}.")
+    page.add(Table(("what", "how much"), tuple(amounts(report))))
+    if report["masked"]:
+        page.add(Heading("Masks"), masks_table(report["masked"]))
+    if report["divergences"]:
+        page.add(Heading("Causes"), causes_table(report["divergences"]))
+    for number, row in enumerate(report["divergences"], start=1):
+        add_cause(page, row, out, f"{number}. {title_of(row)}", report["variant"])
+    return page
+
+
+def title_of(row: Report) -> str:
+    """A cause in one line."""
+    return str(row["cause"] or row["rule"])
+
+
+def amounts(report: Report) -> list[tuple[str, str]]:
+    """What was judged."""
+    covered = [
+        (name.replace("_", " "), f"{one['covered']:,} of {one['total']:,}")
+        for name, one in report["coverage"].items()
+        if one["total"]
+    ]
+    return [
+        ("traces", f"{report['traces']:,}"),
+        ("steps", f"{report['steps']:,}"),
+        *covered,
+        ("diverging traces", f"{report['diverging_traces']:,}"),
+        ("undecided traces", f"{report['undecided']:,}"),
+    ]
+
+
+def masks_table(masked: Sequence[Report]) -> Table:
+    """How much was judged behind each mask."""
+    rows = [(row["mask"], row["traces"], row["steps"]) for row in masked]
+    return Table(("mask", "traces that go on behind it", "steps there"), rows)
+
+
+def causes_table(rows: Sequence[Report]) -> Table:
+    """All causes, the worst first."""
+    return Table(
+        ("", "cause", "breaks", "traces", "known as"),
+        [
+            (n, title_of(row), row["breaks"], row["occurrences"], row["explained_by"] or "")
+            for n, row in enumerate(rows, start=1)
+        ],
+    )
+
+
+def add_cause(page: Document, row: Report, out: Path, title: str, variant: str) -> None:
+    """A cause: what differs, how it is shown, and the rule behind it."""
+    page.add(Heading(title))
+    page.say(f"{sentence(row)}. It breaks {row['breaks']}; {row['occurrences']:,} traces show it.")
+    expected = f"expected: {expected_of(variant)}"
+    page.add(Table(("where", expected, "observed"), both_sides(row)))
+    trace = Path(row["trace"])
+    if row.get("script"):
+        add_requests(page, read(out / trace).header.exchanges, row["script"])
+    elif row.get("no_script"):
+        page.say(f"There is no script of requests: {row['no_script']}.")
+    page.say(
+        "Files: ", FileLink("trace", str(trace)), ", ", FileLink("page", page_of(out, trace)), "."
+    )
+    for variation in row["variations"]:
+        page.say(f"Also: {variation}.")
+    if row.get("decided_by"):
+        page.say("The rule:")
+        page.add(Code(row["decided_by"]))
+
+
+def page_of(out: Path, trace: Path) -> str:
+    """The page of a trace; that of a client's run is a text."""
+    page = trace.with_suffix(".html")
+    return str(page if (out / page).exists() else trace.with_suffix(".txt"))
+
+
+def named_value(place: str, value: Any) -> str:
+    """A value of an answer; an error by its name."""
+    if value is None:
+        return "nothing"
+    is_error = place.endswith("error_code") and isinstance(value, int)
+    return f"{value} ({ErrorCode(value).name})" if is_error else str(value)
+
+
+def add_requests(page: Document, exchanges: Sequence[Report], script: str) -> None:
+    """The requests that show a cause, and where answers differ."""
+    page.say(
+        "Shown by raw requests, without this project: ", FileLink(Path(script).name, script), "."
+    )
+    page.add(Code(f"python3 {script} HOST:PORT   # exits with 1 if an answer is not the expected"))
+    lines = []
+    for number, one in enumerate(exchanges[:LISTED], start=1):
+        lines.append(f"{number:2}. {one['says']}")
+        for place, seen in one["observed"].items():
+            expected = named_value(place, one["expect"][place])
+            lines.append(f"      {place}: expected {expected}, observed {named_value(place, seen)}")
+    if len(exchanges) > LISTED:
+        lines.append(f"and {len(exchanges) - LISTED} more")
+    page.add(Code("\n".join(lines)))
