@@ -103,6 +103,7 @@ TRANSACTIONS: Final = JudgedComposition(
         "fenced": "zombie_died",
         "epochs_unique": "zombie_died",
         "no_false_fencing": "something_committed",
+        "stuck_only_while_aborting": "something_aborted",
         "untroubled_commits": "something_committed",
         "markers_are_taken": "something_committed",
         "last_epoch_is_nobodys": "something_aborted",

@@ -57,6 +57,9 @@ idempotent-failover: two replicas: answers await the high watermark, a failover 
     | records=4 log=6 max_epoch=1 replicas=2 breaks=1 refusals=1 restarts=1 failovers=1
 idempotent-partitions: two partitions share one epoch, which the trouble of one bumps for both
     | partitions=2 records=3 log=3 max_epoch=1 breaks=1 refusals=1 restarts=1
+idempotent-partitions-replicas: two partitions of two replicas: an answer awaits the high watermark
+    of its own partition
+    | partitions=2 records=3 log=3 max_epoch=1 replicas=2 restarts=1 | room breaks=1 failovers=1
 idempotent-expiry: a leader forgets a producer that is still there
     | records=3 log=5 max_epoch=1 breaks=1 expiries=1
 idempotent-deletion: the head of a log goes, and with it what a restart would have replayed

@@ -6,6 +6,7 @@ from model.transactions.configuration import (
     Configuration,
     Fence,
     IdMemory,
+    LateBump,
     LeaderlessMarker,
     MarkerEpoch,
     Rotation,
@@ -100,6 +101,13 @@ def retries_are_taken(k: Configuration) -> bool:
 def appends_are_true(k: Configuration) -> bool:
     """No append is reported as failed that came into the log all the same."""
     return k.budgets.failures == 0
+
+
+def late_bumps_are_asked(k: Configuration) -> bool:
+    """No client forgets the epoch that it comes to want while it aborts: none of V1 does if no
+    batch expires."""
+    asks = k.variant.late_bump == LateBump.ASKED
+    return asks or speaks_v2(k) or k.budgets.expirations == 0
 
 
 def is_v2(k: Configuration) -> bool:

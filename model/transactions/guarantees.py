@@ -12,6 +12,7 @@ from model.transactions.broker_guarantees import (
     nothing_joins_prepared,
     records_are_where_sent,
 )
+from model.transactions.client import present
 from model.transactions.client_state import Client, ClientState, Outcome
 from model.transactions.conditions import (
     all_rotate,
@@ -24,7 +25,7 @@ from model.transactions.conditions import (
     untroubled,
     whole,
 )
-from model.transactions.configuration import Configuration
+from model.transactions.configuration import Configuration, LateBump
 from model.transactions.coordinator import TransactionState, decided, is_prepared, overflows
 from model.transactions.fates import (
     Log,
@@ -284,6 +285,16 @@ def no_false_fencing(k: Configuration, w: World) -> bool:
     return all(c.state != ClientState.FATAL_ERROR for c in w.clients.values())
 
 
+def stuck_only_while_aborting(k: Configuration, w: World) -> bool:
+    """An instance waits for an epoch that nobody requests only if a batch has expired while it
+    aborted: who loses a batch before that aborts, and gets the next epoch."""
+    forgets = k.variant.late_bump == LateBump.FORGOTTEN
+    return all(
+        not c.too_late or (forgets and asked_to_abort(c.outcomes[present(c)]))
+        for c in w.clients.values()
+    )
+
+
 def untroubled_commits(k: Configuration, w: World) -> bool:
     """Who is alone, and whom nothing troubles, is refused nothing, and nothing is aborted that its
     application did not ask to abort: so a commit succeeds, since it returns (`ends_return`)."""
@@ -413,6 +424,7 @@ GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
     Guarantee("fenced", fenced, whole),
     Guarantee("epochs_unique", epochs_unique, always),
     Guarantee("no_false_fencing", no_false_fencing, alone),
+    Guarantee("stuck_only_while_aborting", stuck_only_while_aborting, always),
     Guarantee("untroubled_commits", untroubled_commits, untroubled),
     Guarantee("markers_are_taken", markers_are_taken, retries_are_taken),
     Guarantee("last_epoch_is_nobodys", last_epoch_is_nobodys, all_rotate),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from model.properties import Assumption, Ceases, EventPattern, Eventually, Happens, Repeats
 from model.scope import read_scopes
 from model.transactions.client_state import ClientState
+from model.transactions.conditions import late_bumps_are_asked
 from model.transactions.configuration import Bounds, Budgets, Configuration, Scope
 from model.transactions.coordinator import is_prepared
 from model.transactions.faults import Faults
@@ -113,6 +114,7 @@ EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World
         "an instance that begins gets its producer id",
         initializing,
         ("markers", "coordinators_stay", "answers", "appends", "appends_succeed"),
+        guaranteed=late_bumps_are_asked,
     ),
     Eventually(
         "ends_return",
@@ -148,5 +150,7 @@ live-two-instances: the same with a second instance, which waits for what the fi
     | instances=2 begun=1 marker_losses=1 moves=1 timeouts=1
 live-log: appends to the transaction log take their time, and fail for ever
     | partitions=1 producer_ids=4 appends begun=1 marker_losses=1 moves=1 timeouts=1 failures=1
+live-expiry: a batch is given up at any time, also while its transaction aborts
+    | partitions=1 begun=1 unheard=1 expirations=1 timeouts=1
 """,
 )

@@ -25,6 +25,7 @@ EXPECTED: dict[str, Expected] = {
     "idempotent-wrap-across": Expected(493, 1_221, 16),
     "idempotent-failover": Expected(8_151, 24_022, 29),
     "idempotent-partitions": Expected(32_634, 109_200, 29),
+    "idempotent-partitions-replicas": Expected(1_818, 4_950, 23),
     "idempotent-expiry": Expected(173, 304, 16),
     "idempotent-deletion": Expected(3_926, 13_103, 22),
     "idempotent-crash": Expected(1_489, 5_154, 25),

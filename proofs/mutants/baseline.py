@@ -51,9 +51,10 @@ class Overgrown(Exception):
 class MutantEffect:
     """What a configuration shows of a change.
 
-    `fate` is "same" (the machine is the same graph), "unmet" (it differs in no state that is
-    reached), "differs" (and nobody has a word for it), "strays" (its footprint is another), "loses"
-    (a witness that the configuration has), or "breaks"; `how` says where, or what.
+    `fate` is "same" (the machine is the same graph), "unmet" (no rule does otherwise in a state
+    that is reached, and what is guaranteed holds there), "differs" (and nobody has a word for it),
+    "strays" (its footprint is another), "loses" (a witness that the configuration has), or
+    "breaks"; `how` says where, or what.
     """
 
     fate: str
@@ -155,7 +156,7 @@ class Baseline:
         strays = difference(self._footprint, after)
         if strays is not None:
             return MutantEffect("strays", strays)
-        return MutantEffect("differs", where or "a guarantee says something else")
+        return MutantEffect("differs", where) if where else MutantEffect("unmet")
 
     def _changed(self, model: Model, touched: set[str]) -> Machine:
         """The machine of the changed model: what it does not touch is as it is."""

@@ -49,6 +49,7 @@ CONFIGURATIONS: Final = read_pairs(
 first_sequence=strict/restart_window=full: idempotent-too-large idempotent-restart
     idempotent-exhaustion idempotent-late-error
     idempotent-unlucky/expiries=0/deletions=0/timeouts=0/losses=0/breaks=0
+    idempotent-partitions-replicas/restarts=0
 2.0.0: idempotent-deletion/restarts=0/crashes=0/breaks=0 idempotent-too-large
     idempotent-tiny/restarts=0
 2.4.1/head_truncation=evicts: idempotent-deletion/restarts=0/crashes=0/breaks=0
@@ -69,7 +70,7 @@ first_sequence=strict/restart_window=full/retries=one: idempotent-tiny
 first_sequence=strict/restart_window=full: idempotent-timeout/breaks=1/refusals=0
     idempotent-deletion idempotent-failover idempotent-unresolved idempotent-partitions/refusals=0
     idempotent-split
-2.8.2: producer-ids-alone
+2.8.2: producer-ids-alone/asked=1 producer-ids-alone
 4.3.1: producer-ids-alone
 3.9.2-zookeeper: producer-ids-alone
 4.3.1: producer-ids
@@ -87,6 +88,9 @@ v1: transactions-offsets-log
 v2: transactions-late-marker transactions-others transactions-leaderless transactions-adopted
     transactions-small/delays=0/unheard=0 transactions-default transactions-markers/moves=0
 v1: transactions-writes
+v1/fence=same_epoch: transactions-small/delays=0/unheard=0/moves=0/begun=1
+marker_epoch=strictly_newer: transactions-markers/begun=1/moves=0
+v1/late_bump=asked: transactions-guards-partitions
 2.0.0: idempotent-expiry idempotent-forgotten
 2.4.1: idempotent-forgotten
 first_sequence=strict/restart_window=full: idempotent-timeout/breaks=1

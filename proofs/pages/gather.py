@@ -54,6 +54,7 @@ IN_THE_END = {
     "live-retries": (NEWEST, NEVER_IN_VAIN),
     "live-stream": (NEWEST, NEVER_IN_VAIN),
     "live-transaction": (NEWEST, "v1"),
+    "live-expiry": (NEWEST, "v1"),
 }
 """Unbounded scopes that are seen under several variants; the others under the newest."""
 

@@ -47,6 +47,7 @@ c ints tlc: idempotent-small processing
 source c ints tlc: idempotent-tiny idempotent-restart idempotent-expiry idempotent-producers
     idempotent-loss idempotent-too-large idempotent-exhaustion idempotent-late-error
     idempotent-wrap-across idempotent-unresolved idempotent-split idempotent-deletion delivery
+    idempotent-partitions-replicas
     producer-ids producer-ids-alone transactions-tiny transactions-trouble transactions-trouble-log
     transactions-log-again transactions-guards-partitions transactions-window transactions-between
     transactions-writes transactions-offsets-log transactions-two-errors

@@ -443,6 +443,7 @@ ONLY_EXPLORED: dict[str, str] = {
     "coordinator_knows_its_log": "theorems say of each step what it makes of the log",
     "no_gap": "clauses say that the sequences of an epoch rise, and not that none is left out",
     "order_kept": "the same clauses say it of V2, where a record's number is its sequence",
+    "stuck_only_while_aborting": "no clause speaks of an epoch that is never requested",
     "untroubled_commits": "theorems say what an answer means, and not that there is a good one",
     "newer_coordinators_fence": "it says what a leader would answer, which no clause does",
     "nothing_joins_prepared": "it says what a coordinator would answer, which no clause does",

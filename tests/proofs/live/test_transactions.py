@@ -17,6 +17,7 @@ pytestmark = pytest.mark.xdist_group("live transactions")  # what is explored is
 ONE = ("live-transaction", "4.3.1")
 TWO = ("live-two-instances", "4.3.1")
 LOG = ("live-log", "4.3.1")
+EXPIRY = ("live-expiry", "v1/late_bump=asked")
 SIZES = {
     ONE: (2_698, 13_685),
     (ONE[0], "v1"): (7_792, 41_859),
@@ -24,6 +25,8 @@ SIZES = {
     LOG: (563, 2_493),
     (LOG[0], "v1"): (896, 3_900),
     (LOG[0], "3.9.2"): (1_821, 7_474),
+    EXPIRY: (389, 885),
+    (EXPIRY[0], "4.3.1"): (150, 344),
 }
 TABLE = load_model("transactions").liveness
 RESTS = [(guarantee.name, dropped) for guarantee in TABLE.EVENTUALLY for dropped in guarantee.under]
@@ -94,6 +97,15 @@ def test_a_strict_epoch_refuses_the_retry_of_a_marker_for_ever() -> None:
     report = live(ONE[0], strict).report(only=["completes"])
     assert report.verdict == "violated"
     assert live(*ONE).report(only=["completes"]).verdict == "holds"
+
+
+def test_a_client_of_v1_whose_batch_expires_while_it_aborts_waits_for_ever() -> None:
+    """It never requests the epoch that it has come to want. Seen of the Java client, 3.9.2 and
+    4.3.1; who asks late does not wait."""
+    outcome = live(EXPIRY[0], "v1").report().outcome("makes_progress")
+    assert outcome.lasso is not None
+    assert (outcome.guaranteed, len(outcome.lasso.trace.steps)) == (False, 10)
+    assert live(*EXPIRY).report().outcome("makes_progress").guaranteed
 
 
 # Always with sometimes

@@ -59,6 +59,7 @@ FOUND = {
     "coordinator_epoch_stays": (1, 1),
     "known_and_never_logged": (2, 2),
     "first_batch_refused": (5, 5),
+    "commit_that_expires_is_stuck": (8, 8),
     "two_epochs_at_once": (6, 6),
     "prepared_takes_more": (7, 7),
     "others_hold_nobody": (1, 1),

@@ -123,6 +123,27 @@ def test_a_witness_that_is_lost_kills(small, monkeypatch):
     assert (lost.fate, lost.verb, lost.how) == ("killed", "explore", "a_block_is_used_up is lost")
 
 
+BY_NARROW_SCOPES = {
+    "idempotent.world:answer_arrives:index:4": ("explore", "acked_is_replicated, "),
+    "idempotent.world:answer_arrives:index:3": ("coverage", "lost of orders: answer_arrives"),
+    "producer_ids.world:block_is_wanted:connective:2": ("coverage", "lost of "),
+    "transactions.client:unresolved:member:3": ("explore", "stuck_only_while_aborting, "),
+}
+"""Changes that show only where there are two partitions of two replicas, where one request comes in
+all, or where a batch expires before its transaction is aborted."""
+
+
+@pytest.mark.parametrize("name", BY_NARROW_SCOPES)
+def test_a_narrow_scope_notices(name, monkeypatch):
+    narrow = ("-replicas/restarts=0", "asked=1", "guards-partitions")
+    only = tuple(pair for pair in CONFIGURATIONS if pair[0].endswith(narrow))
+    monkeypatch.setattr(verdicts, "CONFIGURATIONS", only)
+    (mutant,) = selected(name)
+    found = verdict_on(mutant)
+    assert (found.fate, found.verb) == ("killed", BY_NARROW_SCOPES[name][0])
+    assert found.how.startswith(BY_NARROW_SCOPES[name][1])
+
+
 @pytest.mark.parametrize("mutant", selected("*leader:*", 6, seed=5), ids=lambda m: m.name)
 def test_verdicts_agree_with_the_explorer(mutant, small):
     """The whole exploration of the changed model, against what changed calls and states say."""
