@@ -23,6 +23,9 @@ OLDEST_SERVED: Final[Mapping[int, int]] = MappingProxyType(
         ApiKey.OFFSET_FETCH: 1,
         ApiKey.JOIN_GROUP: 2,
         ApiKey.WRITE_TXN_MARKERS: 1,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
+        ApiKey.DESCRIBE_CONFIGS: 1,
+        ApiKey.DESCRIBE_LOG_DIRS: 1,
     }
 )
 """Versions below are refused. Those of Produce are advertised all the same (KAFKA-18659)."""
@@ -35,7 +38,9 @@ ZERO_FEATURES_FROM: Final = 4
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def api_versions(request: DecodedRequest, rows: Sequence[Value], transaction_version: int) -> Value:
+def api_versions(
+    request: DecodedRequest, rows: Sequence[Value], transaction_version: int, features_epoch: int
+) -> Value:
     """`KafkaApis.handleApiVersionsRequest`. A level of 0 is not listed as finalized.
 
     Clients before version 4 fail on features that begin at 0, so they get none (KAFKA-17011).
@@ -50,7 +55,7 @@ def api_versions(request: DecodedRequest, rows: Sequence[Value], transaction_ver
         "error_code": ErrorCode.NONE,
         "api_keys": list(rows),
         "supported_features": [supported] if request.version >= ZERO_FEATURES_FROM else [],
-        "finalized_features_epoch": 0,
+        "finalized_features_epoch": features_epoch,
         "finalized_features": [level | {"min_version_level": transaction_version}]
         if transaction_version
         else [],

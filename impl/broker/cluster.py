@@ -40,9 +40,20 @@ class BrokerEndPoint(NamedTuple):
 
 
 class Cluster:
-    """Read-only: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`."""
+    """Read-only: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`.
 
-    __slots__ = ("brokers", "cluster_id", "producer_id_blocks", "topics")
+    `transaction_version` is None until UpdateFeatures sets it: nodes have it from their settings.
+    `features_epoch` counts these changes.
+    """
+
+    __slots__ = (
+        "brokers",
+        "cluster_id",
+        "features_epoch",
+        "producer_id_blocks",
+        "topics",
+        "transaction_version",
+    )
 
     def __init__(
         self, cluster_id: str, config: LogConfig, blocks: BlockSource | None = None
@@ -51,6 +62,14 @@ class Cluster:
         self.producer_id_blocks = blocks or ProducerIdBlocks()
         self.brokers: dict[int, BrokerEndPoint] = {}
         self.topics = Topics(cluster_id, config)
+        self.transaction_version: int | None = None
+        self.features_epoch = 0
+
+    def set_transaction_version(self, level: int) -> None:
+        """Change the feature for all nodes, which adopt it before their next request."""
+        self.transaction_version = level
+        self.features_epoch += 1
+        self.topics.version += 1
 
     def register(self, broker: BrokerEndPoint) -> None:
         """Add a broker; new topics may be placed on it."""

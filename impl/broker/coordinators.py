@@ -142,6 +142,7 @@ class Coordinators:
 
         Until a partition is loaded, its requests are refused.
         """
+        self.transactions.set_transaction_version(self._node.transaction_version)
         load_ms = self._node.config.coordinator_load_ms
         lost, won = self._update_led(TRANSACTION_STATE_TOPIC)
         for partition in lost:

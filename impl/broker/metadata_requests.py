@@ -13,7 +13,8 @@ from typing import Final
 
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
-from impl.broker.topics import INTERNAL_TOPICS, Topic, TopicRefused
+from impl.broker.topic_settings import TopicRefused, describe_settings, named_values
+from impl.broker.topics import INTERNAL_TOPICS, Topic
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.primitives import ZERO_UUID
@@ -29,7 +30,7 @@ def metadata(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Valu
     """All topics, or the requested ones; a missing one may be created."""
     body, asked = request.body, request.body["topics"]
     if asked is None or (request.version == 0 and not asked):
-        rows = [_topic_row(topic) for topic in node.topics]
+        rows = [topic_row(topic) for topic in node.topics]
     else:
         may_create = node.config.auto_create_topics and body["allow_auto_topic_creation"]
         rows = [_metadata_topic(node, request.version, topic, may_create) for topic in asked]
@@ -49,7 +50,7 @@ def _metadata_topic(node: HandlerContext, version: int, asked: Value, may_create
         found = node.topics.find(topic_id)
         if isinstance(found, ErrorCode):
             return _no_topic(found, None, topic_id)
-        return _topic_row(found)
+        return topic_row(found)
     topic = node.topics.get(name)
     if topic is None and may_create:
         try:
@@ -58,7 +59,7 @@ def _metadata_topic(node: HandlerContext, version: int, asked: Value, may_create
             return _no_topic(refusal.error, name, ZERO_UUID)
     if topic is None:
         return _no_topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, ZERO_UUID)
-    return _topic_row(topic)
+    return topic_row(topic)
 
 
 def _auto_create(node: HandlerContext, name: str) -> Topic:
@@ -71,7 +72,8 @@ def _no_topic(error: ErrorCode, name: str | None, topic_id: bytes) -> Value:
     return {"error_code": error, "name": name, "topic_id": topic_id, "partitions": []}
 
 
-def _topic_row(topic: Topic) -> Value:
+def topic_row(topic: Topic) -> Value:
+    """A topic as Metadata and DescribeTopicPartitions show it."""
     placed = zip(topic.partitions, topic.leader_ids, strict=True)
     return {
         "error_code": ErrorCode.NONE,
@@ -110,15 +112,21 @@ def create_topics(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
 
 def _create_topic(node: HandlerContext, asked: Value, validate_only: bool) -> Value:
     node.topics.check_name(asked["name"])
-    configs = {config["name"]: config["value"] for config in asked["configs"]}
+    configs = named_values(asked["configs"], ErrorCode.INVALID_CONFIG)
     leader_ids = _placement(asked, node.topics.node_ids)
     partitions = len(leader_ids) or _partition_count(asked, node.config.num_partitions)
     topic = node.topics.create(
         asked["name"], partitions, configs, leader_ids=leader_ids, validate_only=validate_only
     )
     described = [
-        {"name": name, "value": value, "read_only": False, "is_sensitive": False}
-        for name, value in topic.configs.items()
+        {
+            "name": setting.name,
+            "value": setting.value,
+            "read_only": False,
+            "config_source": setting.source,
+            "is_sensitive": False,
+        }
+        for setting in describe_settings(topic.configs, node.topics.config)
     ]
     return {
         "name": topic.name,

@@ -30,9 +30,12 @@ from types import MappingProxyType
 from typing import Final
 
 from impl.broker import (
+    cluster_requests,
+    config_requests,
     group_requests,
     membership_requests,
     metadata_requests,
+    partition_requests,
     produce_requests,
     reads,
     transaction_requests,
@@ -236,7 +239,8 @@ class Node(HandlerContext):
         }
 
     def _api_versions(self, request: DecodedRequest, now_ms: int) -> Value:
-        return api_versions(request, _ADVERTISED, self.config.transactions.transaction_version)
+        level, epoch = self.transaction_version, self.cluster.features_epoch
+        return api_versions(request, _ADVERTISED, level, epoch)
 
 
 _NodeHandler = Callable[[Node, DecodedRequest, int], Value | Deferred | None]
@@ -248,6 +252,9 @@ _HANDLERS: Final[Mapping[ApiKey, _NodeHandler]] = MappingProxyType(
         **produce_requests.HANDLERS,
         **reads.HANDLERS,
         **metadata_requests.HANDLERS,
+        **partition_requests.HANDLERS,
+        **config_requests.HANDLERS,
+        **cluster_requests.HANDLERS,
         **transaction_requests.HANDLERS,
         **group_requests.HANDLERS,
         **membership_requests.HANDLERS,

@@ -1,4 +1,5 @@
-"""Handlers that read logs, or delete from them: Fetch, ListOffsets, DeleteRecords.
+"""Handlers that read logs, or delete from them: Fetch, ListOffsets, OffsetForLeaderEpoch and
+DeleteRecords.
 
 Three rules:
 
@@ -22,7 +23,13 @@ from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
 from impl.broker.topics import Topic
 from impl.partition.leader import PartitionLeader
-from impl.partition.reading import NOT_FOUND, fetch_bound, find_offset, read
+from impl.partition.reading import (
+    NOT_FOUND,
+    fetch_bound,
+    find_end_of_epoch,
+    find_offset,
+    read,
+)
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import CONSUMER_REPLICA, Isolation, Timestamp
@@ -133,6 +140,31 @@ def _upper_bound(leader: PartitionLeader, body: Value) -> int:
     return fetch_bound(leader.log, body["isolation_level"])
 
 
+# ---- OffsetForLeaderEpoch
+
+
+def offset_for_leader_epoch(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """Where records of an epoch end. `KafkaApis.handleOffsetForLeaderEpochRequest`, KIP-320."""
+    topics = []
+    for asked in request.body["topics"]:
+        topic = node.topics.get(asked["topic"])
+        rows = [_end_of_epoch(node, topic, row) for row in asked["partitions"]]
+        topics.append({"topic": asked["topic"], "partitions": rows})
+    return {"topics": topics}
+
+
+def _end_of_epoch(node: HandlerContext, topic: Topic | None, asked: Value) -> Value:
+    row = {"partition": asked["partition"]}
+    leader = node.leader(topic, asked["partition"])
+    if isinstance(leader, ErrorCode):
+        return row | {"error_code": leader}
+    error = check_leader_epoch(leader, asked["current_leader_epoch"])
+    if error:
+        return row | {"error_code": error}
+    found = find_end_of_epoch(leader.log, asked["leader_epoch"], leader.leader_epoch)
+    return row | {"error_code": error, **found._asdict()}
+
+
 # ---- Fetch
 
 
@@ -229,6 +261,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
     {
         ApiKey.FETCH: fetch,
         ApiKey.LIST_OFFSETS: list_offsets,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
         ApiKey.DELETE_RECORDS: delete_records,
     }
 )

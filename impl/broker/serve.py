@@ -10,7 +10,8 @@ import sys
 from dataclasses import replace
 
 from impl.broker.embedded import EMBEDDED, Broker
-from impl.broker.topics import MAX_PARTITIONS, TopicRefused
+from impl.broker.topic_settings import TopicRefused
+from impl.broker.topics import MAX_PARTITIONS
 from impl.settings import MAX_PORT
 
 BAD_USE = 2

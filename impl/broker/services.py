@@ -126,6 +126,12 @@ class NodeServices:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return leader
 
+    @property
+    def transaction_version(self) -> int:
+        """The cluster's level of this feature."""
+        level = self.cluster.transaction_version
+        return self.config.transactions.transaction_version if level is None else level
+
     def is_due(self, check: str, interval_ms: int, now_ms: int) -> bool:
         """Whether a periodic check is due; its first interval begins with the first call."""
         due_ms = self._due_ms.setdefault(check, now_ms + interval_ms)

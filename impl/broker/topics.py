@@ -14,13 +14,14 @@ Sources: `ReplicationControlManager.createTopics`, `Topic.validate`, `LogConfig`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import cycle, islice
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final
 
+from impl.broker.topic_settings import TopicRefused, log_config
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.partition.leader import PartitionLeader
 from impl.partition.validation import LogConfig
@@ -31,62 +32,6 @@ INTERNAL_TOPICS: Final = frozenset({TRANSACTION_STATE_TOPIC, OFFSETS_TOPIC})
 MAX_NAME_CHARS: Final = 249
 MAX_PARTITIONS: Final = 100_000
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
-
-
-class ConfigType(NamedTuple):
-    """How a setting is parsed (`ValueError` and `KeyError` refuse it), and what it may be."""
-
-    parse: Callable[[str], Any]
-    may_be: str
-
-
-def _at_least(least: int) -> ConfigType:
-    def parse(text: str) -> int:
-        number = int(text)
-        if number < least:
-            raise ValueError(text)
-        return number
-
-    return ConfigType(parse, f"an integer from {least} on")
-
-
-_NATURAL: Final = _at_least(0)
-_UNLIMITED: Final = _at_least(-1)
-_POSITIVE: Final = _at_least(1)
-_TIMESTAMP_TYPE: Final = ConfigType(
-    {"CreateTime": False, "LogAppendTime": True}.__getitem__, "CreateTime or LogAppendTime"
-)
-
-CONFIGS: Final[Mapping[str, tuple[str, ConfigType]]] = MappingProxyType(
-    {
-        "max.message.bytes": ("max_message_bytes", _NATURAL),
-        "min.insync.replicas": ("min_insync_replicas", _POSITIVE),
-        "retention.bytes": ("retention_bytes", _UNLIMITED),
-        "retention.ms": ("retention_ms", _UNLIMITED),
-        "segment.bytes": ("segment_bytes", _POSITIVE),
-        "segment.ms": ("segment_ms", _POSITIVE),
-        "message.timestamp.type": ("is_log_append_time", _TIMESTAMP_TYPE),
-        "message.timestamp.before.max.ms": ("message_timestamp_before_max_ms", _NATURAL),
-        "message.timestamp.after.max.ms": ("message_timestamp_after_max_ms", _NATURAL),
-    }
-)
-"""The supported topic settings: name to field of `LogConfig` and type."""
-
-FIXED_CONFIGS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "cleanup.policy": "delete",
-        "compression.type": "producer",
-    }
-)
-"""Settings with one supported value."""
-
-
-class TopicRefused(ValueError):
-    """A topic cannot be created; `error` and the message are the answer."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,45 +61,26 @@ def is_legal_name(name: str) -> bool:
     return _LEGAL_NAME.fullmatch(name) is not None
 
 
-def log_config(base: LogConfig, configs: Mapping[str, str | None]) -> LogConfig:
-    """`base` with a topic's own settings. Raises `TopicRefused` (INVALID_CONFIG)."""
-    changes: dict[str, Any] = {}
-    for name, text in configs.items():
-        if name in FIXED_CONFIGS and text == FIXED_CONFIGS[name]:
-            continue
-        if name not in CONFIGS or text is None:
-            known = ", ".join(sorted((*CONFIGS, *FIXED_CONFIGS)))
-            problem = f"{name}={text} is not supported; supported settings: {known}"
-            raise TopicRefused(ErrorCode.INVALID_CONFIG, problem)
-        field, config_type = CONFIGS[name]
-        try:
-            changes[field] = config_type.parse(text)
-        except (ValueError, KeyError) as error:
-            problem = f"{name} must be {config_type.may_be}, is {text!r}"
-            raise TopicRefused(ErrorCode.INVALID_CONFIG, problem) from error
-    return replace(base, **changes)
-
-
 class Topics:
     """All topics of a cluster; iterates in order of creation.
 
     Public state: `node_ids`, on which new partitions are placed in turn; `version`, incremented by
-    each change.
+    each change. Read-only: `config`, the settings of topics without their own.
     """
 
     __slots__ = (
         "_by_id",
         "_by_name",
         "_cluster_id",
-        "_config",
         "_partitions",
+        "config",
         "node_ids",
         "version",
     )
 
     def __init__(self, cluster_id: str, config: LogConfig) -> None:
         self._cluster_id = cluster_id
-        self._config = config
+        self.config = config
         self.node_ids: tuple[int, ...] = ()
         self.version = 0
         self._by_name: dict[str, Topic] = {}
@@ -195,11 +121,8 @@ class Topics:
         `leader_ids` places the partitions, by default on the nodes in turn.
         """
         self.check_name(name)
-        config = log_config(self._config, configs)
-        total = self._partitions + num_partitions
-        if total > MAX_PARTITIONS:
-            problem = f"{total} partitions exceed the limit of {MAX_PARTITIONS}"
-            raise TopicRefused(ErrorCode.POLICY_VIOLATION, problem)
+        config = log_config(self.config, configs)
+        total = self._total_with(num_partitions)
         topic = Topic(
             name,
             self._new_id(name),
@@ -211,6 +134,50 @@ class Topics:
             self.replace(topic)
             self._partitions = total
         return topic
+
+    def _total_with(self, more: int) -> int:
+        """How many partitions there are with so many more. Raises `TopicRefused`."""
+        total = self._partitions + more
+        if total > MAX_PARTITIONS:
+            problem = f"{total} partitions exceed the limit of {MAX_PARTITIONS}"
+            raise TopicRefused(ErrorCode.POLICY_VIOLATION, problem)
+        return total
+
+    def add_partitions(
+        self,
+        topic: Topic,
+        more: int,
+        *,
+        leader_ids: Sequence[int] = (),
+        validate_only: bool = False,
+    ) -> None:
+        """Add partitions to a topic, by default on the nodes in turn. Raises `TopicRefused`."""
+        first = len(topic.partitions)
+        total = self._total_with(more)
+        if validate_only:
+            return
+        in_turn = islice(cycle(self.node_ids), first, first + more)
+        config = log_config(self.config, topic.configs)
+        self._partitions = total
+        self.replace(
+            replace(
+                topic,
+                partitions=topic.partitions
+                + tuple(PartitionLeader(config=config) for _ in range(more)),
+                leader_ids=topic.leader_ids + (tuple(leader_ids) or tuple(in_turn)),
+            )
+        )
+
+    def configure(
+        self, topic: Topic, configs: Mapping[str, str], *, validate_only: bool = False
+    ) -> None:
+        """Give a topic other settings, which its leaders apply at once. Raises `TopicRefused`."""
+        config = log_config(self.config, configs)
+        if validate_only:
+            return
+        for leader in topic.partitions:
+            leader.log.config = config
+        self.replace(replace(topic, configs=MappingProxyType(dict(configs))))
 
     def replace(self, topic: Topic) -> None:
         """Store a topic under its name and id."""

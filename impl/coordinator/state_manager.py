@@ -79,12 +79,12 @@ class EpochAndMetadata(NamedTuple):
 
 
 class TransactionStateManager:
-    """Ids by partition of the log. Read-only: `loading`, `pending_appends`."""
+    """Ids by partition of the log. Public state: `config`; `loading`, `pending_appends` to read."""
 
-    __slots__ = ("_config", "_next_token", "_owned", "loading", "pending_appends")
+    __slots__ = ("_next_token", "_owned", "config", "loading", "pending_appends")
 
     def __init__(self, config: TransactionConfig) -> None:
-        self._config = config
+        self.config = config
         self._owned: dict[int, tuple[int, dict[str, TransactionMetadata]]] = {}
         self._next_token = 0
         self.loading: dict[int, int] = {}
@@ -94,7 +94,7 @@ class TransactionStateManager:
 
     def partition_of(self, transactional_id: str) -> int:
         """The id's partition of `__transaction_state`."""
-        return partition_for(transactional_id, self._config.num_partitions)
+        return partition_for(transactional_id, self.config.num_partitions)
 
     def find(self, transactional_id: str) -> EpochAndMetadata | ErrorCode | None:
         """The id, None if it is unknown, or the error if this broker does not coordinate it.
@@ -124,7 +124,7 @@ class TransactionStateManager:
     def add(self, transactional_id: str, image: TransactionImage) -> EpochAndMetadata:
         """Add an id, in memory until its first append. This broker must own its partition."""
         epoch, by_id = self._owned[self.partition_of(transactional_id)]
-        metadata = TransactionMetadata(transactional_id, image, self._config)
+        metadata = TransactionMetadata(transactional_id, image, self.config)
         by_id[transactional_id] = metadata
         return EpochAndMetadata(epoch, metadata)
 
@@ -159,7 +159,7 @@ class TransactionStateManager:
         """
         if self.loading.get(partition) != coordinator_epoch:
             return []
-        by_id = _replay(records, self._config)
+        by_id = _replay(records, self.config)
         self._owned[partition] = (coordinator_epoch, by_id)
         del self.loading[partition]
         return [EpochAndMetadata(coordinator_epoch, metadata) for metadata in by_id.values()]
@@ -189,7 +189,7 @@ class TransactionStateManager:
         `appendTransactionToLog`. Raises `UnwritableImage`.
         """
         transactional_id = entry.metadata.transactional_id
-        value = encode_value(image, self._config)
+        value = encode_value(image, self.config)
         append = AppendRecords(
             self._take_token(),
             self.partition_of(transactional_id),
@@ -208,7 +208,7 @@ class TransactionStateManager:
     ) -> AppendRecords:
         """Append tombstones for ids that are pending Dead."""
         records = tuple((encode_key(name), None) for name in transactional_ids)
-        timeout_ms = self._config.request_timeout_ms
+        timeout_ms = self.config.request_timeout_ms
         append = AppendRecords(
             self._take_token(), partition, coordinator_epoch, transactional_ids, records, timeout_ms
         )

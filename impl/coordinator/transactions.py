@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from impl.coordinator import inspection
@@ -77,6 +78,11 @@ class TransactionCoordinator:
         self._states = TransactionStateManager(self.config)
         self._completions = Completions()
         self._next_token = 0
+
+    def set_transaction_version(self, level: int) -> None:
+        """Follow the cluster's feature: values and ends of transactions from now on."""
+        if level != self.config.transaction_version:
+            self.config = self._states.config = replace(self.config, transaction_version=level)
 
     # ---- requests
 

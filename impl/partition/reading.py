@@ -155,3 +155,28 @@ def _first_in(stored: StoredBatch, timestamp: int, log_start: int) -> FoundOffse
         if at >= timestamp and offset >= log_start:
             return FoundOffset(at, offset, header.partition_leader_epoch)
     return None
+
+
+class EndOfEpoch(NamedTuple):
+    """Where the records of a leader epoch end: the offset after the last one, -1 for unknown."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+def find_end_of_epoch(log: ReplicaLog, epoch: int, leader_epoch: int) -> EndOfEpoch:
+    """The end of the greatest epoch up to `epoch` in a log; its leader's epoch begins at its end.
+
+    An epoch before all others ends where they begin. `LeaderEpochFileCache.endOffsetFor`.
+    """
+    if epoch == NO_PARTITION_LEADER_EPOCH or epoch > leader_epoch:
+        return EndOfEpoch(NO_PARTITION_LEADER_EPOCH, INVALID_OFFSET)
+    if epoch == leader_epoch:
+        return EndOfEpoch(epoch, log.log_end_offset)
+    after = bisect_right(log.batches, epoch, key=_epoch_of)
+    end = log.batches[after].base_offset if after < len(log.batches) else log.log_end_offset
+    return EndOfEpoch(_epoch_of(log.batches[after - 1]) if after else epoch, end)
+
+
+def _epoch_of(batch: StoredBatch) -> int:
+    return read_header(batch.data).partition_leader_epoch

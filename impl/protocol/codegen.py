@@ -156,12 +156,25 @@ class _Encoder(_Source):
         elif field.kind in _FIXED:
             self.add(_FIXED[field.kind], f"uuid16({value})" if field.kind == "uuid" else value)
         elif field.kind == "struct":
-            name = self.fresh("d")
-            self.flush()
-            self.emit(f"{name} = {value}")
-            self.struct(field.fields, name)
+            self.nested(field, value)
         else:
             self.text(field, value)
+
+    def nested(self, field: Field, value: str) -> None:
+        """A struct; one that may be null follows a byte, 1 or -1."""
+        name = self.fresh("d")
+        self.flush()
+        self.emit(f"{name} = {value}")
+        if self.version not in field.nullable:
+            self.struct(field.fields, name)
+            return
+        self.add("b", f"-1 if {name} is None else 1")
+        self.flush()
+        self.emit(f"if {name} is not None:")
+        self.depth += 1
+        self.struct(field.fields, name)
+        self.flush()
+        self.depth -= 1
 
     def text(self, field: Field, value: str) -> None:
         """A string or bytes: its length, then itself."""
@@ -186,9 +199,9 @@ class _Encoder(_Source):
         else:
             self.add("i", f"len({name}){null}" + "-1" * bool(null))
             self.flush()
-        items = f"{name} or ()" if null else name
+        items = f"({name} or ())" if null else name
         if field.kind in _FIXED and field.kind != "uuid":
-            self.emit(f"{self.append}(pack(f'>{{len({name})}}{_FIXED[field.kind]}', *{name}))")
+            self.emit(f"{self.append}(pack(f'>{{len({items})}}{_FIXED[field.kind]}', *{items}))")
             return
         self.emit(f"for {item} in {items}:")
         self.depth += 1
@@ -261,9 +274,23 @@ class _Decoder(_Source):
             self.add(_FIXED[field.kind], name)
             return name
         if field.kind == "struct":
-            self.flush()
-            return self.struct(field.fields, path + ".")
+            return self.nested(field, path + ".")
         return self.text(field, path)
+
+    def nested(self, field: Field, path: str) -> str:
+        """Read a struct; one that may be null follows a byte, which is negative for null."""
+        self.flush()
+        if self.version not in field.nullable:
+            return self.struct(field.fields, path)
+        flag, value = self.fresh("n"), self.fresh("v")
+        self.add("b", flag)
+        self.flush()
+        self.emit(f"{value} = None")
+        self.emit(f"if {flag} >= 0:")
+        self.depth += 1
+        self.emit(f"{value} = {self.struct(field.fields, path)}")
+        self.depth -= 1
+        return value
 
     def length(self, code: str) -> str:
         """Read a length or count, -1 for null, compact in flexible versions."""

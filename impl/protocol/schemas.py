@@ -1,5 +1,5 @@
-"""The schemas of messages: the reader of the tables in `schemas_data`, `schemas_transactions`
-and `schemas_groups`.
+"""The schemas of messages: the reader of the tables in `schemas_data`, `schemas_transactions`,
+`schemas_groups` and `schemas_admin`.
 
 Three rules:
 
@@ -11,7 +11,7 @@ Theory of operation: a table is text that can be compared with Kafka's message d
 is `name type [versions] [= default] [tag N]`, two blanks deeper for the fields of a struct.
 
     types      int8 int16 int32 int64 bool string bytes uuid {} (struct), []T and [] (of structs)
-    string?    nullable in every version; `string?7+` from version 7
+    string?    nullable in every version; `string?7+` from version 7; a struct is `{}?`
     3+ 0-12 8  the versions with the field; all of them by default
     classic    a string that keeps its int16 length in flexible versions (client_id, KIP-482)
     tag 0      a tagged field: written only where it differs from its default
@@ -31,7 +31,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-from impl.protocol import schemas_data, schemas_groups, schemas_transactions
+from impl.protocol import schemas_admin, schemas_data, schemas_groups, schemas_transactions
 from impl.protocol.primitives import ZERO_UUID
 
 
@@ -62,12 +62,21 @@ class ApiKey(IntEnum):
     END_TXN = 26
     WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
+    CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
+    INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
+    UPDATE_FEATURES = 57
+    DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     ALLOCATE_PRODUCER_IDS = 67
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +241,7 @@ MESSAGES: Final = MappingProxyType(
     parse_table(schemas_data.TABLE)
     | parse_table(schemas_transactions.TABLE)
     | parse_table(schemas_groups.TABLE)
+    | parse_table(schemas_admin.TABLE)
 )
 """`(api_key, "request" | "response")`, `("header", ...)` or `(name, "record")` to its schema."""
 

@@ -18,7 +18,8 @@ from impl import (
     encode_batch,
 )
 from impl.broker.faults import RequestView, refuse
-from impl.broker.topics import CONFIGS, INTERNAL_TOPICS
+from impl.broker.topic_settings import TOPIC_SETTINGS
+from impl.broker.topics import INTERNAL_TOPICS
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 from tests.impl.protocol.wire_messages import FORMS, Form, bodies, encode
 
@@ -45,8 +46,9 @@ IDS = st.sampled_from(["x", ""])
 INDEX = st.integers(-1, 2)
 CONFIG = st.fixed_dictionaries(
     {
-        "name": st.sampled_from(sorted(CONFIGS)),
+        "name": st.sampled_from(sorted(TOPIC_SETTINGS)),
         "value": st.none() | st.sampled_from(["0", "9", "x"]),
+        "config_operation": st.integers(-1, 4),
     }
 )
 RECORDS = st.none() | st.binary(max_size=80)
@@ -70,6 +72,11 @@ LIKELY: dict[str, st.SearchStrategy[Any]] = {
     "retention_time_ms": st.sampled_from([-1, 0, 2**63 - 1]),
     "transactional_id_pattern": st.sampled_from([None, "x", "(", "x{99999999999}"]),
     "configs": st.lists(CONFIG, max_size=1),
+    "resource_type": st.sampled_from([2, 4, 8, 0]),
+    "resource_name": NAMES | st.just("1"),
+    "feature": st.sampled_from(["transaction.version", "x"]),
+    "max_version_level": st.integers(-1, 3),
+    "count": st.integers(-1, 5),
     "assignments": st.just([]),
     "producer_id": st.integers(-1, 1) | st.sampled_from([-(2**63), 2**63 - 1]),
     "producer_epoch": st.sampled_from([-(2**15), -1, 0, 1, 2**15 - 1]),

@@ -164,6 +164,12 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "InitProducerId": {"transactional_id": "x", "transaction_timeout_ms": 1},
     "Heartbeat": {"group_id": "g", "generation_id": 1, "member_id": "m"},
     "DeleteGroups": {"groups_names": ["a", "b"]},
+    "DescribeConfigs": {"resources": [{"resource_type": 2, "resource_name": "t"}]},
+    "CreatePartitions": {
+        "topics": [{"name": "t", "count": 9, "assignments": None}],
+        "timeout_ms": 1,
+        "validate_only": False,
+    },
     "Fetch": {
         "max_wait_ms": 60_000,
         "min_bytes": 1,
@@ -258,7 +264,7 @@ def test_where_there_is_no_place_for_an_error_there_is_none() -> None:
 def test_invalid_faults_say_what_is_valid() -> None:
     invalid: list[tuple[str, Any]] = [
         ("invalid api 'produce'; valid: AddOffsetsToTxn, ", lambda: CutFault("produce")),
-        ("invalid api 'OffsetForLeaderEpoch'", lambda: CutFault("OffsetForLeaderEpoch")),
+        ("invalid api 'ElectLeaders'", lambda: CutFault("ElectLeaders")),
         ("invalid error 'OOPS'; valid: ", lambda: ErrorFault("Produce", "OOPS")),
         ("invalid at 'end'; valid: request, answer", lambda: CutFault("Produce", at="end")),  # type: ignore[arg-type]
         ("delay_ms must be 0 or more, is -1", lambda: DelayFault("Produce", -1)),

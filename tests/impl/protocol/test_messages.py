@@ -59,6 +59,8 @@ KIO_BEGINS = {
     ApiKey.OFFSET_COMMIT: 2,
     ApiKey.OFFSET_FETCH: 1,
     ApiKey.WRITE_TXN_MARKERS: 1,
+    ApiKey.DESCRIBE_CONFIGS: 1,
+    ApiKey.DESCRIBE_LOG_DIRS: 1,
 }
 """What Kafka 4.0 removed, kio does not have."""
 KNOWN_TO_KIO = [form for form in FORMS if form[1] >= KIO_BEGINS.get(form[0], 0)]

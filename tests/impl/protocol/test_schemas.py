@@ -16,7 +16,14 @@ RENAMED = {
     "partition_responses": "partitions",
 }
 """Produce's own words for what every other API calls topics and partitions."""
-RENAMED_IN_PRODUCE = RENAMED | {"responses": "topics"}
+RENAMED_IN = {
+    ApiKey.PRODUCE: RENAMED | {"responses": "topics"},
+    ApiKey.LIST_CONFIG_RESOURCES: {
+        "client_metrics_resources": "config_resources",
+        "name": "resource_name",
+    },
+}
+"""The second was ListClientMetricsResources before 4.1 (KIP-1142)."""
 
 Row = tuple[str, str, bool, int | None, Any]
 """One field of one version: path, type, whether it may be null, its tag, its default."""
@@ -59,7 +66,7 @@ def their_rows(
     schema: dict[str, Any], fields: list[dict[str, Any]], version: int, path: str = ""
 ) -> Iterator[Row]:
     common = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", [])}
-    names = RENAMED_IN_PRODUCE if schema["apiKey"] == ApiKey.PRODUCE else {}
+    names = RENAMED_IN.get(schema["apiKey"], {})
     for field in fields:
         if version not in versions(field["versions"]):
             continue

@@ -1,0 +1,95 @@
+"""A node's settings under Kafka's names, as DescribeConfigs shows them."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from impl.broker.config import NodeConfig
+from impl.broker.topic_settings import (
+    TOPIC_SETTINGS,
+    ConfigSource,
+    ConfigType,
+    SettingView,
+    Synonym,
+    describe_settings,
+)
+
+_BOOLEAN, _INT, _LONG = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.LONG
+
+
+class NodeSetting(NamedTuple):
+    """Where a setting stands in `NodeConfig`; `default` is Kafka's, "" where it has none."""
+
+    path: str
+    default: str
+    config_type: ConfigType = _INT
+
+
+NODE_SETTINGS: Final = MappingProxyType(
+    {
+        "add.partitions.to.txn.retry.backoff.max.ms": NodeSetting(
+            "add_partitions_to_txn_retry_backoff_max_ms", "100"
+        ),
+        "add.partitions.to.txn.retry.backoff.ms": NodeSetting(
+            "add_partitions_to_txn_retry_backoff_ms", "20"
+        ),
+        "auto.create.topics.enable": NodeSetting("auto_create_topics", "true", _BOOLEAN),
+        "broker.id": NodeSetting("node_id", ""),
+        "group.initial.rebalance.delay.ms": NodeSetting(
+            "groups.initial_rebalance_delay_ms", "3000"
+        ),
+        "group.max.session.timeout.ms": NodeSetting("groups.max_session_timeout_ms", "1800000"),
+        "group.min.session.timeout.ms": NodeSetting("groups.min_session_timeout_ms", "6000"),
+        "log.retention.check.interval.ms": NodeSetting(
+            "log_retention_check_interval_ms", "300000", _LONG
+        ),
+        "node.id": NodeSetting("node_id", ""),
+        "num.partitions": NodeSetting("num_partitions", "1"),
+        "offset.metadata.max.bytes": NodeSetting("offsets.offset_metadata_max_bytes", "4096"),
+        "offsets.topic.num.partitions": NodeSetting("offsets.num_partitions", "50"),
+        "producer.id.expiration.check.interval.ms": NodeSetting(
+            "producer_id_expiration_check_interval_ms", "600000"
+        ),
+        "producer.id.expiration.ms": NodeSetting("log.producer_id_expiration_ms", "86400000"),
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": NodeSetting(
+            "transactions.abort_timed_out_interval_ms", "10000"
+        ),
+        "transaction.max.timeout.ms": NodeSetting(
+            "transactions.transaction_max_timeout_ms", "900000"
+        ),
+        "transaction.partition.verification.enable": NodeSetting(
+            "log.rules.verifies", "true", _BOOLEAN
+        ),
+        "transaction.remove.expired.transaction.cleanup.interval.ms": NodeSetting(
+            "transactions.remove_expired_interval_ms", "3600000"
+        ),
+        "transaction.state.log.num.partitions": NodeSetting("transactions.num_partitions", "50"),
+        "transactional.id.expiration.ms": NodeSetting(
+            "transactions.transactional_id_expiration_ms", "604800000"
+        ),
+    }
+)
+"""Those that are not also a topic's."""
+
+
+def describe_node(config: NodeConfig) -> list[SettingView]:
+    """The settings of a node, its topics' defaults included. `ConfigHelper.describeConfigs`."""
+    own = [_describe(name, setting, config) for name, setting in NODE_SETTINGS.items()]
+    return own + [
+        setting._replace(name=broker_name)
+        for setting in describe_settings({}, config.log)
+        if (broker_name := TOPIC_SETTINGS[setting.name].broker_name)
+    ]
+
+
+def _describe(name: str, setting: NodeSetting, config: NodeConfig) -> SettingView:
+    value = str(attrgetter(setting.path)(config))
+    if setting.config_type is _BOOLEAN:
+        value = value.lower()
+    default = Synonym(name, setting.default, ConfigSource.DEFAULT)
+    places = [Synonym(name, value, ConfigSource.STATIC_BROKER)] if value != setting.default else []
+    if setting.default:
+        places.append(default)
+    return SettingView(name, value, places[0].source, setting.config_type, tuple(places))
