@@ -18,8 +18,9 @@ from proofs.prove.unknowns import Unknowns
 class UnboundedEvaluator(StepEvaluator):
     """Evaluates functions whose maps have any number of keys.
 
-    `written` are the images that are in the transaction log and known, each with the condition
-    under which that came: the arguments of the text's `logged`, in their order.
+    `written` are the images that are in the transaction log and known, each with the rule that
+    makes it so, and the condition under which that came: the arguments of the text's `logged`, in
+    their order.
     """
 
     def __init__(
@@ -32,12 +33,14 @@ class UnboundedEvaluator(StepEvaluator):
         is_known: Callable[[Rec], bool],
     ) -> None:
         super().__init__(model, k, overrides, contracts)
-        self.written: list[tuple[Node, Rec]] = []
+        self.written: list[tuple[str, Node, Rec]] = []
+        self._rule = ""
         self.unknowns = unknowns
         self.is_known = is_known
 
     def take(self, rule: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         """What a rule makes of its arguments: anything, if it is of an actor that nobody knows."""
+        self._rule = rule.__name__
         if self.is_known(arguments[1]):
             return super().take(rule, arguments)
         name = f"{rule.__name__}() {len(self.taken)}"
@@ -46,7 +49,7 @@ class UnboundedEvaluator(StepEvaluator):
     def call(self, function: Callable[..., Any], arguments: Any) -> Any:
         """The value of function(*arguments)."""
         if function.__name__ == "logged":
-            self.written.append((self.path, arguments[2]))
+            self.written.append((self._rule, self.path, arguments[2]))
         return super().call(function, arguments)
 
     def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:

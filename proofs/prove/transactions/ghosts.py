@@ -341,6 +341,8 @@ AT_PARTITION: Mapping[str, Remembers] = {
     "on_offsets_committed": on_batch_answered,
 }
 """The rules that ghosts remember, wherever they are taken; and those of the partition here."""
+HEARS = ("on_marker_written",)
+"""The rules of a coordinator that is answered: of these nothing is left if the answer is lost."""
 
 
 def remembers(rule: str, *, is_here: bool) -> Remembers:

@@ -18,7 +18,7 @@ from typing import Any, get_type_hints
 
 from model.language import RECORDS
 from proofs.lift.containers import FunctionMap
-from proofs.lift.dag import FALSE, TRUE, Node, const, reachable
+from proofs.lift.dag import FALSE, TRUE, Node, reachable
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
 from proofs.prove.composition import Composition, Worlds
@@ -204,8 +204,9 @@ class Transactions(Worlds):
                 assert is_placed or name not in ghosts.AT_PARTITION, f"{name}: where?"
                 remembers = ghosts.remembers(name, is_here=is_here)
                 after = remembers(ghosts.RuleEffect(self.before, call, heard), after)
-        for reached, image in evaluator.written:
-            after = ghosts.with_decision(after, reached, image)
+        for rule, reached, image in evaluator.written:
+            is_left = reached & heard if rule in ghosts.HEARS else reached
+            after = ghosts.with_decision(after, is_left, image)
         return ghosts.of_instance(self.before, after)
 
     def inputs_of(self, calls: Iterable[RuleApplication]) -> dict[str, Any]:
@@ -248,7 +249,6 @@ def is_about(contract: Contract, known: Mapping[str, Any]) -> bool:
     return all(n in known and known[n].cls.__name__ == name for n, name in messages.items())
 
 
-HEARD = const(1)
 BATCH = assumes.is_batch
 EPOCH = assumes.shows_epoch
 OTHERS = assumes.is_of_others
@@ -271,10 +271,10 @@ STEPS: Mapping[str, StepText] = {
     "hold": text("hold", BATCH),
     "on_verified": text("on_verified", BATCH),
     "other_writes": text("on_other"),
-    # Markers, and their answers: one that is not heard is sent, and arrives
+    # Markers, and their answers, which may be lost
     "marker_is_sent": text("marker_for"),
-    "marker_is_written": text("marker_is_written", heard=HEARD, partition=HERE),
-    "marker_is_answered": text("marker_is_written", assumes.is_elsewhere, heard=HEARD),
+    "marker_is_written": text("marker_is_written", partition=HERE),
+    "marker_is_answered": text("marker_is_written", assumes.is_elsewhere),
     "append_fails": text("append_fails", in_log=FALSE),
     "append_seems_to_fail": text("append_fails", in_log=TRUE),
     # The requests and batches of others than the instance, and its own that are late

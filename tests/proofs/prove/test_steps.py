@@ -40,6 +40,7 @@ from proofs.trace.replay import configuration_of
 
 HOMES = ("idempotent", "producer_ids", "transactions")
 BY_NAME = {t.name: t for t in THEOREMS}
+LOST_ANSWERS = "transactions-markers/begun=1/moves=0"
 
 
 @cache
@@ -202,6 +203,14 @@ def test_each_transition_of_transactions_is_a_step(theorem: str, matched: int) -
     check = simulated_of(ScopeJob("simulated", theorem, scope, variant))
     assert check.failed == ()
     assert check.matched.total() == matched
+
+
+def test_a_marker_whose_answer_is_lost_is_a_step() -> None:
+    """The leader has taken it, and the coordinator is as it was: `prove --simulate` once had no
+    step for that."""
+    check = simulated_of(ScopeJob("simulated", "all_or_none", LOST_ANSWERS, "v2"))
+    assert check.failed == ()
+    assert check.matched["marker_is_written"] > 300
 
 
 @pytest.mark.full

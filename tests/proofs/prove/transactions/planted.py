@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from proofs.lift.patch import Patch
 
+ANSWER_IS_LOST = """
+    after = with_leader(counted, partition, step.actor)
+    return replace(after, coordinator=told if heard == 1 else lost)
+"""
+MARKER_IS_LOST = """
+    after = with_leader(counted, partition, step.actor) if heard == 1 else counted
+    return replace(after, coordinator=told)
+"""
+"""The marker is lost on its way, and the coordinator takes it for written."""
+
 PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
     (
         "transaction_epochs",
@@ -152,6 +162,12 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "",
         Patch("coordinator.completing", "not no_more_markers(c.known.metadata)", "False"),
         "end/no_write_outside",
+    ),
+    (
+        "no_write_outside",
+        "",
+        Patch("world.marker_is_written", ANSWER_IS_LOST, MARKER_IS_LOST),
+        "marker_is_written/no_write_outside",
     ),
     (
         "visible_as_wanted",
