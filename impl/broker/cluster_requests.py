@@ -13,9 +13,10 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-from impl.broker.api_versions import NEWEST_LEVEL, TRANSACTION_VERSION
+from impl.broker.api_versions import TRANSACTION_VERSION
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
+from impl.broker.releases import newest_level
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
@@ -106,15 +107,15 @@ def _upgrade_type(version: int, update: Value) -> int:
 def _explain_refusal(node: HandlerContext, feature: str, level: int, kind: int) -> str:
     """Why a feature cannot have this level; "" if it can."""
     controller = f"Local controller {node.cluster.controller_id}"
-    now = node.transaction_version
-    if feature != TRANSACTION_VERSION:
+    now, newest = node.transaction_version, newest_level(node.config.release)
+    if feature != TRANSACTION_VERSION or not newest:
         return f"{controller} does not support this feature."
     if kind not in tuple(UpgradeType):
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
-    if level > NEWEST_LEVEL:
-        return f"{controller} only supports versions 0-{NEWEST_LEVEL}"
+    if level > newest:
+        return f"{controller} only supports versions 0-{newest}"
     if level < now and kind == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to"

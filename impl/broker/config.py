@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, TypeVar
 
+from impl.broker.releases import NEWEST_RELEASE, RELEASES, entry_of_release
 from impl.broker.topics import MAX_PARTITIONS
-from impl.coordinator.config import TransactionConfig
+from impl.coordinator.config import CONFIGS, TransactionConfig
 from impl.coordinator.group_messages import GroupConfig
-from impl.coordinator.offsets import OffsetsConfig
+from impl.coordinator.offsets import OFFSETS_CONFIGS, OffsetsConfig
 from impl.partition.replica_log import DEFAULT_CONFIG
+from impl.partition.rules import RULES
 from impl.partition.validation import LogConfig
-from impl.settings import MAX_PORT, Settings, integer
+from impl.settings import MAX_PORT, InvalidSetting, Settings, integer
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +31,7 @@ class NodeConfig(Settings):
     `coordinator_load_ms`: how long a new one reads its log: COORDINATOR_LOAD_IN_PROGRESS.
     `marker_delay_ms`: how long a decided transaction stays in PrepareCommit or PrepareAbort before
     its markers are sent; its producer's next one meets CONCURRENT_TRANSACTIONS meanwhile.
+    `release`: whose versions it serves; `of_release` sets its rules as well.
 
     Raises `InvalidSetting`.
     """
@@ -30,6 +40,7 @@ class NodeConfig(Settings):
     host: str = "localhost"
     port: int = integer(9092, greatest=MAX_PORT)
     cluster_id: str = "kafka-eos"
+    release: str = NEWEST_RELEASE
     num_partitions: int = integer(1, least=1, greatest=MAX_PARTITIONS)
     broker_epoch: int = integer(0)
     auto_create_topics: bool = True
@@ -44,3 +55,30 @@ class NodeConfig(Settings):
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
     offsets: OffsetsConfig = field(default_factory=OffsetsConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
+
+    def __post_init__(self) -> None:
+        """Check each setting."""
+        Settings.__post_init__(self)
+        if self.release not in RELEASES:
+            raise InvalidSetting(self, "release", f"one of {', '.join(RELEASES)}")
+
+    def of_release(self, release: str) -> NodeConfig:
+        """These settings with the versions and rules of a release. Raises `InvalidSetting`."""
+        me = replace(self, release=release)
+        return replace(
+            me,
+            log=replace(me.log, rules=entry_of_release(RULES, release)),
+            transactions=_with_rules(me.transactions, CONFIGS, release),
+            offsets=_with_rules(me.offsets, OFFSETS_CONFIGS, release),
+        )
+
+
+def _with_rules(config: T, table: Mapping[str, T], release: str) -> T:
+    """`config` with the fields of a release that differ between releases."""
+    rules = [
+        field.name
+        for field in fields(config)
+        if len({getattr(entry, field.name) for entry in table.values()}) > 1
+    ]
+    entry = entry_of_release(table, release)
+    return replace(config, **{name: getattr(entry, name) for name in rules})

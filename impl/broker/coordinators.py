@@ -28,6 +28,7 @@ from types import MappingProxyType
 from typing import Final
 
 from impl.broker.memberships import Memberships
+from impl.broker.releases import served_versions
 from impl.broker.services import NodeServices
 from impl.broker.topics import Topic
 from impl.coordinator.effects import AppendRecords, Effect, SendAnswer, SendMarkers
@@ -49,9 +50,6 @@ from impl.protocol.record_batch import (
     encode_batch,
 )
 from impl.protocol.schemas import ApiKey
-
-MARKERS_VERSION: Final = 2
-"""WriteTxnMarkers between brokers: the first version with the transaction version (KIP-1228)."""
 
 AnswerCallback = Callable[[SendAnswer, int], None]
 """Receives a transaction coordinator's answer, and the time."""
@@ -327,7 +325,8 @@ class Coordinators:
         def complete(answer: Value | None, now_ms: int) -> None:
             self._complete_markers(markers, _errors_by_partition(answer, places), now_ms)
 
-        self._node.ask(node_id, ApiKey.WRITE_TXN_MARKERS, MARKERS_VERSION, body, complete)
+        newest = served_versions(self._node.config.release)[ApiKey.WRITE_TXN_MARKERS][-1]
+        self._node.ask(node_id, ApiKey.WRITE_TXN_MARKERS, newest, body, complete)
 
     def _complete_markers(
         self, markers: SendMarkers, errors: dict[TopicPartition, ErrorCode], now_ms: int

@@ -26,6 +26,7 @@ from impl.broker.log_view import LogView, view_log
 from impl.broker.node import Node
 from impl.broker.outputs import Output
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
+from impl.broker.releases import NEWEST_RELEASE
 from impl.broker.server import Handle, Server, system_clock_ms
 from impl.broker.timeline import Timeline
 from impl.coordinator.group_messages import GroupConfig
@@ -84,10 +85,10 @@ class Broker:
     """`with Broker() as kafka:`, or `async with`: clients connect to `kafka.bootstrap_servers`.
 
     `topics` are created first, each with its number of partitions. `config` is that of all nodes,
-    which are numbered from 1; if it names a port, that of the first. Raises `OSError` if a port is
-    taken. Methods may be called in the block only. `faults` are those that are injected; the end of
-    the block warns of those that affected no request (`UnusedFault`). `clock` is the time of the
-    nodes.
+    which are numbered from 1; if it names a port, that of the first. `release` is the one of Kafka
+    whose versions and rules they have. Raises `InvalidSetting`, and `OSError` if a port is taken.
+    Methods may be called in the block only. `faults` are those that are injected; the end of the
+    block warns of those that affected no request (`UnusedFault`). `clock` is the time of the nodes.
     """
 
     def __init__(
@@ -96,7 +97,10 @@ class Broker:
         nodes: int = 1,
         topics: Mapping[str, int] = NO_TOPICS,
         config: NodeConfig = EMBEDDED,
+        release: str = NEWEST_RELEASE,
     ) -> None:
+        if release != config.release:
+            config = config.of_release(release)
         self._config = config
         self._topics = dict(topics)
         self._node_ids = range(1, nodes + 1)
@@ -190,6 +194,16 @@ class Broker:
             self.cluster.fail_over(node_id, list(self._servers))
 
     # ---- calls of the application
+
+    @property
+    def release(self) -> str:
+        """The release of Kafka as which the nodes serve."""
+        return self._config.release
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The ids of the running nodes."""
+        return tuple(self._servers)
 
     @property
     def bootstrap_servers(self) -> str:

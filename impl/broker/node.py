@@ -7,8 +7,9 @@ Six rules:
 2. `Close` is for requests that the connection cannot survive. Everything else is answered with an
    error code.
 3. A request with acks=0 is never answered; if it fails, the connection is closed, as in Kafka.
-4. An unknown version of ApiVersions is answered in the form of version 0. Produce is advertised
-   from version 0, because old clients break otherwise (KAFKA-18659), and refused below 3.
+4. Versions are those of `config.release`. An unknown version of ApiVersions is answered in the form
+   of version 0. Produce is advertised from version 0, because old clients break otherwise
+   (KAFKA-18659), and refused below 3.
 5. A partition has one replica, its leader: an append is replicated at once, so the high watermark
    reaches the end of the log before the answer leaves.
 6. `advance` does all work that no answer waits for: blocks of producer ids, markers, time-outs. A
@@ -19,7 +20,7 @@ the body that it returns. A handler that has to wait, for another broker or for 
 returns DEFERRED and calls `answer` when it can. Handlers know `HandlerContext`, the coordinators
 `NodeServices`; only this module knows all of them. `handle` is for drivers that want the answer at
 once: it advances, receives, and advances until the answer is there, without waiting for time.
-Sources: `KafkaApis`, `SocketServer.processCompletedReceives`; release 4.3.1, no authorizer.
+Sources: `KafkaApis`, `SocketServer.processCompletedReceives`; no authorizer.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from impl.broker import (
     reads,
     transaction_requests,
 )
-from impl.broker.api_versions import OLDEST_SERVED, api_versions, version_rows
+from impl.broker.api_versions import api_versions
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.coordinators import Coordinators
@@ -56,6 +57,7 @@ from impl.broker.outputs import (
     Response,
 )
 from impl.broker.producer_ids import BlockSource, ProducerIdController, ProducerIdManager
+from impl.broker.releases import served_versions
 from impl.broker.verification import AddPartitionsToTxnManager
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode, UnsupportedVersion
@@ -64,7 +66,7 @@ from impl.protocol.messages import (
     decode_response,
     encode_unsupported_version,
 )
-from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
+from impl.protocol.schemas import ApiKey
 
 
 class Node(HandlerContext):
@@ -74,7 +76,7 @@ class Node(HandlerContext):
     `verification`.
     """
 
-    __slots__ = ("controller", "producer_ids")
+    __slots__ = ("_served", "controller", "producer_ids")
 
     def __init__(
         self,
@@ -92,6 +94,7 @@ class Node(HandlerContext):
             raise TypeError("a cluster has its own blocks: Cluster(..., blocks=blocks)")
         me = config or NodeConfig()
         super().__init__(me, cluster or Cluster(me.cluster_id, me.log, blocks))
+        self._served = served_versions(me.release)
         self.producer_ids = ProducerIdManager()
         self.controller = ProducerIdController(self.cluster.producer_id_blocks)
         self.controller.register(me.node_id, me.broker_epoch)
@@ -116,19 +119,20 @@ class Node(HandlerContext):
         try:
             header, body = decode_request(payload)
         except UnsupportedVersion as error:
-            if error.api_key != ApiKey.API_VERSIONS:
-                raise CloseConnection(str(error)) from error
-            served = SUPPORTED_VERSIONS[ApiKey.API_VERSIONS]
-            answer = encode_unsupported_version(error.correlation_id, served.first, served.last)
-            self._outputs.append(Response(reference, answer))
+            self._refuse_version(reference, error)
             return
         except DecodeError as error:
             raise CloseConnection(str(error)) from error
         api_key, version = header["api_key"], header["api_version"]
-        if api_key not in _HANDLERS:
+        served = self._served.get(api_key)
+        if served is None:
             raise CloseConnection(f"api key {api_key} is not served")
-        if version < OLDEST_SERVED.get(api_key, 0):
-            raise CloseConnection(f"api key {api_key} is served from {OLDEST_SERVED[api_key]}")
+        if version not in served:
+            versions = f"{served[0]}-{served[-1]}"
+            correlation_id = header["correlation_id"]
+            refused = UnsupportedVersion(api_key, version, versions, correlation_id)
+            self._refuse_version(reference, refused)
+            return
         request = DecodedRequest(
             reference,
             ApiKey(api_key),
@@ -142,6 +146,14 @@ class Node(HandlerContext):
         if body_or_deferred is not DEFERRED:
             assert not isinstance(body_or_deferred, Deferred)
             self.answer(request, body_or_deferred)
+
+    def _refuse_version(self, reference: Hashable, error: UnsupportedVersion) -> None:
+        """Only ApiVersions is answered in a version that is not served."""
+        if error.api_key != ApiKey.API_VERSIONS:
+            raise CloseConnection(str(error)) from error
+        served = self._served[ApiKey.API_VERSIONS]
+        answer = encode_unsupported_version(error.correlation_id, served[0], served[-1])
+        self._outputs.append(Response(reference, answer))
 
     def receive_answer(
         self, correlation_id: int, payload: bytes | None, now_ms: int
@@ -240,7 +252,7 @@ class Node(HandlerContext):
 
     def _api_versions(self, request: DecodedRequest, now_ms: int) -> Value:
         level, epoch = self.transaction_version, self.cluster.features_epoch
-        return api_versions(request, _ADVERTISED, level, epoch)
+        return api_versions(request, self.config.release, level, epoch)
 
 
 _NodeHandler = Callable[[Node, DecodedRequest, int], Value | Deferred | None]
@@ -260,6 +272,5 @@ _HANDLERS: Final[Mapping[ApiKey, _NodeHandler]] = MappingProxyType(
         **membership_requests.HANDLERS,
     }
 )
-_ADVERTISED: Final = version_rows(_HANDLERS)
 SERVED_APIS: Final = frozenset(_HANDLERS)
 """The APIs that a node answers, those between brokers included."""

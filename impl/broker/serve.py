@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 
 from impl.broker.embedded import EMBEDDED, Broker
+from impl.broker.releases import NEWEST_RELEASE, RELEASES
 from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import MAX_PARTITIONS
 from impl.settings import MAX_PORT
@@ -28,6 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " after it, or each a free one after port 0",
     )
     parser.add_argument("--nodes", type=_positive, default=1, help="number of nodes (1)")
+    parser.add_argument(
+        "--release",
+        choices=RELEASES,
+        default=NEWEST_RELEASE,
+        help=f"of Kafka, whose versions and rules it has ({NEWEST_RELEASE})",
+    )
     parser.add_argument(
         "--topic",
         dest="topics",
@@ -82,7 +89,8 @@ def execute(options: argparse.Namespace) -> int:
         num_partitions=options.partitions,
         auto_create_topics=not options.no_auto_create,
     )
-    broker = Broker(nodes=options.nodes, topics=dict(options.topics), config=config)
+    topics, release = dict(options.topics), options.release
+    broker = Broker(nodes=options.nodes, topics=topics, config=config, release=release)
     try:
         asyncio.run(_serve(broker))
     except (OSError, TopicRefused) as error:

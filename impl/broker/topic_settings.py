@@ -216,9 +216,7 @@ def describe_settings(configs: Mapping[str, str], base: LogConfig) -> list[Setti
     ]
 
 
-def _describe(
-    name: str, setting: TopicSetting, own: str | None, base: LogConfig
-) -> SettingView:
+def _describe(name: str, setting: TopicSetting, own: str | None, base: LogConfig) -> SettingView:
     places = [] if own is None else [Synonym(name, own, ConfigSource.DYNAMIC_TOPIC)]
     on_broker = _broker_value(setting, base)
     if on_broker != setting.default:

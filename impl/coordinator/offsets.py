@@ -25,7 +25,7 @@ Sources: `GroupCoordinatorService`, `OffsetMetadataManager`, `CoordinatorRuntime
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -92,6 +92,16 @@ class OffsetsConfig(Settings):
     value_version: int = VALUE_VERSION
     """Of the values that are written; 3 before 4.1."""
 
+
+_BEFORE_4_1: Final = OffsetsConfig(value_version=3)
+OFFSETS_CONFIGS: Final[Mapping[str, OffsetsConfig]] = MappingProxyType(
+    {
+        "4.1": OffsetsConfig(),
+        "4.0": _BEFORE_4_1,
+        "2.8": replace(_BEFORE_4_1, size_error=ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
+    }
+)
+"""The settings of each release that changed them."""
 
 APPEND_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType(
     {**LOG_ERRORS, _E.NETWORK_EXCEPTION: _E.COORDINATOR_LOAD_IN_PROGRESS}

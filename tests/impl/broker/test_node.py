@@ -126,7 +126,7 @@ def test_api_versions_lists_what_is_served(client: Client, version: int) -> None
     assert listed[ApiKey.PRODUCE] == (0, 13)
     assert listed[ApiKey.CREATE_TOPICS] == (2, 7)
     assert listed[ApiKey.FETCH] == (4, 18)
-    assert listed[ApiKey.JOIN_GROUP] == (2, 9)
+    assert listed[ApiKey.JOIN_GROUP] == (0, 9)
     assert listed[ApiKey.LIST_OFFSETS][0] == 1
 
 

@@ -1,0 +1,118 @@
+"""Releases that a node can serve as: the versions of its APIs, and the levels of its features.
+
+Two rules:
+
+1. A node serves no newer version than its release did.
+2. Versions that 4.0 removed are served for no release: of Produce, those before 3.
+
+The table is what brokers of these releases answered to ApiVersions: 2.8.2 (with ZooKeeper), 3.3.2,
+3.9.2, 4.0.2, 4.1.2, 4.2.1 and 4.3.1; `tests/impl/broker/recorded_versions` has the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from impl.protocol.schemas import ApiKey
+
+T = TypeVar("T")
+
+_TABLE: Final = """
+api                       2.8   3.3   3.9   4.0   4.1   4.2   4.3
+PRODUCE                   0-9   0-9   0-11  0-12  0-13  0-13  0-13
+FETCH                     0-12  0-13  0-17  4-17  4-18  4-18  4-18
+LIST_OFFSETS              0-6   0-7   0-9   1-10  1-10  1-11  1-11
+METADATA                  0-11  0-12  0-12  0-13  0-13  0-13  0-13
+OFFSET_COMMIT             0-8   0-8   0-9   2-9   2-9   2-10  2-10
+OFFSET_FETCH              0-7   0-8   0-9   1-9   1-9   1-10  1-10
+FIND_COORDINATOR          0-3   0-4   0-6   0-6   0-6   0-6   0-6
+JOIN_GROUP                0-7   0-9   0-9   0-9   0-9   0-9   0-9
+HEARTBEAT                 0-4   0-4   0-4   0-4   0-4   0-4   0-4
+LEAVE_GROUP               0-4   0-5   0-5   0-5   0-5   0-5   0-5
+SYNC_GROUP                0-5   0-5   0-5   0-5   0-5   0-5   0-5
+DESCRIBE_GROUPS           0-5   0-5   0-5   0-6   0-6   0-6   0-6
+LIST_GROUPS               0-4   0-4   0-5   0-5   0-5   0-5   0-5
+API_VERSIONS              0-3   0-3   0-4   0-4   0-4   0-4   0-4
+CREATE_TOPICS             0-7   0-7   0-7   2-7   2-7   2-7   2-7
+DELETE_TOPICS             0-6   0-6   0-6   1-6   1-6   1-6   1-6
+DELETE_RECORDS            0-2   0-2   0-2   0-2   0-2   0-2   0-2
+INIT_PRODUCER_ID          0-4   0-4   0-5   0-5   0-5   0-5   0-5
+OFFSET_FOR_LEADER_EPOCH   0-4   0-4   0-4   2-4   2-4   2-4   2-4
+ADD_PARTITIONS_TO_TXN     0-3   0-3   0-5   0-5   0-5   0-5   0-5
+ADD_OFFSETS_TO_TXN        0-3   0-3   0-4   0-4   0-4   0-4   0-4
+END_TXN                   0-3   0-3   0-4   0-5   0-5   0-5   0-5
+WRITE_TXN_MARKERS         0-1   0-1   0-1   1-1   1-1   1-2   1-2
+TXN_OFFSET_COMMIT         0-3   0-3   0-4   0-5   0-5   0-5   0-5
+DESCRIBE_CONFIGS          0-4   0-4   0-4   1-4   1-4   1-4   1-4
+ALTER_CONFIGS             0-2   0-2   0-2   0-2   0-2   0-2   0-2
+DESCRIBE_LOG_DIRS         0-2   0-4   0-4   1-4   1-4   1-4   1-5
+CREATE_PARTITIONS         0-3   0-3   0-3   0-3   0-3   0-3   0-3
+DELETE_GROUPS             0-2   0-2   0-2   0-2   0-2   0-2   0-2
+INCREMENTAL_ALTER_CONFIGS 0-1   0-1   0-1   0-1   0-1   0-1   0-1
+OFFSET_DELETE             0-0   0-0   0-0   0-0   0-0   0-0   0-0
+UPDATE_FEATURES           0-0   0-1   0-1   0-2   0-2   0-2   0-2
+DESCRIBE_CLUSTER          0-0   0-0   0-1   0-2   0-2   0-2   0-2
+DESCRIBE_PRODUCERS        0-0   0-0   0-0   0-0   0-0   0-0   0-0
+DESCRIBE_TRANSACTIONS     -     0-0   0-0   0-0   0-0   0-0   0-0
+LIST_TRANSACTIONS         -     0-0   0-1   0-1   0-2   0-2   0-2
+LIST_CONFIG_RESOURCES     -     -     0-0   0-0   0-1   0-1   0-1
+DESCRIBE_TOPIC_PARTITIONS -     -     0-0   0-0   0-0   0-0   0-0
+"""
+
+NEWEST_RELEASE: Final = "4.3"
+OLDEST_PRODUCE: Final = 3
+"""The oldest version of Produce that is served; 0 is announced, for old clients (KAFKA-18659)."""
+
+NEWEST_LEVEL: Final = 2
+LEVELS_FROM: Final = "4.0"
+"""The first release with the feature `transaction.version`."""
+
+
+def _parse(text: str) -> dict[str, dict[int, range]]:
+    """The versions of each API by release."""
+    (_, *releases), *rows = (line.split() for line in text.strip().splitlines())
+    found: dict[str, dict[int, range]] = {release: {} for release in releases}
+    for name, *cells in rows:
+        oldest = int(cells[-1].partition("-")[0])
+        for release, cell in zip(releases, cells, strict=True):
+            first, is_served, last = cell.partition("-")
+            if first and is_served:
+                found[release][ApiKey[name]] = range(max(oldest, int(first)), int(last) + 1)
+    return found
+
+
+_VERSIONS: Final = _parse(_TABLE)
+RELEASES: Final = tuple(_VERSIONS)
+
+
+def announced_versions(release: str) -> Mapping[int, range]:
+    """What ApiVersions says of each API that clients use."""
+    return MappingProxyType(_VERSIONS[release])
+
+
+@cache
+def served_versions(release: str) -> Mapping[int, range]:
+    """The versions of each API that are answered, those between brokers included."""
+    announced = _VERSIONS[release]
+    produce = range(OLDEST_PRODUCE, announced[ApiKey.PRODUCE].stop)
+    between_brokers = {ApiKey.ALLOCATE_PRODUCER_IDS: range(1)}
+    return MappingProxyType({**announced, ApiKey.PRODUCE: produce, **between_brokers})
+
+
+def newest_level(release: str) -> int:
+    """The greatest level of `transaction.version`; 0 where the feature does not exist."""
+    return NEWEST_LEVEL if _numbers(release) >= _numbers(LEVELS_FROM) else 0
+
+
+def entry_of_release(table: Mapping[str, T], release: str) -> T:
+    """The entry of the newest release up to this one; before the first, the first's."""
+    known = sorted(table, key=_numbers)
+    upto = [key for key in known if _numbers(key) <= _numbers(release)]
+    return table[upto[-1] if upto else known[0]]
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))
