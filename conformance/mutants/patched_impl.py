@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Final
 
@@ -30,11 +31,16 @@ class HuntFailed(BackendFailed):
 
 
 def write_patched(mutant: Mutant, root: Path) -> None:
-    """Put a copy of impl with the bug below `root`. Raises PatchError."""
+    """Put a copy of impl with the bug below `root`. Raises PatchError.
+
+    What is compiled of impl comes along, but for the files that have the bug.
+    """
     source = REPOSITORY / "impl"
-    shutil.copytree(source, root / "impl", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(source, root / "impl")
     for path, text in patch_files(mutant.patches, source):
-        (root / "impl" / path).write_text(text, encoding="utf-8")
+        changed = root / "impl" / path
+        changed.write_text(text, encoding="utf-8")
+        Path(cache_from_source(str(changed))).unlink(missing_ok=True)
 
 
 def patch_files(patches: Sequence[Patch], package: Path) -> Iterator[tuple[Path, str]]:

@@ -25,10 +25,9 @@ FILE = re.compile(r"# (\S+\.(?:py|story))\n(.*)", flags=re.DOTALL)
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of what a guide may change."""
-    ignore = shutil.ignore_patterns("__pycache__")
+    """A copy of what a guide may change, and what is compiled of it."""
     for name in COPIED:
-        shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=ignore)
+        shutil.copytree(REPOSITORY / name, tmp_path / name)
     shutil.copytree(REPOSITORY / "docs" / "examples", tmp_path / "docs" / "examples")
     return tmp_path
 
