@@ -36,11 +36,14 @@ check: $(READY)  ## lint, types and the fast tests of every room, at each save (
 fast: $(READY)
 	$(PYTHON) -m pytest -q -m fast -n $(WORKERS) --dist loadgroup
 
+# One worker more than cores: while the tests of one worker wait for brokers, two others compute.
+ALL_TESTS := $(PYTHON) -m pytest -n $(shell expr $(WORKERS) + 1) --dist loadgroup
+
 test: $(READY)  ## all tests (WORKERS=2)
-	$(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup
+	$(ALL_TESTS)
 
 full: $(READY)  ## all tests, and the larger sizes of some (WORKERS=2)
-	$(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup --full
+	$(ALL_TESTS) --full
 
 prove: $(READY)  ## check the theorems
 	$(PYTHON) -m proofs prove
