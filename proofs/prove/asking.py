@@ -9,6 +9,9 @@ import hashlib
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.pool import Pool
+from types import TracebackType
+from typing import Self
 
 from proofs.prove.answers import AnswerCache
 from proofs.prove.solvers import TIMEOUT_S, SolverAnswer, ask
@@ -37,7 +40,8 @@ def unseen(_done: int, _total: int) -> None:
 
 
 class AnswerSource:
-    """Answers of solvers: from the journal of the run, from the cache, or of worker processes."""
+    """Answers of solvers: from the journal of the run, from the cache, or of worker processes,
+    which end with the context."""
 
     def __init__(
         self,
@@ -49,6 +53,20 @@ class AnswerSource:
         self.journal = Journal() if journal is None else journal
         self.cache = AnswerCache(None) if cache is None else cache
         self.asked = 0
+        self._pool: Pool | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.terminate()
+            self._pool = None
 
     def answers(
         self, questions: Sequence[SolverQuestion], seen: Callable[[int, int], None] = unseen
@@ -56,7 +74,7 @@ class AnswerSource:
         """An answer to each question; `seen(done, total)` after each that a solver gives."""
         known = {q: self._known(q) for q in questions}
         found = {q: answer for q, answer in known.items() if answer is not None}
-        for question, answer in _asked([q for q in known if q not in found], self.processes):
+        for question, answer in self._ask([q for q in known if q not in found]):
             found[question] = answer
             self.asked += 1
             self._keep(question, answer)
@@ -68,6 +86,16 @@ class AnswerSource:
         if row is None:
             return self.cache.get(question.solver, question.text, question.timeout_s)
         return SolverAnswer(row["solver"], row["result"], row["seconds"], tuple(row["core"]))
+
+    def _ask(
+        self, questions: Sequence[SolverQuestion]
+    ) -> Iterator[tuple[SolverQuestion, SolverAnswer]]:
+        if self.processes == 1 or (len(questions) <= FEW and self._pool is None):
+            return map(_answer, questions)
+        if self._pool is None:
+            with without_interrupts():
+                self._pool = multiprocessing.get_context("spawn").Pool(self.processes)
+        return self._pool.imap_unordered(_answer, questions, chunksize=4)
 
     def _keep(self, question: SolverQuestion, answer: SolverAnswer) -> None:
         row = {
@@ -85,18 +113,5 @@ def _answer(question: SolverQuestion) -> tuple[SolverQuestion, SolverAnswer]:
     return question, ask(*asked)
 
 
-def _asked(
-    questions: Sequence[SolverQuestion], processes: int
-) -> Iterator[tuple[SolverQuestion, SolverAnswer]]:
-    """Few questions are not worth the start of a process."""
-    if processes == 1 or len(questions) <= FEW:
-        yield from map(_answer, questions)
-        return
-    context = multiprocessing.get_context("spawn")
-    with without_interrupts():
-        workers = context.Pool(processes)
-    with workers as pool:
-        yield from pool.imap_unordered(_answer, questions, chunksize=4)
-
-
 FEW = 4
+"""So many questions are not worth the start of a process."""

@@ -19,9 +19,10 @@ from proofs.prove.theorems import THEOREMS, part_of
 from proofs.prove.vacuity import Vacuity, is_labelled, step_of
 from proofs.trace.format import dumps
 
-KINDS = ("proved", "excluded", "trivial", "failed")
+KINDS = ("proved", "excluded", "trivial", "unconfirmed", "failed")
 """An obligation is proved, or proved only because nothing meets its hypotheses, or has the constant
-true for its goal, or is not proved."""
+true for its goal, or is proved by one solver and not asked of the other, since the theorems that
+need it have failed, or is not proved."""
 
 BY_NAME = {theorem.name: theorem for theorem in THEOREMS}
 
@@ -40,11 +41,13 @@ class ExcludedStep:
 
 @dataclass(frozen=True)
 class Proof:
-    """All obligations, what solvers said of them, and what excludes their hypotheses."""
+    """All obligations, what solvers said of them, and what excludes their hypotheses; `solvers` is
+    how many were to be asked."""
 
     plan: ProofPlan
     verdicts: tuple[ObligationVerdict, ...]
     vacuity: Vacuity
+    solvers: int = 0
 
     @cached_property
     def _by_duty(self) -> dict[int, list[ObligationVerdict]]:
@@ -63,6 +66,8 @@ class Proof:
             return "trivial"
         if any(v.answer.result != "proved" for v in self.verdicts_of(duty)):
             return "failed"
+        if len(self.verdicts_of(duty)) < self.solvers:
+            return "unconfirmed"
         return "excluded" if self.vacuity.excluded_by(duty) else "proved"
 
     def is_refuted(self, duty: Duty) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
@@ -68,22 +68,30 @@ def solve(
     seen: Callable[[int, int], None] = unseen,
     solvers: Sequence[str] = tuple(SOLVERS),
 ) -> tuple[ObligationVerdict, ...]:
-    """Every obligation that is not trivial put to each of the solvers, equal questions once;
-    `seen(done, total)` after each answer.
+    """Every obligation that is not trivial put to one solver, then to the next, equal questions
+    once; `seen(done, total)` after each answer.
 
-    The slow solver's questions go first, so that the processes end together.
+    What one solver has not proved fails, so the next, which is slower, confirms only what theorems
+    need that have not failed.
     """
     duties = [duty for duty in plan.duties if not duty.obligation.is_trivial]
-    asked = {
-        (number, solver): SolverQuestion(solver, duty.obligation.question, seed)
-        for solver in reversed(solvers)
-        for number, duty in enumerate(duties)
-    }
-    answers = source.answers(list(asked.values()), seen)
-    return tuple(
-        ObligationVerdict(duties[number], answers[asked[number, solver]])
-        for number, solver in sorted(asked)
-    )
+    found: dict[tuple[int, str], ObligationVerdict] = {}
+    for solver in solvers:
+        lost = failed(tuple(found.values()))
+        asked = {
+            number: SolverQuestion(solver, duty.obligation.question, seed)
+            for number, duty in enumerate(duties)
+            if needed(duty, lost)
+        }
+        answers = source.answers(list(asked.values()), seen)
+        for number, question in asked.items():
+            found[number, solver] = ObligationVerdict(duties[number], answers[question])
+    return tuple(found[key] for key in sorted(found))
+
+
+def needed(duty: Duty, lost: Collection[str]) -> bool:
+    """Whether a theorem needs an obligation that is not among those that have failed."""
+    return any(name not in lost for name in duty.needed_by)
 
 
 def chosen(only: str | None) -> tuple[Theorem, ...]:

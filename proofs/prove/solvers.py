@@ -28,10 +28,11 @@ Said = tuple[str, tuple[str, ...]]
 
 
 def with_z3(text: str, seed: int, timeout_s: float) -> Said:
-    """Z3's answer. Z3 reads the text, so both solvers see the same question."""
+    """Z3's answer. Z3 reads the text, so both solvers see the same question. The plain solver: the
+    tactics of a logic take three quarters of the time of questions as small as these."""
     import z3
 
-    solver = z3.SolverFor("UFLIA")
+    solver = z3.SimpleSolver()
     solver.set("timeout", int(timeout_s * 1000))
     solver.set("random_seed", seed)
     if NAMED in text:

@@ -52,6 +52,7 @@ from proofs.prove.run import (
     counterexample,
     elapsed,
     failed,
+    needed,
     places,
     solve,
     subject,
@@ -296,7 +297,7 @@ def source_of(arguments: argparse.Namespace, journal: Journal) -> AnswerSource:
 
 def seeds_run(asked: ProofPlan, arguments: argparse.Namespace, source: AnswerSource) -> Seeds:
     """All obligations once for each seed, as far as their answers are not known."""
-    solvers = (arguments.solver,) if arguments.solver else tuple(SOLVERS)
+    solvers = solvers_of(arguments)
     kept: tuple[ObligationVerdict, ...] = ()
     totals: list[float] = []
     times: dict[str, list[float]] = {}
@@ -316,6 +317,24 @@ def seeds_run(asked: ProofPlan, arguments: argparse.Namespace, source: AnswerSou
     if arguments.seeds > 1:
         tell_seeds(seeds)
     return seeds
+
+
+def solvers_of(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The solvers to ask, in this order."""
+    return (arguments.solver,) if arguments.solver else tuple(SOLVERS)
+
+
+def ask_solvers(
+    asked: ProofPlan, arguments: argparse.Namespace, source: AnswerSource
+) -> tuple[Seeds, Proof]:
+    """What solvers say of the obligations; and of the hypotheses of theorems that have not failed:
+    whether these can be met."""
+    seeds = seeds_run(asked, arguments, source)
+    lost = failed(seeds.verdicts)
+    duties = [duty for duty in asked.duties if needed(duty, lost)]
+    with count_display("sets of hypotheses") as progress:
+        vacuity = look_for_vacuity(duties, source, progress)
+    return seeds, Proof(asked, seeds.verdicts, vacuity, len(solvers_of(arguments)))
 
 
 def tell_seeds(seeds: Seeds) -> None:
@@ -469,11 +488,9 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     say(
         f"{len(asked.duties)} obligations, {len(asked.unchanged)} more leave their clause unchanged"
     )
-    source = source_of(arguments, directory.journal)
-    seeds = seeds_run(asked, arguments, source)
+    with source_of(arguments, directory.journal) as source:
+        seeds, done = ask_solvers(asked, arguments, source)
     verdicts = seeds.verdicts
-    with count_display("sets of hypotheses") as progress:
-        done = Proof(asked, verdicts, look_for_vacuity(asked.duties, source, progress))
     tell(theorems, done, of)
     tell_vacuity(done)
     names = failed(verdicts)
