@@ -1,4 +1,5 @@
-"""One whole run of a small scope, for all tests that look at what a run leaves; a Spark session."""
+"""One whole run of a small scope, for all tests that look at what a run leaves; a Spark session;
+whether there is what real brokers and clients need."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.backends import BackendError, Options
+from proofs.java import MissingTool, find_java, find_maven
 
 SMALL = (
     *("run", "--scope", "idempotent-restart", "--traces-from", "cover,pct,hunts"),
@@ -33,6 +35,16 @@ class WholeRun:
     def run(self) -> dict[str, Any]:
         value: dict[str, Any] = json.loads((self.out / "run.json").read_text())
         return value
+
+
+@pytest.fixture
+def java() -> None:
+    """Skips where what a real broker or client needs is missing."""
+    try:
+        find_java()
+        find_maven()
+    except MissingTool as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

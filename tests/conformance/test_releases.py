@@ -9,7 +9,6 @@ import pytest
 from conformance.__main__ import main
 from conformance.verbs import releases, run
 from conformance.verbs.releases import plan_runs, table, verdict_of
-from proofs.java import MissingTool, find_java
 
 ROW = {"traces": 5000, "steps": 81000, "divergences": 0, "undecided": 0, "verdict": "holds"}
 
@@ -70,13 +69,10 @@ def test_bad_use_is_refused_before_the_first_run(
 
 @pytest.mark.kafka
 @pytest.mark.xdist_group("kafka")
+@pytest.mark.usefixtures("java")
 def test_a_release_at_all_its_levels_and_again_from_what_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    try:
-        find_java()
-    except MissingTool as error:
-        pytest.skip(str(error))
     out = tmp_path / "all"
     command = ["releases", "--scope", "transactions-tiny", "--kafka", "4.3.1", "--traces", "30"]
     monkeypatch.setattr(releases, "plan_runs", lambda *asked: plan_runs(*asked)[:2])

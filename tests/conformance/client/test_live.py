@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from proofs.java import MissingTool, find_java, find_maven
 
 CONFLUENT = Path(__file__).with_name("confluent_client.py")
 
@@ -15,16 +14,6 @@ CONFLUENT = Path(__file__).with_name("confluent_client.py")
 def report_of(out: Path, *arguments: str) -> tuple[int, dict]:
     code = main(["run", "--system", "client", *arguments, "--out", str(out)])
     return code, json.loads((out / "report.json").read_text())
-
-
-@pytest.fixture
-def java() -> None:
-    """Skips where neither Java nor Maven is."""
-    try:
-        find_java()
-        find_maven()
-    except MissingTool as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.kafka

@@ -21,7 +21,6 @@ from impl.protocol.messages import decode_request, decode_response, encode_reque
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
-from proofs.java import MissingTool, find_java, find_maven
 
 BREAKS = {
     "forgotten_id": ("acked_is_stored", {"2.0.0"}),
@@ -45,16 +44,6 @@ def test_what_was_recorded_of_clients_is_expected(story: str, releases: str) -> 
     assert {fact.name: fact.expected for fact in expected} == RECORDED[story, releases]
     guarantee, clients = BREAKS[story]
     assert broken_by(expected) == ({story: [guarantee]} if client in clients else {})
-
-
-@pytest.fixture
-def java() -> None:
-    """Skips where neither Java nor Maven is."""
-    try:
-        find_java()
-        find_maven()
-    except MissingTool as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.kafka

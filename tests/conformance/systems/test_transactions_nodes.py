@@ -42,7 +42,7 @@ from conformance.systems.transactions.tables import tables_of
 from conformance.transactions.wire import Requests, conversation
 from impl import decode_response, encode_response
 from proofs.java import MissingTool
-from proofs.trace.format import Instance
+from tests.conformance.systems.recorded_traces import steps_of, with_field
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED: list[Requests] = ["v1", "v2"]
@@ -232,10 +232,6 @@ def recorded(kind: str) -> tuple[str, list[dict[str, Any]]]:
     return head["variant"], traces
 
 
-def steps_of(trace: dict[str, Any]) -> Sequence[Instance]:
-    return [(rule, tuple((n, v) for n, v in choice)) for rule, choice in trace["steps"]]
-
-
 def answer_to(ask: Any, row: dict[str, Any] | None) -> Any:
     """What was recorded, if that was asked."""
     if isinstance(ask, BrokerFault):
@@ -342,15 +338,6 @@ def test_a_late_marker_is_seen_and_not_guessed() -> None:
                 assert ended.difference is not None
                 assert any(".log" in path for path in ended.difference.expected)
     assert min(met[True], met[False]) > 0
-
-
-def with_field(body: Any, field: str, value: Any) -> Any:
-    """An answer with a field replaced wherever it is."""
-    if isinstance(body, list):
-        return [with_field(one, field, value) for one in body]
-    if isinstance(body, dict):
-        return {k: value if k == field else with_field(v, field, value) for k, v in body.items()}
-    return body
 
 
 def changed(

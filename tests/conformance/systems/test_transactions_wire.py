@@ -43,6 +43,7 @@ from impl.partition.validation import LogConfig
 from proofs.java import MissingTool
 from proofs.trace.format import Header, Instance, dumps, loads
 from proofs.trace.replay import Stepper, configuration_of, record, replay
+from tests.conformance.systems.recorded_traces import steps_of, with_field
 
 pytestmark = pytest.mark.xdist_group("transactions wire")  # what is explored is cached
 
@@ -70,10 +71,6 @@ def recorded(scope: str, requests: str) -> tuple[dict[str, str], list[dict[str, 
     path = FIXTURES / f"transactions-4.3.1-{scope}-{requests}.jsonl"
     head, *traces = map(json.loads, path.read_text().splitlines())
     return head, traces
-
-
-def steps_of(trace: dict[str, Any]) -> Sequence[Instance]:
-    return [(rule, tuple((n, v) for n, v in choice)) for rule, choice in trace["steps"]]
 
 
 class Unasked(AssertionError):
@@ -197,15 +194,6 @@ def test_behind_its_time_out_who_is_stuck_waits_for_others(monkeypatch: pytest.M
 
 
 # Planted: a broker that shows something else
-
-
-def with_field(body: Any, field: str, value: Any) -> Any:
-    """An answer with a field replaced wherever it is."""
-    if isinstance(body, list):
-        return [with_field(one, field, value) for one in body]
-    if isinstance(body, dict):
-        return {k: value if k == field else with_field(v, field, value) for k, v in body.items()}
-    return body
 
 
 def changed(

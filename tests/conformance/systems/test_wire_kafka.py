@@ -5,18 +5,12 @@ import json
 import pytest
 
 from conformance.__main__ import main
-from proofs.java import MissingTool, find_java, find_maven
 
-pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
-
-
-@pytest.fixture(autouse=True)
-def tools() -> None:
-    try:
-        find_java()
-        find_maven()
-    except MissingTool as error:
-        pytest.skip(str(error))
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.xdist_group("kafka"),
+    pytest.mark.usefixtures("java"),
+]
 
 
 def test_kafka_behaves_as_its_model(tmp_path):

@@ -22,7 +22,6 @@ from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
 from impl.simulator import job
 from impl.simulator.job import Order
-from proofs.java import MissingTool, find_java
 
 VERB = "consume-transform-produce"
 STEPS = [
@@ -107,14 +106,6 @@ def test_steps_are_those_that_all_quiet_lives_have():
 
 
 # A real broker
-
-
-@pytest.fixture
-def java():
-    try:
-        find_java()
-    except MissingTool as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.kafka
