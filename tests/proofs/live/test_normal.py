@@ -15,6 +15,7 @@ from proofs.live.check import fair_rules, sentences
 from proofs.live.graph import GraphQuestion, explored, places
 from proofs.live.lasso import RunStepper, with_room
 from proofs.trace.replay import Stepper, configuration_of
+from tests.sizes import sized
 
 pytestmark = pytest.mark.xdist_group("live normal forms")  # what is explored is cached
 
@@ -27,9 +28,12 @@ SCOPES = (
     ("live-timeouts/records=3/breaks=0", "4.3.1"),
     ("live-stream/records=3/breaks=0", WRAPS),
     ("live-transaction/marker_losses=0", "4.3.1"),
+    ("live-two-instances/marker_losses=0", "4.3.1"),
     ("live-two-instances/marker_losses=0", "v1"),
     ("live-log/marker_losses=0", "4.3.1"),
+    ("live-log/marker_losses=0", "v1"),
 )
+LARGER = {("live-two-instances/marker_losses=0", "v1")}
 COPIES = 2
 ROOM = 15
 
@@ -100,7 +104,7 @@ def grown_of(scope: str, variant: str) -> Grown:
     return Grown(stepper_of(scope, variant))
 
 
-@pytest.mark.parametrize(("scope", "variant"), SCOPES)
+@pytest.mark.parametrize(("scope", "variant"), sized(SCOPES, full=LARGER))
 def test_a_world_and_its_normal_form_can_do_the_same(scope, variant):
     assert grown_of(scope, variant).difference() is None
 
