@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from impl.client.arguments import (
     OffsetAndMetadata,
@@ -45,6 +45,7 @@ from impl.protocol.fields import (
 )
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
+from impl.settings import LONG_MAX
 
 ISOLATION_LEVELS: Final = {
     "read_uncommitted": Isolation.READ_UNCOMMITTED,
@@ -55,6 +56,13 @@ RESETS: Final = {"earliest": Timestamp.EARLIEST, "latest": Timestamp.LATEST, "no
 
 REQUIRE_STABLE_FROM: Final = 7
 """The first OffsetFetch version that can refuse offsets of open transactions."""
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """A record's offset and timestamp, ms."""
+
+    offset: int
+    timestamp: int
 
 
 class Consumer:
@@ -195,6 +203,59 @@ class Consumer:
         check_offset(offset)
         self._fetcher.seek(partition, offset)
 
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Read these partitions, by default all, from the first record of their logs.
+
+        Raises as `beginning_offsets`; `IllegalStateError` unless assigned.
+        """
+        self._seek_all(await self.beginning_offsets(self._chosen(partitions)))
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Read these partitions, by default all, from the end of their logs on.
+
+        Raises as `seek_to_beginning`.
+        """
+        self._seek_all(await self.end_offsets(self._chosen(partitions)))
+
+    async def seek_to_committed(self, *partitions: TopicPartition) -> None:
+        """Read these partitions, by default all, from the group's offsets; without one they stay.
+
+        Raises as `committed`; `IllegalStateError` unless assigned.
+        """
+        chosen = self._chosen(partitions)
+        found = zip(chosen, await asyncio.gather(*map(self.committed, chosen)), strict=True)
+        self._seek_all({place: offset for place, offset in found if offset is not None})
+
+    def _chosen(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """These partitions, or all that are assigned. Raises `IllegalStateError`."""
+        chosen = parse_partitions(partitions) or list(self._fetcher.assigned)
+        for place in chosen:
+            self._check_assigned(place)
+        return chosen
+
+    def _seek_all(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Seek, but for partitions that were taken away meanwhile."""
+        for place, offset in offsets.items():
+            if place in self._fetcher.assigned:
+                self._fetcher.seek(place, offset)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Neither fetch nor return records of these partitions, until `resume` or a new assignment.
+
+        Raises `IllegalStateError` unless assigned, `InvalidArgumentError`.
+        """
+        for place in self._chosen(partitions) if partitions else ():
+            self._fetcher.pause(place)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Undo `pause`. Raises as it."""
+        for place in self._chosen(partitions) if partitions else ():
+            self._fetcher.resume(place)
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return set(self._fetcher.paused)
+
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record; requested first if it is unknown.
 
@@ -252,8 +313,32 @@ class Consumer:
         offsets = await asyncio.gather(*(self._list_offset(place, timestamp) for place in places))
         return dict(zip(places, offsets, strict=True))
 
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each log whose timestamp, ms, is this one or later; None without one.
+
+        Raises as `beginning_offsets`.
+        """
+        places = parse_partitions(timestamps)
+        for place in places:
+            check_integer("timestamp", timestamps[place], greatest=LONG_MAX)
+        self._requests.topics.update(topic for topic, _ in places)
+        rows = await asyncio.gather(*(self._find_row(at, timestamps[at]) for at in places))
+        found = (OffsetAndTimestamp(row["offset"], row["timestamp"]) for row in rows)
+        return {
+            place: None if one.offset == INVALID_OFFSET else one
+            for place, one in zip(places, found, strict=True)
+        }
+
     async def _list_offset(self, place: TopicPartition, timestamp: Timestamp) -> int:
-        async def attempt() -> int:
+        offset: int = (await self._find_row(place, timestamp))["offset"]
+        return offset
+
+    async def _find_row(self, place: TopicPartition, timestamp: int) -> Body:
+        """The row of a ListOffsets answer."""
+
+        async def attempt() -> Body:
             row = {"partition_index": place[1], "timestamp": timestamp}
             body = {
                 "replica_id": CONSUMER_REPLICA,
@@ -263,8 +348,7 @@ class Consumer:
             answer = await self._requests.ask_leader(place, ApiKey.LIST_OFFSETS, body)
             answered = _only_row(answer, f"ListOffsets of {place}")
             self._requests.check(answered["error_code"], f"ListOffsets of {place}")
-            offset: int = answered["offset"]
-            return offset
+            return answered
 
         return await self._requests.retry_until_timeout(attempt, f"ListOffsets of {place}")
 

@@ -70,7 +70,8 @@ class _Answer:
 class Fetcher:
     """The assigned partitions of a consumer, and what was fetched of them.
 
-    Read-only: `assigned`; `may_ask`, whether `send_fetches` may find a leader to ask.
+    Read-only: `assigned`; `paused`, those of them that are neither fetched nor delivered;
+    `may_ask`, whether `send_fetches` may find a leader to ask.
     """
 
     def __init__(
@@ -89,10 +90,12 @@ class Fetcher:
         self._arrived = asyncio.Event()
         self.may_ask = True
         self.assigned: dict[TopicPartition, AssignedPartition] = {}
+        self.paused: set[TopicPartition] = set()
 
     def assign(self, places: Iterable[TopicPartition]) -> None:
-        """Replace the assignment; positions are unknown."""
+        """Replace the assignment; positions are unknown, and nothing is paused."""
         self.assigned = {place: AssignedPartition(place, None) for place in places}
+        self.paused = set()
         self._answers.clear()
         self._failures.clear()
         self.may_ask = True
@@ -100,6 +103,16 @@ class Fetcher:
     def seek(self, place: TopicPartition, offset: int) -> None:
         """Deliver from this offset on."""
         self.assigned[place] = AssignedPartition(place, offset)
+        self.may_ask = True
+
+    def pause(self, place: TopicPartition) -> None:
+        """Neither fetch nor deliver this partition; what was fetched ahead is dropped."""
+        self.paused.add(place)
+        self.assigned[place] = AssignedPartition(place, self.assigned[place].position)
+
+    def resume(self, place: TopicPartition) -> None:
+        """Undo `pause`."""
+        self.paused.discard(place)
         self.may_ask = True
 
     # ---- records
@@ -153,7 +166,7 @@ class Fetcher:
         by_leader: dict[int, list[AssignedPartition]] = {}
         leaders = self._requests.cluster.leaders
         for part in self.assigned.values():
-            if part.position is not None:
+            if part.position is not None and part.place not in self.paused:
                 by_leader.setdefault(leaders.get(part.place, -1), []).append(part)
         for node_id, parts in by_leader.items():
             waiting = sum(answer.node_id == node_id for answer in self._answers)

@@ -67,6 +67,73 @@ def test_positions_follow_what_is_returned():
     in_a_world(program)
 
 
+def test_seeks_to_where_the_logs_begin_end_and_were_committed():
+    async def program(world):
+        await write(world, 6)
+        async with consumer(world, group_id="g") as c:
+            c.assign([T])
+            await c.seek_to_end()
+            assert await c.position(T) == 6
+            await c.seek_to_committed(T)
+            assert await c.position(T) == 6
+            await c.commit({T: 4})
+            await c.seek_to_committed()
+            assert await c.position(T) == 4
+            await c.seek_to_beginning(T)
+            assert (await c.getone()).offset == 0
+            with pytest.raises(IllegalStateError):
+                await c.seek_to_end(("t", 9))
+
+    in_a_world(program)
+
+
+def test_the_first_record_from_a_time_on():
+    async def program(world):
+        async with producer(world) as p:
+            for timestamp_ms in (100, 300, 200):
+                await p.send_and_wait("t", b"v", timestamp_ms=timestamp_ms)
+        async with consumer(world) as c:
+            found = [(await c.offsets_for_times({T: at}))[T] for at in (0, 101, 300, 301)]
+            assert found == [(0, 100), (1, 300), (1, 300), None]
+            assert found[0].timestamp == 100
+            with pytest.raises(InvalidArgumentError, match="timestamp must be an integer"):
+                await c.offsets_for_times({T: -1})
+
+    in_a_world(program)
+
+
+def test_a_paused_partition_is_neither_fetched_nor_delivered():
+    other = ("t", 1)
+
+    async def program(world):
+        async with producer(world) as p:
+            for place in (T, other):
+                for number in range(4):
+                    await p.send(place[0], b"%d" % number, partition=place[1])
+        async with consumer(world) as c:
+            c.assign([T, other])
+            first = await c.getmany(timeout_ms=500, max_records=1)
+            (held,) = first
+            c.pause(held)
+            assert c.paused() == {held}
+            seen = []
+            while taken := await c.getmany(timeout_ms=100):
+                assert held not in taken
+                seen += [record.offset for rows in taken.values() for record in rows]
+            assert seen == [0, 1, 2, 3]
+            c.resume(held)
+            assert c.paused() == set()
+            (records,) = (await c.getmany(timeout_ms=500)).values()
+            assert [record.offset for record in records] == [1, 2, 3]
+            c.pause()
+            assert c.paused() == set()
+            c.pause(T)
+            c.assign([T])
+            assert c.paused() == set()
+
+    in_a_world(program, partitions=2)
+
+
 def test_committed_offsets_are_where_the_next_one_begins():
     async def program(world):
         await write(world, 5)
