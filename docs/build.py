@@ -67,6 +67,7 @@ docs/reference/verbs
 docs/reference/releases
 docs/reference/patches
 docs/reference/embedded_broker
+docs/reference/consumer
 docs/reference/limits
 docs/reference/spark
 docs/reference/dataset

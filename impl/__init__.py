@@ -65,15 +65,21 @@ if TYPE_CHECKING:
     from impl.broker.faults import ErrorFault as ErrorFault
     from impl.broker.server import Server as Server
     from impl.consumer.consumer import Consumer as Consumer
+    from impl.consumer.consumer import OffsetAndTimestamp as OffsetAndTimestamp
+    from impl.consumer.errors import CommitFailedError as CommitFailedError
+    from impl.consumer.membership import ConsumerRebalanceListener as ConsumerRebalanceListener
     from impl.producer.producer import Producer as Producer
 
 _WITH_ASYNCIO = {
     "Broker": "impl.broker.embedded",
+    "CommitFailedError": "impl.consumer.errors",
     "Consumer": "impl.consumer.consumer",
+    "ConsumerRebalanceListener": "impl.consumer.membership",
     "CutFault": "impl.broker.faults",
     "DelayFault": "impl.broker.faults",
     "DropFault": "impl.broker.faults",
     "ErrorFault": "impl.broker.faults",
+    "OffsetAndTimestamp": "impl.consumer.consumer",
     "Producer": "impl.producer.producer",
     "Server": "impl.broker.server",
 }

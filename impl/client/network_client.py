@@ -46,8 +46,12 @@ NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.FIND_COORDINATOR: 6,
     ApiKey.OFFSET_FETCH: 7,
     ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.JOIN_GROUP: 7,
+    ApiKey.SYNC_GROUP: 5,
+    ApiKey.HEARTBEAT: 4,
+    ApiKey.LEAVE_GROUP: 5,
 }
-"""The newest versions that name topics, and have one group a request."""
+"""The newest versions that name topics, have one group a request, and let each leader assign."""
 
 
 class NoBrokersAvailable(ConnectionError):

@@ -1,9 +1,11 @@
-"""The asyncio consumer, with manual assignment of partitions and without group membership.
+"""The asyncio consumer: partitions are assigned to it, by the application or by its group.
 
 1. A position is the offset of the next record; it moves when records are returned.
 2. read_committed returns no record of an open or aborted transaction, and waits for open
    transactions before it uses committed offsets (KIP-447).
 3. Retriable errors are retried until the call's timeout.
+4. A member of a group joins, and commits by itself, within `getone` and `getmany`: a record that
+   these returned is taken for processed when they are called again.
 
 Theory of operation: the `Fetcher` asks all leaders at the same time, and ahead of the application;
 `getmany` takes from it. Names are aiokafka's.
@@ -14,7 +16,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 from impl.client.arguments import (
     OffsetAndMetadata,
@@ -28,13 +31,14 @@ from impl.client.arguments import (
     parse_partitions,
 )
 from impl.client.connection import Body
-from impl.client.errors import IllegalStateError, InvalidArgumentError
+from impl.client.errors import IllegalStateError
 from impl.client.network_client import NetworkClient
 from impl.client.transport import AsyncioNetwork, Network
 from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.consumer.errors import NoOffsetForPartitionError, RefusedError
 from impl.consumer.fetched import ConsumerRecord
 from impl.consumer.fetcher import Fetcher, FetchSettings
+from impl.consumer.membership import ConsumerMembership, check_group_settings
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import (
     CONSUMER_REPLICA,
@@ -68,9 +72,13 @@ class OffsetAndTimestamp(NamedTuple):
 class Consumer:
     """A consumer on asyncio. Times are milliseconds, sizes bytes.
 
-    It reads all partitions of `topics`, or those of `assign`. `isolation_level` is
-    "read_uncommitted" or "read_committed"; `auto_offset_reset` "earliest", "latest" or "none".
-    Raises `InvalidArgumentError`, `InvalidBootstrapServers`.
+    It reads `topics`: all partitions of them, or with a `group_id` those that its group gives it;
+    or the partitions of `assign`. `isolation_level` is "read_uncommitted" or "read_committed";
+    `auto_offset_reset` "earliest", "latest" or "none". `partition_assignment_strategy` names
+    assignors, "range" and "roundrobin", the preferred first. `enable_auto_commit` commits positions
+    of a member every `auto_commit_interval_ms`, before it gives up partitions, and when it stops;
+    what `assign` gave is never committed without `commit`. Raises `InvalidArgumentError`,
+    `InvalidBootstrapServers`.
     """
 
     def __init__(
@@ -78,6 +86,13 @@ class Consumer:
         *topics: str,
         bootstrap_servers: str | Iterable[str] = "localhost:9092",
         group_id: str | None = None,
+        group_instance_id: str | None = None,
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        max_poll_interval_ms: int = 300_000,
+        partition_assignment_strategy: Iterable[str] = ("range", "roundrobin"),
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 5_000,
         isolation_level: str = "read_uncommitted",
         auto_offset_reset: str = "latest",
         client_id: str = "consumer-1",
@@ -97,10 +112,10 @@ class Consumer:
         check_integer("request_timeout_ms", request_timeout_ms)
         check_integer("retry_backoff_ms", retry_backoff_ms)
         check_integer("default_api_timeout_ms", default_api_timeout_ms)
-        if group_id is not None:
-            check_text("group_id", group_id)
+        for topic in topics:
+            check_topic(topic)
         check_text("client_id", client_id)
-        self._subscription = _check_subscription(topics, group_id)
+        self._subscription = topics
         self._isolation = ISOLATION_LEVELS[isolation_level]
         self._reset = RESETS[auto_offset_reset]
         self._group_id = group_id
@@ -120,12 +135,24 @@ class Consumer:
             self._isolation, fetch_max_wait_ms, fetch_max_bytes, max_partition_fetch_bytes
         )
         self._fetcher = Fetcher(self._requests, settings, self._reset_position)
+        self._group: ConsumerMembership | None = None
+        if group_id is not None:
+            me = check_group_settings(
+                group_id,
+                group_instance_id,
+                session_timeout_ms,
+                heartbeat_interval_ms,
+                max_poll_interval_ms,
+                partition_assignment_strategy,
+                auto_commit_interval_ms if enable_auto_commit else None,
+            )
+            self._group = ConsumerMembership(me, self._requests, self._fetcher, self.commit)
         self._is_started = self._is_stopped = False
 
     # ---- start and stop
 
     async def start(self) -> None:
-        """Connect, and assign all partitions of the topics that were given.
+        """Connect; assign all partitions of the topics that were given, or begin to join the group.
 
         Raises `NoBrokersAvailable`, `UnsupportedClusterError`, `IllegalStateError`; for topics
         `KafkaTimeoutError`, `RefusedError`.
@@ -138,7 +165,10 @@ class Consumer:
             raise
         self._check_not_stopped()
         self._is_started = True
-        if self._subscription:
+        if self._subscription and self._group is not None:
+            self.subscribe(self._subscription)
+            await self._group.work(0)
+        elif self._subscription:
             self.assign([place for t in self._subscription for place in await self._partitions(t)])
 
     async def _partitions(self, topic: str) -> list[TopicPartition]:
@@ -153,7 +183,11 @@ class Consumer:
         return await self._requests.retry_until_timeout(attempt, f"metadata of topic {topic!r}")
 
     async def stop(self) -> None:
-        """Close all connections; nothing is committed."""
+        """Leave the group, after a commit if that is enabled; close all connections."""
+        if self._group is not None and self._is_started and not self._is_stopped:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._requests.request_timeout_s):
+                    await self._group.leave()
         self._is_stopped = True
         await self._cluster.close()
         self._fetcher.wake()
@@ -180,13 +214,42 @@ class Consumer:
         """Stop."""
         await self.stop()
 
+    # ---- subscription
+
+    def subscribe(self, topics: Iterable[str], listener: object | None = None) -> None:
+        """Read these topics as a member of the group; the next call for records joins it.
+
+        `listener` is a `ConsumerRebalanceListener`, or has its methods. Raises `IllegalStateError`
+        without a group, or with partitions of `assign`; `InvalidArgumentError`.
+        """
+        chosen = [topics] if isinstance(topics, str) else list(topics)
+        for topic in chosen:
+            check_topic(topic)
+        if self._group is None:
+            raise IllegalStateError("subscribe without a group_id: create a consumer with one")
+        if self._fetcher.assigned and not self._group.topics:
+            raise IllegalStateError("partitions were assigned by hand: assign none of them first")
+        self._group.subscribe(chosen, listener)
+
+    def subscription(self) -> frozenset[str]:
+        """The topics that are read as a member of the group."""
+        return frozenset() if self._group is None else self._group.topics
+
+    async def unsubscribe(self) -> None:
+        """Leave the group, after a commit if that is enabled, and read nothing."""
+        if self._group is not None:
+            await self._group.leave()
+        self._fetcher.assign(())
+
     # ---- positions
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these (topic, partition), each from its committed offset or the reset.
 
-        Raises `InvalidArgumentError`.
+        Raises `IllegalStateError` of a member, whose group assigns; `InvalidArgumentError`.
         """
+        if self.subscription():
+            raise IllegalStateError("the group assigns partitions: unsubscribe first")
         self._fetcher.assign(parse_partitions(partitions))
         self._requests.topics.update(topic for topic, _ in self._fetcher.assigned)
 
@@ -386,8 +449,8 @@ class Consumer:
     ) -> None:
         """Commit offsets, by default the positions, outside of transactions.
 
-        Raises `IllegalStateError` without a group, `KafkaTimeoutError`, `RefusedError`,
-        `InvalidArgumentError`.
+        Raises `IllegalStateError` without a group, `CommitFailedError` if the group has given the
+        partitions to others, `KafkaTimeoutError`, `RefusedError`, `InvalidArgumentError`.
         """
         wanted = parse_offsets(self._known_positions() if offsets is None else offsets)
         rows = (
@@ -402,16 +465,16 @@ class Consumer:
             )
             for (topic, index), committed in wanted.items()
         )
-        body = {
-            "group_id": self._group_id,
-            "member_id": "",
-            "topics": topic_rows(rows),
-        }
+        topics = topic_rows(rows)
 
         async def attempt() -> None:
+            identity = {"member_id": ""} if self._group is None else self._group.identity
+            body = {"group_id": self._group_id, "topics": topics, **identity}
             answer = await self._requests.ask_coordinator(ApiKey.OFFSET_COMMIT, body)
             for topic in answer["topics"]:
                 for row in topic["partitions"]:
+                    if self._group is not None:
+                        self._group.check_commit(row["error_code"])
                     self._requests.check(row["error_code"], f"OffsetCommit of {topic['name']}")
 
         if wanted:
@@ -437,6 +500,10 @@ class Consumer:
     def _take(self, max_records: int | None) -> dict[TopicPartition, list[ConsumerRecord]]:
         """What is there already; leaders with an answer less to take are asked again."""
         self._check_started()
+        if self._group is not None:
+            self._group.was_polled = True
+            if self._group.has_work:
+                return {}
         taken = self._fetcher.take(max_records)
         if taken and self._fetcher.may_ask:
             self._fetcher.send_fetches()
@@ -455,6 +522,8 @@ class Consumer:
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Available records, at most `max_records`; {} if there are none within `timeout_ms`.
 
+        A member of a group joins and commits here, as long as `timeout_ms` lets it.
+
         Raises `OffsetOutOfRangeError`, `NoOffsetForPartitionError`, `RefusedError`,
         `KafkaTimeoutError` if a position is not found in time, `DecodeError`, `IllegalStateError`,
         `InvalidArgumentError`.
@@ -468,28 +537,23 @@ class Consumer:
             taken = self._take(max_records)
             if taken:
                 return taken
+            left_s = deadline_s - loop.time()
+            if self._group is not None:
+                left_s = min(left_s, self._group.settings.heartbeat_interval_ms / 1_000)
+                if self._group.has_work:
+                    await self._group.work(max(left_s, 0.0))
             await self._find_positions()
             self._check_started()
             self._fetcher.send_fetches()
-            left_s = deadline_s - loop.time()
-            if left_s <= 0:
+            if loop.time() >= deadline_s:
                 await asyncio.sleep(0)  # a loop of calls without time must not stop the fetches
                 return {}
-            await self._fetcher.wait(left_s)
+            await self._fetcher.wait(max(min(left_s, deadline_s - loop.time()), 0.0))
 
     async def _find_positions(self) -> None:
         await self._requests.load_metadata()
         unknown = [place for place, part in self._fetcher.assigned.items() if part.position is None]
         await asyncio.gather(*map(self.position, unknown))
-
-
-def _check_subscription(topics: tuple[Any, ...], group_id: str | None) -> tuple[str, ...]:
-    for topic in topics:
-        check_topic(topic)
-    if topics and group_id is not None:
-        may_be = "must be None where topics are given: partitions of a group's members are assigned"
-        raise InvalidArgumentError("group_id", may_be, group_id)
-    return topics
 
 
 def _only_row(answer: Body, what: str) -> Body:

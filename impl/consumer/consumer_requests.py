@@ -34,7 +34,10 @@ class RetriableError(Exception):
 
 
 class ConsumerRequests:
-    """The requests of one consumer. Public state: `topics`, whose metadata is requested."""
+    """The requests of one consumer. Public state: `topics`, whose metadata is requested.
+
+    `check_started` raises `IllegalStateError` unless the consumer runs.
+    """
 
     def __init__(
         self,
@@ -50,15 +53,17 @@ class ConsumerRequests:
         self.group_id = group_id
         self.topics: set[str] = set()
         self.backoff_s = retry_backoff_ms / 1_000
-        self._check_started = check_started
-        self._request_timeout_s = request_timeout_ms / 1_000
+        self.check_started = check_started
+        self.request_timeout_s = request_timeout_ms / 1_000
         self._timeout_s = default_api_timeout_ms / 1_000
         self._coordinator: int | None = None
         self._refreshing: asyncio.Task[None] | None = None
 
-    async def ask(self, connection: Connection, api_key: ApiKey, body: Body) -> Body:
-        """Ask one broker. Raises `OSError`, a timeout included."""
-        async with asyncio.timeout(self._request_timeout_s):
+    async def ask(
+        self, connection: Connection, api_key: ApiKey, body: Body, more_s: float = 0.0
+    ) -> Body:
+        """Ask one broker, which may take `more_s` longer. Raises `OSError`, a timeout included."""
+        async with asyncio.timeout(self.request_timeout_s + more_s):
             return await connection.request(api_key, self.cluster.version(api_key), body)
 
     async def ask_leader(self, place: TopicPartition, api_key: ApiKey, body: Body) -> Body:
@@ -69,7 +74,7 @@ class ConsumerRequests:
             self.raise_no_leader(place)
         return await self.ask(await self.cluster.connect_node(node_id), api_key, body)
 
-    async def ask_coordinator(self, api_key: ApiKey, body: Body) -> Body:
+    async def ask_coordinator(self, api_key: ApiKey, body: Body, more_s: float = 0.0) -> Body:
         """Ask the group's coordinator. Raises as `ask_leader`, `IllegalStateError`."""
         if self.group_id is None:
             raise IllegalStateError(
@@ -77,7 +82,8 @@ class ConsumerRequests:
             )
         if self._coordinator is None:
             self._coordinator = await self._find_coordinator(self.group_id)
-        return await self.ask(await self.cluster.connect_node(self._coordinator), api_key, body)
+        connection = await self.cluster.connect_node(self._coordinator)
+        return await self.ask(connection, api_key, body, more_s)
 
     async def _find_coordinator(self, group_id: str) -> int:
         asked = {
@@ -118,7 +124,7 @@ class ConsumerRequests:
         try:
             async with asyncio.timeout(self._timeout_s):
                 while True:
-                    self._check_started()
+                    self.check_started()
                     try:
                         return await attempt()
                     except (RetriableError, OSError) as error:
@@ -133,7 +139,7 @@ class ConsumerRequests:
     async def load_metadata(self) -> None:
         """Request metadata of topics that have none."""
         if not self.topics <= self.cluster.partitions.keys():
-            await self._request_metadata()
+            await self.request_metadata()
 
     async def refresh(self) -> None:
         """Back off, and request metadata."""
@@ -147,9 +153,10 @@ class ConsumerRequests:
     async def _back_off_and_refresh(self) -> None:
         await asyncio.sleep(self.backoff_s)
         self._coordinator = None
-        await self._request_metadata()
+        await self.request_metadata()
 
-    async def _request_metadata(self) -> None:
+    async def request_metadata(self) -> None:
+        """Request the metadata of all topics of this consumer; a failure shows in the next use."""
         try:
             await self.cluster.refresh(self.topics)
         except OSError:

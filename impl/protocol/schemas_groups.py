@@ -136,6 +136,21 @@ response
       partition_index int32
       error_code int16
 
+record CONSUMER_PROTOCOL_SUBSCRIPTION versions 0-3 flexible 4
+  topics []string
+  user_data bytes? = null
+  owned_partitions [] 1+ = []
+    topic string
+    partitions []int32
+  generation_id int32 2+ = -1
+  rack_id string? 3+ = null
+
+record CONSUMER_PROTOCOL_ASSIGNMENT versions 0-3 flexible 4
+  assigned_partitions []
+    topic string
+    partitions []int32
+  user_data bytes? = null
+
 record GROUP_METADATA_KEY versions 2-2 flexible 3
   group string
 

@@ -470,8 +470,6 @@ def test_topics_are_read_without_an_assignment():
     in_a_world(program, partitions=2)
 
 
-def test_topics_and_a_group_need_what_is_not_built():
-    with pytest.raises(InvalidArgumentError, match="group_id must be None where topics are given"):
-        Consumer("t", group_id="g")
+def test_topics_are_names():
     with pytest.raises(InvalidArgumentError, match="topic must be a string"):
         Consumer(["t"])

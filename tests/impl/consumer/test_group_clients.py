@@ -1,0 +1,78 @@
+"""Members of one group that are of several hands: ours, aiokafka's; at our broker and Kafka's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from conformance.kafka.broker import KafkaBroker
+from impl import Broker, Consumer, Producer
+
+SECONDS = 15
+RECORDS = 40
+ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+FAST = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 100, "session_timeout_ms": 6_000}
+
+
+@pytest.fixture(scope="module", params=["ours", pytest.param("4.3.1", marks=pytest.mark.kafka)])
+def servers(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "ours":
+        with Broker() as broker:
+            yield create_topics(broker.bootstrap_servers)
+        return
+    with KafkaBroker(request.param) as kafka:
+        yield create_topics("{}:{}".format(*kafka.address))
+
+
+def create_topics(servers: str) -> str:
+    admin = AdminClient({"bootstrap.servers": servers})
+    topics = [NewTopic(name, num_partitions=4) for name in ASSIGNORS]
+    for created in admin.create_topics(topics).values():
+        created.result(SECONDS)
+    return servers
+
+
+async def write(servers: str, topic: str) -> None:
+    async with Producer(servers) as producer:
+        for number in range(RECORDS):
+            await producer.send_and_wait(topic, b"%d" % number, partition=number % 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ASSIGNORS)
+async def test_a_group_of_two_hands_reads_each_record_once(servers: str, strategy: str) -> None:
+    settings = {"bootstrap_servers": servers, "group_id": strategy, **FAST}
+    theirs = AIOKafkaConsumer(
+        strategy, partition_assignment_strategy=[ASSIGNORS[strategy]], **settings
+    )
+    values: list[bytes] = []
+
+    async def poll(*consumers: Consumer | AIOKafkaConsumer) -> None:
+        for consumer in consumers:
+            for records in (await consumer.getmany(timeout_ms=50)).values():
+                values.extend(record.value for record in records)
+
+    async with asyncio.timeout(SECONDS):
+        await write(servers, strategy)
+        async with Consumer(strategy, **settings) as ours:
+            while len(values) < RECORDS:
+                await poll(ours)
+            starting = asyncio.create_task(theirs.start())
+            try:
+                while not starting.done():
+                    await poll(ours)
+                await write(servers, strategy)
+                while len(values) < 2 * RECORDS:
+                    await poll(ours, theirs)
+                assert {len(ours.assignment()), len(theirs.assignment())} == {2}
+            finally:
+                await theirs.stop()
+            while len(ours.assignment()) < 4:
+                await poll(ours)
+    assert sorted(values) == sorted([b"%d" % number for number in range(RECORDS)] * 2)
