@@ -31,7 +31,7 @@ class Severity(StrEnum):
 
 WORST_FIRST: Final = tuple(Severity)
 
-AT_BROKERS: Final = ("kafka", "wire")
+AT_BROKERS: Final = ("kafka", "wire", "nodes")
 """Systems whose state is known from what they tell of it."""
 
 PROBE: Final = "probe_"

@@ -56,6 +56,8 @@ HUNTS = 1_000
 SAMPLED_HUNTS = 32
 """Drawn traces whose length stands for that of all in the estimate of steps."""
 
+NODES = "nodes"
+"""The system that plays the scripts of brokers in this process."""
 FAULTS = tuple(FAULT_CHOICES)
 ACTORS = tuple(actors for c in JUDGED_COMPOSITIONS.values() for actors in c.actors)
 FORMS = ("bytes", "values")
@@ -122,7 +124,7 @@ def check_plan(plan: Plan) -> Plan:
     """The plan, if it can be carried out. Raises BadPlan."""
     composition = judged_composition(plan.scope)
     for name, allowed in (
-        ("system", tuple(SYSTEMS)),
+        ("system", (*SYSTEMS, NODES)),
         ("actors", composition.actors),
         ("on", FORMS),
         ("faults", FAULTS),

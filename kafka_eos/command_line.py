@@ -72,8 +72,9 @@ def usage(room: str | None = None) -> str:
         ""
         if room
         else (
-            "ROOM is proofs or conformance. Both have `mutants` and `list`:\n"
+            "ROOM is proofs or conformance. Both have `mutants`, `coverage` and `list`:\n"
             "`kafka-eos conformance mutants` plants bugs in impl instead of the model,\n"
+            "`kafka-eos conformance coverage` says what of impl no scope executes,\n"
             "`kafka-eos proofs list` leaves out what only systems need.\n"
         )
     )

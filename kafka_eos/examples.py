@@ -69,6 +69,9 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
         ("mutants --systematic --sample 100 --seed 1", "small changes of the rules"),
     ),
     ("conformance", "mutants"): (("conformance mutants", "each planted bug is found"),),
+    ("conformance", "coverage"): (
+        ("conformance coverage --scope idempotent-restart", "what one scope executes of impl"),
+    ),
     ("proofs", "coverage"): (
         ("coverage idempotent-tiny", "rules, branches, pairs of events"),
         ("coverage idempotent-tiny --compare 4.3.1 --patch idea.diff", "what a change loses"),

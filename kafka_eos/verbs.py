@@ -123,6 +123,11 @@ VERBS: Final = (
         "Report which rules, branches and pairs of events the scopes reach.",
     ),
     Verb(
+        "coverage",
+        "conformance.verbs.impl_coverage",
+        "Report which statements of impl's protocol no scope executes, and why none needs to.",
+    ),
+    Verb(
         "liveness",
         "proofs.verbs.liveness",
         "Check what eventually happens, and under which fairness; write fair lassos.",

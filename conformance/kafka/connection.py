@@ -78,8 +78,11 @@ class BrokerConnection:
         self._asked: deque[tuple[int, WireRequest]] = deque()
         self._arrived: deque[bytes] = deque()
         self._unfinished = bytearray()
+        self._connect()
+
+    def _connect(self) -> None:
         try:
-            self._socket = socket.create_connection((host, port), timeout_ms / 1000)
+            self._socket = socket.create_connection(self.address, self.timeout_ms / 1000)
         except OSError as error:
             raise ConnectionLost(f"{self.peer}: cannot connect: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -99,11 +102,7 @@ class BrokerConnection:
             raise TooManyInFlight(f"{self.peer}: {MAX_IN_FLIGHT} requests wait for answers")
         correlation_id = self._next_correlation_id
         data = frame(encode_request(api_key, api_version, correlation_id, self._client_id, body))
-        self._socket.settimeout(self.timeout_ms / 1000)
-        try:
-            self._socket.sendall(data)
-        except OSError as error:
-            raise ConnectionLost(f"{self.peer}: cannot send: {error}") from error
+        self._write(data)
         self._next_correlation_id = (
             0 if correlation_id == _LAST_CORRELATION_ID else correlation_id + 1
         )
@@ -149,11 +148,7 @@ class BrokerConnection:
         """
         if self._asked:
             raise UnexpectedAnswer(f"{self.peer}: {self.in_flight} older requests come first")
-        self._socket.settimeout(self.timeout_ms / 1000)
-        try:
-            self._socket.sendall(frame(payload))
-        except OSError as error:
-            raise ConnectionLost(f"{self.peer}: cannot send: {error}") from error
+        self._write(frame(payload))
         api_key, api_version = _HEAD.unpack_from(payload)
         self._asked.append((UNNUMBERED, WireRequest(api_key, api_version, {})))
         try:
@@ -204,6 +199,13 @@ class BrokerConnection:
             self._unfinished += self._read(left_s)
             self._arrived.extend(take_frames(self._unfinished))
         return self._arrived.popleft()
+
+    def _write(self, data: bytes) -> None:
+        self._socket.settimeout(self.timeout_ms / 1000)
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise ConnectionLost(f"{self.peer}: cannot send: {error}") from error
 
     def _read(self, timeout_s: float) -> bytes:
         """Return what has arrived; nothing when `timeout_s` passes first."""

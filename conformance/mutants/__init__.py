@@ -32,22 +32,26 @@ FOLDER: Final = Path(__file__).parent
 @dataclass(frozen=True, slots=True)
 class HuntScope:
     """Where bugs are hunted. `scope` may name budgets: `SCOPE/BUDGET=N`; without a `variant` it is
-    impl's own; without `actors` all are under test."""
+    impl's own; without `actors` all are under test. `nodes` is how many nodes play the traces; with
+    0, actors play them without nodes."""
 
     scope: str
     variant: str | None = None
     actors: str | None = None
+    nodes: int = 0
 
     @classmethod
     def parse(cls, text: str) -> HuntScope:
-        """The scope of `SCOPE [of VARIANT] [by ACTORS]`."""
-        where, _, actors = text.partition(" by ")
+        """The scope of `SCOPE [of VARIANT] [by ACTORS | at N nodes]`."""
+        where, _, nodes = text.partition(" at ")
+        where, _, actors = where.partition(" by ")
         scope, _, variant = where.partition(" of ")
-        return cls(scope, variant or None, actors or None)
+        return cls(scope, variant or None, actors or None, int(nodes.split()[0]) if nodes else 0)
 
     def __str__(self) -> str:
         variant = f" of {self.variant}" if self.variant else ""
-        return f"{self.scope}{variant}" + (f" by {self.actors}" if self.actors else "")
+        actors = f" by {self.actors}" if self.actors else ""
+        return f"{self.scope}{variant}{actors}" + (f" at {self.nodes} nodes" if self.nodes else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from conformance.mutants.patched_impl import trees_of
-from conformance.mutants.statements import IMPL, StatementPlace, acts, core
+from conformance.mutants.statements import (
+    IMPL,
+    StatementPlace,
+    acts,
+    core,
+    is_outside,
+    qualified,
+)
 from proofs.mutants.operators import NEIGHBOURS, joined, literal, negated, number
 from proofs.mutants.systematic import put
 
@@ -39,7 +46,7 @@ class RandomMutant:
 
     name: str
     place: StatementPlace
-    is_of_module: bool
+    function: str
     before: str
     after: str
 
@@ -47,6 +54,12 @@ class RandomMutant:
     def module(self) -> str:
         """The module that it changes."""
         return self.place.module
+
+    @property
+    def is_protocol(self) -> bool:
+        """Whether `outside.toml` leaves it in; what is raised is for who calls impl."""
+        is_raised = self.before.startswith("raise ")
+        return not is_raised and not is_outside(self.module, self.function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +153,7 @@ OPERATORS: Final[Mapping[str, tuple[Any, Callable[[Any], Iterator[ast.AST]]]]] =
 def changes_below(node: ast.AST, function: str, line: int) -> Iterator[tuple[str, TreeChange]]:
     """All changes below a node, each with the function that it is in."""
     for child in ast.iter_child_nodes(node):
-        inner, at = function, line
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            inner = f"{function}.{child.name}" if function else child.name
+        inner, at = qualified(function, child), line
         if isinstance(child, ast.stmt):
             at = child.lineno
         if is_changed(node, child, function):
@@ -191,7 +202,7 @@ def every_mutant() -> tuple[RandomMutant, ...]:
         RandomMutant(
             name,
             StatementPlace(module, change.line),
-            not function,
+            function,
             ast.unparse(change.before),
             ast.unparse(change.after),
         )
@@ -201,10 +212,11 @@ def every_mutant() -> tuple[RandomMutant, ...]:
 
 
 def drawn(count: int, seed: int) -> list[RandomMutant]:
-    """So many, by seed: the first of more are the same."""
+    """So many of the protocol, by seed: the first of more are the same. All are shuffled, so that a
+    function that is found to be no protocol changes nothing about the others."""
     shuffled = list(every_mutant())
     random.Random(seed).shuffle(shuffled)
-    return shuffled[:count]
+    return [mutant for mutant in shuffled if mutant.is_protocol][:count]
 
 
 def planted(mutant: RandomMutant, name: str, tree: ast.Module) -> ast.Module:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import impl
 from conformance.distinguish.in_process import InProcessPlayer
 from conformance.distinguish.play import play_distinguishing_traces
 from conformance.findings import judge_range, shrink_finding
-from conformance.plan import PreparedPlan
+from conformance.plan import NODES, PreparedPlan
 from conformance.signatures import Finding
+from conformance.systems.brokers.transactions.node_server import opened_nodes
 
 TRACES_AT_ONCE: Final = 200
 SHRUNK: Final = 3
@@ -23,11 +26,68 @@ class NotThePatchedOne(Exception):
     """The process has imported another impl than the one that was patched."""
 
 
-def find_first(prepared: PreparedPlan) -> list[Finding]:
+class PlanJudge(Protocol):
+    """Judges the traces of a plan."""
+
+    def findings(self, first: int, last: int) -> Sequence[Finding]:
+        """Those of the traces first <= number < last."""
+
+    def shrunk(self, finding: Finding) -> Finding:
+        """The finding with a trace of which no step can be left out."""
+
+    def told_apart(self) -> Sequence[Finding]:
+        """What the traces show that tell the variant's rules from another release's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActorsJudge:
+    """By actors, without nodes."""
+
+    prepared: PreparedPlan
+
+    def findings(self, first: int, last: int) -> Sequence[Finding]:
+        """See `PlanJudge`."""
+        return judge_range(self.prepared, first, last).findings
+
+    def shrunk(self, finding: Finding) -> Finding:
+        """See `PlanJudge`."""
+        return shrink_finding(self.prepared, finding)
+
+    def told_apart(self) -> Sequence[Finding]:
+        """See `PlanJudge`."""
+        player = InProcessPlayer(self.prepared.plan)
+        return play_distinguishing_traces(self.prepared, player).findings
+
+
+class NodesJudge:
+    """By nodes of their own."""
+
+    def __init__(self, prepared: PreparedPlan) -> None:
+        self._backend = opened_nodes(prepared)
+
+    def findings(self, first: int, last: int) -> Sequence[Finding]:
+        """See `PlanJudge`: a trace that does not come to rest is one, too, for nothing is slow."""
+        return self._backend.findings(first, last)
+
+    def shrunk(self, finding: Finding) -> Finding:
+        """See `PlanJudge`."""
+        return self._backend.shrunk(finding)
+
+    def told_apart(self) -> Sequence[Finding]:
+        """None: at nodes traces are limited."""
+        return ()
+
+
+def judge_for(prepared: PreparedPlan) -> PlanJudge:
+    """Who judges a plan here."""
+    return NodesJudge(prepared) if prepared.plan.system == NODES else ActorsJudge(prepared)
+
+
+def find_first(prepared: PreparedPlan, judge: PlanJudge) -> Sequence[Finding]:
     """Those of the first traces that diverge; none if none does."""
     for first in range(0, prepared.count, TRACES_AT_ONCE):
         last = min(first + TRACES_AT_ONCE, prepared.count)
-        found = judge_range(prepared, first, last).findings
+        found = judge.findings(first, last)
         if found:
             return found[:SHRUNK]
     return []
@@ -36,10 +96,10 @@ def find_first(prepared: PreparedPlan) -> list[Finding]:
 def hunt(prepared: PreparedPlan) -> Finding | None:
     """The shortest of the first findings, shrunk; else what a trace shows that tells a rule of the
     variant from another release's. None if the bug does not show."""
-    shrunk = [shrink_finding(prepared, finding) for finding in find_first(prepared)]
+    judge = judge_for(prepared)
+    shrunk = [judge.shrunk(finding) for finding in find_first(prepared, judge)]
     if not shrunk:
-        apart = play_distinguishing_traces(prepared, InProcessPlayer(prepared.plan))
-        return next(iter(apart.findings), None)
+        return next(iter(judge.told_apart()), None)
     return min(shrunk, key=lambda finding: finding["steps"])
 
 

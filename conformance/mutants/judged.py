@@ -69,14 +69,12 @@ def reached_in(job: tuple[str, Path]) -> dict[str, Any]:
 
 def divergences_in(folder: Path, *, to_the_first: bool) -> Sequence[Any]:
     """What diverges; imported here, as this is what a child imports again."""
-    from conformance.findings import judge_range
-    from conformance.mutants.hunt import find_first
+    from conformance.mutants.hunt import find_first, judge_for
     from conformance.plan import PreparedPlan
 
     prepared = PreparedPlan.load(folder)
-    return (
-        find_first(prepared) if to_the_first else judge_range(prepared, 0, prepared.count).findings
-    )
+    judge = judge_for(prepared)
+    return find_first(prepared, judge) if to_the_first else judge.findings(0, prepared.count)
 
 
 def read_reached(found: Mapping[str, Any]) -> Reached:
@@ -109,7 +107,7 @@ def judge_mutants(
 def scopes_of(mutant: RandomMutant, reached: Mapping[str, Reached]) -> list[str]:
     """The scopes that execute its statement, the quickest first. What a module's constants say is
     executed wherever the module is. A scope that diverges without a mutant shows nothing."""
-    numbers = numbers_at(mutant.place.module, None if mutant.is_of_module else mutant.place.line)
+    numbers = numbers_at(mutant.place.module, mutant.place.line if mutant.function else None)
     sound = {name: found for name, found in reached.items() if not found.divergences}
     executing = [name for name, found in sound.items() if found.places & numbers]
     return sorted(executing, key=lambda name: (reached[name].seconds, name))

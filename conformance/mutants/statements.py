@@ -9,53 +9,29 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import tomllib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from conformance.mutants.patched_impl import path_of, trees_of
 from proofs.run.files import REPOSITORY
-
-
-def module_names(text: str) -> list[str]:
-    """The modules of `PACKAGE: NAME ...`."""
-    package, _, names = text.partition(": ")
-    return [f"{package}.{name}" for name in names.split()]
-
 
 IMPL: Final = REPOSITORY / "impl"
 MARK: Final = "kafka_eos_statement_is_reached"
 """The builtin that marks a statement."""
 PACKAGES: Final = ("impl.partition", "impl.coordinator", "impl.producer", "impl.broker")
 OUTSIDE: Final[Mapping[str, str]] = {
-    name: why
-    for why, names in {
-        "sockets, threads and how a broker is put together": (
-            "impl.broker: api_versions cluster config embedded handler node outputs serve server"
-            " services"
-        ),
-        "what tests inject into a broker and see of it": "impl.broker: faults log_view timeline",
-        "topics, metadata and reads: nothing of exactly-once is decided there": (
-            "impl.broker: metadata_requests reads topics"
-        ),
-        "members of groups: judged by scripts over the wire, and no scope has them": (
-            "impl.broker: group_requests membership_requests memberships"
-        ),
-        "the protocol of groups, as above": (
-            "impl.coordinator: classic_group group_messages group_records groups"
-        ),
-        "options, and what an operator asks": "impl.coordinator: config inspection",
-        "ids of brokers that keep them in ZooKeeper, from a server that tests play": (
-            "impl.broker: zookeeper"
-        ),
-        "threads, futures and options around the producer's core": (
-            "impl.producer: arguments config partitioner producer sender"
-        ),
-    }.items()
-    for name in module_names(names)
+    f"impl.{where}.{name}": why
+    for why, names_by_place in tomllib.loads(
+        Path(__file__).with_name("outside.toml").read_text(encoding="utf-8")
+    ).items()
+    for where, names in names_by_place.items()
+    for name in names
 }
-"""Modules of these packages that are no protocol core, and why."""
+"""Modules of these packages, and functions of modules, that are no protocol, and why."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -82,6 +58,19 @@ def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
+
+
+def qualified(outer: str, node: ast.AST) -> str:
+    """The name of what a node's children are in: a function's or a class's own, else `outer`."""
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return outer
+    return f"{outer}.{node.name}" if outer else node.name
+
+
+def is_outside(module: str, function: str) -> bool:
+    """Whether a function is no protocol; what stands in it is none, either."""
+    parts = f"{module}.{function}".split(".")
+    return any(".".join(parts[:end]) in OUTSIDE for end in range(1, len(parts) + 1))
 
 
 def acts(statement: ast.stmt) -> bool:
@@ -114,6 +103,24 @@ def places() -> tuple[StatementPlace, ...]:
     return tuple(
         sorted({StatementPlace(n, s.lineno) for n in core() for s in statements(trees[n])})
     )
+
+
+@functools.cache
+def protocol_places() -> Mapping[int, str]:
+    """By number, those that are protocol, and the functions in which they are. What is raised is
+    for who calls impl: it is no protocol by itself."""
+    trees = trees_of(IMPL)
+    found = {name: dict(lines_of(trees[name], "")) for name in core()}
+    functions_at = ((n, p, found[p.module].get(p.line)) for n, p in enumerate(places()))
+    return {n: f for n, p, f in functions_at if f is not None and not is_outside(p.module, f)}
+
+
+def lines_of(node: ast.AST, outer: str) -> Iterator[tuple[int, str]]:
+    """The lines where statements begin that raise nothing, each with the function it is in."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt) and not isinstance(child, ast.Raise):
+            yield child.lineno, outer
+        yield from lines_of(child, qualified(outer, child))
 
 
 # Marks

@@ -25,7 +25,7 @@ from conformance.systems.brokers.transactions.servers import (
     TransactionServer,
     newest_variant,
 )
-from conformance.systems.brokers.transactions.testbed_of_nodes import NodesTestbed, nodes_backend
+from conformance.systems.brokers.transactions.testbed_of_nodes import ClusterTestbed, nodes_backend
 from conformance.systems.brokers.transactions.testbed_of_servers import servers_backend
 from conformance.systems.brokers.transactions.transaction_script import refuse
 from conformance.transactions.breaches import write_breaches
@@ -65,7 +65,7 @@ def servers_target(plan: Plan, options: argparse.Namespace) -> Target:
         with opened(plan, options, prepared) as backend:
             yield backend
             testbed = backend.testbed
-            if isinstance(testbed, NodesTestbed) and testbed.met:
+            if isinstance(testbed, ClusterTestbed) and testbed.met:
                 write_whole(log.parent / NODE_EVENTS, pretty(node_events(backend, testbed)))
                 write_leaderless(testbed.leaderless, guarantees)
         # Guarantees that are not given: what broke them, though the broker is as its model says.
@@ -82,10 +82,10 @@ def write_leaderless(seen: Leaderless, directory: Path) -> None:
         write_whole(directory / f"{name}.json", pretty(told))
 
 
-def node_events(backend: BrokersBackend, testbed: NodesTestbed) -> dict[str, Any]:
+def node_events(backend: BrokersBackend, testbed: ClusterTestbed) -> dict[str, Any]:
     """What was done to nodes, by kind; and what of it was not told by the traces."""
     return {
-        "done": dict(sorted(testbed.nodes.done.items())),
+        "done": dict(sorted(testbed.cluster.done.items())),
         "traces_through": dict(sorted(testbed.met.items())),
         "late_markers_written": backend.departed,
         "tries_undecided": backend.scheduler.undecided,

@@ -25,7 +25,7 @@ from conformance.distinguish.product_search import OBSERVERS, SCOPES, answer, lo
 from conformance.plan import check_plan, prepare_one
 from conformance.report import sentence
 from conformance.verbs import run
-from conformance.verbs.in_process import target as target_in_process
+from conformance.verbs.targets import target_of
 from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.run import EXIT_CODES, BadUse, one_of
 from proofs.run.files import write_json, write_whole
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"with --search: of the processor, for a rule and scope (default: {SECONDS:g})",
     )
-    parser.add_argument("--system", help="play the traces at: impl, kafka, wire://HOST:PORT")
+    parser.add_argument("--system", help="play the traces at: impl, nodes, kafka, wire://HOST:PORT")
     parser.add_argument("--kafka", metavar="RELEASE", help="with --system kafka; sets the variant")
     parser.add_argument("--nodes", type=int, metavar="N", help="with --system kafka: 1 or 3")
     parser.add_argument("--keep", action="store_true", help="keep what is found, or played")
@@ -148,11 +148,7 @@ def played(composition: JudgedComposition, options: argparse.Namespace) -> tuple
     """What a system does in the traces that are known. Raises BadUse, BackendError."""
     arguments = arguments_of_run(composition, options)
     plan = run.plan_of(arguments)
-    target = (
-        target_in_process(plan, arguments)
-        if plan.system == "impl"
-        else composition.called(composition.over_wire)(plan, arguments)
-    )
+    target = target_of(plan, arguments)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare_one(check_plan(target.traces), Path(folder), 0, 0)
         with target.opens(prepared, Path(folder) / "backend.log") as system:

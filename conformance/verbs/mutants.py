@@ -8,17 +8,23 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, Final
 
 from conformance import pages
 from conformance.backends.processes import usable_cores
-from conformance.compositions import judged_composition
+from conformance.compositions import (
+    IDEMPOTENT,
+    SERVER_ACTORS,
+    TRANSACTIONS,
+    judged_composition,
+)
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.mutants import GROUPS, MUTANTS, HuntScope, Mutant
 from conformance.mutants.patched_impl import hunt, hunt_unpatched
-from conformance.plan import Plan, PreparedPlan, prepare
+from conformance.plan import NODES, Plan, PreparedPlan, prepare
 from conformance.report import sentence
 from conformance.signatures import Finding
 from conformance.verbs import random_mutants
@@ -32,6 +38,10 @@ from proofs.verbs.options import parse_positive
 
 SCHEMA_VERSION: Final = 1
 DEFAULT_OUT: Final = Path("out") / "mutants"
+TRACES_AT_NODES: Final = 150
+"""Each takes some 30 ms there."""
+ACTORS_AT_NODES: Final = {IDEMPOTENT.name: "leader", TRANSACTIONS.name: SERVER_ACTORS}
+"""What nodes are judged as."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,6 +131,10 @@ def prepared_of(scope: HuntScope, out: Path) -> PreparedPlan:
     text = with_own_rules(scope.variant or NEWEST, "impl", scope.scope)
     variant = composition.model.variants.parse(text).name
     plan = Plan(scope=scope.scope, variant=variant, actors=scope.actors or composition.actors[0])
+    if scope.nodes:
+        faults = "nodes" if scope.nodes > 1 else "connections"
+        actors = ACTORS_AT_NODES[composition.name]
+        plan = replace(plan, system=NODES, actors=actors, faults=faults, traces=TRACES_AT_NODES)
     return prepare(plan, (out / "prepared" / str(scope).replace("/", "-")).resolve())
 
 

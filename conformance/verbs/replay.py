@@ -13,12 +13,13 @@ from conformance.compositions import IDEMPOTENT, judged_composition
 from conformance.findings import finding_of, judge_of
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.judge import Steps
-from conformance.plan import ACTORS, FORMS, Plan, check_plan, prepare_one
+from conformance.plan import ACTORS, FORMS, NODES, Plan, check_plan, prepare_one
 from conformance.report import UNDECIDED, sentence
 from conformance.signatures import Finding
 from conformance.systems.brokers.backend import BrokersBackend, Replayed
 from conformance.verbs import run
 from conformance.verbs.run import DEFAULTS, actors_of, add_codec
+from conformance.verbs.targets import target_of
 from proofs.run import EXIT_CODES, BadUse, one_of
 from proofs.run.files import write_json
 from proofs.say import say
@@ -29,8 +30,8 @@ from proofs.trace.replay import RecordedDifferently, Stepper, configuration_of, 
 SCHEMA_VERSION: Final = 2
 
 MODEL: Final = "model"
-SYSTEMS: Final = (MODEL, "impl", "kafka", "wire")
-OVER_WIRE: Final = ("kafka", "wire")
+SYSTEMS: Final = (MODEL, "impl", NODES, "kafka", "wire")
+AT_BROKERS: Final = (NODES, "kafka", "wire")
 
 Difference = dict[str, Any] | None
 
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     there_are = ", ".join((*SYSTEMS[:-1], "wire://HOST:PORT"))
     parser.add_argument("--system", default=MODEL, help=f"{there_are} (default: {MODEL})")
     parser.add_argument("--kafka", metavar="RELEASE", help="of kafka (default: the trace's)")
-    parser.add_argument("--nodes", type=int, metavar="N", help="of kafka: brokers, 1 or 3")
+    parser.add_argument("--nodes", type=int, metavar="N", help="of kafka and nodes: 1 or 3")
     parser.add_argument("--actors", help=f"of impl: {' or '.join(ACTORS)}")
     add_codec(parser, f"(of impl; default: {DEFAULTS.on})")
     parser.add_argument("--ignore", action="append", metavar="MASK", help="as of `run`")
@@ -58,7 +59,7 @@ def execute(options: argparse.Namespace) -> int:
     if system != MODEL and trace.header.patches:
         raise BadUse(patched_text(trace))
     difference, left_out = replay_on_model(trace), ""
-    if difference is None and system in OVER_WIRE:
+    if difference is None and system in AT_BROKERS:
         difference, left_out = replay_on_brokers(trace, options)
     elif difference is None and system != MODEL:
         difference = replay_on_system(trace, options)
@@ -156,8 +157,7 @@ def replay_on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Differ
     Raises BadUse, NotApplicable, CannotPlay, BackendError.
     """
     as_run, steps = arguments_of_run(trace, options), steps_in(trace)
-    composition = judged_composition(trace.header.scope)
-    subject = composition.called(composition.over_wire)(run.plan_of(as_run), as_run)
+    subject = target_of(run.plan_of(as_run), as_run)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare_one(check_plan(subject.traces), Path(folder), 1, len(steps))
         with subject.opens(prepared, Path(folder) / "backend.log") as system:

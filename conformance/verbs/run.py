@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--client", metavar="CMD", help="with --system client: java:RELEASE, or a command"
     )
-    what.add_argument("--nodes", type=int, metavar="N", help="brokers: 1, or of kafka 3")
+    what.add_argument("--nodes", type=int, metavar="N", help="brokers: 1, or of kafka and nodes 3")
     what.add_argument("--actors", help=f"of the system: {' or '.join(ACTORS)}")
     add_codec(what, f"(default: {DEFAULTS.on})")
     traces = parser.add_argument_group("by which traces")
@@ -190,8 +190,8 @@ def refuse_unbuilt(options: argparse.Namespace) -> None:
         raise BadUse("--client goes with --system client")
     if options.nodes not in NODES:
         raise BadUse(f"--nodes is {options.nodes}; write --nodes 1 or --nodes 3")
-    if options.nodes == 3 and options.system != "kafka":
-        raise BadUse("--nodes 3 needs brokers that are started: --system kafka")
+    if options.nodes == 3 and options.system not in ("kafka", "nodes"):
+        raise BadUse("--nodes 3 needs brokers that are started: --system kafka, or nodes")
     positive("--partitions", options.partitions)
     one_of("--judge", options.judge or JUDGES[0], JUDGES)
     one_of("--backend", options.backend, BACKENDS)

@@ -37,14 +37,21 @@ class SystemKind:
         return cast(Runner, getattr(import_module(module), function))(plan, options)
 
 
+OF_IMPL: Final[Mapping[str, str]] = {
+    IDEMPOTENT.name: "sequence_order=wraps",
+    TRANSACTIONS.name: "late_bump=asked/leaderless_marker=waits",
+}
+"""The rules that impl has on purpose."""
 SYSTEMS: Final[dict[str, SystemKind]] = {
     "impl": SystemKind(
         "the implementation of this repository, in process",
         "conformance.verbs.in_process:run",
-        rules={
-            IDEMPOTENT.name: "sequence_order=wraps",
-            TRANSACTIONS.name: "late_bump=asked/leaderless_marker=waits",
-        },
+        rules=OF_IMPL,
+    ),
+    "nodes": SystemKind(
+        "its broker without sockets, by whole requests: --nodes 1 or 3",
+        "conformance.verbs.at_nodes:run",
+        rules=OF_IMPL,
     ),
     "kafka": SystemKind("Apache Kafka: --kafka RELEASE", "conformance.verbs.over_wire:run"),
     "wire": SystemKind("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),

@@ -6,11 +6,23 @@ import json
 import pytest
 
 from conformance.__main__ import main
+from conformance.mutants import coverage
+from conformance.mutants.coverage import UNREACHED, unreached_functions
 from conformance.mutants.drawing import drawn, every_mutant, planted
 from conformance.mutants.judged import Reached, scopes_of
 from conformance.mutants.patched_impl import trees_of
 from conformance.mutants.planting import in_children
-from conformance.mutants.statements import IMPL, MARK, OUTSIDE, core, marked, places
+from conformance.mutants.statements import (
+    IMPL,
+    MARK,
+    OUTSIDE,
+    core,
+    is_outside,
+    marked,
+    places,
+    protocol_places,
+    qualified,
+)
 from conformance.mutants.survivors import REASONS
 from conformance.verbs import random_mutants as verb
 
@@ -43,9 +55,40 @@ def test_a_mutant_changes_its_module_and_no_other(mutant):
     assert ast.unparse(planted(mutant, "impl.other", ast.parse(text))) == text
 
 
-def test_what_is_outside_the_core_is_there():
-    assert set(OUTSIDE) <= set(trees_of(IMPL))
+def functions_of_impl():
+    """All modules, classes and functions, by dotted name."""
+    trees = trees_of(IMPL)
+    parts = {f"{name}.{part}" for name in trees for part in parts_of(trees[name], "")}
+    return parts | set(trees)
+
+
+def parts_of(node, outer):
+    for child in ast.iter_child_nodes(node):
+        name = qualified(outer, child)
+        if name != outer:
+            yield name
+        yield from parts_of(child, name)
+
+
+def test_what_is_outside_the_protocol_is_there():
+    assert set(OUTSIDE) <= functions_of_impl()
     assert not set(OUTSIDE) & set(core())
+    assert is_outside("impl.partition.reading", "find_offset.within")
+    assert not is_outside("impl.partition.reading", "read")
+
+
+def test_what_is_outside_the_protocol_is_never_drawn():
+    outside = [mutant for mutant in every_mutant() if not mutant.is_protocol]
+    assert outside
+    assert not {m.name for m in outside} & {m.name for m in drawn(len(every_mutant()), 1)}
+
+
+def test_what_no_scope_executes_is_protocol_and_says_why():
+    assert set(UNREACHED) <= functions_of_impl()
+    assert not set(UNREACHED) & set(OUTSIDE)
+    assert all(UNREACHED.values())
+    assert {row.name for row in unreached_functions(set())} >= set(UNREACHED)
+    assert unreached_functions(set(protocol_places())) == []
 
 
 def test_a_reason_is_of_a_mutant():
@@ -102,6 +145,21 @@ def test_a_mutant_is_found_and_what_no_trace_executes_is_said(tmp_path, monkeypa
     # The same command judges nothing again, and a reason settles what is open.
     monkeypatch.setattr(verb, "judge_mutants", lambda *given: iter(()))
     monkeypatch.setattr(verb, "REASONS", {unreached.name: "transactions are judged elsewhere"})
+    assert main(given) == 0
+
+
+@pytest.mark.xdist_group("mutants")
+def test_what_a_scope_does_not_execute_is_said(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    given = ["coverage", "--scope", SCOPE, "--out", str(out), "--processes", "1"]
+    assert main(given) == 1
+    report = json.loads((out / "report.json").read_text())
+    assert 0 < report["executed"] < report["statements"]
+    rows = {row["function"]: row for row in report["unreached"]}
+    assert "impl.coordinator.end_txn.decide_v2" in rows
+    assert "impl.partition.producer_state.find_duplicate" not in rows
+    assert "impl.coordinator.end_txn.decide_v2: " in capsys.readouterr().out
+    monkeypatch.setattr(coverage, "UNREACHED", dict.fromkeys(rows, "transactions are elsewhere"))
     assert main(given) == 0
 
 

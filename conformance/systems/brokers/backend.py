@@ -14,8 +14,9 @@ their way together (`scheduler`), and a range's rows leave once its last trace h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, Protocol
 
 from conformance.backends import ResultRow, TraceRange
@@ -140,6 +141,19 @@ class BrokersBackend:
             if one.left == 0:
                 yield row_of(one.part, self._found(one))
 
+    def findings(self, first: int, last: int) -> list[Finding]:
+        """What the traces first <= number < last show, and those that do not come to rest. Raises
+        BackendFailed."""
+        scripts: dict[int, Any] = {}
+        at = dict.fromkeys(range(first, last))
+        ends = [e for e in self.scheduler.run(self._scripts(at, scripts)) if e is not None]
+        found = [(number, scripts[number], end) for number, end in sorted(ends, key=itemgetter(0))]
+        return [
+            finding_of(number, script, end.difference or unsettled_at(script, end))
+            for number, script, end in found
+            if end.difference is not None or end.is_undecided
+        ]
+
     def shrunk(self, finding: Finding) -> Finding:
         """The finding with the shortest trace that was found to show it.
 
@@ -186,7 +200,7 @@ class BrokersBackend:
     def _finding_in(self, number: int, script: Any, end: TraceEnd) -> Finding | None:
         return None if end.difference is None else finding_of(number, script, end.difference)
 
-    def _scripts(self, at: Mapping[int, _Range], scripts: dict[int, Any]) -> Iterator[Any]:
+    def _scripts(self, at: Iterable[int], scripts: dict[int, Any]) -> Iterator[Any]:
         for number in at:
             scripts[number] = self._writer.script(self._prepared.trace(number))
             yield number, scripts[number]
@@ -243,6 +257,12 @@ def agreed_steps(script: BrokerScript, difference: Difference) -> Steps:
     differs = difference.instance == script.instance(difference.step)
     steps = script.steps
     return steps[: difference.step - 1] if differs and difference.step else steps
+
+
+def unsettled_at(script: BrokerScript, end: TraceEnd) -> Difference:
+    """That brokers do not come to rest, as a difference."""
+    at_rest, restless = {"settled": True}, {"settled": False}
+    return Difference(end.steps, script.instance(end.steps), at_rest, restless)
 
 
 def finding_of(number: int, script: BrokerScript, difference: Difference) -> Finding:

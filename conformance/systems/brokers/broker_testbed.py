@@ -12,6 +12,7 @@ from conformance.guaranteed import ObservedProperties
 from conformance.kafka.errors import KafkaError
 from conformance.masks import NO_MASKS, Masks
 from conformance.report import SideCheck
+from conformance.systems.brokers.clock import MACHINE_CLOCK, BrokersClock
 from conformance.systems.brokers.exchange import Ask, Difference, Session, TraceEnd
 from conformance.systems.brokers.fault_schedule import FaultSchedule
 from conformance.transactions.wire import CoordinatorConnection
@@ -39,6 +40,7 @@ class BrokerTestbed(ABC):
     not_applicable: Sequence[str] = ()
     masks: Masks = NO_MASKS
     topic_configs: Mapping[str, str] = MappingProxyType({})
+    clock: BrokersClock = MACHINE_CLOCK
 
     # ---- what a report says
 

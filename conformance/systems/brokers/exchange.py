@@ -27,7 +27,7 @@ class Ask(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Nothing is asked until `until`, in time.monotonic."""
+    """Nothing is asked until `until`, in seconds of the testbed's clock."""
 
     until: float
 

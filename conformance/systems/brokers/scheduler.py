@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -112,7 +111,7 @@ class Line:
 
     def receive(self) -> None:
         """Read what was asked, each answer for its session."""
-        now = time.monotonic()
+        now = self._testbed.clock.now_s()
         for lane in self.lanes:
             if lane.sent is not None and lane.rests_until <= now:
                 lane.advance([wire.receive() for wire in lane.sent])
@@ -241,10 +240,11 @@ class Scheduler:
         """Until each session has ended, or waits for a fault: then it is `waiting`."""
         gone: list[Lane] = []
         while self._open(lanes, gone) or gone:
-            now = time.monotonic()
+            now = self._testbed.clock.now_s()
             due = [line for line in self._busy if line.rests_until <= now]
             if not due and self._busy and not gone:
-                time.sleep(max(min(line.rests_until for line in self._busy) - now, 0))
+                first_s = min(line.rests_until for line in self._busy)
+                self._testbed.clock.sleep(max(first_s - now, 0))
             for line in due:
                 self._exchange(line, lanes, gone)
             waiting += [lane for lane in gone if lane.end is None]

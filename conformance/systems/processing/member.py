@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from conformance.systems.processing.nodes import Nodes
+from conformance.systems.nodes import Nodes
 from conformance.systems.processing.shapes import INPUT
 from impl import (
     DeliveryHandle,

@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any, Final
 
 from conformance.systems.base import View
-from conformance.systems.processing.nodes import Nodes, Question
+from conformance.systems.nodes import Nodes, Question
 from conformance.systems.processing.shapes import INPUT
 from impl import ApiKey, ErrorCode
 from impl.coordinator.group_messages import MemberIdentity

@@ -20,9 +20,9 @@ from functools import cache
 from typing import Any, Final
 
 from conformance.systems.base import NotApplicable, View
+from conformance.systems.nodes import Nodes
 from conformance.systems.processing.member import OUTPUT, Process, UnansweredCall, read_value
 from conformance.systems.processing.membership import GROUP, ProcessingGroup
-from conformance.systems.processing.nodes import Nodes
 from conformance.systems.processing.shapes import INPUT
 from conformance.systems.transactions.system import numbers, of_release
 from impl import ApiKey, ErrorCode, LogConfig, ProducerError, TransactionConfig, decode_batch

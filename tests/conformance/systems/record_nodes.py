@@ -28,7 +28,7 @@ from conformance.systems.brokers.transactions.cluster_nodes import ClusterNodes,
 from conformance.systems.brokers.transactions.marker_without_leader import leaderless
 from conformance.systems.brokers.transactions.nodes_script import NodeScript, NodesWriter
 from conformance.systems.brokers.transactions.nodes_session import NodesSession
-from conformance.systems.brokers.transactions.testbed_of_nodes import NodesTestbed
+from conformance.systems.brokers.transactions.testbed_of_nodes import ClusterTestbed
 from conformance.systems.brokers.transactions.transaction_probes import with_room
 from conformance.systems.brokers.transactions.transaction_session import TraceResources
 from conformance.systems.transactions.tables import tables_of
@@ -85,7 +85,7 @@ class RecordingSession(NodesSession):
         self.rows.append({**row, "answer": payload.hex()})
 
 
-class RecordingTestbed(NodesTestbed):
+class RecordingTestbed(ClusterTestbed):
     """Nodes at which sessions are kept."""
 
     session_kind: type[NodesSession] = RecordingSession

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Final
 
 from conformance.systems.brokers.exchange import Ask, Asks, BrokerFault, Wait
@@ -78,11 +77,11 @@ class NodesSession(TransactionSession):
         last offset until then. `Partition.fetchOffsetForTimestamp`, KIP-207."""
         far = len(self._own.partitions) - 1
         latest = list_latest(self._own.partitions[far], ReadIsolation.READ_UNCOMMITTED)
-        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        deadline = self._clock.now_s() + SETTLE_TIMEOUT_S
         while (yield [Ask(latest, to=far)]) == [NONE]:
-            if time.monotonic() > deadline:
+            if self._clock.now_s() > deadline:
                 raise ServerUnsettled
-            yield [Wait(time.monotonic() + PAUSE_S)]
+            yield [Wait(self._clock.now_s() + PAUSE_S)]
 
     def _choose(self, at: int) -> Asks:
         """Which of the two follows: the far log shows whether the late marker was written."""
@@ -99,14 +98,14 @@ class NodesSession(TransactionSession):
     # ---- what servers show
 
     def _read(self, partition: int) -> Asks:
-        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        deadline = self._clock.now_s() + SETTLE_TIMEOUT_S
         while True:
             log, producers = yield from super()._read(partition)
             if log.error not in ELSEWHERE:
                 return log, producers
-            if time.monotonic() > deadline:
+            if self._clock.now_s() > deadline:
                 raise ServerUnsettled
-            yield [Wait(time.monotonic() + PAUSE_S)]
+            yield [Wait(self._clock.now_s() + PAUSE_S)]
 
     def _coordinator_epoch(self, epoch: int) -> int:
         """Its place among those that were; any other is a difference."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from conformance.plan import PreparedPlan, configuration
 from conformance.report import SideCheck
@@ -32,6 +32,7 @@ from conformance.systems.brokers.transactions.marker_without_leader import (
 )
 from conformance.systems.brokers.transactions.nodes_script import NodeScript, NodesWriter
 from conformance.systems.brokers.transactions.nodes_session import NodesSession
+from conformance.systems.brokers.transactions.servers import TransactionServer
 from conformance.systems.brokers.transactions.testbed_of_servers import ServersTestbed
 from conformance.systems.brokers.transactions.transaction_probes import with_room
 from conformance.systems.brokers.transactions.transaction_script import TransactionScript
@@ -42,19 +43,49 @@ from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import Conversation, CoordinatorConnection
 
 
+class NodesUnderTest(Protocol):
+    """Three brokers, and what can be done to them; `cluster_nodes` says who is who."""
+
+    coordinator: int
+
+    @property
+    def kafka(self) -> TransactionServer:
+        """The brokers as clients see them."""
+
+    @property
+    def is_held(self) -> bool:
+        """The far leader is gone."""
+
+    @property
+    def coordinator_epoch(self) -> int:
+        """How often coordination began; only differences mean something."""
+
+    def inject(self, fault: str, *, gently: bool) -> str:
+        """HOLD, RELEASE or MOVE; of which kind it was. `gently`: a leader is frozen, not killed."""
+
+    def rest(self) -> None:
+        """All leaders are there."""
+
+    def complete(self) -> None:
+        """All brokers are there, and in sync."""
+
+
 class NodesTestbed(ServersTestbed):
-    """`leaderless` was seen before. `met` counts the traces that met each kind of fault."""
+    """`broken` was seen before. `met` counts the traces that met each kind of fault."""
 
     asking = most = together = 32
     wait_costs = 100
     session_kind: type[NodesSession] = NodesSession
 
     def __init__(
-        self, nodes: ClusterNodes, conversation: Conversation, k: Any, leaderless: Leaderless
+        self,
+        nodes: NodesUnderTest,
+        conversation: Conversation,
+        k: Any,
+        broken: frozenset[str] = frozenset(),
     ) -> None:
         self.nodes = nodes
-        self.leaderless = leaderless
-        self.broken = leaderless.broken
+        self.broken = broken
         self.met: Counter[str] = Counter()
         self._kills_next = False
         self._is_gentle = True
@@ -65,11 +96,6 @@ class NodesTestbed(ServersTestbed):
     def pools(self, partitions: int) -> Sequence[PartitionPool]:
         """All partitions but the last are near."""
         return [self.pool(HOME)] * (partitions - 1) + [self.pool(FAR)]
-
-    def checks(self) -> dict[str, SideCheck]:
-        """What becomes of a marker whose partition has no leader."""
-        expected = expected_of(self.nodes.kafka.release.version)
-        return {"marker_without_leader": SideCheck(1, expected, self.leaderless.marker)}
 
     def waits_of(self, script: NodeScript) -> int:
         """At each fault, and for a time-out."""
@@ -143,11 +169,27 @@ class NodesTestbed(ServersTestbed):
         """Nothing: some of them are gone for a while."""
 
 
+class ClusterTestbed(NodesTestbed):
+    """Brokers that were started here; what becomes of a marker without a leader was seen before."""
+
+    def __init__(
+        self, nodes: ClusterNodes, conversation: Conversation, k: Any, leaderless: Leaderless
+    ) -> None:
+        super().__init__(nodes, conversation, k, leaderless.broken)
+        self.cluster = nodes
+        self.leaderless = leaderless
+
+    def checks(self) -> dict[str, SideCheck]:
+        """What becomes of a marker whose partition has no leader."""
+        expected = expected_of(self.cluster.kafka.release.version)
+        return {"marker_without_leader": SideCheck(1, expected, self.leaderless.marker)}
+
+
 def nodes_backend(prepared: PreparedPlan, kafka: KafkaTestbed) -> BrokersBackend:
     """Three brokers that are stopped and moved. Raises NotApplicable, KafkaError, JavaError."""
     k = configuration(prepared.plan)
     tables = tables_of(with_room(k))
     speaks = kafka.conversation("v2" if tables.is_v2 else "v1")
     nodes = ClusterNodes(kafka, speaks)
-    testbed = NodesTestbed(nodes, speaks, k, leaderless(nodes, speaks))
+    testbed = ClusterTestbed(nodes, speaks, k, leaderless(nodes, speaks))
     return BrokersBackend(prepared, NodesWriter(tables), testbed)

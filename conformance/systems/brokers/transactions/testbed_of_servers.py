@@ -102,7 +102,13 @@ class ServersTestbed(BrokerTestbed):
         times = Times(factor * self.transaction_s(number, script), self._id_s)
         shows = self._server.shows_producers
         trace = self.session_kind(
-            script, own, self._speaks, times=times, shows_producers=shows, masks=self.masks
+            script,
+            own,
+            self._speaks,
+            times=times,
+            shows_producers=shows,
+            masks=self.masks,
+            clock=self.clock,
         )
         return own, trace.run()
 

@@ -12,7 +12,6 @@ trace that ends stuck waits for others, as if that was a fault.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any, Final
@@ -21,6 +20,7 @@ from conformance.generate.broker_graph import TIMES_OUT
 from conformance.kafka.admin import ActiveProducer, TopicPartition
 from conformance.masks import NO_MASKS, MaskedTrace, Masks
 from conformance.systems.base import Shape, View, differences
+from conformance.systems.brokers.clock import MACHINE_CLOCK, BrokersClock
 from conformance.systems.brokers.exchange import (
     Ask,
     Asks,
@@ -136,6 +136,7 @@ class TransactionSession:
         times: Times = NEVER,
         shows_producers: bool = True,
         masks: Masks = NO_MASKS,
+        clock: BrokersClock = MACHINE_CLOCK,
     ) -> None:
         self._script = script
         self._own = resources
@@ -148,7 +149,7 @@ class TransactionSession:
         self._group_begin = 0
         self._departs_at = 0
         self._shows_producers = shows_producers
-        self._clock = ServerClock(times)
+        self._clock = ServerClock(times, clock)
 
     def run(self) -> Session:
         """All of it."""
@@ -204,9 +205,9 @@ class TransactionSession:
         """Wait until the transaction shows something, as long as it may take."""
         if self._clock.is_over:
             raise ServerUnsettled
-        deadline = time.monotonic() + lasts_s + SCAN_S
-        while not is_done((yield from self._described())) and time.monotonic() < deadline:
-            yield [Wait(time.monotonic() + PAUSE_S)]
+        deadline = self._clock.now_s() + lasts_s + SCAN_S
+        while not is_done((yield from self._described())) and self._clock.now_s() < deadline:
+            yield [Wait(self._clock.now_s() + PAUSE_S)]
 
     def _compared(self, sent: ScriptedRequest | None, shown: ServerState | None) -> Asks:
         """One step: what is asked, and what is shown then."""
@@ -243,12 +244,12 @@ class TransactionSession:
         """A request's answer, shaped as ANSWER. Raises Undecided."""
         of_leader = api_of(request) in ("PRODUCE", WRITE_TXN_MARKERS)
         ask = Ask(self._call(request), is_late, request.partition if of_leader else NONE)
-        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        deadline = self._clock.now_s() + SETTLE_TIMEOUT_S
         while True:
             [answer] = yield [ask]
             if error_in(answer) not in self.not_yet:
                 return self._answer(answer, request.partition)
-            if time.monotonic() > deadline:
+            if self._clock.now_s() > deadline:
                 raise ServerUnsettled
 
     def _call(self, request: Any) -> WireCall[Any]:
@@ -347,12 +348,12 @@ class TransactionSession:
     def _at_rest(self, expected: View | None) -> Asks:
         """The transaction, when it is not on its way between two states, or where it is expected
         to stay. Raises Undecided."""
-        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        deadline = self._clock.now_s() + SETTLE_TIMEOUT_S
         while True:
             view = yield from self._described()
             if not is_prepared(view) or view == expected:
                 return view
-            if time.monotonic() > deadline:
+            if self._clock.now_s() > deadline:
                 if expected is not None and is_prepared(expected):
                     return view
                 raise ServerUnsettled
@@ -435,10 +436,10 @@ class TransactionSession:
 
     def _group_at_rest(self, expected: View) -> Asks:
         """The group, once it knows of the markers that are written."""
-        deadline = time.monotonic() + GROUP_TIMEOUT_S
+        deadline = self._clock.now_s() + GROUP_TIMEOUT_S
         while True:
             view = yield from self._group(expected)
-            if view == expected or time.monotonic() > deadline:
+            if view == expected or self._clock.now_s() > deadline:
                 return view
 
     def _group(self, expected: View) -> Asks:
@@ -480,10 +481,11 @@ class TransactionSession:
 class ServerClock:
     """Since when a transaction is open, and its id unused: what a server may do of itself."""
 
-    def __init__(self, times: Times) -> None:
+    def __init__(self, times: Times, clock: BrokersClock) -> None:
+        self.now_s = clock.now_s
         self._times = times
         self._open_since: float | None = None
-        self._used = time.monotonic()
+        self._used = self.now_s()
         self.timeout_ms = round(1_000 * times.transaction_s) or TRANSACTION_TIMEOUT_MS
 
     @property
@@ -499,7 +501,7 @@ class ServerClock:
     @property
     def is_over(self) -> bool:
         """A transaction may have timed out, or the id expired."""
-        now, (transaction_s, id_s) = time.monotonic(), astuple(self._times)
+        now, (transaction_s, id_s) = self.now_s(), astuple(self._times)
         is_open = transaction_s > 0 and self._open_since is not None
         if is_open and now - (self._open_since or 0) > transaction_s - MARGIN_S:
             return True
@@ -511,7 +513,7 @@ class ServerClock:
             if sent.answer[0] == ErrorCode.NONE:
                 self._open_since = None
         elif self._open_since is None and api_of(sent.request) != WRITE_TXN_MARKERS:
-            self._open_since = time.monotonic()
+            self._open_since = self.now_s()
 
     def transaction_is_over(self) -> None:
         """It has timed out: no other does."""
@@ -519,7 +521,7 @@ class ServerClock:
 
     def id_is_used(self) -> None:
         """It has expired, and may come up again."""
-        self._used = time.monotonic()
+        self._used = self.now_s()
 
 
 def api_of(request: Any) -> str:

@@ -40,27 +40,35 @@ class NodeRequest(NamedTuple):
 
 
 class Question:
-    """A request of a client; `answer` is bytes, once there is one."""
+    """A request of a client. Once it `is_over`, `answer` is bytes, or None where there is none:
+    because of acks=0, or the connection was closed, for a `reason`."""
 
     def __init__(self, api_key: int, version: int) -> None:
         self._form = api_key, version
+        self.is_over = False
         self.answer: bytes | None = None
+        self.reason = ""
+
+    def end(self, answer: bytes | None, reason: str = "") -> None:
+        """The node has done with it."""
+        self.is_over, self.answer, self.reason = True, answer, reason
 
     @property
     def body(self) -> Any:
         """The answer. Raises UnansweredRequest."""
         if self.answer is None:
-            raise UnansweredRequest(f"{ApiKey(self._form[0]).name} {self._form[1]} has no answer")
+            name = f"{ApiKey(self._form[0]).name} {self._form[1]}"
+            raise UnansweredRequest(self.reason or f"{name} has no answer")
         return decode_response(*self._form, self.answer)[1]
 
 
 class Nodes:
     """So many nodes, numbered from 1."""
 
-    def __init__(self, config: dict[str, Any], count: int) -> None:
+    def __init__(self, config: dict[str, Any], count: int, now_ms: int = 0) -> None:
         first = NodeConfig(**config)
         self.cluster = Cluster(first.cluster_id, first.log)
-        self.clocks_ms = dict.fromkeys(range(1, count + 1), 0)
+        self.clocks_ms = dict.fromkeys(range(1, count + 1), now_ms)
         self._held: list[NodeRequest] = []
         self.by_id = {
             node_id: Node(
@@ -69,8 +77,8 @@ class Nodes:
             for node_id in self.clocks_ms
         }
         for node in self.by_id.values():
-            node.producer_ids.generate(0)
-            node.advance(0)
+            node.producer_ids.generate(now_ms)
+            node.advance(now_ms)
 
     def create(self, name: str, node_ids: Sequence[int]) -> None:
         """A topic with a partition on each of these nodes."""
@@ -98,10 +106,13 @@ class Nodes:
     def send(self, node_id: int, api_key: int, version: int, body: Any) -> Question:
         """A request, which may be answered later."""
         question = Question(api_key, version)
-        payload = encode_request(api_key, version, 0, CLIENT_ID, body)
+        self.send_payload(node_id, encode_request(api_key, version, 0, CLIENT_ID, body), question)
+        return question
+
+    def send_payload(self, node_id: int, payload: bytes, question: Question) -> None:
+        """A request as bytes, without their size."""
         node = self.by_id[node_id]
         self._carry(node_id, node.receive(question, payload, self.clocks_ms[node_id]))
-        return question
 
     def ask(self, node_id: int, api_key: int, version: int, body: Any) -> Any:
         """A request and its answer. Raises UnansweredRequest."""
@@ -121,19 +132,24 @@ class Nodes:
                 self._held.remove(held)
                 self._arrive(held)
 
+    def waits(self, request: NodeRequest) -> bool:
+        """Whether a request between nodes waits on its way."""
+        return request.is_marker
+
     def _carry(self, node_id: int, outputs: Iterable[Output]) -> None:
-        """What a node wants sent goes where it belongs. Raises UnansweredRequest."""
+        """What a node wants sent goes where it belongs."""
         for output in outputs:
             if isinstance(output, BrokerRequest):
                 held = NodeRequest(node_id, output)
-                if held.is_marker:
+                if self.waits(held):
                     self._held.append(held)
                 else:
                     self._arrive(held)
             elif isinstance(output, Close):
-                raise UnansweredRequest(output.reason)
+                assert isinstance(output.reference, Question), "nodes close no node's connection"
+                output.reference.end(None, output.reason)
             elif isinstance(output.reference, Question):
-                output.reference.answer = output.payload
+                output.reference.end(output.payload)
             else:
                 self._answer(output.reference, output.payload)
 

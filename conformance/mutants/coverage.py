@@ -1,0 +1,58 @@
+"""What of impl's protocol the scopes execute together, and why the rest is not."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.mutants.statements import places, protocol_places
+
+UNREACHED: Final[Mapping[str, str]] = {
+    f"impl.{module}.{function}": why
+    for why, functions_by_module in tomllib.loads(
+        Path(__file__).with_name("unreached.toml").read_text(encoding="utf-8")
+    ).items()
+    for module, functions in functions_by_module.items()
+    for function in functions
+}
+"""Functions in which some statement is executed by no scope, and why none needs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCoverage:
+    """A function of which no scope executes some lines; `why` is "" where nobody has said it."""
+
+    name: str
+    lines: tuple[int, ...]
+    statements: int
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As in reports."""
+        return {
+            "function": self.name,
+            "lines": list(self.lines),
+            "statements": self.statements,
+            "why": self.why,
+        }
+
+
+def unreached_functions(executed: Collection[int]) -> list[FunctionCoverage]:
+    """Those of the protocol, the one with the most lines first; `executed` has numbers of
+    places."""
+    all_places, found = places(), dict[str, list[int]]()
+    total = Counter[str]()
+    for number, function in protocol_places().items():
+        name = f"{all_places[number].module}.{function}"
+        total[name] += 1
+        if number not in executed:
+            found.setdefault(name, []).append(all_places[number].line)
+    rows = [
+        FunctionCoverage(name, tuple(lines), total[name], UNREACHED.get(name, ""))
+        for name, lines in found.items()
+    ]
+    return sorted(rows, key=lambda row: (-len(row.lines), row.name))

@@ -1,0 +1,153 @@
+"""Nodes of `impl` in this process as the brokers of traces: one, or three that are stopped.
+
+Three are as `cluster_nodes` has them: HOME and SEAT coordinate in turn, FAR leads what is far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from conformance.compositions import IDEMPOTENT, judged_composition
+from conformance.kafka.admin import TopicPartition
+from conformance.plan import PreparedPlan, configuration
+from conformance.systems.brokers.backend import BrokersBackend
+from conformance.systems.brokers.fault_schedule import HOLD, MOVE, RELEASE
+from conformance.systems.brokers.idempotent.testbed_of_leaders import leaders_backend
+from conformance.systems.brokers.node_network import NodeConnection, NodeNetwork
+from conformance.systems.brokers.transactions.nodes_script import NodesWriter
+from conformance.systems.brokers.transactions.servers import ListeningServer
+from conformance.systems.brokers.transactions.testbed_of_nodes import NodesTestbed
+from conformance.systems.brokers.transactions.testbed_of_servers import servers_backend
+from conformance.systems.brokers.transactions.transaction_probes import with_room
+from conformance.systems.transactions.system import of_release
+from conformance.systems.transactions.tables import tables_of
+from conformance.transactions.layouts import FAR, HOME, SEAT
+from conformance.transactions.reading import TRANSACTION_STATE
+from conformance.transactions.wire import CoordinatorConnection
+from impl.coordinator.config import CONFIGS
+from impl.coordinator.offsets import OffsetsConfig
+from impl.partition.rules import RULES
+from impl.partition.validation import LogConfig
+
+ADDRESS: Final = "wire://node:1"
+LOGS: Final = 2
+"""Partitions of each internal topic at one node; three have one of each."""
+SCAN_MS: Final = 100
+"""How often a coordinator looks for what has lasted too long."""
+ID_EXPIRES_S: Final = 8.0
+"""How long an id is remembered that is not used, where ids expire."""
+AT_A_TIME: Final = 16
+"""Sessions on their way together: nobody waits for another process."""
+
+
+def settings_of(k: Any, logs: int) -> dict[str, Any]:
+    """Those of every node in a configuration."""
+    release, level = k.variant.release, getattr(k.variant, "level", 0)
+    transactions = replace(
+        of_release(CONFIGS, release),
+        transaction_version=level,
+        num_partitions=logs,
+        abort_timed_out_interval_ms=SCAN_MS,
+        remove_expired_interval_ms=SCAN_MS,
+    )
+    if getattr(k.budgets, "forgotten", 0):
+        expiration_ms = round(1_000 * ID_EXPIRES_S)
+        transactions = replace(transactions, transactional_id_expiration_ms=expiration_ms)
+    return {
+        "log": LogConfig(rules=of_release(RULES, release)),
+        "transactions": transactions,
+        "offsets": OffsetsConfig(num_partitions=logs),
+    }
+
+
+class NodeServer(ListeningServer):
+    """The nodes of a network as a broker that listens. Raises NoBroker."""
+
+    def __init__(self, nodes: NodeNetwork) -> None:
+        self.nodes = nodes
+        super().__init__(ADDRESS)
+
+    def open_connection(self, node_id: int = 1) -> NodeConnection:
+        """See `ListeningBroker`."""
+        return NodeConnection(self.nodes, node_id, self._timeout_ms)
+
+    def connect(self, node_id: int = 1) -> CoordinatorConnection:
+        """See `TransactionServer`."""
+        return CoordinatorConnection(self.open_connection(node_id))
+
+    def topic(
+        self,
+        partitions: int = 1,
+        *,
+        on: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> list[TopicPartition]:
+        """See `TransactionServer`."""
+        if on is None:
+            return super().topic(partitions, configs=configs)
+        name = self.fresh("topic")
+        self.nodes.create(name, [on] * partitions)
+        return [(name, index) for index in range(partitions)]
+
+
+class StoppedNodes:
+    """What is done to three nodes; as `ClusterNodes`."""
+
+    def __init__(self, server: NodeServer) -> None:
+        self.kafka = server
+        self.coordinator = SEAT
+        self.is_held = False
+        self._nodes = server.nodes
+        self._nodes.create(TRANSACTION_STATE[0], [SEAT])
+        self._nodes.settle()
+
+    @property
+    def coordinator_epoch(self) -> int:
+        """How often coordination began."""
+        return self._nodes.leader(TRANSACTION_STATE[0]).leader_epoch
+
+    def inject(self, fault: str, *, gently: bool) -> str:
+        """See `ClusterNodes`."""
+        if fault == HOLD:
+            (self._nodes.freeze if gently else self._nodes.kill)(FAR)
+            self.is_held = True
+        elif fault == RELEASE:
+            self._nodes.thaw()
+            self.is_held = False
+        else:
+            assert fault == MOVE, fault
+            self.coordinator = SEAT if self.coordinator == HOME else HOME
+            self._nodes.cluster.move(*TRANSACTION_STATE, self.coordinator)
+            self._nodes.settle()
+        return fault
+
+    def rest(self) -> None:
+        """All leaders are there."""
+        if self.is_held:
+            self.inject(RELEASE, gently=True)
+
+    def complete(self) -> None:
+        """All nodes always know of everything."""
+
+
+def opened_nodes(prepared: PreparedPlan) -> BrokersBackend:
+    """Nodes of their own for a plan, and who judges them. Raises NotApplicable."""
+    k = configuration(prepared.plan)
+    has_nodes = prepared.plan.faults == "nodes"
+    network = NodeNetwork(settings_of(k, 1 if has_nodes else LOGS), 3 if has_nodes else 1)
+    server = NodeServer(network)
+    if judged_composition(prepared.plan.scope) is IDEMPOTENT:
+        backend = leaders_backend(prepared, server)
+    elif has_nodes:
+        tables = tables_of(with_room(k))
+        speaks = server.conversation("v2" if tables.is_v2 else "v1")
+        testbed = NodesTestbed(StoppedNodes(server), speaks, k)
+        backend = BrokersBackend(prepared, NodesWriter(tables), testbed)
+    else:
+        forgets = k.budgets.forgotten
+        backend = servers_backend(prepared, server, id_s=ID_EXPIRES_S if forgets else 0.0)
+    backend.testbed.clock = network
+    backend.testbed.asking = backend.testbed.most = AT_A_TIME
+    return backend

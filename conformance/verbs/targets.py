@@ -1,0 +1,21 @@
+"""What a plan is played at, opened as a `run` opens it."""
+
+from __future__ import annotations
+
+import argparse
+
+from conformance.compositions import judged_composition
+from conformance.plan import NODES, Plan
+from conformance.verbs import at_nodes, in_process
+from conformance.verbs.pipeline import Target
+
+
+def target_of(plan: Plan, options: argparse.Namespace) -> Target:
+    """The target of a plan; `options` are those of `run`. Raises BadUse, NotApplicable."""
+    if plan.system == "impl":
+        return in_process.target(plan, options)
+    if plan.system == NODES:
+        return at_nodes.target(plan, options)
+    composition = judged_composition(plan.scope)
+    target: Target = composition.called(composition.over_wire)(plan, options)
+    return target
