@@ -10,21 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from proofs.lift.containers import FunctionMap
 from proofs.lift.dag import reachable
 from proofs.prove.composition import Worlds
 from proofs.prove.induction import Clause
 from proofs.prove.smt import Formula, ProofObligation, obligation
-from proofs.prove.transactions.state import (
-    HERE,
-    ME,
-    PARTITIONS,
-    TRANSACTIONS,
-    any_leader,
-    at_partition,
-)
+from proofs.prove.transactions.state import HERE, ME, TRANSACTIONS, at_partition
 from proofs.prove.transactions.steps import Transactions
-from proofs.prove.unknowns import number
 
 
 def in_words(said: Mapping[str, Sequence[str]]) -> Callable[[Worlds], Iterator[ProofObligation]]:
@@ -44,16 +35,9 @@ def as_said(worlds: Transactions, name: str, clauses: Sequence[Clause]) -> Proof
     """That a guarantee follows from clauses."""
     model, unknowns = worlds.model, worlds.unknowns
     client = model.client.Client
-    world = worlds.world.changed(
-        coordinator=worlds.before.coordinator,
-        leaders=FunctionMap(PARTITIONS, lambda at: any_leader(model, unknowns, at)),
-        clients=FunctionMap(
-            number("instances"), lambda i: unknowns.record(client, "w.clients", (i,))
-        ),
-    )
     sizes = {("Bounds", "transactions"): TRANSACTIONS}
     lifter = replace(worlds.lifter, overrides={**worlds.lifter.overrides, **sizes})
-    goal = lifter.goal(getattr(model.guarantees, name), world)
+    goal = lifter.goal(getattr(model.guarantees, name), worlds.any_world())
     places = [at for at, record in goal.records if record.cls is model.leader.Leader]
     stored = [record for _, record in goal.records if record.cls is model.leader.Stored]
     instances = [at for at, record in goal.records if record.cls is client]

@@ -10,14 +10,7 @@ like it.
 
 from __future__ import annotations
 
-from model.transactions.configuration import (
-    Configuration,
-    Fence,
-    IdMemory,
-    MarkerEpoch,
-    Ongoing,
-    Rotation,
-)
+from model.transactions.configuration import Configuration, Fence, MarkerEpoch, Ongoing
 from model.transactions.messages import speaks_v2
 from proofs.prove.induction import guarantee, invariant
 from proofs.prove.transactions.coordinator import (
@@ -27,7 +20,7 @@ from proofs.prove.transactions.coordinator import (
     is_past,
     is_prepared,
 )
-from proofs.prove.transactions.decisions import ids_are_remembered
+from proofs.prove.transactions.decisions import epochs_rotate, ids_are_remembered
 from proofs.prove.transactions.epochs import GIVEN
 from proofs.prove.transactions.partition import entry, is_open
 from proofs.prove.transactions.state import NONE, Image, TransactionsState
@@ -48,14 +41,7 @@ def retries_are_taken(k: Configuration) -> bool:
         or (
             k.variant.marker_epoch == MarkerEpoch.NEWER
             and k.variant.fence == Fence.NEXT_EPOCH
-            and (
-                not k.bounds.epochs_end
-                or (
-                    k.variant.rotation == Rotation.ANYONE
-                    and k.variant.id_memory == IdMemory.LOGGED
-                    and k.variant.level == 2
-                )
-            )
+            and epochs_rotate(k)
         )
     )
 

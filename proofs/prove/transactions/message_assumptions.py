@@ -6,13 +6,11 @@ A contract names the inputs that it is about; `s` is the state before, `after` t
 from __future__ import annotations
 
 from model.transactions.configuration import Configuration
-from model.transactions.coordinator import TransactionState as Txn
 from model.transactions.messages import Answer, Batch, Error, Marker, ProduceAnswer, Request
 from proofs.prove.transactions.client import here, is_of_group, own_pair
+from proofs.prove.transactions.coordinator import in_transaction, is_ongoing
 from proofs.prove.transactions.partition import is_data
 from proofs.prove.transactions.state import NONE, InstanceState, TransactionsState, pair
-
-OPEN = (Txn.ONGOING, Txn.PREPARE_COMMIT, Txn.PREPARE_ABORT)
 
 # Of anybody
 
@@ -56,13 +54,13 @@ def ends_as_wanted(s: TransactionsState, request: Request) -> bool:
     """The missing assumption of V1: EndTxn arrives before its sender begins the next transaction,
     so what is open is what its application wants to end so."""
     return request.committed == (s.wanted(s.senders) == 1) and (
-        s.known.state != Txn.ONGOING or s.senders == s.turn
+        not is_ongoing(s.known) or s.senders == s.turn
     )
 
 
 def is_of_present(s: TransactionsState) -> bool:
     """What arrives comes before its sender begins the next transaction."""
-    return s.known.state not in OPEN or s.senders == s.turn
+    return not in_transaction(s.known) or s.senders == s.turn
 
 
 def is_counted(s: TransactionsState) -> bool:

@@ -15,25 +15,11 @@ from proofs.prove.missing_steps import actors_read
 from proofs.prove.simulation import Simulation, SimulationResult
 from proofs.prove.step_evaluator import exchanged
 from proofs.prove.transactions.in_scope import TransactionsScopeState, left_in
+from proofs.prove.transactions.state import GHOSTS
 from proofs.prove.valuation import unknown
 from proofs.trace.messages import RuleCall
 
-GHOSTS = frozenset(
-    {
-        "turn",
-        "reign",
-        "repeated",
-        "went_back",
-        "awaited",
-        "disturbed",
-        "contradicted",
-        "trespassed",
-        "works_at",
-        "asked_at",
-        "here",
-        "me",
-    }
-)
+OWN = frozenset({*GHOSTS.values, "here", "me"})
 """The numbers that a state of a scope knows beside its world and its configuration."""
 
 
@@ -57,7 +43,7 @@ class ScopeUnknowns:
     def knows(self, name: str) -> bool:
         """Whether a number is of the configuration, or a ghost."""
         k = self.state.k
-        return name in GHOSTS or hasattr(k.variant, name) or hasattr(k.bounds, name)
+        return name in OWN or hasattr(k.variant, name) or hasattr(k.bounds, name)
 
 
 class TransitionSimulation:
