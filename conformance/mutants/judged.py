@@ -105,9 +105,11 @@ def judge_mutants(
 
 
 def scopes_of(mutant: RandomMutant, reached: Mapping[str, Reached]) -> list[str]:
-    """The scopes that execute its statement, the quickest first. What a module's constants say is
-    executed wherever the module is. A scope that diverges without a mutant shows nothing."""
-    numbers = numbers_at(mutant.place.module, mutant.place.line if mutant.function else None)
+    """The scopes that execute its statement, the quickest first. What stands in no function (a
+    constant, a member of an enum) is executed wherever the module is. A scope that diverges without
+    a mutant shows nothing."""
+    module = mutant.place.module
+    numbers = numbers_at(module, mutant.place.line) or numbers_at(module, None)
     sound = {name: found for name, found in reached.items() if not found.divergences}
     executing = [name for name, found in sound.items() if found.places & numbers]
     return sorted(executing, key=lambda name: (reached[name].seconds, name))

@@ -113,6 +113,20 @@ def test_a_scope_that_diverges_without_a_mutant_judges_nobody():
     assert scopes_of(mutant, reached) == ["sound"]
 
 
+def test_what_stands_in_no_function_is_judged_wherever_its_module_is():
+    member = next(
+        m for m in every_mutant() if m.name == "coordinator.states:TransactionState:constant:9"
+    )
+    numbers = frozenset(n for n, p in enumerate(places()) if p.module == member.module)
+    assert scopes_of(member, {"sound": Reached(numbers, 0, 1.0)}) == ["sound"]
+
+
+def test_a_swap_of_equal_arguments_is_no_change():
+    swaps = [m for m in every_mutant() if m.before == m.after]
+    assert swaps
+    assert not any(mutant.is_protocol for mutant in swaps)
+
+
 # Children
 
 
