@@ -1,8 +1,8 @@
 """Answers of solvers, kept by what was asked: proving again after an edit asks what has changed.
 
 An answer is to a text, of a solver in one version, and is the same whoever asks. Definite ones are
-kept; that a solver was undecided, only where it was asked for less than the usual time: such
-answers are for reports, and no verdict rests on them. Each row has a checksum: one that is not as
+kept; that a solver was undecided, only where it was asked for less than the usual time: that
+something holds rests on no such answer. Each row has a checksum: one that is not as
 it was written is asked anew, and a file that is no database any more begins again. Deleting it is
 always safe.
 """

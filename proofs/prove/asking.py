@@ -30,9 +30,11 @@ class SolverQuestion:
 
     @property
     def unit(self) -> str:
-        """Its name in a journal."""
+        """Its name in a journal. An answer in less than the usual time is none to the usual
+        question."""
         digest = hashlib.sha256(self.text.encode()).hexdigest()[:32]
-        return f"{self.seed} {self.solver} {digest}"
+        quick = "" if self.timeout_s >= TIMEOUT_S else f" {self.timeout_s} s"
+        return f"{self.seed} {self.solver} {digest}{quick}"
 
 
 def unseen(_done: int, _total: int) -> None:

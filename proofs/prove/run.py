@@ -23,7 +23,7 @@ from proofs.mutants import find
 from proofs.mutants.table import ModelMutant
 from proofs.prove.asking import AnswerSource, SolverQuestion, unseen
 from proofs.prove.plan import Duty, ProofPlan
-from proofs.prove.solvers import SOLVERS, SolverAnswer
+from proofs.prove.solvers import RESULTS, SOLVERS, TIMEOUT_S, SolverAnswer
 from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
@@ -72,21 +72,34 @@ def solve(
     once; `seen(done, total)` after each answer.
 
     What one solver has not proved fails, so the next, which is slower, confirms only what theorems
-    need that have not failed.
+    need that have not failed; and only for those a solver gets its full time.
     """
     duties = [duty for duty in plan.duties if not duty.obligation.is_trivial]
     found: dict[tuple[int, str], ObligationVerdict] = {}
-    for solver in solvers:
-        lost = failed(tuple(found.values()))
+    final: dict[tuple[int, str], ObligationVerdict] = {}
+    for timeout_s, solver in product((QUICK_S, TIMEOUT_S), solvers):
+        lost = failed(tuple(final.values()))
         asked = {
-            number: SolverQuestion(solver, duty.obligation.question, seed)
+            number: SolverQuestion(solver, duty.obligation.question, seed, timeout_s)
             for number, duty in enumerate(duties)
-            if needed(duty, lost)
+            if (number, solver) not in final and needed(duty, lost)
         }
         answers = source.answers(list(asked.values()), seen)
         for number, question in asked.items():
-            found[number, solver] = ObligationVerdict(duties[number], answers[question])
+            answer = answers[question]
+            found[number, solver] = ObligationVerdict(duties[number], answer)
+            if timeout_s == TIMEOUT_S or not is_cut_short(answer, timeout_s):
+                final[number, solver] = found[number, solver]
     return tuple(found[key] for key in sorted(found))
+
+
+QUICK_S = 1
+"""How long each solver looks first: what is proved seldom takes longer, what fails often does."""
+
+
+def is_cut_short(answer: SolverAnswer, timeout_s: float) -> bool:
+    """Whether a solver might have said more in more time: it has not given up by itself."""
+    return answer.result not in RESULTS.values() and answer.seconds >= timeout_s / 2
 
 
 def needed(duty: Duty, lost: Collection[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,16 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.prove import smt, solvers
 from proofs.prove.answers import AnswerCache
-from proofs.prove.asking import AnswerSource
+from proofs.prove.asking import AnswerSource, SolverQuestion, unseen
 from proofs.prove.composition import CompositionInduction
 from proofs.prove.plan import Duty, ProofPlan
-from proofs.prove.run import solve
+from proofs.prove.run import QUICK_S, solve
 from proofs.prove.smt import obligation
-from proofs.prove.solvers import SOLVERS, SolverAnswer, ask
+from proofs.prove.solvers import SOLVERS, TIMEOUT_S, SolverAnswer, ask
 from proofs.prove.transactions import ghosts
 from proofs.prove.transactions.compositions import DECISIONS
 from proofs.prove.unknowns import number
+from proofs.run.journal import Journal
 
 FEW_STEPS = replace(DECISIONS, steps=("end", "time_out", "marker_is_sent"))
 
@@ -127,6 +128,58 @@ def test_a_theorem_that_has_failed_is_confirmed_no_further() -> None:
         ("restart/shared", "cvc5", "proved"),
         ("restart/shared", "z3", "proved"),
     ]
+
+
+class Slow(AnswerSource):
+    """z3 needs the usual time for everything; what has `never` in it no solver decides."""
+
+    def __init__(self, never: str) -> None:
+        super().__init__()
+        self.never = never
+        self.patience: list[float] = []
+
+    def answers(
+        self, questions: Sequence[SolverQuestion], seen: Callable[[int, int], None] = unseen
+    ) -> dict[SolverQuestion, SolverAnswer]:
+        """Without any solver."""
+        self.patience += {q.timeout_s for q in questions}
+        return {q: self.answer(q) for q in questions}
+
+    def answer(self, question: SolverQuestion) -> SolverAnswer:
+        """What each solver says; cvc5 at once."""
+        if question.solver == "cvc5":
+            unknown = self.never in question.text
+            return SolverAnswer("cvc5", "unknown" if unknown else "proved", 0.1)
+        is_cut = question.timeout_s < TIMEOUT_S or self.never in question.text
+        return SolverAnswer("z3", "unknown" if is_cut else "proved", question.timeout_s)
+
+
+def test_a_solver_gets_its_full_time_for_theorems_that_have_not_failed() -> None:
+    goals = [((), dag.lt(number(name), dag.const(0))) for name in ("broken", "whole")]
+    duties = tuple(
+        Duty(obligation(f"restart/{name}", [], goal), (theorem,))
+        for name, theorem, goal in zip(("a", "b"), ("no_gap", "fenced"), goals, strict=True)
+    )
+    source = Slow("broken")
+    said = {
+        (v.duty.obligation.name, v.answer.solver): (v.answer.result, v.answer.seconds)
+        for v in solve(ProofPlan(duties, ()), source)
+    }
+    assert said == {
+        ("restart/a", "z3"): ("unknown", QUICK_S),
+        ("restart/a", "cvc5"): ("unknown", 0.1),
+        ("restart/b", "z3"): ("proved", TIMEOUT_S),
+        ("restart/b", "cvc5"): ("proved", 0.1),
+    }
+    assert source.patience == [QUICK_S, QUICK_S, TIMEOUT_S]
+
+
+def test_an_answer_in_less_time_is_none_to_the_usual_question() -> None:
+    quick, usual = SolverQuestion("z3", "a", 0, QUICK_S), SolverQuestion("z3", "a")
+    source = AnswerSource(journal=Journal())
+    source.journal.add(quick.unit, {"solver": "z3", "result": "unknown", "seconds": 1, "core": []})
+    assert quick.unit != usual.unit
+    assert source.journal.get(usual.unit) is None
 
 
 def test_processes_answer_as_this_one_does_and_end_with_the_source() -> None:
