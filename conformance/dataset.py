@@ -18,12 +18,14 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from conformance.backends import ResultRow
+from conformance.generate.graph import Numbers
 from conformance.plan import PreparedPlan
 from conformance.report import Result
 from conformance.rows import numbers_of
 from conformance.signatures import by_first_id
 from proofs.run import BadUse
 from proofs.run.files import line
+from proofs.run.progress import CountDisplay
 
 SCHEMA_VERSION: Final = 1
 
@@ -69,6 +71,8 @@ TABLES: Final = {
             "name": pa.string(),
             "number": pa.int64(),
             "covered": pa.bool_(),
+            "traces": pa.int64(),
+            "first_trace": pa.int64(),
         }
     ),
     "findings": pa.schema(
@@ -190,7 +194,7 @@ def coverage_of(run: str, result: Result) -> Rows:
     yield table_of(
         "coverage",
         (
-            {"run": run, "kind": kind, "name": name, "number": None, "covered": name in covered}
+            {"run": run, "kind": kind, "name": name, "covered": name in covered}
             for kind, (all_names, covered) in kinds.items()
             for name in sorted(all_names)
         ),
@@ -204,6 +208,7 @@ def transitions_of(run: str, prepared: PreparedPlan, transitions: bytes) -> pa.T
     width = prepared.transitions_total or 0
     names, rules = prepared.rules_of_transitions()
     bits = np.unpackbits(np.frombuffer(transitions, np.uint8), bitorder="little", count=width)
+    traces, first = count_traces(prepared, width)
     return pa.table(
         {
             "run": pa.repeat(run, width),
@@ -211,5 +216,26 @@ def transitions_of(run: str, prepared: PreparedPlan, transitions: bytes) -> pa.T
             "name": pa.DictionaryArray.from_arrays(pa.array(rules), pa.array(names)),
             "number": np.arange(width),
             "covered": bits.astype(bool),
+            "traces": traces,
+            "first_trace": pa.array(first, mask=traces == 0),
         }
     )
+
+
+def count_traces(prepared: PreparedPlan, transitions: int) -> tuple[Numbers, Numbers]:
+    """How many traces take each labelled transition as they are drawn, and the first of them.
+
+    Judging does not count: that would be another array of millions from each worker, and walking a
+    trace again takes a tenth of judging it.
+    """
+    traces = np.zeros(transitions, np.int64)
+    first = np.zeros(transitions, np.int64)
+    with CountDisplay("traces counted", prepared.count, 0) as display:
+        for number in range(prepared.count):
+            _, walked = prepared.walk(number)
+            assert walked is not None  # the scope was explored
+            taken = np.unique(walked)
+            first[taken[traces[taken] == 0]] = number
+            traces[taken] += 1
+            display(number + 1)
+    return traces, first

@@ -9,6 +9,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.dataset import SCHEMA_VERSION, TABLES
+from conformance.plan import PreparedPlan
 from proofs.run.files import REPOSITORY
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -72,6 +73,16 @@ def test_coverage_is_that_of_the_report(dataset, whole_run):
     assert rules == {row["name"] for row in named if row["kind"] == "rule"}
 
 
+def test_transitions_are_counted_by_trace(dataset, whole_run):
+    prepared = PreparedPlan.load(whole_run.out / "prepared")
+    walks = [set(prepared.walk(number)[1].tolist()) for number in range(prepared.count)]
+    transitions = [row for row in rows(dataset, "coverage") if row["number"] is not None]
+    for row in (row for row in transitions if "restart" in row["run"]):
+        ids = [number for number, walk in enumerate(walks) if row["number"] in walk]
+        assert row["traces"] == len(ids)
+        assert row["first_trace"] == (ids[0] if ids else None)
+
+
 def test_the_same_question_replaces_its_tables(dataset):
     before = rows(dataset, "runs")
     again = ("--out", str(dataset / "differs"), "--dataset", (dataset / "tables").as_uri())
@@ -104,9 +115,16 @@ def test_the_queries_of_the_page_run(dataset, spark_session):
     for table in TABLES:
         spark.read.parquet(f"{dataset / 'tables'}/{table}").createOrReplaceTempView(table)
     queries = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
-    assert len(queries) == 5
-    verdicts, covered, missing, findings, curve = (spark.sql(query).collect() for query in queries)
+    verdicts, covered, missing, rarest, discovered, findings, curve = (
+        spark.sql(query).collect() for query in queries
+    )
     assert {row.verdict for row in verdicts} == {"holds", "violated"}
     assert {row.kind for row in covered} == {"rule", "branch", "error_code", "transition"}
     assert missing[0].missing >= missing[-1].missing >= 0
+    assert len(rarest) == 20
+    assert all(row.traces == 0 or row.first_trace is not None for row in rarest)
+    found = [row.transitions for row in discovered if "restart" in row.run]
+    assert found == sorted(found)
+    restart = [row for row in covered if "restart" in row.run and row.kind == "transition"]
+    assert found[-1] == restart[0].covered
     assert sum(row.diverging_traces for row in findings) == max(r.diverging_so_far for r in curve)
