@@ -235,6 +235,7 @@ def run_json(waves: Sequence[Wave]) -> dict[str, Any]:
     seconds = sum(wave.seconds for wave in waves)
     core_seconds = sum(wave.seconds * (wave.cores or 1) for wave in waves)
     steps = sum(wave.steps for wave in waves)
+    executors = [group for wave in waves for group in wave.executors]
     return {
         "schema_version": SCHEMA_VERSION,
         "seconds": round(seconds, 3),
@@ -248,8 +249,16 @@ def run_json(waves: Sequence[Wave]) -> dict[str, Any]:
             "system": platform.system(),
             "python": platform.python_version(),
         },
-        "waves": [asdict(wave) for wave in waves],
+        "executors": [group for n, group in enumerate(executors) if group not in executors[:n]],
+        "waves": [row_of_wave(wave) for wave in waves],
     }
+
+
+def row_of_wave(wave: Wave) -> dict[str, Any]:
+    """A wave's numbers; its executors are listed once, beside the waves."""
+    row = asdict(wave)
+    del row["executors"]
+    return row
 
 
 def per_second(steps: int, seconds: float) -> int:

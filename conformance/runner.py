@@ -15,7 +15,7 @@ import math
 from base64 import b85decode, b85encode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from conformance.backends import Backend, RangeNumbers, TraceRange
 from conformance.rows import Found, numbers_of, pack, pack_numbers, unpack
@@ -84,6 +84,7 @@ class Wave:
     steps: int
     backend: str
     cores: int | None
+    executors: Sequence[dict[str, Any]] = ()
 
 
 class Waves:
@@ -144,7 +145,10 @@ def run_waves(
         seconds = clock() - began
         speed = WaveSpeed(len(ranges) / max(seconds, 1e-6), size / len(ranges))
         first, last, steps = ranges[0].first, ranges[-1].last, found.summary.steps
-        wave = Wave(first, last, round(seconds, 3), steps, backend.name, backend.cores)
+        wave = Wave(
+            *(first, last, round(seconds, 3), steps),
+            *(backend.name, backend.cores, backend.executors),
+        )
         waves.add(wave, found, judged)
         watch(waves.next_id, waves.total)
     return waves.total

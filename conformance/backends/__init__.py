@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from proofs.run.files import REPOSITORY
 
@@ -80,6 +80,8 @@ class Backend(Protocol):
     """Judges ranges."""
 
     name: str
+    executors: Sequence[dict[str, Any]]
+    """Spark's hosts by Python, packages and Spark; none of other backends."""
 
     @property
     def cores(self) -> int | None:

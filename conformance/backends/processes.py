@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from conformance.backends import (
     HEARTBEAT_SECONDS,
@@ -51,6 +51,7 @@ class Processes:
     """A pool of processes, started afresh so that nothing of this one leaks into them."""
 
     name = "processes"
+    executors: Sequence[dict[str, Any]] = ()
 
     def __init__(self, task: WorkerTask, cores: int) -> None:
         self.cores: int | None = cores

@@ -11,6 +11,7 @@ the model is also read as text and compiled objects are loaded as files.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,6 +35,7 @@ from conformance.backends import (
     TraceRange,
     WorkerTask,
 )
+from conformance.backends.environment import environment_reader, group_by_host
 from conformance.backends.spark_failures import describe_failure
 from conformance.backends.spark_session import OpenSession, open_session
 from proofs.run.files import PACKAGES
@@ -50,8 +52,6 @@ PARTITIONS_PER_CORE: Final = 3
 """More than one, so that a core that is done early takes over from a slow one."""
 REMOTE_PARTITIONS: Final = 32
 """Where the number of cores is unknown."""
-NEEDED: Final = ("numpy", "scipy", "networkx", "google_crc32c")
-"""What our packages import where traces are judged."""
 
 # What travels
 
@@ -108,22 +108,20 @@ def at_workers(
     return work
 
 
-def missing_at(needed: Sequence[str]) -> WorkerFunction:
-    """The function for `mapInArrow` that tells which modules a worker lacks, and its Python.
+def environment_at() -> WorkerFunction:
+    """The function for `mapInArrow` that gives a worker's environment, as JSON.
 
     It needs nothing of ours, which is not there yet, or cannot be imported.
     """
+    read = environment_reader()
 
     def look(batches: Iterator[Any]) -> Iterator[Any]:
-        import platform
-        from importlib.util import find_spec
+        import json
 
         import pyarrow
 
         for _ in batches:
-            missing = ", ".join(name for name in needed if find_spec(name) is None)
-            row = {"host": platform.node(), "python": platform.python_version(), "missing": missing}
-            yield pyarrow.RecordBatch.from_pylist([row])
+            yield pyarrow.RecordBatch.from_pylist([{"environment": json.dumps(read())}])
 
     return look
 
@@ -147,13 +145,14 @@ class Spark:
         self.group = f"kafka-eos-{uuid4().hex[:8]}"
         self._partitions = options.partitions
         self._shipped: tuple[str, str] | None = None
+        self.executors: Sequence[dict[str, Any]] = ()
 
     def prepare(self) -> None:
         """Bring workers what they need, and have them load it: else the first wave would take for
         judging what is loading, and the second would be cut for a slow machine. Raises
         BackendError."""
+        self._thread.submit(self._in_spark, self._read_environment).result()
         if not self._opened.is_local:
-            self._thread.submit(self._in_spark, self._require_environment).result()
             self._shipped = self._in_spark(lambda: ship(self._session, self._task, self._scratch))
         self._thread.submit(self._in_spark, self._load).result()
 
@@ -219,21 +218,25 @@ class Spark:
         there = self._session.range(0, width, 1, width)
         there.mapInArrow(self._at_workers("load"), SCHEMA).collect()
 
-    def _require_environment(self) -> None:
-        """Raises BackendError unless executors have what judging needs; that they have the same
-        Python is looked at by Spark. Else the first wave says it, after what is large has
-        travelled."""
+    def _read_environment(self) -> None:
+        """Read which Python and packages executors have. Raises BackendError where one lacks what
+        judging needs: else the first wave says it, after what is large has travelled. That they
+        have the same Python is looked at by Spark."""
         self._describe("which Python executors have")
         width = min(default_partitions(self.cores), REMOTE_PARTITIONS)
-        there = self._session.range(0, width, 1, width).mapInArrow(
-            missing_at(NEEDED), "host string, python string, missing string"
-        )
-        for host, python, missing in sorted({tuple(row) for row in there.collect()}):
+        there = self._session.range(0, width, 1, width)
+        rows = there.mapInArrow(environment_at(), "environment string").collect()
+        found = [json.loads(row.environment) for row in rows]
+        for environment in found:
+            missing = [name for name, known in environment["packages"].items() if known is None]
             if missing:
                 raise BackendError(
-                    f"Python {python} of the executor on {host} lacks {missing}: install it there,"
-                    " or name another Python by PYSPARK_PYTHON"
+                    f"Python {environment['python']} of the executor on {environment['host']} lacks"
+                    f" {', '.join(missing)}: install it there, or name another Python by"
+                    " PYSPARK_PYTHON"
                 )
+        spark = {"spark": self._session.version}
+        self.executors = [{**group, **spark} for group in group_by_host(found)]
 
     def _cancel(self) -> None:
         if self._opened.is_remote:

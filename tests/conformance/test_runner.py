@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -53,6 +54,7 @@ class Inline:
     """Judges in this process, and stops as told: after so many ranges, as if interrupted."""
 
     name = "inline"
+    executors: Sequence[dict[str, Any]] = ()
     cores: int | None = 2
 
     def __init__(self, task: WorkerTask, stop_after: int = sys.maxsize) -> None:

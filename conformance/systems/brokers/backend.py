@@ -98,6 +98,7 @@ class BrokersBackend:
     `afresh` opens them with partitions that no trace had, where requests alone make a trace."""
 
     name = "wire"
+    executors: Sequence[dict[str, Any]] = ()
     cores: int | None = 1
     other_scopes: Callable[[PreparedPlan], BrokersBackend] | None = None
     afresh: Callable[[PreparedPlan], BrokersBackend] | None = None
