@@ -33,11 +33,13 @@ SAYINGS: Final = (
     ),
     (
         r"ExecutorLostFailure|Executor heartbeat timed out|[Ww]orker lost|Lost executor"
-        r"|executor decommission",
-        "executors were lost, a task more often than spark.task.maxFailures allows",
+        r"|executor decommission|FetchFailed",
+        "executors were lost, with a task or its results, more often than Spark allows",
     ),
     (
-        r"Python worker exited unexpectedly|Python worker .*crashed",
+        r"Python worker exited unexpectedly|Python worker .*crashed|from pyspark.daemon's stdout"
+        r"|Lost task .*java\.(io|net)\.\w+(: (Stream closed|Broken pipe|Connection reset|Socket"
+        r" closed))?$",
         "a Python worker ended unexpectedly (out of memory?)",
     ),
     (
@@ -49,8 +51,8 @@ SAYINGS: Final = (
 )
 """What Spark says, the surest first, and what it means."""
 
-RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.*)$", re.MULTILINE)
-"""The last line of a Python traceback."""
+RAISED: Final = re.compile(r"^(?:: )?(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.*)$", re.MULTILINE)
+"""The last line of a Python traceback, or what Java says behind a colon."""
 
 
 def describe_failure(error: BaseException, log: Path) -> str:
@@ -66,7 +68,7 @@ def meaning_of(text: str) -> str:
     """What Spark's words mean; where they are not known, what a worker raised, or their first
     line."""
     for pattern, meaning in SAYINGS:
-        found = re.search(pattern, text)
+        found = re.search(pattern, text, re.MULTILINE)
         if found is not None:
             named = [value for value in found.groupdict().values() if value]
             return meaning.format(it=named[0] if named else "another")

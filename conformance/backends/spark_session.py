@@ -214,12 +214,20 @@ def is_connect(session: SparkSession) -> bool:
 
 def new_session(given: Mapping[str, str], scratch: Path) -> SparkSession:
     """A session with the user's settings; on this machine, with ours beneath them."""
-    if "spark.pyspark.python" not in given:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    name_python(given)
     builder = SparkSession.builder
     for name, value in with_ours_beneath(given, scratch).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def name_python(given: Mapping[str, str]) -> None:
+    """Say which Python executors run where PySpark looks for it: of settings, only `spark-submit`
+    reads `spark.pyspark.python`."""
+    if "spark.pyspark.python" in given:
+        os.environ["PYSPARK_PYTHON"] = given["spark.pyspark.python"]
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def with_ours_beneath(given: Mapping[str, str], scratch: Path) -> dict[str, str]:

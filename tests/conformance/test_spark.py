@@ -2,26 +2,32 @@
 what is wrong."""
 
 import os
+import platform
 import socket
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy
 import pyspark
 import pytest
 
 from conformance.__main__ import main
 from conformance.backends import BackendError, Options
+from conformance.backends.environment import environment_reader, group_by_host
 from conformance.backends.spark import Spark
 from conformance.backends.spark_failures import describe_failure, meaning_of
 from conformance.backends.spark_session import (
     LOCAL,
     OpenSession,
+    name_python,
     require_master,
     user_configurations,
     with_ours_beneath,
 )
+from conformance.report import run_json
+from conformance.runner import Wave
 from proofs.run.files import REPOSITORY
 
 
@@ -83,6 +89,17 @@ def test_our_settings_are_for_this_machine_and_give_way(bare, tmp_path):
     assert with_ours_beneath(cluster, tmp_path) == cluster
 
 
+def test_a_setting_names_the_python_of_executors_as_spark_submit_would(bare):
+    bare.setenv("PYSPARK_PYTHON", "/theirs")
+    name_python({})
+    assert os.environ["PYSPARK_PYTHON"] == "/theirs"
+    name_python({"spark.pyspark.python": "/there/bin/python"})
+    assert os.environ["PYSPARK_PYTHON"] == "/there/bin/python"
+    bare.delenv("PYSPARK_PYTHON")
+    name_python({})
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
 @pytest.mark.parametrize("text", ["spark.ui.port", "=4040"])
 def test_a_setting_has_a_name_and_a_value(text, capsys):
     assert main(["run", "--conf", text]) == 2
@@ -102,9 +119,39 @@ def test_cores_are_read_when_they_are_asked_for(tmp_path):
     assert backend.cores == 8
 
 
+# Environments
+
+
+def test_a_worker_says_which_python_and_packages_it_has():
+    here = environment_reader(("numpy", "nosuch"))()
+    packages = {"numpy": numpy.__version__, "nosuch": None}
+    assert here["packages"] == packages
+    assert here["python"] == platform.python_version()
+
+
+def test_hosts_with_the_same_environment_are_one_row():
+    same = {"python": "3.11.7", "packages": {"numpy": "2.4.6"}}
+    other = {"python": "3.11.9", "packages": {"numpy": "2.4.6"}}
+    found = [{"host": host, **same} for host in ("b", "a", "b")] + [{"host": "c", **other}]
+    assert group_by_host(found) == [{"hosts": ["a", "b"], **same}, {"hosts": ["c"], **other}]
+
+
+def test_what_executors_run_is_in_run_json_once():
+    group = {"hosts": ["a"], "python": "3.11.7", "packages": {"numpy": "2.4.6"}, "spark": "4.3.0"}
+    waves = [Wave(n, n + 1, 1.0, 10, "spark", 2, [group]) for n in range(3)]
+    run = run_json([*waves, Wave(3, 4, 1.0, 10, "processes", 2)])
+    assert run["executors"] == [group]
+    assert all("executors" not in wave for wave in run["waves"])
+
+
 # Failures
 
-
+LOST_TASK = (
+    "Py4JJavaError: An error occurred while calling o108.collectToPython.\n"
+    ": org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 2.0"
+    " failed 1 times, most recent failure: Lost task 0.0 in stage 2.0 (TID 6) (192.0.2.2 executor"
+    " driver): java.io.IOException: {}"
+)
 SAID = {
     "cannot start /no/python": 'java.io.IOException: Cannot run program "/no/python": error=2, No',
     "lacks pyarrow": "An exception\n  File x\nModuleNotFoundError: No module named 'pyarrow'\n",
@@ -114,6 +161,10 @@ SAID = {
     "executors were lost": "Job aborted: ExecutorLostFailure (executor 1 exited caused by one of",
     "worker ended unexpectedly": "org.apache.spark.SparkException: Python worker exited"
     " unexpectedly (crashed)",
+    "a Python worker ended": LOST_TASK.format("Stream closed"),
+    "Python worker ended": "SparkException: EOFException occurred while reading the port number"
+    " from pyspark.daemon's stdout.",
+    "SparkException: Job aborted due to": LOST_TASK.format("No locks available"),
     "Spark is gone": "IllegalStateException: Cannot call methods on a stopped SparkContext.",
     "a disk is full": "java.io.IOException: No space left on device",
     "ValueError: no such trace: 0": "An exception was thrown from the Python worker.\n"
