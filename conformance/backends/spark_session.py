@@ -35,6 +35,12 @@ OLDEST_JAVA: Final = 17
 LOCAL: Final = "local[*]"
 NAME: Final = "kafka-eos"
 CONNECT_SECONDS: Final = 5.0
+SERVERS: Final = {"spark": ("Spark master", 7077), "sc": ("Spark Connect server", 15002)}
+"""What listens at a URL, by its scheme, and the port where none is given."""
+
+CONNECT_RETRIES: Final = 8
+CONNECT_BACKOFF_MS: Final = 5_000
+"""Together half a minute, and not ten, until a Connect server is given up."""
 
 CONFIGURATIONS: Final = {
     "spark.ui.enabled": "false",
@@ -183,7 +189,7 @@ def open_session(options: Options, scratch: Path) -> OpenSession:
         require_java()
     given = user_configurations(options)
     where = options.remote or given.get("spark.master", LOCAL)
-    require_master(where)
+    require_server(where)
     try:
         with stderr_into(options.log):
             if options.remote:
@@ -256,20 +262,28 @@ def remote_session(remote: str, conf: tuple[tuple[str, str], ...]) -> SparkSessi
     for name, value in conf:
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
     except ImportError as error:
         raise BackendError(
             f"--remote needs Spark Connect ({error}). Type: pip install 'pyspark[connect]'"
         ) from error
+    from pyspark.sql.connect.client.retries import DefaultPolicy  # needs Connect's own packages
+
+    policy = DefaultPolicy(max_retries=CONNECT_RETRIES, max_backoff=CONNECT_BACKOFF_MS)
+    session.client.set_retry_policies([policy])
+    return session
 
 
-def require_master(where: str) -> None:
-    """Raises BackendError unless a standalone master listens: Spark itself tries for a minute."""
-    if not where.startswith("spark://"):
+def require_server(where: str) -> None:
+    """Raises BackendError unless a standalone master or a Connect server listens: Spark itself
+    tries for minutes."""
+    scheme, _, places = where.partition("://")
+    if scheme not in SERVERS:
         return
-    places = where.removeprefix("spark://").split(",")
-    for host, _, port in (place.rpartition(":") for place in places):
+    what, port = SERVERS[scheme]
+    for place in places.partition("/")[0].split(","):
+        host, _, given = place.partition(":")
         with suppress(OSError, ValueError):
-            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+            socket.create_connection((host, int(given or port)), CONNECT_SECONDS).close()
             return
-    raise BackendError(f"no Spark master listens at {where}; start it, or name another --master")
+    raise BackendError(f"no {what} listens at {where}; start it, or name another")

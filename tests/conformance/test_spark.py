@@ -22,7 +22,7 @@ from conformance.backends.spark_session import (
     LOCAL,
     OpenSession,
     name_python,
-    require_master,
+    require_server,
     user_configurations,
     with_ours_beneath,
 )
@@ -187,15 +187,18 @@ def test_spark_that_says_nothing_is_told_too():
     assert meaning_of("") == "Spark says nothing"
 
 
-def test_a_master_that_does_not_listen_is_told_at_once():
+def test_a_server_that_does_not_listen_is_told_at_once():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         with pytest.raises(BackendError, match=f"no Spark master listens at .*:{port}"):
-            require_master(f"spark://127.0.0.1:{port}")
+            require_server(f"spark://127.0.0.1:{port}")
+        with pytest.raises(BackendError, match=f"no Spark Connect server listens at .*:{port}"):
+            require_server(f"sc://127.0.0.1:{port}/;user_id=me")
         taken.listen()
-        require_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
-    require_master("yarn")
+        require_server(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+        require_server(f"sc://127.0.0.1:{port}/;user_id=me")
+    require_server("yarn")
 
 
 # Whole processes
