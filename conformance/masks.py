@@ -1,11 +1,13 @@
 """Masks: known or harmless differences that a run looks past, so that it judges the rest.
 
-    [RULE:]FIELD[+FIELD...][=OBSERVED]
+    [RULE:]FIELD[+FIELD...][=OBSERVED][...]
 
 A FIELD is the end of a path without indices: `producers.coordinator_epoch` is that of any leader.
-With RULE the mask counts in steps of this rule or probe alone, with OBSERVED where the system shows
-this value, as in JSON. A mask with several fields hides differences that are in these fields, all
-of them. What is behind a masked difference is judged by the model as if it had agreed.
+With RULE the mask counts in steps of this rule or probe alone, with OBSERVED where the system
+shows this value, as in JSON. A mask with several fields hides differences that are in these fields,
+all of them. What is behind a masked difference is judged by the model as if it had agreed. Three
+dots at the end are for what a system does, not merely shows: a trace that differs again behind such
+a mask ends there, and that is no finding, for it may follow.
 """
 
 from __future__ import annotations
@@ -21,7 +23,12 @@ from proofs.run.files import line
 Row = tuple[str, Any, Any]
 """A path, with what is expected and what is observed there."""
 
-FORM: Final = re.compile(r"(?:(?P<rule>\w+):)?(?P<fields>[\w.+]+)(?:=(?P<observed>.+))?")
+FOLLOWS: Final = "..."
+"""The end of a mask whose differences have consequences."""
+
+FORM: Final = re.compile(
+    r"(?:(?P<rule>\w+):)?(?P<fields>[\w.+]*\w)(?:=(?P<observed>.+?))?(?P<follows>\.\.\.)?"
+)
 
 
 class BadMask(ValueError):
@@ -35,6 +42,7 @@ class Mask(NamedTuple):
     fields: tuple[str, ...]
     rule: str | None
     observed: str | None
+    has_consequences: bool = False
 
     def fits(self, rule: str, rows: Sequence[Row], *, has_begun: bool) -> list[Row]:
         """The differences of a step that it hides. Once it `has_begun` in a trace, its fields stay
@@ -55,7 +63,8 @@ def parse_mask(text: str) -> Mask:
     found = FORM.fullmatch(text)
     if found is None:
         raise BadMask(f"{text!r} is no mask; write [RULE:]FIELD[+FIELD...][=OBSERVED]")
-    return Mask(text, tuple(found["fields"].split("+")), found["rule"], found["observed"])
+    fields = tuple(found["fields"].split("+"))
+    return Mask(text, fields, found["rule"], found["observed"], found["follows"] is not None)
 
 
 def mask_text(rule: str, fields: Iterable[str]) -> str:
@@ -73,6 +82,11 @@ class Masks:
     ) -> None:
         self.masks = tuple(map(parse_mask, texts))
         self.tell = tell
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What was parsed."""
+        return tuple(mask.text for mask in self.masks)
 
     def __bool__(self) -> bool:
         return bool(self.masks)
@@ -97,6 +111,11 @@ class MaskedTrace:
                 self.first_use.setdefault(mask.text, step)
                 left = [row for row in left if row not in hidden]
         return left
+
+    @property
+    def has_consequences(self) -> bool:
+        """Whether the system did something else on the way: what differs now may follow."""
+        return any(m.has_consequences and m.text in self.first_use for m in self.masks.masks)
 
     def behind(self, steps: int) -> MaskedWork:
         """What was judged behind each mask in a trace of so many steps."""

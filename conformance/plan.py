@@ -87,7 +87,7 @@ class Plan:
     messages pass the system's codec. `traces` limits the traces of all sources together; without
     it there are all of the cover and `HUNTS` others. `faults` says which budgets of the scope stay:
     all, those of connections, or none. `depth` is that of the bugs that pct looks for. `ignored`
-    are masks (`conformance.masks`).
+    are masks (`conformance.masks`); with `masks_often` a run over a wire adds some by itself.
     """
 
     scope: str = "idempotent-default"
@@ -101,6 +101,7 @@ class Plan:
     faults: str = "nodes"
     depth: int = DEPTH
     ignored: tuple[str, ...] = ()
+    masks_often: bool = True
 
     def to_json(self) -> dict[str, Json]:
         """The plan as an object of plain values."""

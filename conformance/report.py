@@ -115,6 +115,7 @@ class Result:
     not_guaranteed: Sequence[str]
     undecided: int = 0
     not_applicable: Sequence[str] = ()
+    automatic_masks: Sequence[str] = ()
     stale: Sequence[KnownDifference] = field(default=())
     checks: Mapping[str, SideCheck] = field(default_factory=dict)
     distinguished: DistinguishingReport | None = None
@@ -199,7 +200,12 @@ def report_json(result: Result) -> dict[str, Any]:
         "pct": pct_json(prepared),
         "diverging_traces": total.divergences,
         "masked": [
-            {"mask": mask, "traces": traces, "steps": steps}
+            {
+                "mask": mask,
+                "traces": traces,
+                "steps": steps,
+                "automatic": mask in result.automatic_masks,
+            }
             for mask, (traces, steps) in sorted(total.masked.items())
         ],
         "divergences": [divergence.to_json() for divergence in result.divergences],

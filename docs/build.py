@@ -3,8 +3,8 @@
 The site's sources have the repository's layout, so that a link that works in the repository works
 on the site. Beside the pages in git there are generated ones: the guarantees (`kafka-eos docs`
 wrote them), the risks by release (from their registry), the references of verbs (from the parsers)
-and of releases (from the registry), the table of systematic mutants (from the figures of a run),
-and the page of each trace.
+and of releases (from the registry), the tables of systematic mutants and of the matrix (from the
+figures of runs), and the page of each trace.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sphinx.cmd.build import main as sphinx
 
+from conformance.verbs.matrix import kept_pages
 from kafka_eos.command_line import parser_of
 from kafka_eos.verbs import VERBS, Verb, find_verb
 from model.releases import CHANGES, NEWEST, RuleChange
@@ -54,6 +55,7 @@ docs/breaches
 docs/distinguishable_rules
 docs/delayed_end_txn
 docs/why_five
+docs/matrix/matrix
 docs/reference/systematic_mutants
 docs/reference/traces
 ```
@@ -94,8 +96,20 @@ def assemble(source: Path, guarantees: Path) -> None:
     (reference / "releases.md").write_text(reference_of_releases(), encoding="utf-8")
     kept = kept_page(REPOSITORY / "docs" / "systematic_mutants.json")
     (reference / "systematic_mutants.md").write_text(kept, encoding="utf-8")
+    write_matrix(source / "docs" / "matrix")
     (reference / "traces.md").write_text(write_traces(source), encoding="utf-8")
     list_pages(source / "docs" / "guarantees")
+
+
+def write_matrix(folder: Path) -> None:
+    """The table of brokers, levels and clients, and a page for each cause."""
+    folder.mkdir()
+    pages = kept_pages(REPOSITORY / "docs" / "matrix.json")
+    for name, page in pages.items():
+        (folder / f"{name}.md").write_text(page.markdown(), encoding="utf-8")
+    contents = "\n".join(name for name in pages if name != "matrix")
+    with (folder / "matrix.md").open("a", encoding="utf-8") as file:
+        file.write(f"\n```{{toctree}}\n:hidden:\n\n{contents}\n```\n")
 
 
 def other_pages(source: Path) -> str:

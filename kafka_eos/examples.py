@@ -21,6 +21,10 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ),
     ("conformance", "explain"): (("explain trace.jsonl --html page.html", "one offline page"),),
     ("conformance", "releases"): (("releases --out releases", "all releases and levels"),),
+    ("conformance", "matrix"): (
+        ("matrix --keep docs/matrix.json", "all brokers that can be had here"),
+        ("matrix --brokers 4.3.1,kfake --scopes transactions-tiny", "two brokers, in minutes"),
+    ),
     ("conformance", "distinguish"): (
         ("distinguish", "each rule of 4.3.1: the trace that tells it from another release's"),
         ("distinguish --system kafka --kafka 4.3.1", "play these traces on a real broker"),

@@ -52,6 +52,11 @@ VERBS: Final = (
         "Run `run` for each release and level of Kafka, and tabulate the results.",
     ),
     Verb(
+        "matrix",
+        "conformance.verbs.matrix",
+        "Judge brokers, levels and clients, cell by cell, with a page for each cause.",
+    ),
+    Verb(
         "distinguish",
         "conformance.verbs.distinguish",
         "Tell which rules of a release a run can tell from those of others, and by which trace.",

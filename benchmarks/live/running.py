@@ -6,11 +6,7 @@ They differ for Kafka alone, whose recipe here trades the one for the other.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -23,15 +19,18 @@ from conformance.kafka.broker import KafkaBroker, class_archives
 from conformance.kafka.connection import BrokerConnection
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import NEWEST, find_release
-from proofs.cache import cache_folder, make_once
+from conformance.matrix.kfake_process import (
+    BrokerMissing,
+    child_broker,
+    kfake_binary,
+    kfake_version,
+)
 from proofs.java import JavaError
 
 OURS: Final = "ours"
 """The name of this project's broker, and of its client."""
 
 ROOT: Final = Path(__file__).parents[2]
-KFAKE_FOLDER: Final = ROOT / "benchmarks" / "kfake"
-END_TIMEOUT_S: Final = 10.0
 
 KAFKA_JVM_FLAGS: Final = (
     "-Xms1g",
@@ -55,8 +54,8 @@ KAFKA_DEFAULTS: Final = {
 """What the recipe has changed, and a request may feel, is as Kafka ships it."""
 
 
-class Missing(RuntimeError):
-    """A broker that cannot be had here; the message says what to type."""
+Missing = BrokerMissing
+"""A broker that cannot be had here; the message says what to type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,43 +96,12 @@ class Kind:
 
 @contextmanager
 def child(command: Sequence[str | Path]) -> Iterator[Running]:
-    """Run `command` until the end of the block."""
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            host, _, port = process.stdout.readline().strip().rpartition(":")
-            if not port:
-                raise Missing(f"{command[0]} ended with exit code {process.wait()}")
-            yield Running((host, int(port)), process.pid)
-            assert process.stdin is not None
-            process.stdin.close()
-            process.wait(END_TIMEOUT_S)
-        finally:
-            process.kill()
+    with child_broker(command, ROOT) as broker:
+        yield Running(*broker)
 
 
 def ours() -> AbstractContextManager[Running]:
     return child([sys.executable, "-m", "benchmarks.live.serve"])
-
-
-def kfake_binary() -> Path:
-    """Build it, once for each text of its source. Raises Missing."""
-    texts = [(KFAKE_FOLDER / name).read_bytes() for name in ("main.go", "go.mod", "go.sum")]
-    digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
-    return make_once(cache_folder() / "kfake" / digest, _build_kfake) / "kfake"
-
-
-def _build_kfake(draft: Path) -> None:
-    go = shutil.which("go")
-    if go is None:
-        raise Missing("Go is not installed. Type: apt-get install golang (1.26 or newer)")
-    command = [go, "build", "-C", str(KFAKE_FOLDER), "-o", str(draft / "kfake"), "."]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    if said.returncode:
-        typed = f"go build -C {KFAKE_FOLDER.relative_to(ROOT)} -o kfake ."
-        raise Missing(f"Go does not build it. Type: {typed}\n{said.stderr.strip()}")
 
 
 def kfake() -> AbstractContextManager[Running]:
@@ -141,10 +109,7 @@ def kfake() -> AbstractContextManager[Running]:
 
 
 def kfake_title() -> str:
-    """The version in `go.mod`: that of a module without releases is its date and commit."""
-    found = re.search(r"pkg/kfake (\S+)", (KFAKE_FOLDER / "go.mod").read_text())
-    assert found is not None
-    return f"kfake {found[1]}"
+    return f"kfake {kfake_version()}"
 
 
 # ---- Kafka

@@ -18,7 +18,7 @@ from conformance.masks import Row
 from conformance.signatures import INDEX
 from conformance.transactions.wire import find_coordinator
 from impl.protocol.control_records import read_marker
-from impl.protocol.record_batch import decode_batches
+from impl.protocol.record_batch import decode_batches, decode_whole_batches
 from impl.protocol.schemas import ApiKey
 
 Fields = dict[str, Any]
@@ -151,7 +151,7 @@ def flat(value: Any, path: str, known: list[int]) -> Fields:
             for place, found in flat(inner, f"{path}.{name}" if path else name, known).items()
         }
     if isinstance(value, bytes) and path.endswith("records"):
-        return flat([batch_fields(batch) for batch in decode_batches(value)], path, known)
+        return flat([batch_fields(batch) for batch in decode_whole_batches(value)], path, known)
     if isinstance(value, list | tuple):
         by_producer = path.endswith("active_producers")
         return {

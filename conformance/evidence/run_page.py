@@ -55,8 +55,11 @@ def amounts(report: Report) -> list[tuple[str, str]]:
 
 def masks_table(masked: Sequence[Report]) -> Table:
     """How much was judged behind each mask."""
-    rows = [(row["mask"], row["traces"], row["steps"]) for row in masked]
-    return Table(("mask", "traces that go on behind it", "steps there"), rows)
+    rows = [
+        (row["mask"], row["traces"], row["steps"], "the run" if row["automatic"] else "the user")
+        for row in masked
+    ]
+    return Table(("mask", "traces that go on behind it", "steps there", "put on by"), rows)
 
 
 def causes_table(rows: Sequence[Report]) -> Table:
@@ -111,6 +114,11 @@ def add_requests(page: Document, exchanges: Sequence[Report], script: str) -> No
         "Shown by raw requests, without this project: ", FileLink(Path(script).name, script), "."
     )
     page.add(Code(f"python3 {script} HOST:PORT   # exits with 1 if an answer is not the expected"))
+    add_exchanges(page, exchanges)
+
+
+def add_exchanges(page: Document, exchanges: Sequence[Report]) -> None:
+    """Requests in their order, with what differs in the answers."""
     lines = []
     for number, one in enumerate(exchanges[:LISTED], start=1):
         lines.append(f"{number:2}. {one['says']}")

@@ -21,7 +21,7 @@ from conformance.transactions.wire import WireCall, by_topic, error_of
 from impl.protocol.codegen import Value
 from impl.protocol.control_records import read_marker
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import RecordBatch, decode_batches
+from impl.protocol.record_batch import RecordBatch, decode_whole_batches
 from impl.protocol.schemas import ApiKey
 from impl.protocol.state_records import decode_record
 
@@ -324,7 +324,7 @@ def _fetched(body: Value) -> Fetched:
         row["last_stable_offset"],
         row["log_start_offset"],
         tuple((a["producer_id"], a["first_offset"]) for a in row["aborted_transactions"] or ()),
-        tuple(decode_batches(row["records"] or b"")),
+        tuple(decode_whole_batches(row["records"] or b"")),
     )
 
 

@@ -124,6 +124,7 @@ def masked(report: Mapping[str, Any]) -> list[str]:
     used = {row["mask"]: row for row in report["masked"]}
     lines = [
         f"    {row['mask']}: {row['traces']:,} traces go on behind it, {row['steps']:,} steps"
+        f"{', put on by the run itself' if row['automatic'] else ''}"
         for row in used.values()
     ]
     lines += [f"    {mask}: hides nothing" for mask in report["ignored"] if mask not in used]
@@ -136,7 +137,7 @@ def divergences(report: Mapping[str, Any], out: Path) -> list[str]:
     if not found:
         return ["  divergences  none"]
     causes = "1 cause" if len(found) == 1 else f"{len(found)} causes"
-    lines = [f"  divergences  {report['diverging_traces']:,} traces, {causes}"]
+    lines = [f"  divergences  {report['diverging_traces']:,} traces end in one, {causes}"]
     for number, row in enumerate(found[:MOST_SHOWN], start=1):
         known = f" (explained: {row['explained_by']})" if row["explained_by"] else ""
         about = f"{row['cause']}; " if row["cause"] else ""

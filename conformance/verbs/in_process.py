@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from conformance.automatic_masks import NONE, AutomaticMasks
 from conformance.backends import Backend, Options, WorkerTask, open_backend
 from conformance.distinguish.in_process import InProcessPlayer
 from conformance.distinguish.play import Player
@@ -55,6 +56,10 @@ class InProcess:
     def player(self) -> Player:
         """The judge of this process."""
         return InProcessPlayer(self.prepared.plan)
+
+    def masks(self, progress: Callable[[], None]) -> AutomaticMasks:
+        """None: what is judged here is this project's, and should not differ at all."""
+        return NONE
 
     def reproduced(self, finding: Finding) -> Exchanges:
         """No bytes are sent in this process. Raises NotReproducible."""

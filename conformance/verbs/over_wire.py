@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from conformance.backends import Backend, BackendError
+from conformance.automatic_masks import NONE, AutomaticMasks, find_masks, kept_masks
+from conformance.backends import Backend, BackendError, ResultRow, TraceRange
+from conformance.causes import AT_BROKERS
 from conformance.compositions import judged_composition
 from conformance.distinguish.known import ONE_BROKER, THREE_BROKERS
 from conformance.distinguish.play import Player, TraceNotApplicable
@@ -99,8 +101,33 @@ class OverWire:
         return self.judge
 
     def shrunk(self, finding: Finding) -> Finding:
-        """By asking the brokers again."""
-        return self.judge.shrunk(finding)
+        """By asking the brokers again, behind the masks that it was found behind."""
+        masks = self.judge.testbed.masks.texts
+        self.judge.look_past(finding.get("behind", masks))
+        try:
+            return self.judge.shrunk(finding)
+        finally:
+            self.judge.look_past(masks)
+
+    def masks(self, progress: Callable[[], None]) -> AutomaticMasks:
+        """From a sample of the traces; from then on the run looks past them. Where brokers are
+        stopped a sample would take as long as the run: there none is."""
+        plan = self.prepared.plan
+        if plan.faults == "nodes":
+            return NONE
+
+        def judge(ranges: Sequence[TraceRange], masks: Sequence[str]) -> Iterator[ResultRow | None]:
+            self.judge.look_past(masks)
+            return self.judge.judge(ranges)
+
+        file = self.prepared.directory / "masks.json"
+        count = self.prepared.count
+        found = kept_masks(
+            file, lambda: find_masks(count, AT_BROKERS[0], plan.ignored, judge, progress)
+        )
+        self.judge.agreed.clear()
+        self.judge.look_past((*plan.ignored, *found.masks))
+        return found
 
     @property
     def player(self) -> Player | None:
@@ -149,7 +176,8 @@ class OverWire:
         try:
             with closing(self.judge.afresh(one)) as backend:
                 script = backend.script(steps)
-                return reproduction_of(record(backend.testbed, script, plan.ignored))
+                behind = finding.get("behind", self.judge.testbed.masks.texts)
+                return reproduction_of(record(backend.testbed, script, behind))
         except (BackendError, KafkaError, DecodeError, NotApplicable) as error:
             raise NotReproducible(str(error)) from error
 

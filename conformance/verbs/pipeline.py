@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from conformance import pages
+from conformance.automatic_masks import NONE as NO_AUTOMATIC_MASKS
+from conformance.automatic_masks import AutomaticMasks
 from conformance.backends import Backend
 from conformance.causes import (
     WORST_FIRST,
@@ -118,6 +120,9 @@ class OpenTarget(Protocol):
     @property
     def player(self) -> Player | None:
         """What plays the traces that tell rules apart; None where there is none."""
+
+    def masks(self, progress: Callable[[], None]) -> AutomaticMasks:
+        """What the run looks past by itself. Raises BackendError."""
 
     def reproduced(self, finding: Finding) -> Exchanges:
         """The requests that show it, and their answers. Raises NotReproducible."""
@@ -242,11 +247,15 @@ def judge_target(target: Target, judge: str, directory: RunDirectory, baseline: 
             prepared = compute_cover_bound(prepared)
     waves = Waves(directory.journal, prepared.count)
     with target.opens(prepared, out / "backend.log") as system:
+        masks = NO_AUTOMATIC_MASKS
+        if prepared.plan.masks_often:
+            with PreparationDisplay() as display:
+                masks = system.masks(lambda: display("judging a sample", 0.0))
         judge_rest(waves, prepared, system)
         player = system.player
         apart = None if player is None else play_distinguishing_traces(prepared, player)
         named = replace(prepared, plan=replace(prepared.plan, system=target.plan.system))
-        result = examine_findings(named, waves, system, judge, out, baseline, apart)
+        result = examine_findings(named, waves, system, judge, out, baseline, apart, masks)
         return replace(result, prepared=replace(prepared, plan=target.plan)), waves.done
 
 
@@ -294,6 +303,7 @@ def examine_findings(
     out: Path,
     baseline: Baseline,
     apart: DistinguishingReport | None,
+    masks: AutomaticMasks,
 ) -> Result:
     """Shrink, explain and draw the findings; and conclude which guarantees hold. A trace that tells
     rules apart is a shortest one as it is."""
@@ -301,11 +311,13 @@ def examine_findings(
     if apart is not None:
         more = count_findings(apart.findings)
         summary = replace(summary, findings=merge_findings(summary.findings, more))
+    findings = merge_findings(summary.findings, masks.hidden(summary.masked))
+    seen = seen.merge(ObservedProperties(broken=masks.broken))
     k = configuration(prepared.plan)
     shrunk = []
     with PreparationDisplay() as progress:
-        for number, (_, found) in enumerate(by_first_id(summary.findings)):
-            progress("shrinking divergences", number / len(summary.findings))
+        for number, (_, found) in enumerate(by_first_id(findings)):
+            progress("shrinking divergences", number / len(findings))
             finding = found.shortest[0]
             finding = finding if "scope" in finding else system.shrunk(finding)
             shown = system.shown_by(finding)
@@ -325,12 +337,13 @@ def examine_findings(
         guarantees=statuses(seen, k),
         not_guaranteed=not_guaranteed(k),
         undecided=prepared.count - summary.traces,
+        automatic_masks=masks.masks,
         not_applicable=system.not_applicable,
         checks=system.checks(),
         distinguished=apart,
         stale=[
             row
-            for row in stale(rows, k.variant.release, summary.findings)
+            for row in stale(rows, k.variant.release, findings)
             if row.mask not in summary.masked
         ],
     )

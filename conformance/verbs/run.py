@@ -111,6 +111,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--ignore", action="append", metavar="MASK", help=IGNORE)
     how.add_argument(
+        "--no-automatic-masks",
+        dest="automatic_masks",
+        action="store_false",
+        help="end each trace at its first difference, however often a cause is found at a broker",
+    )
+    how.add_argument(
         "--baseline",
         type=Path,
         metavar="FILE",
@@ -171,6 +177,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         faults=one_of("--faults", options.faults or DEFAULTS.faults, FAULTS),
         depth=depth_of(options),
         ignored=masks_of(options, variant),
+        masks_often=options.automatic_masks,
     )
 
 

@@ -107,7 +107,7 @@ class BrokersBackend:
         self, prepared: PreparedPlan, writer: ScriptWriter, testbed: BrokerTestbed
     ) -> None:
         self.testbed = testbed
-        testbed.masks = Masks(prepared.plan.ignored)
+        self.look_past(prepared.plan.ignored)
         self.scheduler = Scheduler(testbed)
         self.agreed: list[int] = []
         self.departed = 0
@@ -118,6 +118,10 @@ class BrokersBackend:
     def not_applicable(self) -> Sequence[str]:
         """What could not be judged."""
         return self.testbed.not_applicable
+
+    def look_past(self, masks: Iterable[str]) -> None:
+        """Judge behind these masks from now on, in place of those before."""
+        self.testbed.masks = Masks(masks)
 
     def close(self) -> None:
         """Close all connections."""
@@ -156,7 +160,7 @@ class BrokersBackend:
         ]
 
     def shrunk(self, finding: Finding) -> Finding:
-        """The finding with the shortest trace that was found to show it.
+        """The finding with the shortest trace that was found to show it, behind the same masks.
 
         A shorter trace shows it if its first difference is in the same rule and the same fields.
         Brokers are tried MAX_TRIED times, less often where something is done to them. A finding
@@ -182,7 +186,8 @@ class BrokersBackend:
         except NothingToShrink:
             return finding
         last = tried[found.steps] or finding
-        return last | {"one_minimal": found.one_minimal and left > 0}
+        behind = {"behind": finding["behind"]} if "behind" in finding else {}
+        return last | behind | {"one_minimal": found.one_minimal and left > 0}
 
     def replayed(self, steps: Steps) -> Replayed:
         """What the server does in one trace. Raises BackendFailed, NotApplicable."""
@@ -215,8 +220,9 @@ class BrokersBackend:
         prepared = end.departs_at - 1 if end.departs_at else len(script.steps)
         steps = script.steps[: end.steps]
         if end.difference is not None:
-            one.findings.append(finding_of(number, script, end.difference))
-            one.observed = one.observed.merge(self.testbed.observed(end, end.difference))
+            if not end.is_consequence:
+                one.findings.append(finding_of(number, script, end.difference))
+                one.observed = one.observed.merge(self.testbed.observed(end, end.difference))
             steps = agreed_steps(script, end.difference)
         elif end.departs_at == 0:
             self.agreed.append(number)

@@ -74,7 +74,8 @@ class TraceEnd:
 
     `left` is what its partitions are like for the next trace; None if nobody knows. `answered` is
     what the brokers said of its batches. It followed the prepared trace up to the step before
-    `departs_at`; 0: all the way. `masked` is what masks hid on the way.
+    `departs_at`; 0: all the way. `masked` is what masks hid on the way; the difference is a
+    `consequence` where it may follow from that.
     """
 
     difference: Difference | None = None
@@ -83,6 +84,7 @@ class TraceEnd:
     steps: int = 0
     answered: Sequence[Any] = ()
     departs_at: int = 0
+    is_consequence: bool = False
     masked: MaskedWork = field(default_factory=dict)
 
 

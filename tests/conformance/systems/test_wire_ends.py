@@ -186,9 +186,11 @@ def test_a_broken_connection_is_no_finding_where_the_trace_alone_is_answered(ser
 
 def test_a_broker_that_dies_leaves_what_was_done(serve, tmp_path, capsys):
     """Exit code 3; the same command with a broker again goes on, and gives the same report."""
-    whole = run(serve().url, tmp_path / "whole")
+    first = serve()
+    whole = run(first.url, tmp_path / "whole")
     mortal = serve()
-    dies = threading.Thread(target=dies_after, args=(mortal, 500))
+    # All traces are judged as a sample first, then as the run.
+    dies = threading.Thread(target=dies_after, args=(mortal, first.requests // 2 + 500))
     dies.start()
     assert run(mortal.url, tmp_path / "out") == 3
     dies.join()

@@ -121,7 +121,10 @@ def leader_session(
             yield from _probe(at, partition)
     except DifferenceFound as found:
         behind = at.masked.behind(at.step)
-        return TraceEnd(found.difference, answered=at.answered, masked=behind)
+        follows = at.masked.has_consequences
+        return TraceEnd(
+            found.difference, answered=at.answered, masked=behind, is_consequence=follows
+        )
     except Undecided:
         return TraceEnd(is_undecided=True)
     # What a mask hid may have left the logs otherwise than the model says.

@@ -155,7 +155,8 @@ class TransactionSession:
         """All of it."""
         end = yield from self._judged()
         played = end.steps if end.difference else len(self._script.steps)
-        return replace(end, masked=self._masked.behind(played))
+        follows = end.difference is not None and self._masked.has_consequences
+        return replace(end, masked=self._masked.behind(played), is_consequence=follows)
 
     def _judged(self) -> Session:
         """As `run`, but for what was masked."""

@@ -1,4 +1,4 @@
-// Command kfake is one node of franz-go's in-memory cluster: a peer in `python -m benchmarks.broker`.
+// Command kfake is one node of franz-go's in-memory cluster: a broker that `kafka-eos matrix` judges.
 //
 // It prints its address, and ends when its standard input does.
 package main

@@ -1,4 +1,4 @@
-module kafka-eos/benchmarks/kfake
+module kafka-eos/kfake
 
 go 1.26.0
 

@@ -1,0 +1,73 @@
+"""kfake, franz-go's cluster in memory: built from its registry, as `go.mod` pins it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from proofs.cache import cache_folder, make_once
+
+KFAKE_FOLDER: Final = Path(__file__).with_name("kfake")
+END_TIMEOUT_S: Final = 10.0
+
+
+class BrokerMissing(RuntimeError):
+    """A broker that cannot be had here; the message says what to type."""
+
+
+class ChildBroker(NamedTuple):
+    """A process that listens."""
+
+    address: tuple[str, int]
+    pid: int
+
+
+@contextmanager
+def child_broker(
+    command: Sequence[str | Path], folder: Path | None = None
+) -> Iterator[ChildBroker]:
+    """Run a command that prints its address and ends with its input. Raises BrokerMissing."""
+    with subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            host, _, port = process.stdout.readline().strip().rpartition(":")
+            if not port:
+                raise BrokerMissing(f"{command[0]} ended with exit code {process.wait()}")
+            yield ChildBroker((host, int(port)), process.pid)
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(END_TIMEOUT_S)
+        finally:
+            process.kill()
+
+
+def kfake_binary() -> Path:
+    """Build it, once for each text of its source. Raises BrokerMissing."""
+    texts = [(KFAKE_FOLDER / name).read_bytes() for name in ("main.go", "go.mod", "go.sum")]
+    digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
+    return make_once(cache_folder() / "kfake" / digest, _build_kfake) / "kfake"
+
+
+def kfake_version() -> str:
+    """The version in `go.mod`: that of a module without releases is its date and commit."""
+    found = re.search(r"pkg/kfake (\S+)", (KFAKE_FOLDER / "go.mod").read_text(encoding="utf-8"))
+    assert found is not None
+    return found[1]
+
+
+def _build_kfake(draft: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise BrokerMissing("Go is not installed. Type: apt-get install golang (1.26 or newer)")
+    command = [go, "build", "-C", str(KFAKE_FOLDER), "-o", str(draft / "kfake"), "."]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    if said.returncode:
+        raise BrokerMissing(f"Go does not build kfake: {said.stderr.strip()}")
