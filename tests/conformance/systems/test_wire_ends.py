@@ -117,8 +117,8 @@ def test_no_broker_at_all_listens_there(serve, tmp_path, capsys):
 
 
 def test_a_broker_without_produce_is_no_broker(serve, monkeypatch):
-    rows = [{"api_key": ApiKey.API_VERSIONS, "min_version": 0, "max_version": 3}]
-    monkeypatch.setattr("impl.broker.node._ADVERTISED", rows)
+    announced = {ApiKey.API_VERSIONS: range(4)}
+    monkeypatch.setattr("impl.broker.api_versions.announced_versions", lambda _: announced)
     with pytest.raises(NoBroker, match="does not offer PRODUCE, INIT_PRODUCER_ID, CREATE_TOPICS"):
         listening(serve().url)
 

@@ -140,12 +140,8 @@ def test_a_probe_shrinks_to_the_least_that_it_needs(serve, tmp_path, monkeypatch
 
 
 def test_what_is_not_offered_is_not_applicable(serve, tmp_path, monkeypatch):
-    rows = [
-        {"api_key": key, "min_version": 0, "max_version": 5}
-        for key in ApiKey
-        if key != ApiKey.DESCRIBE_PRODUCERS
-    ]
-    monkeypatch.setattr("impl.broker.node._ADVERTISED", rows)
+    announced = {key: range(6) for key in ApiKey if key != ApiKey.DESCRIBE_PRODUCERS}
+    monkeypatch.setattr("impl.broker.api_versions.announced_versions", lambda _: announced)
     code, report = judged(serve().url, tmp_path / "out")
     assert (code, report["verdict"]) == (0, "holds")
     assert report["not_applicable"] == [
