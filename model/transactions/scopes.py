@@ -35,7 +35,8 @@ SCOPES = read_scopes(
     """
 transactions-tiny: one instance, one transaction, two partitions
     | instances=1 transactions=1 log=3 max_epoch=3 begun=1 unheard=1
-    | never zombie_died: there is no other instance, and no request is late
+    | never zombie_died, commit_failure_is_reported: there is no other instance, and no request is
+    late
     | never both_committed: there is one transaction
 transactions-default: one instance, two transactions, a request that is late
     | instances=1 log=4 max_epoch=3 delays=1 | room
@@ -55,7 +56,8 @@ transactions-log: appends to the transaction log that take their time, fail, or 
     | partitions=1 log=5 producer_ids=3 appends unheard=1 moves=1 timeouts=1 failures=1
 transactions-markers: markers whose answers are lost, and markers that are late
     | instances=1 log=7 max_epoch=4 marker_losses=1 marker_delays=1 moves=1
-    | never zombie_died: there is no other instance, and no request is late
+    | never zombie_died, commit_failure_is_reported: there is no other instance, and no request is
+    late
 transactions-late-marker: two instances, each with a transaction, and a marker that is late
     | partitions=1 transactions=1 log=5 late=0 max_epoch=4 marker_delays=1 | room
 transactions-late-batch: a batch whose time is up arrives after its transaction
@@ -95,7 +97,8 @@ transactions-offsets-again: offsets of a group twice in one transaction, and wha
     | never both_committed: there is one transaction
 transactions-log-again: two transactions, where appends to the transaction log take their time
     | instances=1 partitions=1 log=4 max_epoch=3 appends | room
-    | never zombie_died: there is no other instance, and no request is late
+    | never zombie_died, commit_failure_is_reported: there is no other instance, and no request is
+    late
 transactions-two-errors: one batch expires, and to the other the transactional id is forgotten
     | instances=1 transactions=1 log=1 late=2 producer_ids=2 max_epoch=1 begun=1 delays=2
     expirations=1 forgotten=1 | room
@@ -103,11 +106,13 @@ transactions-two-errors: one batch expires, and to the other the transactional i
     slots_are_readable: a log has no room behind the record
 transactions-leaderless: two transactions over two partitions, one of which has no leader for a time
     | instances=1 log=4 late=0 late_markers=0 max_epoch=4 leaves=1 | room leaves=2
-    | never zombie_died: there is no other instance, and no request is late
+    | never zombie_died, commit_failure_is_reported: there is no other instance, and no request is
+    late
 transactions-others: two transactions over two partitions, one of which another id holds back
     | instances=1 log=3 late=0 late_markers=0 max_epoch=2 others=1 | room
     | sometimes other_is_open
-    | never zombie_died: there is no other instance, and no request is late
+    | never zombie_died, commit_failure_is_reported: there is no other instance, and no request is
+    late
 transactions-between: two records of a transaction, and what comes between: another id, the next
     instance
     | partitions=1 transactions=1 writes=2 log=4 late=0 late_markers=0 max_epoch=2 begun=1 others=1

@@ -20,7 +20,8 @@ from enum import IntEnum
 from typing import Annotated
 
 from model.language import AtMost, Map, record
-from model.transactions.client_state import Outcome
+from model.transactions.client import present
+from model.transactions.client_state import Client, ClientState, Outcome, Write
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import TransactionState, decided
 from model.transactions.fates import Log, asked_to_commit, is_aborted, is_committed
@@ -65,11 +66,12 @@ class Row:
 
 @record
 class View:
-    """All that a user knows of: the rows, what applications asked for, and how many records they
-    have sent."""
+    """All that a user knows of: the rows, what applications asked for, whether their last call has
+    returned as a commit that failed, and how many records they have sent."""
 
     rows: Map[Partition, Row]
     outcomes: Map[Instance, Map[Transaction, Outcome]]
+    failed_commits: Map[Instance, bool]
     sent: Map[Instance, Map[Partition, Map[Transaction, WriteCount]]]
 
 
@@ -133,11 +135,21 @@ def row(k: Configuration, w: World, partition: Partition, leader: Leader) -> Row
     )
 
 
+def commit_has_failed(client: Client) -> bool:
+    """commitTransaction has returned with an error: each batch that was sent has its outcome, or
+    the instance is finished."""
+    asked = client.begun > 0 and client.outcomes[present(client)] == Outcome.COMMIT_ASKED
+    in_flight = any(there.write == Write.SENT for there in client.partitions.values())
+    failed = client.state == ClientState.ABORTABLE_ERROR and not in_flight
+    return asked and (failed or client.state == ClientState.FATAL_ERROR)
+
+
 def view(k: Configuration, w: World) -> View:
     """The rows that a world stands for."""
     return View(
         rows=Map(tuple(row(k, w, p, leader) for p, leader in w.leaders.items())),
         outcomes=Map(tuple(client.outcomes for client in w.clients.values())),
+        failed_commits=Map(tuple(commit_has_failed(client) for client in w.clients.values())),
         sent=Map(
             tuple(
                 Map(tuple(there.sent for there in client.partitions.values()))
@@ -252,18 +264,33 @@ def outcome_changes(before: View, after: View) -> Iterator[tuple[Outcome, Outcom
                 yield was, now
 
 
+def calls_return_first(before: View, after: View) -> bool:
+    """Who has asked for a commit asks for an abort once that commit has failed."""
+    return all(
+        before.failed_commits[instance]
+        or (Outcome.COMMIT_ASKED, Outcome.ABORT_ASKED)
+        not in zip(before.outcomes[instance].values(), outcomes.values(), strict=False)
+        for instance, outcomes in after.outcomes.items()
+    )
+
+
 def is_step(before: View, after: View) -> bool:
     """A user may see `after` follow `before`."""
-    return all(now in FOLLOWS[was] for was, now in outcome_changes(before, after)) and all(
-        only_grows(before, before.rows[p], row)
-        and is_readable(before.rows[p], row)
+    follows = all(now in FOLLOWS[was] for was, now in outcome_changes(before, after))
+    return (
+        follows
+        and calls_return_first(before, after)
         and all(
-            not is_decided_slot(s) or (is_decided_whole(after, s) and has_cause(after, s))
-            for s in row.slots
+            only_grows(before, before.rows[p], row)
+            and is_readable(before.rows[p], row)
+            and all(
+                not is_decided_slot(s) or (is_decided_whole(after, s) and has_cause(after, s))
+                for s in row.slots
+            )
+            and all(is_kept(after, s) for s in row.slots)
+            and is_complete(after, row, p)
+            for p, row in after.rows.items()
         )
-        and all(is_kept(after, s) for s in row.slots)
-        and is_complete(after, row, p)
-        for p, row in after.rows.items()
     )
 
 
@@ -308,6 +335,14 @@ def reads_on(before: View, after: View) -> bool:
     return any(row.readable > before.rows[p].readable for p, row in after.rows.items())
 
 
+def commit_fails(before: View, after: View) -> bool:
+    """A commit returns with an error."""
+    return any(
+        failed and not before.failed_commits[instance]
+        for instance, failed in after.failed_commits.items()
+    )
+
+
 def sends(before: View, after: View) -> bool:
     """An application sends a record."""
     return before.sent != after.sent
@@ -336,6 +371,9 @@ ENDS = APPENDS | {"transaction_is_ended", "late_end_arrives"}
 FENCES = frozenset({"producer_id_is_asked", "late_init_arrives", "transaction_times_out"})
 MARKERS = frozenset({"marker_is_written", "late_marker_arrives", "former_writes_marker"})
 REPORTS = frozenset({"transaction_is_ended", "append_is_done"})
+FAILURES = frozenset(
+    {"partitions_are_added", "batch_is_produced", "batch_expires", "transaction_is_ended"}
+)
 
 STEPS: tuple[AbstractStep, ...] = (
     AbstractStep("record_is_given", "an application sends", sends, frozenset({"record_is_sent"})),
@@ -371,6 +409,12 @@ STEPS: tuple[AbstractStep, ...] = (
         "an application hears that it is committed; of nothing, at once",
         becomes(Outcome.COMMITTED),
         REPORTS | {"commit_is_asked"},
+    ),
+    AbstractStep(
+        "commit_failure_is_reported",
+        "an application hears that its commit has failed: it can only abort, or end",
+        commit_fails,
+        FAILURES,
     ),
     AbstractStep(
         "abort_is_reported",

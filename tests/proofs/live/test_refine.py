@@ -114,6 +114,18 @@ def test_what_is_late_in_v1_is_not_on_the_page(where: tuple[str, str]) -> None:
     assert last_step(walked(*where)) == REFUSED[where]
 
 
+ABORTS_TOO_SOON = Patch(
+    "client.abort_transaction", "require(not commit_waits(client))", "require(True)"
+)
+
+
+def test_who_asks_for_a_commit_hears_that_it_has_failed_before_it_aborts() -> None:
+    """commitTransaction returns once each batch that was sent has its outcome."""
+    found = walked("transactions-two-errors", "v2", ABORTS_TOO_SOON)
+    assert last_step(found)[1] == "abort_is_asked"
+    assert found.verdict == "violated"
+
+
 # What it takes
 
 
