@@ -11,22 +11,16 @@ from hypothesis import strategies as st
 from impl.protocol.messages import encode_unsupported_version
 from impl.protocol.schemas import MESSAGES, ApiKey, Field
 from tests.impl.protocol.kafka_clients import BEFORE_REMOVALS, NEWEST, KafkaMessages
-from tests.impl.protocol.wire_messages import FORMS, Form, bodies, encode, name_of
+from tests.impl.protocol.wire_messages import (
+    FORMS,
+    OLDEST_IN_KAFKA_4,
+    Form,
+    bodies,
+    encode,
+    name_of,
+)
 
 pytestmark = pytest.mark.slow  # Java
-
-REMOVED_BEFORE = {
-    ApiKey.PRODUCE: 3,
-    ApiKey.FETCH: 4,
-    ApiKey.LIST_OFFSETS: 1,
-    ApiKey.CREATE_TOPICS: 2,
-    ApiKey.DELETE_TOPICS: 1,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
-    ApiKey.OFFSET_COMMIT: 2,
-    ApiKey.OFFSET_FETCH: 1,
-    ApiKey.WRITE_TXN_MARKERS: 1,
-}
-"""The oldest version that Kafka 4 still has, where it is not 0."""
 
 IN_PRODUCE = {
     ("request", "topics"): "topicData",
@@ -89,7 +83,7 @@ def test_java_reads_our_values_and_writes_our_bytes(
     clients: dict[str, KafkaMessages], form: Form
 ) -> None:
     api_key, version, direction = form
-    client = clients[BEFORE_REMOVALS if version < REMOVED_BEFORE.get(api_key, 0) else NEWEST]
+    client = clients[BEFORE_REMOVALS if version < OLDEST_IN_KAFKA_4.get(api_key, 0) else NEWEST]
 
     @settings(max_examples=6)
     @given(bodies(form))

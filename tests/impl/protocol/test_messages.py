@@ -41,6 +41,7 @@ from impl.protocol.schemas import (
 )
 from tests.impl.protocol.wire_messages import (
     FORMS,
+    OLDEST_IN_KAFKA_4,
     bodies,
     decode,
     encode,
@@ -49,21 +50,8 @@ from tests.impl.protocol.wire_messages import (
     name_of,
 )
 
-KIO_BEGINS = {
-    ApiKey.PRODUCE: 3,
-    ApiKey.FETCH: 4,
-    ApiKey.LIST_OFFSETS: 1,
-    ApiKey.CREATE_TOPICS: 2,
-    ApiKey.DELETE_TOPICS: 1,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
-    ApiKey.OFFSET_COMMIT: 2,
-    ApiKey.OFFSET_FETCH: 1,
-    ApiKey.WRITE_TXN_MARKERS: 1,
-    ApiKey.DESCRIBE_CONFIGS: 1,
-    ApiKey.DESCRIBE_LOG_DIRS: 1,
-}
-"""What Kafka 4.0 removed, kio does not have."""
-KNOWN_TO_KIO = [form for form in FORMS if form[1] >= KIO_BEGINS.get(form[0], 0)]
+KNOWN_TO_KIO = [form for form in FORMS if form[1] >= OLDEST_IN_KAFKA_4.get(form[0], 0)]
+"""kio does not have what Kafka 4 has not."""
 
 
 # kio reads times as timedelta and datetime, and error codes as an enum: values that it can hold.

@@ -26,6 +26,21 @@ FORMS = [
     for direction in ("request", "response")
 ]
 
+OLDEST_IN_KAFKA_4 = {
+    ApiKey.PRODUCE: 3,
+    ApiKey.FETCH: 4,
+    ApiKey.LIST_OFFSETS: 1,
+    ApiKey.CREATE_TOPICS: 2,
+    ApiKey.DELETE_TOPICS: 1,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
+    ApiKey.OFFSET_COMMIT: 2,
+    ApiKey.OFFSET_FETCH: 1,
+    ApiKey.WRITE_TXN_MARKERS: 1,
+    ApiKey.DESCRIBE_CONFIGS: 1,
+    ApiKey.DESCRIBE_LOG_DIRS: 1,
+}
+"""The oldest version that Kafka 4 still has, where it is not 0."""
+
 
 def name_of(form: Form) -> str:
     return f"{form[0].name}-{form[1]}-{form[2]}"
