@@ -123,6 +123,28 @@ def test_who_asks_for_nothing_leaves_and_may_not_commit() -> None:
     in_a_world(program, partitions=4)
 
 
+def test_who_waits_for_others_to_join_holds_no_partition() -> None:
+    """Its partitions may have another owner before it hears of it."""
+
+    async def program(world: Any) -> None:
+        await write(world, 4)
+        names = ("first", "second", "third")
+        first, second, third = (consumer(world, client_id=name, **FAST) for name in names)
+        async with first, second, third:
+            first.subscribe("t")
+            second.subscribe("t")
+            await poll(first, second, until=lambda: len(second.assignment()) == 2)
+            third.subscribe("t")
+            assert await poll(third, first, until=lambda: first.assignment() == set()) == []
+            await write(world, 4)
+            assert await first.getmany(timeout_ms=200) == {}  # the second does not join yet
+            assert (len(second.assignment()), third.assignment()) == (2, set())
+            everybody = (first, second, third)
+            await poll(*everybody, until=lambda: all(c.assignment() for c in everybody))
+
+    in_a_world(program, partitions=4)
+
+
 def test_a_member_outlives_its_coordinator() -> None:
     async def program(world: Any) -> None:
         await write(world, 8)
