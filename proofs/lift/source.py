@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import EnumMeta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -207,7 +208,28 @@ def load(package: str, patches: Sequence[Patch] = ()) -> Model:
         if not patch.is_text:
             apply(patch, source.trees)
     modules = execute(source)
+    check_members(unpatched.modules, modules)
     return Model(package, modules, functions_of(source.trees), unpatched.files, tuple(patches))
+
+
+def members_of(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """The members of a module's own enumerations, as `Class.MEMBER`, with their numbers."""
+    for kind in vars(module).values():
+        if isinstance(kind, EnumMeta) and kind.__module__ == module.__name__:
+            yield from ((f"{kind.__name__}.{m.name}", m.value) for m in kind)  # type: ignore[var-annotated]
+
+
+def check_members(before: Mapping[str, ModuleType], after: Mapping[str, ModuleType]) -> None:
+    """Raise PatchError where a member has another number than before: the formulas of proofs know
+    members by their numbers, and would speak of another one."""
+    for module in before:
+        numbers = dict(members_of(before[module]))
+        for name, number in members_of(after[module]):
+            if numbers.get(name, number) != number:
+                raise PatchError(
+                    f"{module}.{name} is {number}, and was {numbers[name]}: members keep their"
+                    " numbers; give a new member a new one"
+                )
 
 
 def hunks_of(model: Model, patches: Sequence[Patch]) -> list[Patch]:

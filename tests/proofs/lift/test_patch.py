@@ -226,3 +226,14 @@ def test_a_patch_belongs_to_the_composition_whose_text_it_fits() -> None:
     with pytest.raises(PatchError, match="fit idempotent and transactions; name one"):
         patches_by_composition([Patch("leader.is_duplicate", same, "False")])
     assert patches_by_composition([]) == {}
+
+
+def test_members_keep_their_numbers() -> None:
+    """Formulas of proofs know them by number: with two states exchanged they spoke of the other."""
+    exchanged = [
+        Patch("coordinator.TransactionState", "EMPTY = 0\nONGOING = 1", "EMPTY = 1\nONGOING = 0")
+    ]
+    with pytest.raises(PatchError, match=r"coordinator.TransactionState.EMPTY is 1, and was 0"):
+        load_model("transactions", exchanged)
+    added = [Patch("coordinator.TransactionState", "EMPTY = 0", "EMPTY = 0\nPAUSED = 99")]
+    assert load_model("transactions", added).coordinator.TransactionState.PAUSED == 99

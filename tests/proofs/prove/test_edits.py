@@ -62,7 +62,9 @@ EDITS = {
     "a rule": Patch("coordinator.time_out", "TransactionState.ONGOING", "TransactionState.EMPTY"),
     "a callee": Patch("coordinator.next_epoch", "epoch + 1", "epoch + 2"),
     "a constant": Patch(MESSAGES, "NO_PRODUCER_EPOCH = -1", "NO_PRODUCER_EPOCH = -2"),
-    "an enumeration": Patch(COORDINATOR, "    PREPARE_ABORT = 3", "    PREPARE_ABORT = 7"),
+    "an enumeration": Patch(
+        COORDINATOR, "    PREPARE_ABORT = 3", "    PREPARE_ABORT = 3\n    PAUSED = 9"
+    ),
     "a table": Patch("end_txn.ends_v2", "(I, P, F, F, I, I, U)", "(P, P, F, F, I, I, U)"),
 }
 
