@@ -22,6 +22,7 @@ from proofs.prove.assumptions import (
     OF_ONE_PRODUCER,
     OF_TRANSACTIONS,
 )
+from proofs.prove.broken_step import values_of
 from proofs.prove.in_scope import ScopeOfProof, ScopeState, check_scope
 from proofs.prove.invariant import GUARANTEED
 from proofs.prove.plan import Duty, Planner, ProofPlan, plan
@@ -257,7 +258,7 @@ def test_without_an_assumption_its_own_obligation_fails(assumption: str, obligat
 
 
 def test_the_hypotheses_of_a_request_in_its_turn_can_hold_together() -> None:
-    """Where nothing more is asked, a solver finds a state: what is assumed is no contradiction."""
+    """A solver finds such a state: what is assumed is no contradiction."""
     theorem = BY_NAME["no_false_error"]
     induction = Planner(load_model("idempotent")).induction(theorem.variant, theorem)
     step = next(s for s in induction.steps if s.rule == "on_produce")
@@ -265,7 +266,7 @@ def test_the_hypotheses_of_a_request_in_its_turn_can_hold_together() -> None:
     everything = induction.assumed({*uses, "answers_in_order", "nothing_times_out"}, step)
     in_turn: Formula = ((), dag.leaf("in_turn", 0, 1, is_bool=True))
     asked = obligation("in_turn/false", [*everything, in_turn], ((), dag.FALSE))
-    assert ask("z3", asked.text).result == "failed"
+    assert values_of(asked, "idempotent") is not None
 
 
 def test_a_connection_is_what_the_proofs_say_of_it() -> None:
