@@ -77,7 +77,8 @@ class UnknownArguments:
     def _unknown_sizes(self, model: Model) -> dict[tuple[str, str], Node]:
         """Sizes that no container has."""
         bounds, kept = self._k.bounds, set(container_sizes(model.world.World))
-        named = {name: getattr(bounds, name) for name in dir(bounds) if name not in kept}
+        public = (name for name in dir(bounds) if not name.startswith("_"))
+        named = {name: getattr(bounds, name) for name in public if name not in kept}
         return {
             ("Bounds", name): unknown(f"bounds.{name}", is_bool=isinstance(value, bool))
             for name, value in named.items()
