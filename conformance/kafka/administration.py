@@ -1,7 +1,7 @@
-"""Changes to a running cluster: configs, feature levels, leaders. No client here needs them.
+"""Changes to a running cluster: configs, feature levels, leaders.
 
-Their messages are a table of their own, as `impl.protocol` has those of clients. Sources: the
-message definitions of Kafka 4.x; KIP-339, KIP-455, KIP-460, KIP-584, KIP-631.
+Messages that `impl.protocol` does not have are a table here. Sources: the message definitions of
+Kafka 4.x; KIP-339, KIP-455, KIP-460, KIP-584, KIP-631.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from conformance.kafka.admin import TopicPartition, check_error
 from conformance.kafka.connection import UNNUMBERED, BrokerConnection
 from impl.protocol.codegen import Value, compile_decoder, compile_encoder
-from impl.protocol.schemas import MESSAGES, parse_table
+from impl.protocol.schemas import MESSAGES, ApiKey, parse_table
 
 _TABLE: Final = """
 api 43 ELECT_LEADERS versions 1-1 flexible 2
@@ -32,24 +32,6 @@ response
       error_code int16
       error_message string?
 
-api 44 INCREMENTAL_ALTER_CONFIGS versions 0-0 flexible 1
-request
-  resources []
-    resource_type int8
-    resource_name string
-    configs []
-      name string
-      config_operation int8
-      value string?
-  validate_only bool = false
-response
-  throttle_time_ms int32
-  responses []
-    error_code int16
-    error_message string?
-    resource_type int8
-    resource_name string
-
 api 45 ALTER_PARTITION_REASSIGNMENTS versions 0-0 flexible 0
 request
   timeout_ms int32
@@ -68,23 +50,6 @@ response
       partition_index int32
       error_code int16
       error_message string?
-
-api 57 UPDATE_FEATURES versions 1-1 flexible 0
-request
-  timeout_ms int32
-  feature_updates []
-    feature string
-    max_version_level int16
-    upgrade_type int8
-  validate_only bool = false
-response
-  throttle_time_ms int32
-  error_code int16
-  error_message string?
-  results []
-    feature string
-    error_code int16
-    error_message string?
 
 api 64 UNREGISTER_BROKER versions 0-0 flexible 0
 request
@@ -106,7 +71,9 @@ def set_config(connection: BrokerConnection, node_id: int, name: str, value: str
     """
     configs = [{"name": name, "config_operation": _SET, "value": value}]
     broker = {"resource_type": _BROKER, "resource_name": str(node_id), "configs": configs}
-    _change(connection, 44, {"resources": [broker]}, f"{name}={value} at broker {node_id}")
+    body = {"resources": [broker], "validate_only": False}
+    answer = connection.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, body)
+    _check(answer, f"{name}={value} at broker {node_id}")
 
 
 def set_level(connection: BrokerConnection, feature: str, level: int, *, is_upgrade: bool) -> None:
@@ -117,7 +84,7 @@ def set_level(connection: BrokerConnection, feature: str, level: int, *, is_upgr
     kind = _UPGRADE if is_upgrade else _SAFE_DOWNGRADE
     update = {"feature": feature, "max_version_level": level, "upgrade_type": kind}
     body = {"timeout_ms": _TIMEOUT_MS, "feature_updates": [update]}
-    _change(connection, 57, body, f"{feature}={level}")
+    _check(connection.ask(ApiKey.UPDATE_FEATURES, 1, body), f"{feature}={level}")
 
 
 def elect_preferred(connection: BrokerConnection, partition: TopicPartition) -> None:
@@ -154,14 +121,19 @@ def unregister(connection: BrokerConnection, node_id: int) -> None:
 
 
 def _change(connection: BrokerConnection, api_key: int, body: Value, what: str) -> None:
-    """Send one request; its response must name no error, neither of the whole nor of a row."""
+    """Send one request of the table; its answer must name no error."""
     request, response = _MESSAGES[api_key, "request"], _MESSAGES[api_key, "response"]
     version = request.versions.first
     is_flexible = version >= request.flexible
     encode = compile_encoder(MESSAGES["header", "request"], 1 + is_flexible, request, version)
     decode = compile_decoder(MESSAGES["header", "response"], is_flexible, response, version)
     answer = connection.ask_bytes(encode(api_key, version, UNNUMBERED, "kafka-eos", body))
-    for error_code in _error_codes(decode(answer)[1]):
+    _check(decode(answer)[1], what)
+
+
+def _check(answer: Value, what: str) -> None:
+    """Raises RequestRefused where an answer names an error, of the whole or of a row."""
+    for error_code in _error_codes(answer):
         check_error(error_code, what)
 
 

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from conformance.mutants.statements import places, protocol_places
+from conformance.mutants.statements import places, protocol_places, reasons_in
 
-UNREACHED: Final[Mapping[str, str]] = {
-    f"impl.{module}.{function}": why
-    for why, functions_by_module in tomllib.loads(
-        Path(__file__).with_name("unreached.toml").read_text(encoding="utf-8")
-    ).items()
-    for module, functions in functions_by_module.items()
-    for function in functions
-}
+UNREACHED: Final = reasons_in("unreached.toml")
 """Functions in which some statement is executed by no scope, and why none needs to."""
 
 

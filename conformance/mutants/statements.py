@@ -23,14 +23,20 @@ IMPL: Final = REPOSITORY / "impl"
 MARK: Final = "kafka_eos_statement_is_reached"
 """The builtin that marks a statement."""
 PACKAGES: Final = ("impl.partition", "impl.coordinator", "impl.producer", "impl.broker")
-OUTSIDE: Final[Mapping[str, str]] = {
-    f"impl.{where}.{name}": why
-    for why, names_by_place in tomllib.loads(
-        Path(__file__).with_name("outside.toml").read_text(encoding="utf-8")
-    ).items()
-    for where, names in names_by_place.items()
-    for name in names
-}
+
+
+def reasons_in(file: str) -> Mapping[str, str]:
+    """The names in a table of this folder, `impl.MODULE.NAME`, each with its reason."""
+    text = Path(__file__).with_name(file).read_text(encoding="utf-8")
+    return {
+        f"impl.{where}.{name}": why
+        for why, names_by_place in tomllib.loads(text).items()
+        for where, names in names_by_place.items()
+        for name in names
+    }
+
+
+OUTSIDE: Final = reasons_in("outside.toml")
 """Modules of these packages, and functions of modules, that are no protocol, and why."""
 
 

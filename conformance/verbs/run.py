@@ -128,6 +128,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write what is found as a baseline",
     )
+    add_place(parser)
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """Where a run runs, and what it writes where."""
     where = parser.add_argument_group("where it runs")
     where.add_argument("--backend", default=BACKENDS[0], help=f"{' or '.join(BACKENDS)}")
     where.add_argument(

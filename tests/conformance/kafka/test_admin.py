@@ -192,20 +192,20 @@ def test_a_config_is_set_in_the_bytes_of_its_first_version(scripted):
 
     def handle(payload: bytes) -> bytes:
         heard.append(payload)
-        return struct.pack(">iiihhbh", -1, 0, 1, 0, -1, 4, 1) + b"1"
+        return payload[4:8] + struct.pack(">iihhbh", 0, 1, 0, -1, 4, 1) + b"1"
 
     with BrokerConnection(*scripted(handle).address) as connection:
         set_config(connection, 1, "some.name", "20")
-    header = bytes.fromhex("002c 0000 ffffffff 0009") + b"kafka-eos"
+    header = bytes.fromhex("002c 0000 00000000 0009") + b"kafka-eos"
     resource = bytes.fromhex("00000001 04 0001") + b"1"
     config = bytes.fromhex("00000001 0009") + b"some.name" + bytes.fromhex("00 0002") + b"20"
     assert heard == [header + resource + config + b"\0"]
 
 
 def test_a_config_that_is_refused_is_named(scripted):
-    answer = struct.pack(">iiihhbh", -1, 0, 1, 40, -1, 4, 1) + b"1"
+    answer = struct.pack(">iihhbh", 0, 1, 40, -1, 4, 1) + b"1"
     with (
-        BrokerConnection(*scripted(lambda _: answer).address) as connection,
+        BrokerConnection(*scripted(lambda asked: asked[4:8] + answer).address) as connection,
         pytest.raises(RequestRefused, match=r"name=20 at broker 1: error 40"),
     ):
         set_config(connection, 1, "name", "20")
