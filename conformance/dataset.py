@@ -9,7 +9,6 @@ from __future__ import annotations
 from base64 import b85decode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
@@ -20,6 +19,7 @@ from pyarrow import fs
 from conformance.backends import ResultRow
 from conformance.generate.graph import Numbers
 from conformance.plan import PreparedPlan
+from conformance.remote import find_folder
 from conformance.report import Result
 from conformance.rows import numbers_of
 from conformance.signatures import by_first_id
@@ -104,11 +104,7 @@ class Dataset:
     @classmethod
     def at(cls, uri: str) -> Self:
         """The dataset at a path, or a URI as in `s3://BUCKET/FOLDER`. Raises BadUse."""
-        try:
-            where = uri if "://" in uri else str(Path(uri).resolve())
-            return cls(*fs.FileSystem.from_uri(where))
-        except (pa.ArrowException, OSError) as error:
-            raise BadUse(f"--dataset {uri}: {error}") from error
+        return cls(*find_folder("--dataset", uri))
 
     def write(
         self,

@@ -47,9 +47,9 @@ def unwritable_path(options: argparse.Namespace) -> str | None:
 def problems_of(options: argparse.Namespace) -> Iterator[str]:
     """What is wrong with the paths that are given."""
     for name in (*FILES, *FOLDERS):
-        path: Path | None = getattr(options, name, None)
-        if path is None:
-            continue
+        path = getattr(options, name, None)
+        if not isinstance(path, Path):
+            continue  # not given, or a URI
         is_folder, option = name in FOLDERS, f"--{name.replace('_', '-')}"
         if path.exists() and path.is_dir() != is_folder:
             kind, other = ("a folder", "file") if is_folder else ("a file", "folder")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from conformance.report import sentence
@@ -12,7 +11,7 @@ MOST_SHOWN = 5
 """Divergences that the terminal shows; the report has all."""
 
 
-def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
+def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: str) -> str:
     """Coverage, cover, guarantees, divergences, verdict, and where the report is."""
     lines = [
         f"{report['system']} against {report['variant']}, scope {report['scope']}, seed"
@@ -28,7 +27,7 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: Path) -> str:
         *checks(report),
         *rules(report),
         f"  verdict      {report['verdict']}",
-        f"  report       {out / 'report.json'}",
+        f"  report       {out}/report.json",
     ]
     return "\n".join(lines)
 
@@ -131,7 +130,7 @@ def masked(report: Mapping[str, Any]) -> list[str]:
     return ["  masked", *lines] if lines else []
 
 
-def divergences(report: Mapping[str, Any], out: Path) -> list[str]:
+def divergences(report: Mapping[str, Any], out: str) -> list[str]:
     """The first divergences, a line each, and how many more there are."""
     found = report["divergences"]
     if not found:
@@ -143,7 +142,7 @@ def divergences(report: Mapping[str, Any], out: Path) -> list[str]:
         about = f"{row['cause']}; " if row["cause"] else ""
         lines.append(f"    {number}. {about}{row['occurrences']:,} traces, breaks {row['breaks']}")
         lines.append(f"       {sentence(row)}{known}")
-        lines.append(f"       {out / row['trace']}")
+        lines.append(f"       {out}/{row['trace']}")
     if len(found) > MOST_SHOWN:
         lines.append(f"    and {len(found) - MOST_SHOWN} more in the report")
     return lines

@@ -179,9 +179,11 @@ def judge_and_report(
     known = digest(repr(baseline)) if baseline else None
     arguments = {**question, "judge": options.judge, "baseline": known}
     named = f"{name}-{digest(pretty(arguments))[:8]}"
-    out: Path = options.out or Path("out") / named
     dataset = dataset_at(options.dataset)
-    with RunDirectory(out, arguments, code_digest(), MADE) as directory:
+    place = options.out or Path("out") / named
+    with RunDirectory(place, arguments, code_digest(), MADE) as directory:
+        assert directory.path is not None
+        out = directory.path
         result, waves = judge(directory, baseline)
         report, times = report_json(result), run_json(waves)
         write_whole(out / "junit.xml", junit(report))
@@ -193,7 +195,7 @@ def judge_and_report(
             dataset.write(named, report, times, result, directory.journal.values())
         if options.write_baseline is not None:
             write_whole(options.write_baseline, pretty(baseline_of(baseline, result)))
-    say(answer(report, times, out))
+    say(answer(report, times, directory.name))
     return EXIT_CODES[result.verdict]
 
 

@@ -24,6 +24,7 @@ from conformance.verbs.systems import SYSTEMS, system_of
 from model.idempotent.variants import DEFAULT_VARIANT
 from model.releases import NEWEST
 from proofs.run import BadUse, one_of
+from proofs.run.directory import Remote
 
 JUDGED_BY: Final = (
     "(differences that break the protocol, or a guarantee). Default: model; of a client that is"
@@ -156,7 +157,24 @@ def add_place(parser: argparse.ArgumentParser) -> None:
         help="tables of the run as Parquet, at a path or URI; several runs may share one",
     )
     where.add_argument("--json", type=Path, metavar="FILE", help="report and run in one file")
-    where.add_argument("--out", type=Path, metavar="DIR", help="where the report and its files go")
+    where.add_argument(
+        "--out",
+        type=run_place,
+        metavar="DIR",
+        help="where the report and its files go: a folder, or a URI that outlives the driver",
+    )
+
+
+def run_place(text: str) -> Path | Remote:
+    """The folder of a run, here or at a URI."""
+    if "://" not in text:
+        return Path(text)
+    from conformance.remote import RemoteDirectory, find_folder  # Arrow takes long to import
+
+    try:
+        return RemoteDirectory(text, *find_folder("--out", text))
+    except BadUse as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def execute(options: argparse.Namespace) -> int:

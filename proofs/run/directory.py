@@ -5,6 +5,8 @@
 | `arguments.json` | what was asked, and a hash of the code that answers |
 | `journal.jsonl` | the finished units of work |
 | `report.json`, `run.json` | the answer; times and other facts that differ from run to run |
+
+A directory may be a copy of one that is elsewhere, which is kept up to date: `Remote`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from tempfile import mkdtemp
+from typing import IO, Any, Final, Protocol, Self
 
 from proofs.run.files import line, pretty, write_json, write_whole
 from proofs.run.journal import DamagedRun, Journal
@@ -25,6 +28,9 @@ ARGUMENTS: Final = "arguments.json"
 JOURNAL: Final = "journal.jsonl"
 REPORT: Final = "report.json"
 RUN: Final = "run.json"
+
+WORKING_FOLDERS: Final = ("prepared",)
+"""Folders that a run can make again, and that a Remote does without."""
 
 
 class OtherRun(ValueError):
@@ -39,9 +45,30 @@ class Stopped(KeyboardInterrupt):
     """Ctrl-C; the message says whether the same command continues, and from which directory."""
 
 
-class RunDirectory(AbstractContextManager["RunDirectory"]):
-    """One run's directory, locked while the run is at work; `path` None keeps everything in memory.
+class Remote(Protocol):
+    """A run's directory in another file system. Its methods raise OSError."""
 
+    @property
+    def uri(self) -> str:
+        """Where it is."""
+
+    def pull(self, local: Path) -> None:
+        """Fetch what a run needs to continue: its arguments, and its journal."""
+
+    def keep_arguments(self, local: Path) -> None:
+        """Begin a run: what was asked, and no finished unit."""
+
+    def keep_unit(self, number: int, text: str) -> None:
+        """Keep the line of a finished unit."""
+
+    def push(self, local: Path, without: Sequence[str]) -> None:
+        """Write all that the run left behind, except its journal and these folders."""
+
+
+class RunDirectory(AbstractContextManager["RunDirectory"]):
+    """One run's directory, locked while the run is at work; None keeps everything in memory.
+
+    `path` is where the run works: for a Remote a new local folder, which is removed at the end.
     `code` is a hash of the code on which results depend. If that has changed, the run begins
     again: its journal and the folders `made` are removed.
 
@@ -50,12 +77,13 @@ class RunDirectory(AbstractContextManager["RunDirectory"]):
 
     def __init__(
         self,
-        path: Path | None,
+        place: Path | Remote | None,
         asked: Mapping[str, Any],
         code: str = "",
         made: Sequence[str] = (),
     ) -> None:
-        self.path = path
+        self.remote = None if place is None or isinstance(place, Path) else place
+        self.path = place if isinstance(place, Path) else None
         self.asked: dict[str, Any] = json.loads(json.dumps(asked))
         self.journal = Journal()
         self._code = code
@@ -63,28 +91,54 @@ class RunDirectory(AbstractContextManager["RunDirectory"]):
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Self:
+        if self.remote is not None:
+            self.path = Path(mkdtemp(prefix="kafka-eos-"))
         if self.path is not None:
             self._lock = lock(self.path)
             try:
+                if self.remote is not None:
+                    self.remote.pull(self.path)
                 self._begin(self.path)
-                self.journal = Journal(self.path / JOURNAL)
+                kept = None if self.remote is None else self.remote.keep_unit
+                self.journal = Journal(self.path / JOURNAL, kept)
             except BaseException:
-                self._lock.close()
+                self._close(self.path)
                 raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.path is None:
+            return
+        left_behind = self._left_behind(self.path)
+        try:
+            if self.remote is not None:
+                self.remote.push(self.path, WORKING_FOLDERS)
+        finally:
+            self._close(self.path)
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            raise Stopped(left_behind) from None
+
+    def _close(self, path: Path) -> None:
         if self._lock is not None:
             self._lock.close()
-        if kind is not None and issubclass(kind, KeyboardInterrupt) and self.path is not None:
-            raise Stopped(self._left_behind(self.path)) from None
+        if self.remote is not None:
+            shutil.rmtree(path, ignore_errors=True)
+
+    @property
+    def name(self) -> str:
+        """Where the user finds the directory."""
+        return str(self.path) if self.remote is None else self.remote.uri
 
     def _left_behind(self, path: Path) -> str:
         """What the same command finds of the work: some verbs have one unit, and nothing before its
         end."""
         if self.journal or any((path / folder).exists() for folder in self._made):
-            return f"stopped; what is done is in {path}, and the same command goes on from there"
-        return f"stopped; no unit of the work is finished in {path}: the same command begins again"
+            place = self.name
+            return f"stopped; what is done is in {place}, and the same command goes on from there"
+        return (
+            f"stopped; no unit of the work is finished in {self.name}: the same command begins"
+            " again"
+        )
 
     def _begin(self, path: Path) -> None:
         found = read_arguments(path)
@@ -92,12 +146,14 @@ class RunDirectory(AbstractContextManager["RunDirectory"]):
         if found == wanted:
             return
         if found is not None:
-            refuse_other(self.asked, found["arguments"], path)
-            note(f"the code has changed since the run in {path}: beginning again")
+            refuse_other(self.asked, found["arguments"], self.name)
+            note(f"the code has changed since the run in {self.name}: beginning again")
             for folder in self._made:
                 shutil.rmtree(path / folder, ignore_errors=True)
             (path / JOURNAL).unlink(missing_ok=True)
         write_whole(path / ARGUMENTS, pretty(wanted))
+        if self.remote is not None:
+            self.remote.keep_arguments(path)
 
     def write(self, report: Mapping[str, Any], run: Mapping[str, Any], also: Path | None) -> None:
         """Write the reports, `run.json` first; and both merged into the file `also`."""
@@ -139,7 +195,7 @@ def read_arguments(directory: Path) -> dict[str, Any] | None:
     raise DamagedRun(f"{path} is not what was written; remove {directory} to begin again")
 
 
-def refuse_other(asked: Mapping[str, Any], found: Mapping[str, Any], directory: Path) -> None:
+def refuse_other(asked: Mapping[str, Any], found: Mapping[str, Any], directory: str) -> None:
     """Raises OtherRun if the directory's run was `found` to have other arguments."""
     for name in sorted(asked.keys() | found.keys()):
         here, there = asked.get(name), found.get(name)

@@ -7,7 +7,7 @@ line is cut off, and its unit is done again. Any other line that is not as it wa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +21,35 @@ class DamagedRun(ValueError):
 class Journal(Mapping[str, Any]):
     """Results by unit of work, in the order in which they were finished.
 
-    Without a file they are kept in memory alone. Raises DamagedRun, OSError.
+    Without a file they are kept in memory alone. `also` is given the number and the line of each
+    new unit, to keep it elsewhere as well. Raises DamagedRun, OSError.
     """
 
-    def __init__(self, file: Path | None = None) -> None:
+    def __init__(
+        self, file: Path | None = None, also: Callable[[int, str], None] | None = None
+    ) -> None:
         self._file = file
+        self._also = also
+        self._lines = 0
         self._results: dict[str, Any] = {}
         if file is not None and file.exists():
             for number, text in enumerate(_whole_lines(file), start=1):
                 unit, result = self._parse(text, number)
                 self._results[unit] = result
+                self._lines = number
 
     def add(self, unit: str, result: Any) -> None:
         """Enter a finished unit; `result` is plain data, as JSON has it."""
         self._results[unit] = result
         if self._file is not None:
             row = {"unit": unit, "result": result, "sha256": _checksum(unit, result)}
+            text = f"{line(row)}\n"
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with self._file.open("a", encoding="utf-8") as lines:
-                lines.write(f"{line(row)}\n")
+                lines.write(text)
+            if self._also is not None:
+                self._also(self._lines, text)
+            self._lines += 1
 
     def _parse(self, text: str, number: int) -> tuple[str, Any]:
         try:
