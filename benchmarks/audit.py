@@ -106,7 +106,7 @@ def measure_in(folder: Path, asked: Namespace) -> Mapping[str, Any]:
     generated, planted = timed(
         lambda: generate(folder, asked.bytes, of_each=asked.of_each), asked.bytes, "generate"
     )
-    logs = find_partitions([folder])
+    logs = find_partitions([str(folder)])
     size = sum(log.bytes for log in logs)
     print(f"{size / 1e6:,.0f} MB in {len(logs)} partitions, {len(planted):,} findings planted")
     options = Options(folder / "log", partitions=asked.partitions)

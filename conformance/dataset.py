@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from conformance.backends import ResultRow
+from conformance.file_systems import find_folder
 from conformance.generate.graph import Numbers
 from conformance.plan import PreparedPlan
-from conformance.remote import find_folder
 from conformance.report import Result
 from conformance.rows import numbers_of
 from conformance.signatures import by_first_id

@@ -13,25 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
 from pyarrow import fs
 
-from proofs.run import BadUse
 from proofs.run.directory import ARGUMENTS, JOURNAL, REPORT
 
 PARTS: Final = "journal"
 """The folder of the journal's lines."""
-
-
-def find_folder(option: str, uri: str) -> tuple[fs.FileSystem, str]:
-    """The file system and the folder of a path or a URI, as in `s3://BUCKET/FOLDER`. Raises
-    BadUse."""
-    try:
-        where = uri if "://" in uri else str(Path(uri).resolve())
-        files, folder = fs.FileSystem.from_uri(where)
-    except (pa.ArrowException, OSError) as error:
-        raise BadUse(f"{option} {uri}: {error}") from error
-    return files, folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from impl.coordinator.log_records import decode_key, decode_value
@@ -42,11 +41,10 @@ class StateRecord(NamedTuple):
         return None if self.state is None else OUTCOMES.get(self.state)
 
 
-def read_states(partition: int, paths: Iterable[Path]) -> Iterator[StateRecord]:
-    """The records of a partition of the topic; what cannot be read is left out. Raises OSError."""
-    for path in paths:
-        data = path.read_bytes()
-        for batch in whole_batches(data):
+def read_states(partition: int, segments: Iterable[memoryview]) -> Iterator[StateRecord]:
+    """The records of a partition of the topic; what cannot be read is left out."""
+    for data in segments:
+        for batch in whole_batches(bytes(data)):
             for record in batch.records:
                 offset = batch.base_offset + record.offset_delta
                 state = state_record(record, (partition, offset))

@@ -6,8 +6,6 @@ does the checksums. Batches before format 2 (magic 0 and 1) have no producers an
 
 from __future__ import annotations
 
-import mmap
-from pathlib import Path
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +24,9 @@ from impl.protocol.record_batch import (
 )
 
 Rows = np.ndarray[Any, np.dtype[np.void]]
+
+Content = memoryview | bytes
+"""A segment, or an answer to Fetch."""
 
 WIRE: Final = np.dtype(
     [
@@ -90,17 +91,10 @@ class SegmentBatches(NamedTuple):
     older_batches: int
 
 
-def read_segment(path: Path) -> SegmentBatches:
-    """Read one `.log` file. Raises OSError."""
-    size = path.stat().st_size
-    if size == 0:
+def read_batches(data: Content) -> SegmentBatches:
+    """Read the batches that follow each other."""
+    if not data:
         return SegmentBatches(np.empty(0, ROW), 0, None, None, (), 0)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-        return read_batches(data)
-
-
-def read_batches(data: mmap.mmap | bytes) -> SegmentBatches:
-    """Read the batches that follow each other in a file, or in an answer to Fetch."""
     positions, checksums, end = walk(data)
     buffer = np.frombuffer(data, np.uint8)
     whole = positions[positions + HEADER_BYTES <= len(buffer)]
@@ -120,7 +114,7 @@ def read_batches(data: mmap.mmap | bytes) -> SegmentBatches:
     return SegmentBatches(rows, len(data), damaged, torn_off, corrupt, older)
 
 
-def walk(data: mmap.mmap | bytes) -> tuple[Any, Any, int]:
+def walk(data: Content) -> tuple[Any, Any, int]:
     """Where each batch begins, the checksum that it should have, and where no batch follows."""
     positions, checksums = list[int](), list[int]()
     add_position, add_checksum = positions.append, checksums.append
@@ -131,7 +125,7 @@ def walk(data: mmap.mmap | bytes) -> tuple[Any, Any, int]:
         if length < SMALLEST_BYTES or following > last:
             break
         add_position(position)
-        add_checksum(crc32c(data[position + CRC_OFFSET + 4 : following]))
+        add_checksum(crc32c(bytes(data[position + CRC_OFFSET + 4 : following])))
         position = following
     return np.array(positions, np.int64), np.array(checksums, np.uint32), position
 
@@ -144,7 +138,7 @@ def gather(buffer: Any, positions: Any, width: int) -> Any:
     return windows[positions]
 
 
-def why_it_ends(data: mmap.mmap | bytes, end: int) -> tuple[int | None, int | None]:
+def why_it_ends(data: Content, end: int) -> tuple[int | None, int | None]:
     """(where it is damaged, where it is torn off): a batch may be cut by the end of the file; what
     is zero to the end was allocated in advance."""
     if end == len(data):
@@ -153,12 +147,12 @@ def why_it_ends(data: mmap.mmap | bytes, end: int) -> tuple[int | None, int | No
     if len(rest) >= LOG_OVERHEAD_BYTES:
         (length,) = _length_at(rest, 8)
         if length < SMALLEST_BYTES:
-            is_empty = not any(rest) and not data[end:].strip(b"\0")
+            is_empty = not any(rest) and not bytes(data[end:]).strip(b"\0")
             return (None, None) if is_empty else (end, None)
     return None, end
 
 
-def read_markers(data: mmap.mmap | bytes, buffer: Any, positions: Any, rows: Rows) -> None:
+def read_markers(data: Content, buffer: Any, positions: Any, rows: Rows) -> None:
     """Fill the columns that only control batches have: at once where they have the usual form."""
     rows["control_type"] = rows["coordinator_epoch"] = -1
     control = np.flatnonzero(rows["attributes"] & CONTROL)
@@ -178,7 +172,7 @@ def read_markers(data: mmap.mmap | bytes, buffer: Any, positions: Any, rows: Row
         )
 
 
-def decoded_marker(data: mmap.mmap | bytes, position: int) -> tuple[int, int]:
+def decoded_marker(data: Content, position: int) -> tuple[int, int]:
     """(type, coordinator epoch) of a control batch of any form; -1 for what is no marker."""
     (length,) = _length_at(data, position + 8)
     try:

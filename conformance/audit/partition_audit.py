@@ -13,7 +13,7 @@ import numpy as np
 
 from conformance.audit.decisions import TOPIC, StateRecord, read_states
 from conformance.audit.fold import Folded, RefusedRow, fold, is_ahead, is_unknown
-from conformance.audit.headers import ROW, Rows, SegmentBatches, read_segment
+from conformance.audit.headers import ROW, Rows, SegmentBatches, read_batches
 from conformance.audit.kinds import AuditFinding
 from conformance.audit.leader_rules import UNKNOWN, Columns, Rules
 from conformance.audit.segments import PartitionSource
@@ -82,7 +82,7 @@ class PartitionAudit(NamedTuple):
 
 def audit_partition(log: PartitionSource, settings: AuditSettings) -> PartitionAudit:
     """Read a partition and judge it. Raises OSError."""
-    segments = [read_segment(path) for path in log.paths]
+    segments = [read_batches(data) for data in log.read()]
     rows = np.concatenate([segment.rows for segment in segments]) if segments else np.empty(0, ROW)
     folded = fold(rows, Rules(settings.release))
     judge = PartitionJudge(log, settings, rows, folded)
@@ -101,7 +101,7 @@ def audit_partition(log: PartitionSource, settings: AuditSettings) -> PartitionA
         newest_timestamp=int(rows["max_timestamp"].max(initial=-1)),
         findings=tuple(sorted(findings, key=lambda f: (f.offset, f.kind))),
         endings=tuple(judge.endings()),
-        states=tuple(read_states(log.partition, log.paths)) if log.topic == TOPIC else (),
+        states=tuple(read_states(log.partition, log.read())) if log.topic == TOPIC else (),
     )
 
 

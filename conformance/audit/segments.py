@@ -1,5 +1,7 @@
 """Partitions in log directories of brokers: a folder `TOPIC-PARTITION` each, of segments `*.log`.
 
+Directories are folders here, or at a URI that Arrow knows, which workers read themselves.
+
 Indexes are ignored. Folders that a broker is about to delete, or that move between directories, are
 left out. Where several directories hold replicas of a partition, the longest is audited.
 """
@@ -8,17 +10,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Final, NamedTuple
 
+from pyarrow import fs
+
+from conformance.file_systems import find_folder
 from proofs.run import BadUse
+
+OPTION: Final = "--log-dir"
 
 FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)")
 SEGMENT: Final = re.compile(r"\d{20}\.log")
 
 
 class PartitionSource(NamedTuple):
-    """The segments of one partition, in their order; `replicas` counts the folders of it."""
+    """The segments of one partition, in their order, in a folder or at a URI; `replicas` counts the
+    folders of it."""
 
     topic: str
     partition: int
@@ -27,10 +34,12 @@ class PartitionSource(NamedTuple):
     bytes: int
     replicas: int = 1
 
-    @property
-    def paths(self) -> Iterator[Path]:
-        """The files."""
-        return (Path(self.folder) / name for name in self.segments)
+    def read(self) -> Iterator[memoryview]:
+        """The content of each segment. Raises OSError, BadUse."""
+        files, folder = find_folder(OPTION, self.folder)
+        for name in self.segments:
+            with files.open_input_file(f"{folder}/{name}") as file:
+                yield memoryview(file.read_buffer())
 
     @property
     def end(self) -> tuple[str, int]:
@@ -38,37 +47,47 @@ class PartitionSource(NamedTuple):
         return (self.segments[-1], self.bytes)
 
 
-def find_partitions(
-    directories: Iterable[Path], topics: str | None = None
-) -> list[PartitionSource]:
+def find_partitions(directories: Iterable[str], topics: str | None = None) -> list[PartitionSource]:
     """All partitions of topics whose name matches, by name. Raises BadUse where there are none."""
     given = list(directories)
     found = dict[tuple[str, int], PartitionSource]()
-    for log in (log for directory in given for log in logs_in(directory)):
+    for log in (log for directory in given for log in logs_in(directory.rstrip("/"))):
         known = found.get(log[:2])
         longest = log if known is None else max(known, log, key=lambda one: one.end)
         found[log[:2]] = longest._replace(replicas=1 if known is None else known.replicas + 1)
     named = [found[key] for key in sorted(found) if topics is None or re.fullmatch(topics, key[0])]
     if not named:
-        places = ", ".join(map(str, given))
-        raise BadUse(f"no partition in {places}: --log-dir names a folder of TOPIC-N/*.log")
+        places = ", ".join(given)
+        raise BadUse(f"no partition in {places}: {OPTION} names a folder of TOPIC-N/*.log")
     return named
 
 
-def logs_in(directory: Path) -> Iterator[PartitionSource]:
+def logs_in(directory: str) -> Iterator[PartitionSource]:
     """The partitions of one log directory, or the one that the directory is. Raises BadUse."""
-    if not directory.is_dir():
-        raise BadUse(f"--log-dir {directory}: there is no such folder")
-    for folder in (directory, *sorted(directory.iterdir())):
-        name = FOLDER.fullmatch(folder.name)
-        if name is None or not folder.is_dir():
+    files, root = find_folder(OPTION, directory)
+    try:
+        there = files.get_file_info(root)
+        inside = files.get_file_info(fs.FileSelector(root)) if is_folder(there) else None
+    except OSError as error:
+        raise BadUse(f"{OPTION} {directory}: {error}") from error
+    if inside is None:
+        raise BadUse(f"{OPTION} {directory}: there is no such folder")
+    for folder in (there, *sorted(inside, key=lambda one: one.base_name)):
+        name = FOLDER.fullmatch(folder.base_name)
+        if name is None or not is_folder(folder):
             continue
-        files = sorted(path for path in folder.iterdir() if SEGMENT.fullmatch(path.name))
-        if files:
+        segments = files.get_file_info(fs.FileSelector(folder.path))
+        segments = [one for one in segments if SEGMENT.fullmatch(one.base_name)]
+        if segments:
             yield PartitionSource(
                 name["topic"],
                 int(name["partition"]),
-                str(folder),
-                tuple(path.name for path in files),
-                sum(path.stat().st_size for path in files),
+                directory if folder is there else f"{directory}/{folder.base_name}",
+                tuple(sorted(one.base_name for one in segments)),
+                sum(one.size for one in segments),
             )
+
+
+def is_folder(found: fs.FileInfo) -> bool:
+    """Whether it is there, and a folder."""
+    return bool(found.type == fs.FileType.Directory)

@@ -60,10 +60,10 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what is audited")
     what.add_argument(
         "--log-dir",
-        type=Path,
         action="append",
         metavar="DIR",
-        help="a broker's log directory, or a partition's folder in it; again for each",
+        help="a broker's log directory, or a partition's folder in it, here or at a URI as in"
+        " s3://BUCKET/FOLDER; again for each",
     )
     what.add_argument(
         "--bootstrap-servers",
@@ -152,10 +152,10 @@ def execute(options: argparse.Namespace) -> int:
         if any(folder.glob("*")):
             raise BadUse(f"--copy {folder}: name a new or an empty folder")
         copy_cluster(options.bootstrap_servers, options.topics, folder)
-        return audit(options, [folder], settings)
+        return audit(options, [str(folder)], settings)
 
 
-def audit(options: argparse.Namespace, directories: Sequence[Path], settings: AuditSettings) -> int:
+def audit(options: argparse.Namespace, directories: Sequence[str], settings: AuditSettings) -> int:
     """Audit log directories. Raises BadUse, BackendError, OSError."""
     one_of("--backend", options.backend, BACKENDS)
     dataset = None if options.dataset is None else Dataset.at(options.dataset)

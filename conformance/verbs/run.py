@@ -169,7 +169,8 @@ def run_place(text: str) -> Path | Remote:
     """The folder of a run, here or at a URI."""
     if "://" not in text:
         return Path(text)
-    from conformance.remote import RemoteDirectory, find_folder  # Arrow takes long to import
+    from conformance.file_systems import find_folder  # Arrow takes long to import
+    from conformance.remote import RemoteDirectory
 
     try:
         return RemoteDirectory(text, *find_folder("--out", text))

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.remote import RemoteDirectory, find_folder
+from conformance.file_systems import find_folder
+from conformance.remote import RemoteDirectory
 from proofs.run.directory import OtherRun, RunDirectory, Stopped
 
 ASKED = {"seed": 0, "traces": 4}

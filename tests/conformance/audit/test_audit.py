@@ -59,6 +59,8 @@ def test_topics_are_chosen_by_name(planted, tmp_path):
         ([], "one of --log-dir"),
         (["--log-dir", "/nowhere"], "no such folder"),
         (["--log-dir", "."], "no partition"),
+        (["--log-dir", "nosuch://bucket/logs"], "--log-dir nosuch://bucket/logs"),
+        (["--log-dir", "file:///nowhere"], "no such folder"),
         (["--log-dir", ".", "--release", "9.9"], "--release"),
     ],
 )
@@ -69,11 +71,11 @@ def test_bad_use_is_told(words, said, capsys, monkeypatch, tmp_path):
 
 
 @pytest.mark.xdist_group("spark")
-def test_spark_writes_the_same_bytes(spark_session, audit, planted, tmp_path):
-    given = ["--partitions", "1", "--topics", "planted", "--log-dir", str(planted)]
-    for backend in ("processes", "spark"):
-        out = tmp_path / backend
-        assert main(["audit", *given, "--backend", backend, "--out", str(out)]) == 1
+def test_spark_writes_the_same_bytes_of_segments_at_a_uri(spark_session, planted, tmp_path):
+    given = ["--partitions", "1", "--topics", "planted"]
+    for backend, logs in (("processes", str(planted)), ("spark", planted.as_uri())):
+        out = ["--backend", backend, "--out", str(tmp_path / backend)]
+        assert main(["audit", *given, "--log-dir", logs, *out]) == 1
     for name in ("report.json", "report.md"):
         assert (tmp_path / "spark" / name).read_bytes() == (
             tmp_path / "processes" / name

@@ -23,7 +23,7 @@ SETTINGS = AuditSettings("4.3.1")
 
 def audited(directory, settings=SETTINGS):
     done = audit_all(
-        find_partitions([directory]), settings, "processes", Options(directory, partitions=1)
+        find_partitions([str(directory)]), settings, "processes", Options(directory, partitions=1)
     )
     return conclude((audit for audit in done if audit is not None), settings)
 
