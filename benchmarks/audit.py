@@ -84,7 +84,7 @@ def tools() -> list[Path]:
 def dump_log(log: PartitionSource) -> None:
     """Kafka's own reader of segments."""
     jars = ":".join(map(str, tools()))
-    files = ",".join(map(str, log.paths))
+    files = ",".join(f"{log.folder}/{name}" for name in log.segments)
     command = [str(find_java()), "-cp", jars, DUMP_LOG, "--files", files]
     quiet = subprocess.DEVNULL
     subprocess.run(command, check=True, stdout=quiet, stderr=quiet)
@@ -133,8 +133,8 @@ def measure_in(folder: Path, asked: Namespace) -> Mapping[str, Any]:
 
 def compare_with_dump_log(log: PartitionSource, settings: AuditSettings) -> Mapping[str, Any]:
     """Both on one partition, which has just been read: as much of it is in memory for either."""
-    for path in log.paths:
-        path.read_bytes()
+    for segment in log.read():
+        bytes(segment)
     print(f"{log.bytes / 1e6:,.0f} MB, read once more:")
     ours, _ = timed(lambda: audit_partition(log, settings), log.bytes, "one partition")
     theirs, _ = timed(lambda: dump_log(log), log.bytes, "dump-log")
