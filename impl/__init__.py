@@ -4,7 +4,7 @@ Bytes come in, bytes go out, the time is an argument. Five doors:
 
 - the wire: `encode_request` ... `decode_response` and `frame`; `encode_batch`, `decode_batch`
 - the leader of one partition: `PartitionLeader`; its log, which a follower has, too: `ReplicaLog`;
-  a folder for its snapshots: `SnapshotDirectory`
+  files for its snapshots: `SnapshotDirectory` on a `DirectoryDisk`
 - the coordinator of transactions: `TransactionCoordinator`, its settings `TransactionConfig`
 - a broker of one node: `Node`; what several nodes share: `Cluster`
 - a producer: `IdempotentProducerCore`, `TransactionalProducerCore`, their settings
@@ -26,6 +26,7 @@ from impl.client.errors import ProducerError as ProducerError
 from impl.coordinator.config import TransactionConfig as TransactionConfig
 from impl.coordinator.metadata import TopicPartition as TopicPartition
 from impl.coordinator.transactions import TransactionCoordinator as TransactionCoordinator
+from impl.log.disk import DirectoryDisk as DirectoryDisk
 from impl.log.snapshot_directory import SnapshotDirectory as SnapshotDirectory
 from impl.partition.errors import PartitionError as PartitionError
 from impl.partition.leader import PartitionLeader as PartitionLeader

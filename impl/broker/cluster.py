@@ -9,19 +9,23 @@ Four rules:
 
 Theory of operation: nodes compare `topics.version` before each request; after a change they check
 which partitions of the internal topics they lead. There is no replication: `move` gives the new
-leader the old leader's log up to the high watermark.
+leader the old leader's log, which is replicated up to its end. What changes goes through
+`topics.storage` first (`impl.broker.durable_cluster`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
 from impl.broker.topics import Topic, Topics
 from impl.partition.leader import PartitionLeader
 from impl.partition.validation import LogConfig
+
+IN_MEMORY: Final = "memory"
+"""The log directory that a cluster without one describes."""
 
 
 class UnknownPartitionOrBroker(KeyError):
@@ -90,6 +94,14 @@ class Cluster:
                     self.move(topic.name, index, node_ids[index % len(node_ids)])
 
     @property
+    def log_dir(self) -> str:
+        """Where its logs are."""
+        return IN_MEMORY
+
+    def checkpoint(self) -> None:
+        """Nothing is on a disk."""
+
+    @property
     def controller_id(self) -> int:
         """The broker that metadata names as the controller."""
         return min(self.brokers)
@@ -122,16 +134,10 @@ class Cluster:
             raise UnknownPartitionOrBroker(
                 f"{name}-{partition} can move to {known}, not to broker {node_id}"
             )
-        old.resign()
-        kept = [batch for batch in old.batches if batch.last_offset < old.high_watermark]
-        leader = PartitionLeader.elect(
-            kept,
-            leader_epoch=old.leader_epoch + 1,
-            high_watermark=old.high_watermark,
-            log_start_offset=old.log_start_offset,
-            config=old.config,
-        )
+        leader = PartitionLeader(leader_epoch=old.leader_epoch + 1, log=old.log)
         leaders, node_ids = list(topic.partitions), list(topic.leader_ids)
         leaders[partition], node_ids[partition] = leader, node_id
         moved = replace(topic, partitions=tuple(leaders), leader_ids=tuple(node_ids))
         self.topics.replace(moved)
+        old.resign()
+        old.log.producer_states.verifications.clear()  # a new leader has begun none

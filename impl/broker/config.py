@@ -46,6 +46,7 @@ class NodeConfig(Settings):
     auto_create_topics: bool = True
     producer_id_expiration_check_interval_ms: int = integer(600_000)
     log_retention_check_interval_ms: int = integer(300_000)
+    log_flush_offset_checkpoint_interval_ms: int = integer(60_000)
     add_partitions_to_txn_retry_backoff_ms: int = integer(20)
     add_partitions_to_txn_retry_backoff_max_ms: int = integer(100)
     coordinator_lag_ms: int = integer(0)

@@ -1,7 +1,7 @@
 """A Kafka cluster in this process, for the clients of any hand.
 
 1. Each node has a server on a port of its own; nodes share topics, and allocate producer ids from
-   one place. Everything is in memory.
+   one place. Everything is in memory, and in the files of a directory, if one is given.
 2. `async with` serves on the current event loop, `with` on a thread of its own: for clients that
    block, and for tests without an event loop.
 3. When a node stops, those that run take its partitions; the last one keeps them.
@@ -13,14 +13,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
+from impl.broker.durable_cluster import DurableCluster
 from impl.broker.faults import InjectedFaults
 from impl.broker.log_view import LogView, view_log
 from impl.broker.node import Node
@@ -30,6 +33,7 @@ from impl.broker.releases import NEWEST_RELEASE
 from impl.broker.server import Handle, Server, system_clock_ms
 from impl.broker.timeline import Timeline
 from impl.coordinator.group_messages import GroupConfig
+from impl.log.disk import DirectoryDisk
 
 T = TypeVar("T")
 
@@ -87,6 +91,9 @@ class Broker:
     `topics` are created first, each with its number of partitions. `config` is that of all nodes,
     which are numbered from 1; if it names a port, that of the first. `release` is the one of Kafka
     whose versions and rules they have. Raises `InvalidSetting`, and `OSError` if a port is taken.
+    With `directory` logs and topics are in files there, and those that it has are served: it is
+    recovered here and closed at the end of the block, so a `Broker` has one block. `topics` that it
+    has stay as they are. Raises `DirectoryInUse`, and `DecodeError` for damage.
     Methods may be called in the block only. `faults` are those that are injected; the end of the
     block warns of those that affected no request (`UnusedFault`). `clock` is the time of the nodes.
     """
@@ -98,6 +105,7 @@ class Broker:
         topics: Mapping[str, int] = NO_TOPICS,
         config: NodeConfig = EMBEDDED,
         release: str = NEWEST_RELEASE,
+        directory: str | os.PathLike[str] | None = None,
     ) -> None:
         if release != config.release:
             config = config.of_release(release)
@@ -107,11 +115,22 @@ class Broker:
         self._servers: dict[int, Server] = {}
         self._ports: dict[int, int] = {}
         self._thread: _LoopThread | None = None
-        blocks = ProducerIdBlocks(system_clock_ms() * BLOCK_SIZE)  # see `Server`
-        self.cluster = Cluster(config.cluster_id, config.log, blocks)
-        self.faults = InjectedFaults(self.cluster)
         self.clock = BrokerClock(lambda: self._call(self._advance_nodes))
+        self._disk = None if directory is None else DirectoryDisk(Path(directory))
+        self.cluster = self._open_cluster()
+        self.faults = InjectedFaults(self.cluster)
         self._timeline = Timeline(self.clock, self.cluster)
+
+    def _open_cluster(self) -> Cluster:
+        cluster_id, config = self._config.cluster_id, self._config.log
+        if self._disk is None:
+            blocks = ProducerIdBlocks(system_clock_ms() * BLOCK_SIZE)  # see `Server`
+            return Cluster(cluster_id, config, blocks)
+        try:
+            return DurableCluster(self._disk, cluster_id, config, self.clock)
+        except BaseException:
+            self._disk.close()
+            raise
 
     # ---- start and stop
 
@@ -152,11 +171,22 @@ class Broker:
             await self._stop()
             raise
         for name, partitions in self._topics.items():
-            self.cluster.topics.create(name, partitions, {})
+            if self._disk is None or self.cluster.topics.get(name) is None:
+                self.cluster.topics.create(name, partitions, {})
 
     async def _stop(self) -> None:
-        for node_id in list(self._servers):
-            await self._stop_node(node_id)
+        try:
+            for node_id in list(self._servers):
+                await self._stop_node(node_id)
+        finally:
+            self._close_directory()
+
+    def _close_directory(self) -> None:
+        if self._disk is not None and isinstance(self.cluster, DurableCluster):
+            try:
+                self.cluster.close()
+            finally:
+                self._disk.close()
 
     async def _start_node(self, node_id: int) -> None:
         first_port = self._config.port

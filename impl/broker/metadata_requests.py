@@ -189,7 +189,10 @@ def _delete_topic(node: HandlerContext, name: str | None, topic_id: bytes) -> Va
     if topic.is_internal:
         problem = "coordinators keep their state in it"
         return row | {"error_code": ErrorCode.INVALID_REQUEST, "error_message": problem}
-    node.topics.delete(topic)
+    try:
+        node.topics.delete(topic)
+    except TopicRefused as refusal:
+        return row | {"error_code": refusal.error, "error_message": str(refusal)}
     return {"name": topic.name, "topic_id": topic.topic_id, "error_code": ErrorCode.NONE}
 
 

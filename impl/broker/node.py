@@ -59,6 +59,7 @@ from impl.broker.outputs import (
 from impl.broker.producer_ids import BlockSource, ProducerIdController, ProducerIdManager
 from impl.broker.releases import served_versions
 from impl.broker.verification import AddPartitionsToTxnManager
+from impl.log.disk import StorageError
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode, UnsupportedVersion
 from impl.protocol.messages import (
@@ -227,7 +228,7 @@ class Node(HandlerContext):
             self.producer_ids.receive(answer, now_ms)
 
     def _run_periodic_checks(self, now_ms: int) -> None:
-        """Remove expired producers and old segments. `LogManager.startup`."""
+        """Remove expired producers and old segments, write checkpoints. `LogManager.startup`."""
         me = self.config
         expire = self.is_due("expire", me.producer_id_expiration_check_interval_ms, now_ms)
         delete = self.is_due("delete", me.log_retention_check_interval_ms, now_ms)
@@ -236,7 +237,10 @@ class Node(HandlerContext):
                 if expire and node_id == me.node_id:
                     leader.remove_expired_producers(now_ms)
                 if delete and node_id == me.node_id:
-                    leader.log.delete_old_segments(now_ms)
+                    with suppress(StorageError):  # tried again at the next check
+                        leader.log.delete_old_segments(now_ms)
+        if self.is_due("checkpoint", me.log_flush_offset_checkpoint_interval_ms, now_ms):
+            self.cluster.checkpoint()
 
     def _allocate_producer_ids(self, request: DecodedRequest, now_ms: int) -> Value:
         """A request to the controller. `ControllerApis`."""

@@ -30,9 +30,6 @@ ALL_TOPIC_OPERATIONS: Final = 3576
 MAX_DESCRIBED_PARTITIONS: Final = 2_000
 """max.request.partition.size.limit"""
 
-IN_MEMORY: Final = "memory"
-"""The name of the directory that keeps nothing."""
-
 
 # ---- CreatePartitions
 
@@ -179,7 +176,7 @@ def describe_log_dirs(node: HandlerContext, request: DecodedRequest, now_ms: int
         for row in _sizes(node, topic)
         if asked is None or (topic.name, row["partition_index"]) in wanted
     )
-    directory = {"error_code": _E.NONE, "log_dir": IN_MEMORY, "topics": topics}
+    directory = {"error_code": _E.NONE, "log_dir": node.cluster.log_dir, "topics": topics}
     return {"error_code": _E.NONE, "results": [directory]}
 
 

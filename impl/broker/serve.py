@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from impl.broker.embedded import EMBEDDED, Broker
 from impl.broker.releases import NEWEST_RELEASE, RELEASES
-from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import MAX_PARTITIONS
-from impl.settings import MAX_PORT
+from impl.log.disk import StorageError
+from impl.settings import LONG_MAX, MAX_PORT
 
 BAD_USE = 2
 
@@ -49,6 +49,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--no-auto-create", action="store_true", help="do not create topics that clients name"
+    )
+    parser.add_argument(
+        "--dir",
+        dest="directory",
+        metavar="DIR",
+        help="keep topics and logs in this directory, and serve those that it has; without it all"
+        " is in memory",
+    )
+    parser.add_argument(
+        "--flush-messages",
+        type=int,
+        default=LONG_MAX,
+        metavar="N",
+        help="with --dir: flush a log to the disk after N messages; with 1, before each answer."
+        " By default the operating system decides, as with Kafka",
     )
     parser.add_argument(
         "--log-level",
@@ -89,11 +104,17 @@ def execute(options: argparse.Namespace) -> int:
         num_partitions=options.partitions,
         auto_create_topics=not options.no_auto_create,
     )
-    topics, release = dict(options.topics), options.release
-    broker = Broker(nodes=options.nodes, topics=topics, config=config, release=release)
     try:
+        config = replace(config, log=replace(config.log, flush_messages=options.flush_messages))
+        broker = Broker(
+            nodes=options.nodes,
+            topics=dict(options.topics),
+            config=config,
+            release=options.release,
+            directory=options.directory,
+        )
         asyncio.run(_serve(broker))
-    except (OSError, TopicRefused) as error:
+    except (OSError, ValueError, StorageError) as error:
         print(error, file=sys.stderr)
         return BAD_USE
     return 0

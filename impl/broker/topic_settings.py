@@ -85,7 +85,9 @@ TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
         "compression.zstd.level": TopicSetting(_INT, "3", "compression.zstd.level"),
         "delete.retention.ms": TopicSetting(_LONG, "86400000", "log.cleaner.delete.retention.ms"),
         "file.delete.delay.ms": TopicSetting(_LONG, "60000", "log.segment.delete.delay.ms"),
-        "flush.messages": TopicSetting(_LONG, _NEVER, "log.flush.interval.messages"),
+        "flush.messages": TopicSetting(
+            _LONG, _NEVER, "log.flush.interval.messages", "flush_messages", 1
+        ),
         "flush.ms": TopicSetting(_LONG, _NEVER),
         "follower.replication.throttled.replicas": TopicSetting(ConfigType.LIST, ""),
         "index.interval.bytes": TopicSetting(_INT, "4096", "log.index.interval.bytes"),

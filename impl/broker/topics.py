@@ -15,15 +15,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import cycle, islice
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 from impl.broker.topic_settings import TopicRefused, log_config
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from impl.log.disk import StorageError
 from impl.partition.leader import PartitionLeader
+from impl.partition.replica_log import ReplicaLog
 from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 
@@ -54,6 +57,33 @@ class Topic:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
 
+class TopicStorage(Protocol):
+    """Where topics are kept besides memory. All of it may raise `StorageError`."""
+
+    def new_log(self, name: str, topic_id: bytes, partition: int, config: LogConfig) -> ReplicaLog:
+        """The empty log of a new partition."""
+
+    def store_topic(self, topic: Topic) -> None:
+        """Store a topic that is new or has changed."""
+
+    def delete_topic(self, topic: Topic) -> None:
+        """Delete a topic and its logs."""
+
+
+class _Memory:
+    """Nothing is stored."""
+
+    def new_log(self, name: str, topic_id: bytes, partition: int, config: LogConfig) -> ReplicaLog:
+        """A log in memory."""
+        return ReplicaLog(config=config)
+
+    def store_topic(self, topic: Topic) -> None:
+        """Nothing to do."""
+
+    def delete_topic(self, topic: Topic) -> None:
+        """Nothing to do."""
+
+
 def is_legal_name(name: str) -> bool:
     """`Topic.isValid`."""
     if name in (".", "..") or len(name) > MAX_NAME_CHARS:
@@ -65,7 +95,8 @@ class Topics:
     """All topics of a cluster; iterates in order of creation.
 
     Public state: `node_ids`, on which new partitions are placed in turn; `version`, incremented by
-    each change. Read-only: `config`, the settings of topics without their own.
+    each change; `storage`, which gets each change first. Read-only: `config`, the settings of
+    topics without their own.
     """
 
     __slots__ = (
@@ -75,6 +106,7 @@ class Topics:
         "_partitions",
         "config",
         "node_ids",
+        "storage",
         "version",
     )
 
@@ -82,6 +114,7 @@ class Topics:
         self._cluster_id = cluster_id
         self.config = config
         self.node_ids: tuple[int, ...] = ()
+        self.storage: TopicStorage = _Memory()
         self.version = 0
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
@@ -127,13 +160,24 @@ class Topics:
             name,
             self._new_id(name),
             MappingProxyType(dict(configs)),
-            tuple(PartitionLeader(config=config) for _ in range(num_partitions)),
+            (),
             tuple(leader_ids) or tuple(islice(cycle(self.node_ids), num_partitions)),
         )
         if not validate_only:
+            topic = replace(topic, partitions=self._new_leaders(topic, num_partitions, config))
             self.replace(topic)
             self._partitions = total
         return topic
+
+    def _new_leaders(
+        self, topic: Topic, count: int, config: LogConfig
+    ) -> tuple[PartitionLeader, ...]:
+        first = len(topic.partitions)
+        with _refuse_storage_errors():
+            return tuple(
+                PartitionLeader(log=self.storage.new_log(topic.name, topic.topic_id, index, config))
+                for index in range(first, first + count)
+            )
 
     def _total_with(self, more: int) -> int:
         """How many partitions there are with so many more. Raises `TopicRefused`."""
@@ -158,15 +202,14 @@ class Topics:
             return
         in_turn = islice(cycle(self.node_ids), first, first + more)
         config = log_config(self.config, topic.configs)
-        self._partitions = total
         self.replace(
             replace(
                 topic,
-                partitions=topic.partitions
-                + tuple(PartitionLeader(config=config) for _ in range(more)),
+                partitions=topic.partitions + self._new_leaders(topic, more, config),
                 leader_ids=topic.leader_ids + (tuple(leader_ids) or tuple(in_turn)),
             )
         )
+        self._partitions = total
 
     def configure(
         self, topic: Topic, configs: Mapping[str, str], *, validate_only: bool = False
@@ -175,18 +218,28 @@ class Topics:
         config = log_config(self.config, configs)
         if validate_only:
             return
+        self.replace(replace(topic, configs=MappingProxyType(dict(configs))))
         for leader in topic.partitions:
             leader.log.config = config
-        self.replace(replace(topic, configs=MappingProxyType(dict(configs))))
+
+    def restore(self, topic: Topic) -> None:
+        """Add a topic that is stored already."""
+        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self._partitions += len(topic.partitions)
 
     def replace(self, topic: Topic) -> None:
-        """Store a topic under its name and id."""
+        """Store a topic under its name and id. Raises `TopicRefused` if that fails."""
+        with _refuse_storage_errors():
+            self.storage.store_topic(topic)
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
         self.version += 1
 
     def delete(self, topic: Topic) -> None:
-        """Delete a topic with its partitions, if it exists."""
-        if self._by_id.pop(topic.topic_id, None) is not None:
+        """Delete a topic with its partitions, if it exists. Raises `TopicRefused`."""
+        if topic.topic_id in self._by_id:
+            with _refuse_storage_errors():
+                self.storage.delete_topic(topic)
+            del self._by_id[topic.topic_id]
             del self._by_name[topic.name]
             self._partitions -= len(topic.partitions)
             self.version += 1
@@ -194,3 +247,12 @@ class Topics:
     def _new_id(self, name: str) -> bytes:
         text = f"{self._cluster_id}/{self.version}/{name}"
         return blake2b(text.encode(), digest_size=16).digest()
+
+
+@contextmanager
+def _refuse_storage_errors() -> Iterator[None]:
+    """A change that cannot be stored is refused."""
+    try:
+        yield
+    except StorageError as error:
+        raise TopicRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

@@ -2,8 +2,7 @@
 
 Three rules:
 
-1. A file is complete or absent: it is written under another name, synced, and renamed
-   (KAFKA-9892 describes the alternative).
+1. A file is complete or absent: `Disk.replace`.
 2. The names are Kafka's, so that brokers find these files, and the other way round.
 3. Files with other names are ignored.
 
@@ -14,55 +13,43 @@ reads the disk; nothing is cached. Source: `ProducerStateManager.loadSnapshots`,
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, MutableMapping
-from pathlib import Path
 
+from impl.log.disk import Disk, StorageError
 from impl.log.snapshot import snapshot_name, snapshot_offset
 
 
 class SnapshotDirectory(MutableMapping[int, bytes]):
-    """`{offset: snapshot bytes}` in the files of an existing folder. Raises `OSError`."""
+    """`{offset: snapshot bytes}` in the files of a folder. Raises `StorageError`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
         self._folder = folder
 
     def __getitem__(self, offset: int) -> bytes:
         try:
-            return self._path(offset).read_bytes()
+            return self._disk.read(self._path(offset))
         except FileNotFoundError:
             raise KeyError(offset) from None
 
     def __setitem__(self, offset: int, data: bytes) -> None:
-        path = self._path(offset)
-        unfinished = path.with_suffix(".tmp")
-        with unfinished.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-        self._sync_folder()
+        try:
+            self._disk.make_folder(self._folder)
+            self._disk.replace(self._path(offset), data)
+        except OSError as error:
+            raise StorageError(f"a snapshot in {self._folder}: {error}") from error
 
     def __delitem__(self, offset: int) -> None:
-        try:
-            self._path(offset).unlink()
-        except FileNotFoundError:
-            raise KeyError(offset) from None
+        if offset not in set(self):
+            raise KeyError(offset)
+        self._disk.remove(self._path(offset))
 
     def __iter__(self) -> Iterator[int]:
-        found = (snapshot_offset(path.name) for path in self._folder.iterdir())
+        found = (snapshot_offset(name) for name in self._disk.list(self._folder))
         return iter(sorted(offset for offset in found if offset is not None))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _path(self, offset: int) -> Path:
-        return self._folder / snapshot_name(offset)
-
-    def _sync_folder(self) -> None:
-        """Sync the folder, which makes a rename durable."""
-        descriptor = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    def _path(self, offset: int) -> str:
+        return f"{self._folder}/{snapshot_name(offset)}"

@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Final, NamedTuple
 
+from impl.log.disk import StorageError
 from impl.log.transaction_index import AbortedTransaction
 from impl.partition.errors import InvalidInSyncReplicas
 from impl.partition.origins import CHECKS, AppendOrigin, Checks
@@ -335,7 +336,10 @@ class PartitionLeader:
         `begin_verification`. A refusal is an outcome; nothing is raised.
         `ReplicaManager.appendRecords`.
         """
-        return self._append_as_leader(batch_bytes, _CLIENT, required_acks, now_ms, guard)
+        try:
+            return self._append_as_leader(batch_bytes, _CLIENT, required_acks, now_ms, guard)
+        except StorageError:
+            return self._refuse(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def append_as_coordinator(
         self,
@@ -351,9 +355,12 @@ class PartitionLeader:
         A transactional batch is verified like a client's. A control batch is a marker:
         `write_marker`.
         """
-        return self._append_as_leader(
-            batch_bytes, _COORDINATOR, required_acks, now_ms, guard, transaction_version
-        )
+        try:
+            return self._append_as_leader(
+                batch_bytes, _COORDINATOR, required_acks, now_ms, guard, transaction_version
+            )
+        except StorageError:
+            return self._refuse(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def write_marker(
         self,
@@ -571,7 +578,10 @@ class PartitionLeader:
         offset = self.high_watermark if before == HIGH_WATERMARK else before
         if not 0 <= offset <= self.high_watermark:
             return DeleteOutcome(ErrorCode.OFFSET_OUT_OF_RANGE, INVALID_OFFSET)
-        self.log.advance_log_start(offset)
+        try:
+            self.log.advance_log_start(offset)
+        except StorageError:
+            return DeleteOutcome(ErrorCode.KAFKA_STORAGE_ERROR, INVALID_OFFSET)
         return DeleteOutcome(ErrorCode.NONE, self.log_start_offset)
 
     def remove_expired_producers(self, now_ms: int) -> None:

@@ -15,7 +15,7 @@ Seven rules:
 Theory of operation: a leader calls `append` after its checks; a follower calls `append_as_follower`
 for what its leader accepted. `batches` is the log, `segments` are base offsets of files, `aborted`
 is the content of their transaction indexes. No clock or file is read here: times are arguments,
-logs and snapshots are bytes.
+logs and snapshots are bytes; what is appended, rolled and deleted goes through `storage` first.
 Sources: `UnifiedLog`, `LocalLog`, `LogSegment`, `LogLoader` of 4.3.1.
 """
 
@@ -39,6 +39,7 @@ from impl.partition.errors import (
     OffsetsNotContiguous,
     PartitionError,
 )
+from impl.partition.log_storage import IN_MEMORY, LogStorage
 from impl.partition.producer_state import ProducerStateEntry
 from impl.partition.producer_states import ProducerStates, SkippedSnapshot
 from impl.partition.stored_batch import StoredBatch, store_batch
@@ -74,7 +75,8 @@ class ReplicaLog:
     Read-only: `log_start_offset`, `log_end_offset`, `high_watermark` (offsets), `batches`,
     `segments` (base offsets), `deleted` (before the start of the log, in the first segment's file),
     `aborted` (by the offset of the marker), `size_bytes` (of the files),
-    `producer_states`, `recovery`, `config`, `rules`.
+    `producer_states`, `recovery`, `config`, `rules`. Public state: `storage`, which is set when the
+    log has been reloaded; nodes have no followers, so a log on disk is never truncated.
     """
 
     __slots__ = (
@@ -92,6 +94,7 @@ class ReplicaLog:
         "rules",
         "segments",
         "size_bytes",
+        "storage",
     )
 
     def __init__(
@@ -107,6 +110,7 @@ class ReplicaLog:
         self.rules = config.rules
         self.producer_states = ProducerStates(kept, log_start_offset, config)
         self.recovery = LogRecovery()
+        self.storage: LogStorage = IN_MEMORY
         self._start_at(log_start_offset)
 
     def _start_at(self, offset: int) -> None:
@@ -122,7 +126,10 @@ class ReplicaLog:
     # ---- appending
 
     def append(self, stored: StoredBatch, entry: ProducerStateEntry | None) -> None:
-        """Store a batch that the leader accepted; `entry` is its producer's new one."""
+        """Store a batch that the leader accepted; `entry` is its producer's new one.
+
+        Raises `StorageError`, and changes nothing then.
+        """
         self._store(stored)
         if entry is not None:
             self.producer_states.update(stored, entry)
@@ -186,6 +193,7 @@ class ReplicaLog:
     def _store(self, stored: StoredBatch) -> None:
         if stored.base_offset != self.log_end_offset:
             raise OffsetsNotContiguous(f"offset {stored.base_offset} follows {self.log_end_offset}")
+        self.storage.append(stored, self.config.flush_messages)
         self.batches.append(stored)
         self.log_end_offset = stored.base_offset + stored.last_offset_delta + 1
         size_bytes = len(stored.data)
@@ -208,6 +216,8 @@ class ReplicaLog:
             self._roll()
 
     def _roll(self) -> None:
+        index = self.transaction_index(self.segments[-1])
+        self.storage.roll(self.log_end_offset, index)
         self.segments.append(self.log_end_offset)
         self._active_bytes = 0
         self._active_timestamp = -1
@@ -258,16 +268,20 @@ class ReplicaLog:
         """Delete the records before `offset`, at most the high watermark.
 
         Whole segments before it are deleted at once, with their snapshots.
-        Raises `HighWatermarkOutOfRange`. `UnifiedLog.maybeIncrementLogStartOffset`.
+        Raises `HighWatermarkOutOfRange`, `StorageError`. `UnifiedLog.maybeIncrementLogStartOffset`.
         """
         if offset > self.high_watermark:
             raise HighWatermarkOutOfRange(f"offset {offset} is beyond {self.high_watermark}")
         if offset <= self.log_start_offset:
             return
+        count = max(bisect_right(self.segments, offset) - 1, 0)
+        removed = self.segments[:count]
+        self.storage.advance_start(offset, removed)
+        self.segments = self.segments[count:]
         self.log_start_offset = offset
         states = self.producer_states
-        while len(self.segments) > 1 and self.segments[1] <= offset:
-            states.snapshots.pop(self.segments.pop(0), None)
+        for base in removed:
+            states.snapshots.pop(base, None)
         self._retain(self.index_at(offset), len(self.batches))
         states.on_log_start_incremented(offset)
 

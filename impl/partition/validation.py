@@ -77,6 +77,8 @@ class LogConfig(Settings):
     retention_bytes: int = integer(-1, least=-1)
     max_log_bytes: int = integer(1 << 32)
     """The limit on a partition's memory, bytes: beyond it appends fail with KAFKA_STORAGE_ERROR."""
+    flush_messages: int = integer(LONG_MAX, least=1)
+    """After so many messages a log on disk is flushed; with 1, before a batch is acknowledged."""
     rules: TransactionRules = DEFAULT_RULES
     """What differs by release."""
 

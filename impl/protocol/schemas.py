@@ -1,5 +1,5 @@
 """The schemas of messages: the reader of the tables in `schemas_data`, `schemas_transactions`,
-`schemas_groups` and `schemas_admin`.
+`schemas_groups`, `schemas_admin` and `schemas_metadata`.
 
 Three rules:
 
@@ -31,7 +31,13 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-from impl.protocol import schemas_admin, schemas_data, schemas_groups, schemas_transactions
+from impl.protocol import (
+    schemas_admin,
+    schemas_data,
+    schemas_groups,
+    schemas_metadata,
+    schemas_transactions,
+)
 from impl.protocol.primitives import ZERO_UUID
 
 
@@ -242,6 +248,7 @@ MESSAGES: Final = MappingProxyType(
     | parse_table(schemas_transactions.TABLE)
     | parse_table(schemas_groups.TABLE)
     | parse_table(schemas_admin.TABLE)
+    | parse_table(schemas_metadata.TABLE)
 )
 """`(api_key, "request" | "response")`, `("header", ...)` or `(name, "record")` to its schema."""
 

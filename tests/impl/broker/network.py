@@ -50,11 +50,12 @@ class Network:
         nodes: int = 1,
         *,
         transactions: TransactionConfig | None = None,
+        cluster: Cluster | None = None,
         **more: Any,
     ) -> None:
         more |= {"transactions": transactions} if transactions else {}
         config = NodeConfig(**more)
-        self.cluster = Cluster(config.cluster_id, config.log)
+        self.cluster = cluster or Cluster(config.cluster_id, config.log)
         self.nodes = {}
         for node_id in range(1, nodes + 1):
             me = NodeConfig(**more | {"node_id": node_id, "port": 9000 + node_id})

@@ -1,9 +1,11 @@
 """Snapshots in a folder: names, whole files, and a leader that comes back from them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from impl.log.disk import DirectoryDisk, StorageError
 from impl.log.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot, snapshot_offset
 from impl.log.snapshot_directory import SnapshotDirectory
 from impl.partition.leader import PartitionLeader
@@ -12,13 +14,20 @@ from impl.partition.validation import LogConfig
 from tests.impl.partition.test_leader import NOW_MS, p1, send, sequences
 
 
-def test_it_is_a_mapping(tmp_path: Path) -> None:
-    snapshots = SnapshotDirectory(tmp_path)
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[DirectoryDisk]:
+    opened = DirectoryDisk(tmp_path)
+    yield opened
+    opened.close()
+
+
+def test_it_is_a_mapping(disk: DirectoryDisk) -> None:
+    snapshots = SnapshotDirectory(disk, "t-0")
     assert (len(snapshots), list(snapshots), 7 in snapshots) == (0, [], False)
     snapshots[10] = b"ten"
     snapshots[7] = b"seven"
     snapshots[7] = b"SEVEN"
-    assert dict(SnapshotDirectory(tmp_path)) == {7: b"SEVEN", 10: b"ten"}
+    assert dict(SnapshotDirectory(disk, "t-0")) == {7: b"SEVEN", 10: b"ten"}
     del snapshots[10]
     assert list(snapshots) == [7]
     for offset in (10, 11):
@@ -28,15 +37,18 @@ def test_it_is_a_mapping(tmp_path: Path) -> None:
             del snapshots[offset]
 
 
-def test_the_names_are_kafkas_and_others_are_left_alone(tmp_path: Path) -> None:
-    snapshots = SnapshotDirectory(tmp_path)
+def test_the_names_are_kafkas_and_others_are_left_alone(
+    disk: DirectoryDisk, tmp_path: Path
+) -> None:
+    snapshots = SnapshotDirectory(disk, "t-0")
     snapshots[42] = b""
+    folder = tmp_path / "t-0"
     for name in ("00000000000000000042.log", "42.snapshot", "00000000000000000043.tmp"):
-        (tmp_path / name).touch()
+        (folder / name).touch()
     assert list(snapshots) == [42]
-    assert (tmp_path / "00000000000000000042.snapshot").exists()
+    assert (folder / "00000000000000000042.snapshot").exists()
     snapshots.clear()
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(folder.iterdir())) == 3
 
 
 @pytest.mark.parametrize(
@@ -54,28 +66,30 @@ def test_names_are_read_back(name: str, offset: int | None) -> None:
 
 
 def test_a_file_that_could_not_be_written_replaces_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    disk: DirectoryDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    snapshots = SnapshotDirectory(tmp_path)
+    snapshots = SnapshotDirectory(disk, "t-0")
     snapshots[7] = b"whole"
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(StorageError, match="No space"):
         snapshots[7] = b"half"
     monkeypatch.undo()
     assert snapshots[7] == b"whole"
 
 
-def test_a_leader_keeps_its_snapshots_in_files_and_comes_back_from_them(tmp_path: Path) -> None:
+def test_a_leader_keeps_its_snapshots_in_files_and_comes_back_from_them(
+    disk: DirectoryDisk,
+) -> None:
     config = LogConfig(segment_bytes=2 * len(p1(0)))
-    old = PartitionLeader(log=ReplicaLog(config=config, snapshots=SnapshotDirectory(tmp_path)))
+    old = PartitionLeader(log=ReplicaLog(config=config, snapshots=SnapshotDirectory(disk, "t-0")))
     for sequence in range(7):
         send(old, p1(sequence))
     old.advance_high_watermark(7)
-    snapshots = SnapshotDirectory(tmp_path)
+    snapshots = SnapshotDirectory(disk, "t-0")
     assert list(snapshots) == [2, 4, 6]
     assert decode_snapshot(snapshots[6]) == [SnapshotEntry(1, 0, 5, 5, 0, NOW_MS, -1, -1)]
     snapshots[6] = snapshots[6][:-1]

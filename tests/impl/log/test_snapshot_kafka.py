@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from impl.log.disk import DirectoryDisk
 from impl.log.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot, snapshot_name
 from impl.log.snapshot_directory import SnapshotDirectory
 from impl.protocol.record_batch import MAX_SEQUENCE
@@ -47,13 +48,13 @@ def row(entry: SnapshotEntry) -> str:
 
 
 def test_kafka_reads_ours_and_we_read_kafkas(tmp_path: Path) -> None:
-    snapshots = SnapshotDirectory(tmp_path)
+    snapshots = SnapshotDirectory(DirectoryDisk(tmp_path), "t-0")
     snapshots[9] = encode_snapshot(ENTRIES[:1])
     snapshots[10] = encode_snapshot([*ENTRIES, EXPIRED])
     snapshots[11] = encode_snapshot(ENTRIES)[:-1]
-    told = kafka(tmp_path, end=12)
+    told = kafka(tmp_path / "t-0", end=12)
     assert told[0] == "end 10"
     assert sorted(told[1:]) == sorted(map(row, ENTRIES))
     assert list(snapshots) == [9, 10, 12]
     assert sorted(decode_snapshot(snapshots[12])) == sorted(ENTRIES)
-    assert (tmp_path / snapshot_name(12)).stat().st_size == len(encode_snapshot(ENTRIES))
+    assert (tmp_path / "t-0" / snapshot_name(12)).stat().st_size == len(encode_snapshot(ENTRIES))

@@ -1,0 +1,220 @@
+"""A cluster whose topics, logs and producer ids are in a log directory.
+
+Five rules:
+
+1. A change is stored before any node sees it.
+2. Whoever opens the directory leads all partitions, under the next leader epoch: no epoch is used
+   by two runs, so coordinators of an earlier run are fenced.
+3. A block of producer ids is stored before it is used: no id is used twice.
+4. A directory without metadata, such as a copy of a broker's folder of one topic, has the topics of
+   its folders.
+5. The nodes of one process share the directory, as they share the cluster.
+
+Sources: `BrokerServer.startup`, `MetaPropertiesEnsemble`, `LogManager.loadLogs`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Final
+
+from impl.broker.cluster import Cluster
+from impl.broker.coordinators import INTERNAL_CONFIGS
+from impl.broker.producer_ids import ProducerIdBlock, ProducerIdBlocks
+from impl.broker.topic_settings import log_config
+from impl.broker.topics import INTERNAL_TOPICS, Topic
+from impl.log.checkpoint_files import (
+    PartitionName,
+    decode_properties,
+    encode_properties,
+    format_id,
+)
+from impl.log.disk import Disk, StorageError
+from impl.partition.replica_log import ReplicaLog
+from impl.partition.validation import LogConfig
+from impl.protocol.errors import ErrorCode
+from impl.storage.log_directory import LogDirectory
+from impl.storage.metadata_log import (
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    MetadataLog,
+    PartitionImage,
+    TopicImage,
+)
+
+META_PROPERTIES: Final = "meta.properties"
+METADATA: Final = PartitionName(METADATA_TOPIC, 0)
+METADATA_CONFIG: Final = LogConfig(flush_messages=1)
+TRANSACTION_VERSION: Final = "transaction.version"
+FIRST_NODE: Final = 1
+
+_log = logging.getLogger(__name__)
+
+
+class _DurableBlocks:
+    """Blocks of producer ids, each stored before it is used."""
+
+    def __init__(self, metadata: MetadataLog, clock_ms: Callable[[], int]) -> None:
+        self._metadata = metadata
+        self._clock_ms = clock_ms
+
+    def allocate(self, broker_id: int) -> ProducerIdBlock | ErrorCode:
+        """The next block; brokers ask again after an error."""
+
+        def persist(next_producer_id: int) -> None:
+            self._metadata.store_next_producer_id(broker_id, next_producer_id, self._clock_ms())
+
+        blocks = ProducerIdBlocks(self._metadata.image.next_producer_id, persist=persist)
+        try:
+            return blocks.allocate(broker_id)
+        except StorageError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class DurableTopics:
+    """The `TopicStorage` of a log directory."""
+
+    def __init__(
+        self, logs: LogDirectory, metadata: MetadataLog, clock_ms: Callable[[], int]
+    ) -> None:
+        self._logs = logs
+        self._metadata = metadata
+        self._clock_ms = clock_ms
+
+    def new_log(self, name: str, topic_id: bytes, partition: int, config: LogConfig) -> ReplicaLog:
+        """A log without a folder, until its first batch."""
+        try:
+            return self._logs.new_log(PartitionName(name, partition), topic_id, config)
+        except OSError as error:
+            raise StorageError(f"{name}-{partition}: {error}") from error
+
+    def store_topic(self, topic: Topic) -> None:
+        """Store what has changed of a topic."""
+        self.store_topics([topic])
+
+    def store_topics(self, topics: Iterable[Topic]) -> None:
+        """Store what has changed of several topics, as one change. Raises `StorageError`."""
+        self._metadata.store_topics(map(_image_of, topics), self._clock_ms())
+
+    def delete_topic(self, topic: Topic) -> None:
+        """Store that the topic is deleted, then delete its folders."""
+        self._metadata.remove_topic(topic.topic_id, self._clock_ms())
+        for index in range(len(topic.partitions)):
+            with suppress(OSError):  # it is set aside when its name is used again
+                self._logs.delete(PartitionName(topic.name, index))
+
+
+class DurableCluster(Cluster):
+    """See the rules above. Also: `logs`."""
+
+    __slots__ = ("_clock_ms", "_metadata", "logs")
+
+    def __init__(
+        self, disk: Disk, cluster_id: str, config: LogConfig, clock_ms: Callable[[], int]
+    ) -> None:
+        """Recover the logs of a disk. Raises `OSError`, `StorageError`, `DecodeError`."""
+        self.logs = LogDirectory(disk)
+        self._clock_ms = clock_ms
+        properties = {"cluster.id": cluster_id, "node.id": str(FIRST_NODE), "version": "1"}
+        if META_PROPERTIES in disk.list(""):
+            properties |= decode_properties(disk.read(META_PROPERTIES))
+        else:
+            properties["directory.id"] = format_id(os.urandom(16))
+            disk.replace(META_PROPERTIES, encode_properties(properties))
+        now_ms = clock_ms()
+        is_new = str(METADATA) not in disk.list("")
+        leader = self.logs.load(METADATA, METADATA_TOPIC_ID, METADATA_CONFIG, 1, now_ms)
+        self._metadata = MetadataLog(leader)
+        super().__init__(properties["cluster.id"], config, _DurableBlocks(self._metadata, clock_ms))
+        images = _found(self.logs) if is_new else list(self._metadata.image.topics.values())
+        self._restore(images, now_ms)
+
+    def _restore(self, images: Sequence[TopicImage], now_ms: int) -> None:
+        """Load all partitions, and lead them under the next epoch."""
+        self.topics.version = self._metadata.end_offset
+        self.transaction_version = self._metadata.image.features.get(TRANSACTION_VERSION)
+        storage = DurableTopics(self.logs, self._metadata, self._clock_ms)
+        topics = [self._load(image, now_ms) for image in images]
+        storage.store_topics(topics)
+        for topic in topics:
+            self.topics.restore(topic)
+        self.topics.storage = storage
+
+    def _load(self, image: TopicImage, now_ms: int) -> Topic:
+        """Node 1 leads all partitions of a topic until they are moved."""
+        configs = INTERNAL_CONFIGS if image.name in INTERNAL_TOPICS else image.configs
+        config = log_config(self.topics.config, configs)
+        partitions = tuple(
+            self.logs.load(
+                PartitionName(image.name, index),
+                image.topic_id,
+                config,
+                image.partitions[index].leader_epoch + 1,
+                now_ms,
+            )
+            for index in sorted(image.partitions)
+        )
+        ids = tuple(FIRST_NODE for _ in partitions)
+        return Topic(image.name, image.topic_id, MappingProxyType(configs), partitions, ids)
+
+    def set_transaction_version(self, level: int) -> None:
+        """Change the feature for all nodes. Raises `StorageError`."""
+        self._metadata.store_feature(TRANSACTION_VERSION, level, self._clock_ms())
+        super().set_transaction_version(level)
+
+    @property
+    def log_dir(self) -> str:
+        """What DescribeLogDirs answers."""
+        return self.logs.disk.name
+
+    def checkpoint(self) -> None:
+        """Write the checkpoints of all logs; one that fails is tried again with the next."""
+        try:
+            self.logs.checkpoint()
+        except (OSError, StorageError) as error:
+            _log.warning("no checkpoint of %s: %s", self.log_dir, error)
+
+    def close(self) -> None:
+        """Flush all logs: the next start recovers nothing. Raises `OSError`, `StorageError`."""
+        self.logs.close()
+
+
+def _image_of(topic: Topic) -> TopicImage:
+    leaders = zip(topic.leader_ids, topic.partitions, strict=True)
+    return TopicImage(
+        topic.name,
+        topic.topic_id,
+        dict(topic.configs),
+        {
+            index: PartitionImage(leader_id, leader.leader_epoch)
+            for index, (leader_id, leader) in enumerate(leaders)
+        },
+    )
+
+
+def _found(logs: LogDirectory) -> list[TopicImage]:
+    """The topics of a directory's folders, which have no metadata."""
+    epochs: dict[str, dict[int, PartitionImage]] = defaultdict(dict)
+    ids = {}
+    for (name, index), topic_id in logs.find_partitions().items():
+        ids[name] = topic_id
+        epochs[name][index] = PartitionImage(
+            FIRST_NODE, logs.last_epoch(PartitionName(name, index))
+        )
+    return [
+        TopicImage(
+            name,
+            ids[name],
+            {},
+            {
+                index: found.get(index, PartitionImage(FIRST_NODE, 0))
+                for index in range(max(found) + 1)
+            },
+        )
+        for name, found in epochs.items()
+    ]

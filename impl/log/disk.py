@@ -1,0 +1,187 @@
+"""A disk: the few operations on files that a log needs.
+
+Four rules:
+
+1. Paths are relative to the disk's root, with `/` between their parts.
+2. What is written may be lost, torn or reordered in a crash until `flush` (a file's content) or
+   `flush_folder` (which names a folder has) has returned.
+3. `replace` is atomic and durable: after a crash the file has its old content or its new one.
+4. Operations raise `OSError`. After one that failed, a file may have a part of what was written.
+
+Theory of operation: `DirectoryDisk` is a folder. It keeps some files open, those used last.
+`impl.simulator.disk` has one in memory, which crashes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+OPEN_FILES: Final = 200
+"""Kept open by a `DirectoryDisk`; a process may usually have 1024."""
+
+UNFINISHED: Final = ".tmp"
+"""The end of the name of a file that `replace` has not renamed yet."""
+
+
+class StorageError(Exception):
+    """A log could not be written: make room, or replace the disk. Answered KAFKA_STORAGE_ERROR."""
+
+
+class DirectoryInUse(OSError):
+    """Another process serves this directory: stop it, or choose another one."""
+
+
+class Disk(Protocol):
+    """See the rules above."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    def list(self, folder: str) -> list[str]:
+        """The names in a folder, sorted; none if there is no such folder."""
+
+    def read(self, path: str) -> bytes:
+        """A file's content. Raises `FileNotFoundError`."""
+
+    def append(self, path: str, data: bytes) -> None:
+        """Write at the end of a file, which is created if there is none."""
+
+    def truncate(self, path: str, size: int) -> None:
+        """Cut a file to `size` bytes."""
+
+    def flush(self, path: str) -> None:
+        """Make a file's content durable."""
+
+    def flush_folder(self, folder: str) -> None:
+        """Make the creations, renames and removals in a folder durable."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Replace a file's content, atomically and durably."""
+
+    def make_folder(self, folder: str) -> None:
+        """Make a folder, durably, unless it exists."""
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Rename a file or a folder."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a folder with its files, if it exists."""
+
+
+class DirectoryDisk:
+    """The `Disk` in a folder, which is made if there is none.
+
+    Held by one process at a time: raises `DirectoryInUse`. `close` ends that.
+    """
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self.name = str(root.absolute())
+        self._root = root
+        self._open: OrderedDict[str, int] = OrderedDict()
+        self._lock = os.open(root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise DirectoryInUse(f"another process serves {root}") from error
+
+    def close(self) -> None:
+        """Close all files, and let others use the folder."""
+        for path in list(self._open):
+            self._forget(path)
+        os.close(self._lock)
+
+    def list(self, folder: str) -> list[str]:
+        """`Disk.list`."""
+        with suppress(FileNotFoundError):
+            return sorted(path.name for path in (self._root / folder).iterdir())
+        return []
+
+    def read(self, path: str) -> bytes:
+        """`Disk.read`."""
+        return (self._root / path).read_bytes()
+
+    def append(self, path: str, data: bytes) -> None:
+        """`Disk.append`."""
+        rest = memoryview(data)
+        descriptor = self._descriptor(path)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+
+    def truncate(self, path: str, size: int) -> None:
+        """`Disk.truncate`."""
+        os.ftruncate(self._descriptor(path), size)
+
+    def flush(self, path: str) -> None:
+        """`Disk.flush`."""
+        os.fsync(self._descriptor(path))
+
+    def flush_folder(self, folder: str) -> None:
+        """`Disk.flush_folder`."""
+        descriptor = os.open(self._root / folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """`Disk.replace` (KAFKA-9892 describes the alternative)."""
+        unfinished = self._root / (path + UNFINISHED)
+        with unfinished.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        self._forget(path)
+        unfinished.replace(self._root / path)
+        self.flush_folder(path.rpartition("/")[0])
+
+    def make_folder(self, folder: str) -> None:
+        """`Disk.make_folder`."""
+        path = self._root / folder
+        if not path.is_dir():
+            path.mkdir()
+            self.flush_folder(folder.rpartition("/")[0])
+
+    def rename(self, path: str, new_path: str) -> None:
+        """`Disk.rename`."""
+        self._forget_all(path)
+        (self._root / path).replace(self._root / new_path)
+
+    def remove(self, path: str) -> None:
+        """`Disk.remove`."""
+        self._forget_all(path)
+        full = self._root / path
+        if full.is_dir():
+            shutil.rmtree(full)
+        else:
+            full.unlink(missing_ok=True)
+
+    def _descriptor(self, path: str) -> int:
+        descriptor = self._open.get(path)
+        if descriptor is not None:
+            self._open.move_to_end(path)
+            return descriptor
+        while len(self._open) >= OPEN_FILES:
+            self._forget(next(iter(self._open)))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._open[path] = os.open(self._root / path, flags, 0o644)
+        return self._open[path]
+
+    def _forget(self, path: str) -> None:
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _forget_all(self, path: str) -> None:
+        """Close the file, or those of the folder."""
+        for opened in list(self._open):
+            if opened == path or opened.startswith(f"{path}/"):
+                self._forget(opened)

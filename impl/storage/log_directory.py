@@ -1,0 +1,283 @@
+"""A log directory: a folder for each partition, and checkpoints for all of them.
+
+Six rules:
+
+1. A folder belongs to the topic whose id is in its `partition.metadata`. Any other with the name of
+   a known partition is renamed to `-stray`, never deleted.
+2. After a clean stop (`.kafka_cleanshutdown`) logs are trusted. Otherwise they are read from their
+   recovery point on, cut off at the first batch that is damaged, and flushed.
+3. What recovery cut off in memory is cut off on the disk before anything is appended.
+4. Segments before the start of the log are removed on restart: a crash may have left them.
+5. The start of a log inside a segment is stored at once, unlike Kafka's, which may forget it.
+6. Checkpoints are written every minute, and when the directory is closed.
+
+Sources: `LogManager`, `LogLoader`, `LogDirFailureChannel`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from impl.log.checkpoint_files import (
+    CorruptCheckpoint,
+    PartitionName,
+    decode_epochs,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_offsets,
+)
+from impl.log.disk import UNFINISHED, Disk
+from impl.log.segment_indexes import SegmentIndexes
+from impl.log.snapshot_directory import SnapshotDirectory
+from impl.partition.leader import PartitionLeader
+from impl.partition.replica_log import MAX_OFFSET, ReplicaLog
+from impl.partition.validation import LogConfig
+from impl.protocol.record_batch import read_header
+from impl.storage.partition_files import (
+    INDEX_SUFFIXES,
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    SEGMENT,
+    PartitionFiles,
+)
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LOG_STARTS: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+_CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
+
+
+class LogDirectory:
+    """The logs of a directory. Read-only: `disk`, `was_clean`."""
+
+    def __init__(self, disk: Disk) -> None:
+        """From now on the directory counts as not stopped cleanly. Raises `OSError`."""
+        self.disk = disk
+        self._logs: dict[PartitionName, ReplicaLog] = {}
+        self._recovery_points = self._read_offsets(RECOVERY_POINTS)
+        self._starts = self._read_offsets(LOG_STARTS)
+        self.was_clean = CLEAN_SHUTDOWN in disk.list("")
+        if self.was_clean:
+            disk.remove(CLEAN_SHUTDOWN)
+            disk.flush_folder("")
+
+    def _read_offsets(self, name: str) -> dict[PartitionName, int]:
+        """A checkpoint that is missing or damaged is empty: then all is recovered."""
+        with suppress(FileNotFoundError, CorruptCheckpoint):
+            return decode_offsets(self.disk.read(name))
+        return {}
+
+    # ---- logs
+
+    def new_log(self, name: PartitionName, topic_id: bytes, config: LogConfig) -> ReplicaLog:
+        """An empty log, whose folder is made with its first batch."""
+        self._forget(name)
+        folder = str(name)
+        if self.disk.list(folder):
+            self._set_aside(folder, "stray")
+        log = ReplicaLog(config=config, snapshots=SnapshotDirectory(self.disk, folder))
+        log.storage = self._files(name, topic_id)
+        self._logs[name] = log
+        return log
+
+    def load(
+        self, name: PartitionName, topic_id: bytes, config: LogConfig, epoch: int, now_ms: int
+    ) -> PartitionLeader:
+        """The leader of a partition from its folder; of an empty log if it has none.
+
+        Raises `DecodeError` for damage before the recovery point, `OSError`.
+        """
+        folder = str(name)
+        if self._owner(folder) != topic_id:
+            return PartitionLeader(leader_epoch=epoch, log=self.new_log(name, topic_id, config))
+        start = self._starts.get(name, 0)
+        segments = self._find_segments(folder, start)
+        if not segments:  # a crash came before the first one
+            self.delete(name)
+            return PartitionLeader(leader_epoch=epoch, log=self.new_log(name, topic_id, config))
+        texts = [self.disk.read(f"{folder}/{base:020d}.log") for base in segments]
+        recovery_point = self._recovery_points.get(name, 0)
+        leader = PartitionLeader.restart(
+            texts[0] if len(texts) == 1 else b"".join(texts),
+            snapshots := SnapshotDirectory(self.disk, folder),
+            leader_epoch=epoch,
+            high_watermark=MAX_OFFSET,
+            now_ms=now_ms,
+            log_start_offset=start,
+            config=config,
+            store=snapshots,
+            segments=segments,
+            had_clean_shutdown=self.was_clean,
+            recovery_point=None if self.was_clean else recovery_point,
+            transaction_indexes=self._read_transaction_indexes(folder, segments),
+        )
+        sizes = {base: len(text) for base, text in zip(segments, texts, strict=True)}
+        self._adopt(name, topic_id, leader.log, sizes, recovery_point)
+        return leader
+
+    def _owner(self, folder: str) -> bytes | None:
+        """The topic id of a folder, None if it has none."""
+        with suppress(FileNotFoundError, CorruptCheckpoint):
+            return decode_partition_metadata(self.disk.read(f"{folder}/{PARTITION_METADATA}"))
+        return None
+
+    def find_partitions(self) -> dict[PartitionName, bytes]:
+        """The partitions that have folders, and the ids of their topics."""
+        found = {}
+        for folder in self.disk.list(""):
+            topic, _, index = folder.rpartition("-")
+            topic_id = self._owner(folder) if topic and index.isdecimal() else None
+            if topic_id is not None:
+                found[PartitionName(topic, int(index))] = topic_id
+        return found
+
+    def last_epoch(self, name: PartitionName) -> int:
+        """The newest leader epoch of a partition's folder, 0 if it has none."""
+        return max(self._read_epochs(str(name)), default=0)
+
+    def _find_segments(self, folder: str, log_start: int) -> list[int]:
+        """The base offsets of the files; those that the log does not need are removed."""
+        names = self.disk.list(folder)
+        for name in names:
+            if name.endswith((UNFINISHED, ".deleted", ".cleaned", ".swap")):
+                self.disk.remove(f"{folder}/{name}")
+        bases = [int(match[1]) for name in names if (match := SEGMENT.fullmatch(name))]
+        while len(bases) > 1 and bases[1] <= log_start:
+            self._remove_segment(folder, bases.pop(0))
+        if len(bases) > 1 and not self.disk.read(f"{folder}/{bases[-1]:020d}.log"):
+            self._remove_segment(folder, bases.pop())  # perhaps of a roll that failed
+        return bases
+
+    def _remove_segment(self, folder: str, base_offset: int) -> None:
+        for suffix in (".log", *INDEX_SUFFIXES):
+            self.disk.remove(f"{folder}/{base_offset:020d}{suffix}")
+
+    def _read_transaction_indexes(self, folder: str, segments: Sequence[int]) -> dict[int, bytes]:
+        """Those of all segments but the last, whose index was not written before a crash."""
+        present = set(self.disk.list(folder))
+        names = {base: f"{base:020d}.txnindex" for base in segments[:-1]}
+        return {
+            base: self.disk.read(f"{folder}/{name}") if name in present else b""
+            for base, name in names.items()
+        }
+
+    def _adopt(
+        self,
+        name: PartitionName,
+        topic_id: bytes,
+        log: ReplicaLog,
+        sizes: Mapping[int, int],
+        recovery_point: int,
+    ) -> None:
+        """Cut files where recovery has cut the log, flush them, and continue them."""
+        folder = str(name)
+        for base in sizes:
+            if base not in log.segments:
+                self._remove_segment(folder, base)
+        indexes = _index(log)
+        recovered = log.segments[max(bisect_right(log.segments, recovery_point) - 1, 0) :]
+        for base in () if self.was_clean else recovered:
+            path = f"{folder}/{base:020d}.log"
+            if sizes.get(base) != indexes[base].size_bytes:
+                self.disk.truncate(path, indexes[base].size_bytes)
+            self.disk.flush(path)
+        self.disk.flush_folder(folder)
+        files = self._files(name, topic_id)
+        epochs = _epochs_of(log, self._read_epochs(folder))
+        files.adopt(log.segments, indexes[log.segments[-1]], epochs, log.log_end_offset)
+        for base in () if self.was_clean else recovered:
+            files.write_indexes_of(base, indexes[base], log.transaction_index(base))
+        log.storage = files
+        self._logs[name] = log
+
+    def _read_epochs(self, folder: str) -> dict[int, int]:
+        with suppress(FileNotFoundError, CorruptCheckpoint):
+            return decode_epochs(self.disk.read(f"{folder}/{LEADER_EPOCHS}"))
+        return {}
+
+    def _files(self, name: PartitionName, topic_id: bytes) -> PartitionFiles:
+        return PartitionFiles(
+            self.disk, str(name), topic_id, lambda offset: self._store_start(name, offset)
+        )
+
+    def _store_start(self, name: PartitionName, offset: int) -> None:
+        starts = {**self._starts, name: offset}
+        self.disk.replace(LOG_STARTS, encode_offsets(starts))
+        self._starts = starts
+
+    # ---- deleting
+
+    def delete(self, name: PartitionName) -> None:
+        """Delete a partition's folder, if it has one. Raises `OSError`."""
+        self._forget(name)
+        if self.disk.list(str(name)):
+            self.disk.remove(self._set_aside(str(name), "delete"))
+
+    def _forget(self, name: PartitionName) -> None:
+        self._logs.pop(name, None)
+        self._recovery_points.pop(name, None)
+        if self._starts.pop(name, None) is not None:
+            self.disk.replace(LOG_STARTS, encode_offsets(self._starts))
+
+    def _set_aside(self, folder: str, why: str) -> str:
+        """Rename a folder, so that its name is free; its new name."""
+        taken = set(self.disk.list(""))
+        number = 0
+        while (aside := f"{folder}.{number:032x}-{why}") in taken:
+            number += 1
+        self.disk.rename(folder, aside)
+        self.disk.flush_folder("")
+        return aside
+
+    # ---- checkpoints
+
+    def checkpoint(self) -> None:
+        """Write recovery points and high watermarks. Raises `OSError`."""
+        files = self._by_name()
+        points = {name: each.recovery_point for name, each in files.items() if each.has_folder}
+        self.disk.replace(RECOVERY_POINTS, encode_offsets(points))
+        marks = {name: self._logs[name].high_watermark for name in points}
+        self.disk.replace(HIGH_WATERMARKS, encode_offsets(marks))
+        starts = {name: self._logs[name].log_start_offset for name in points}
+        self._starts = {name: start for name, start in starts.items() if start}
+        self.disk.replace(LOG_STARTS, encode_offsets(self._starts))
+
+    def close(self) -> None:
+        """Flush all logs, and say that they need no recovery. Raises `StorageError`, `OSError`."""
+        for name, files in self._by_name().items():
+            if files.has_folder:
+                log = self._logs[name]
+                files.flush()
+                files.write_indexes(log.transaction_index(log.segments[-1]))
+                log.close()
+        self.checkpoint()
+        self.disk.replace(CLEAN_SHUTDOWN, _CLEAN)
+
+    def _by_name(self) -> dict[PartitionName, PartitionFiles]:
+        """The files of each log."""
+        return {
+            name: log.storage
+            for name, log in self._logs.items()
+            if isinstance(log.storage, PartitionFiles)
+        }
+
+
+def _index(log: ReplicaLog) -> dict[int, SegmentIndexes]:
+    """The indexes of all segments, by base offset."""
+    indexes = {base: SegmentIndexes(base) for base in log.segments}
+    for stored in (*log.deleted, *log.batches):
+        base = log.segments[bisect_right(log.segments, stored.base_offset) - 1]
+        indexes[base].add(stored.last_offset, stored.max_timestamp, len(stored.data))
+    return indexes
+
+
+def _epochs_of(log: ReplicaLog, known: Mapping[int, int]) -> dict[int, int]:
+    """The leader epochs of a log, with the known ones whose records were deleted."""
+    epochs = {epoch: start for epoch, start in known.items() if start < log.log_start_offset}
+    for stored in log.batches:
+        epochs.setdefault(read_header(stored.data).partition_leader_epoch, stored.base_offset)
+    return epochs

@@ -1,0 +1,265 @@
+"""The topics of a cluster, its features and its producer ids, as records of `__cluster_metadata`.
+
+Four rules:
+
+1. The records are Kafka's, those of one change in one batch: a change is stored as a whole.
+2. A change is flushed before it is answered.
+3. Records of other kinds are skipped: a real broker's log has them.
+4. The log is never compacted.
+
+Theory of operation: `image` is what the records say. `store_topics` appends what differs between it
+and the topics; the same code applies records when they are written and when they are read.
+Sources: `MetadataRecordSerde`, `ReplicationControlManager`, `ProducerIdControlManager`; KIP-631.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from impl.log.disk import StorageError
+from impl.partition.leader import PartitionLeader
+from impl.protocol.codegen import Value
+from impl.protocol.record_batch import CONTROL, Record, RecordBatch, decode_batch, encode_batch
+from impl.protocol.state_records import decode_record, encode_record
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_TOPIC_ID: Final = bytes(15) + b"\x01"
+
+_FRAME_VERSION: Final = 1
+_TOPIC_RESOURCE: Final = 2
+_UNCHANGED: Final = -2
+
+_KINDS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        2: "TOPIC_RECORD",
+        3: "PARTITION_RECORD",
+        4: "CONFIG_RECORD",
+        5: "PARTITION_CHANGE_RECORD",
+        9: "REMOVE_TOPIC_RECORD",
+        12: "FEATURE_LEVEL_RECORD",
+        15: "PRODUCER_IDS_RECORD",
+    }
+)
+_NUMBERS: Final = MappingProxyType({name: number for number, name in _KINDS.items()})
+
+
+class MetadataRecord(NamedTuple):
+    """A record of one of the kinds that are known here."""
+
+    kind: str
+    body: Value
+
+
+def encode_metadata_record(record: MetadataRecord) -> bytes:
+    """Frame version, kind and version, each one byte, then the fields; versions are all 0."""
+    body = encode_record(record.kind, 0, record.body)
+    return bytes((_FRAME_VERSION, _NUMBERS[record.kind], 0)) + body[2:]
+
+
+def decode_metadata_record(data: bytes) -> MetadataRecord | None:
+    """A record, None if it is of a kind that is not known here. Raises `DecodeError`."""
+    kind = _KINDS.get(data[1]) if data[:1] == bytes((_FRAME_VERSION,)) else None
+    if kind is None:
+        return None
+    return MetadataRecord(kind, decode_record(kind, b"\x00" + data[2:])[1])
+
+
+class PartitionImage(NamedTuple):
+    """Who leads a partition."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class TopicImage:
+    """A topic; its partitions by index."""
+
+    name: str
+    topic_id: bytes
+    configs: dict[str, str] = field(default_factory=dict)
+    partitions: dict[int, PartitionImage] = field(default_factory=dict)
+
+
+class MetadataImage:
+    """What the records say: `topics` by id, `features` by name, `next_producer_id`."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, bytes] = {}
+        self.topics: dict[bytes, TopicImage] = {}
+        self.features: dict[str, int] = {}
+        self.next_producer_id = 0
+
+    def apply(self, record: MetadataRecord) -> None:
+        """Apply a record. What concerns an unknown topic changes nothing."""
+        _APPLY[record.kind](self, record.body)
+
+    def _topic(self, body: Value) -> None:
+        self.topics[body["topic_id"]] = TopicImage(body["name"], body["topic_id"])
+        self._ids[body["name"]] = body["topic_id"]
+
+    def _partition(self, body: Value) -> None:
+        topic = self.topics.get(body["topic_id"])
+        if topic is not None:
+            image = PartitionImage(body["leader"], body["leader_epoch"])
+            topic.partitions[body["partition_id"]] = image
+
+    def _partition_change(self, body: Value) -> None:
+        """The epoch is incremented by each change of the leader, even to the same one."""
+        topic = self.topics.get(body["topic_id"])
+        if topic is not None and body["leader"] != _UNCHANGED:
+            before = topic.partitions[body["partition_id"]]
+            after = PartitionImage(body["leader"], before.leader_epoch + 1)
+            topic.partitions[body["partition_id"]] = after
+
+    def _config(self, body: Value) -> None:
+        topic = self.topics.get(self._ids.get(body["resource_name"], b""))
+        if body["resource_type"] != _TOPIC_RESOURCE or topic is None:
+            return
+        if body["value"] is None:
+            topic.configs.pop(body["name"], None)
+        else:
+            topic.configs[body["name"]] = body["value"]
+
+    def _remove_topic(self, body: Value) -> None:
+        self.topics.pop(body["topic_id"], None)
+
+    def _feature(self, body: Value) -> None:
+        self.features[body["name"]] = body["feature_level"]
+
+    def _producer_ids(self, body: Value) -> None:
+        self.next_producer_id = body["next_producer_id"]
+
+
+_APPLY: Final[Mapping[str, Callable[[MetadataImage, Value], None]]] = MappingProxyType(
+    {
+        "TOPIC_RECORD": MetadataImage._topic,
+        "PARTITION_RECORD": MetadataImage._partition,
+        "CONFIG_RECORD": MetadataImage._config,
+        "PARTITION_CHANGE_RECORD": MetadataImage._partition_change,
+        "REMOVE_TOPIC_RECORD": MetadataImage._remove_topic,
+        "FEATURE_LEVEL_RECORD": MetadataImage._feature,
+        "PRODUCER_IDS_RECORD": MetadataImage._producer_ids,
+    }
+)
+
+
+class MetadataLog:
+    """See the rules above. Read-only: `image`."""
+
+    def __init__(self, leader: PartitionLeader) -> None:
+        """`leader` is that of the log's only partition. Raises `DecodeError`."""
+        self._leader = leader
+        self.image = MetadataImage()
+        for record in _read(leader):
+            self.image.apply(record)
+
+    @property
+    def end_offset(self) -> int:
+        """The number of records so far, or more."""
+        return self._leader.log_end_offset
+
+    def store_topics(self, topics: Iterable[TopicImage], now_ms: int) -> None:
+        """Store what is new or has changed of topics. Raises `StorageError`."""
+        self.append([record for topic in topics for record in self._changes(topic)], now_ms)
+
+    def _changes(self, wanted: TopicImage) -> Iterator[MetadataRecord]:
+        known = self.image.topics.get(wanted.topic_id)
+        before = known or TopicImage(wanted.name, wanted.topic_id)
+        if known is None:
+            yield _topic_record(wanted)
+        yield from _config_changes(before, wanted)
+        yield from _partition_changes(before, wanted)
+
+    def remove_topic(self, topic_id: bytes, now_ms: int) -> None:
+        """Raises `StorageError`."""
+        self.append([MetadataRecord("REMOVE_TOPIC_RECORD", {"topic_id": topic_id})], now_ms)
+
+    def store_feature(self, name: str, level: int, now_ms: int) -> None:
+        """Raises `StorageError`."""
+        body = {"name": name, "feature_level": level}
+        self.append([MetadataRecord("FEATURE_LEVEL_RECORD", body)], now_ms)
+
+    def store_next_producer_id(self, broker_id: int, next_producer_id: int, now_ms: int) -> None:
+        """Raises `StorageError`."""
+        body = {"broker_id": broker_id, "next_producer_id": next_producer_id}
+        self.append([MetadataRecord("PRODUCER_IDS_RECORD", body)], now_ms)
+
+    def append(self, records: Iterable[MetadataRecord], now_ms: int) -> None:
+        """Append the records of one change. Raises `StorageError`, and changes nothing then."""
+        rows = list(records)
+        if not rows:
+            return
+        batch = RecordBatch(
+            tuple(
+                Record(delta, now_ms, None, encode_metadata_record(record))
+                for delta, record in enumerate(rows)
+            ),
+            last_offset_delta=len(rows) - 1,
+            base_timestamp=now_ms,
+            max_timestamp=now_ms,
+        )
+        outcome = self._leader.append_as_coordinator(encode_batch(batch), now_ms=now_ms)
+        if outcome.error:
+            raise StorageError(f"the metadata log refuses a change: {outcome.error.name}")
+        self._leader.advance_high_watermark(self._leader.log_end_offset)
+        for record in rows:
+            self.image.apply(record)
+
+
+def _read(leader: PartitionLeader) -> Iterator[MetadataRecord]:
+    for stored in leader.batches:
+        if stored.attributes & CONTROL:
+            continue
+        for row in decode_batch(stored.data).records:
+            record = decode_metadata_record(row.value or b"")
+            if record is not None:
+                yield record
+
+
+def _topic_record(topic: TopicImage) -> MetadataRecord:
+    return MetadataRecord("TOPIC_RECORD", {"name": topic.name, "topic_id": topic.topic_id})
+
+
+def _config_changes(before: TopicImage, wanted: TopicImage) -> Iterator[MetadataRecord]:
+    for name in sorted(before.configs.keys() | wanted.configs.keys()):
+        value = wanted.configs.get(name)
+        if before.configs.get(name) != value:
+            yield MetadataRecord(
+                "CONFIG_RECORD",
+                {
+                    "resource_type": _TOPIC_RESOURCE,
+                    "resource_name": wanted.name,
+                    "name": name,
+                    "value": value,
+                },
+            )
+
+
+def _partition_changes(before: TopicImage, wanted: TopicImage) -> Iterator[MetadataRecord]:
+    """A new partition, or as many changes of the leader as its epoch was incremented."""
+    for index, (leader_id, epoch) in wanted.partitions.items():
+        place: Value = {"partition_id": index, "topic_id": wanted.topic_id}
+        replicas = {"replicas": [leader_id], "isr": [leader_id]}
+        known = before.partitions.get(index)
+        if known is None:
+            yield MetadataRecord(
+                "PARTITION_RECORD",
+                place
+                | replicas
+                | {
+                    "removing_replicas": [],
+                    "adding_replicas": [],
+                    "leader": leader_id,
+                    "leader_epoch": epoch,
+                    "partition_epoch": 0,
+                },
+            )
+            continue
+        for _ in range(known.leader_epoch, epoch):
+            yield MetadataRecord(
+                "PARTITION_CHANGE_RECORD", place | replicas | {"leader": leader_id}
+            )
