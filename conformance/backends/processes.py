@@ -6,8 +6,9 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from conformance.backends import (
@@ -69,15 +70,20 @@ class Processes:
         return self._each(run_job, range(count))
 
     def _each(self, work: Callable[[WorkerTask, T], R], items: Sequence[T]) -> Iterator[R | None]:
+        done = SimpleQueue[Future[R]]()
         with without_interrupts():  # the first submission starts the processes
-            pending: set[Future[R]] = {self._pool.submit(work, self._task, one) for one in items}
+            for one in items:
+                self._pool.submit(work, self._task, one).add_done_callback(done.put)
+        left = len(items)
         try:
-            while pending:
-                done, pending = wait(pending, HEARTBEAT_SECONDS, FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
-                if not done:
+            while left:
+                try:
+                    future = done.get(timeout=HEARTBEAT_SECONDS)
+                except Empty:
                     yield None
+                    continue
+                left -= 1
+                yield future.result()
         except BrokenProcessPool as error:
             raise BackendFailed(
                 "a worker process ended unexpectedly (out of memory?);"
