@@ -3,8 +3,8 @@
 The site's sources have the repository's layout, so that a link that works in the repository works
 on the site. Beside the pages in git there are generated ones: the guarantees (`kafka-eos docs`
 wrote them), the risks by release (from their registry), the references of verbs (from the parsers)
-and of releases (from the registry), the tables of systematic mutants and of the matrix (from the
-figures of runs), and the page of each trace.
+and of releases (from the registry), the tables of systematic mutants, of the matrix and of known
+defects (from the figures of runs), and the page of each trace.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sphinx.cmd.build import main as sphinx
 
+from conformance.known_defects.report import kept_page as kept_defects
 from conformance.verbs.matrix import kept_pages
 from kafka_eos.command_line import parser_of
 from kafka_eos.verbs import VERBS, Verb, find_verb
@@ -56,6 +57,7 @@ docs/distinguishable_rules
 docs/delayed_end_txn
 docs/why_five
 docs/matrix/matrix
+docs/known_defects
 docs/reference/systematic_mutants
 docs/reference/traces
 ```
@@ -97,6 +99,8 @@ def assemble(source: Path, guarantees: Path) -> None:
     kept = kept_page(REPOSITORY / "docs" / "systematic_mutants.json")
     (reference / "systematic_mutants.md").write_text(kept, encoding="utf-8")
     write_matrix(source / "docs" / "matrix")
+    defects = kept_defects(REPOSITORY / "docs" / "known_defects.json").markdown()
+    (source / "docs" / "known_defects.md").write_text(defects, encoding="utf-8")
     (reference / "traces.md").write_text(write_traces(source), encoding="utf-8")
     list_pages(source / "docs" / "guarantees")
 

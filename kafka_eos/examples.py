@@ -25,6 +25,11 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
         ("matrix --keep docs/matrix.json", "all brokers that can be had here"),
         ("matrix --brokers 4.3.1,kfake --scopes transactions-tiny", "two brokers, in minutes"),
     ),
+    ("conformance", "known-defects"): (
+        ("known-defects --list", "issues, and the releases on both sides of the mend"),
+        ("known-defects late_produce_hangs", "Kafka 3.5.2 has it, 3.6.0 does not"),
+        ("known-defects late_produce_hangs --swap", "exits with 1: the control"),
+    ),
     ("conformance", "distinguish"): (
         ("distinguish", "each rule of 4.3.1: the trace that tells it from another release's"),
         ("distinguish --system kafka --kafka 4.3.1", "play these traces on a real broker"),

@@ -57,6 +57,11 @@ VERBS: Final = (
         "Judge brokers, levels and clients, cell by cell, with a page for each cause.",
     ),
     Verb(
+        "known-defects",
+        "conformance.verbs.known_defects",
+        "Show defects of old brokers and clients, and that the next releases do not have them.",
+    ),
+    Verb(
         "distinguish",
         "conformance.verbs.distinguish",
         "Tell which rules of a release a run can tell from those of others, and by which trace.",

@@ -1,15 +1,14 @@
-"""Verbs about a Java client, and the network between it and its broker."""
+"""Verbs about a client, and the network between it and its broker."""
 
 from __future__ import annotations
 
 import subprocess
 from contextlib import suppress
-from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
 from typing import Any, Final
 
-from conformance.client.processes import JVM_OPTIONS, client_jars
+from conformance.experiments.applications.install import application_command
 from conformance.experiments.network import ClientNetwork
 from conformance.experiments.observations import NOTHING
 from conformance.experiments.session import Session
@@ -18,19 +17,16 @@ from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import RequestRefused
 from conformance.kafka.recipe import HOST
 from impl.protocol.record_batch import decode_batches
-from proofs.java import find_java
 
-PROGRAM: Final = Path(__file__).with_name("Application.java")
 CALL_TIMEOUT_S: Final = 90.0
 
 
 class Application:
     """A process that does what it is told, a line each, and answers each by a line."""
 
-    def __init__(self, release: str, network: ClientNetwork, topic: str, settings: str) -> None:
-        command = [str(find_java()), *JVM_OPTIONS, "-cp", str(client_jars(release) / "*")]
+    def __init__(self, client: str, network: ClientNetwork, topic: str, settings: str) -> None:
         self._process = subprocess.Popen(
-            [*command, str(PROGRAM), f"{HOST}:{network.port}", topic, settings],
+            [*application_command(client), f"{HOST}:{network.port}", topic, settings],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -45,9 +41,12 @@ class Application:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
         try:
-            return self._lines.get(timeout=CALL_TIMEOUT_S)
+            answer = self._lines.get(timeout=CALL_TIMEOUT_S)
         except Empty:
             raise RequestRefused(f"the client does not answer {line!r}") from None
+        if not answer:
+            raise RequestRefused(f"the client ended before {line!r}")
+        return answer
 
     def close(self) -> None:
         """End it."""
@@ -59,11 +58,12 @@ class Application:
         with suppress(ValueError):  # closed
             for line in self._process.stdout:
                 self._lines.put(line.strip())
+            self._lines.put("")  # it ended
 
 
 @verb
 def client(s: Session, at: TopicPartition, **settings: str) -> None:
-    """A producer of Apache Kafka that writes to a partition, its settings by their names."""
+    """A producer that writes to a partition; its settings have Apache Kafka's names."""
     address = s.testbed.wire(1).connection.address
     network = s.cleanup.enter_context(ClientNetwork(address))
     text = ",".join(f"{name}={value}" for name, value in settings.items())

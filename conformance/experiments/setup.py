@@ -177,13 +177,17 @@ def begin_many(s: Session, count: int, at: TopicPartition, *, timeout: int) -> l
 def exhaust(s: Session, *, timeout: int = TRANSACTION_TIMEOUT_MS) -> Any:
     """Fresh ids at LAST_EPOCH, their last epoch below it: one for each name."""
     fresh_names = [s.testbed.fresh("exhausted") for _ in range(s.targets)]
+    coordinator = s.node("coordinator")  # looked up once: its connection serves one thread
     with ThreadPoolExecutor(WORKERS) as pool:
-        found = list(pool.map(lambda name: _exhausted(s, name, timeout), fresh_names))
+        wires = [s.testbed.connect(coordinator) for _ in fresh_names]
+        found = list(
+            pool.map(lambda wire, name: _exhausted(s, wire, name, timeout), wires, fresh_names)
+        )
     return found if s.targets > 1 else found[0]
 
 
-def _exhausted(s: Session, name: str, timeout: int) -> ClientIdentity:
-    c, wire = s.conversation(), s.testbed.connect(s.node("coordinator"))
+def _exhausted(s: Session, wire: CoordinatorConnection, name: str, timeout: int) -> ClientIdentity:
+    c = s.conversation()
     accepted(wire, c.init_producer_id(name), "InitProducerId")
     answers = wire.pipeline([c.init_producer_id(name)] * (LAST_EPOCH - 1), IN_FLIGHT)
     believed = (answers[-1].producer_id, LAST_EPOCH - 1)

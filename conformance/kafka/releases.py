@@ -104,9 +104,15 @@ _NAMES: Final = sorted({name for names in MODELLED.values() for name in names})
 RELEASES: Final = {name: _of(name) for name in sorted(_NAMES, key=_number, reverse=True)}
 """The releases that some composition models, the newest first."""
 
+_FIRST_FIXED: Final = ("4.3.0", "4.2.0", "4.1.0", "4.0.0", "3.7.0", "3.6.0")
+_LAST_DEFECTIVE: Final = ("3.6.2", "3.5.2")
+NEIGHBOURS: Final = {name: _of(name) for name in (*_FIRST_FIXED, *_LAST_DEFECTIVE)}
+"""Releases that no composition models, and that stand on one side of the mend of a known defect."""
+
 
 def find_release(name: str) -> Release:
     """Return the release called `name`. Raises UnknownRelease, which lists the names."""
-    if name not in RELEASES:
+    found = RELEASES.get(name) or NEIGHBOURS.get(name)
+    if found is None:
         raise UnknownRelease(f"no release {name!r}; there are {', '.join(RELEASES)}")
-    return RELEASES[name]
+    return found

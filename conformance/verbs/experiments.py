@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", metavar="NAMES", help="the same, with commas between them")
     parser.add_argument("--system", default=KAFKA, help=f"{', '.join(SYSTEMS)} (default: {KAFKA})")
     add_testbed(parser)
-    parser.add_argument("--client", default=NEWEST, help=f"Java client's release ({NEWEST})")
+    parser.add_argument("--client", default=NEWEST, help=f"RELEASE, or PRODUCT:RELEASE ({NEWEST})")
     parser.add_argument("--stories", type=Path, default=FOLDER, metavar="DIR", help="other stories")
     parser.add_argument("--list", action="store_true", help="name the experiments, play none")
     parser.add_argument("--guarantees", action="store_true", help="decide by guarantees alone")
