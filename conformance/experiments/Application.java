@@ -15,9 +15,10 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
  * An application of Apache Kafka's own producer. Each line of its standard input is a call: {@code
- * send RECORD[*TIMES]...} begins to send records, some longer, {@code await RECORD} waits for one, all others are methods
- * of the producer. Each is answered by a line: {@code done}, {@code stored OFFSET}, or {@code failed
- * EXCEPTION}, with the producer's state if that is why. Arguments: {@code BOOTSTRAP TOPIC SETTINGS}.
+ * send RECORD[*TIMES][@PARTITION]...} begins to send records, some longer, {@code await RECORD} waits
+ * for one, all others are methods of the producer. Each is answered by a line: {@code done}, {@code
+ * stored OFFSET}, or {@code failed EXCEPTION}, with the producer's state if that is why. Arguments:
+ * {@code BOOTSTRAP TOPIC SETTINGS}.
  */
 public final class Application {
     private static final long PATIENCE_S = 60;
@@ -54,10 +55,13 @@ public final class Application {
             switch (call[0]) {
                 case "send":
                     for (int i = 1; i < call.length; i++) {
-                        String[] named = call[i].split("\\*");
+                        String[] placed = call[i].split("@");
+                        int partition = placed.length > 1 ? Integer.parseInt(placed[1]) : 0;
+                        String[] named = placed[0].split("\\*");
                         int times = named.length > 1 ? Integer.parseInt(named[1]) : 1;
                         String value = named[0].repeat(LENGTH * times);
-                        sent.put(named[0], producer.send(new ProducerRecord<>(topic, 0, null, value)));
+                        var record = new ProducerRecord<String, String>(topic, partition, null, value);
+                        sent.put(named[0], producer.send(record));
                     }
                     return "done";
                 case "await":

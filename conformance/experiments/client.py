@@ -77,7 +77,7 @@ def call(s: Session, *words: str) -> str:
     """What becomes of a call: `done`, `stored 3`, `failed TimeoutException`.
 
     `send a` only begins to send a record, `await a` says what became of it. `send a*40` sends one
-    that is 40 times as long.
+    that is 40 times as long, `send a@1` one to the topic's partition 1.
     """
     application: Application = s.things["application"]
     told = application.call(" ".join(words))

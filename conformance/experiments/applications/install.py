@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,13 +22,15 @@ INSTALL_TIMEOUT_S: Final = 600
 JAVA: Final = "java"
 
 GO: Final = "go"
+CONFLUENT_GO: Final = "github.com/confluentinc/confluent-kafka-go"
 
 Command = list[str]
 
 
 class Product(NamedTuple):
-    """A client: the source of its application, the program that runs it, and what to type where
-    that is missing; `install` puts a release into a folder that has the source."""
+    """A client: the source of its application, the program that runs it (GO: none, it is compiled),
+    the Debian packages that it needs, and the commands that put a release into a folder that has
+    the source."""
 
     source: str
     runtime: str
@@ -56,6 +59,9 @@ def _go(package: str, source: str) -> Callable[[str, Path], Sequence[Command]]:
 
 
 PRODUCTS: Final = {
+    "confluent-kafka-go": Product(
+        "confluent.go", GO, "golang", _go(f"{CONFLUENT_GO}/kafka", "confluent.go")
+    ),
     "franz-go": Product(
         "franz.go", GO, "golang", _go("github.com/twmb/franz-go/pkg/kgo", "franz.go")
     ),
@@ -81,9 +87,9 @@ def application_command(client: str) -> Command:
         raise BadUse(f"invalid client {client!r}; valid: RELEASE, {', '.join(PRODUCTS)} :RELEASE")
     product = PRODUCTS[name]
     source = _installed(name, product, release) / product.source
-    return (
-        [str(source.with_suffix(""))] if product.runtime == GO else [product.runtime, str(source)]
-    )
+    if product.runtime == GO:
+        return [str(source.with_suffix(""))]
+    return [product.runtime, str(source)]
 
 
 def _installed(name: str, product: Product, release: str) -> Path:
@@ -92,18 +98,20 @@ def _installed(name: str, product: Product, release: str) -> Path:
     digest = sha256(source.read_bytes()).hexdigest()[:8]
 
     def make(draft: Path) -> None:
-        if shutil.which(product.runtime) is None:
-            raise MissingTool(f"{name} needs {product.runtime}: apt-get install {product.package}")
         shutil.copy(source, draft)
         for command in product.install(release, draft):
+            if shutil.which(command[0]) is None:
+                raise MissingTool(f"{name} needs {command[0]}: apt-get install {product.package}")
             _execute(command, draft)
 
     return make_once(cache_folder() / "clients" / name / f"{release}-{digest}", make)
 
 
 def _execute(command: Command, folder: Path) -> None:
-    said = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False
-    )
+    run = partial(subprocess.run, cwd=folder, capture_output=True, text=True, check=False)
+    try:
+        said = run(command, timeout=INSTALL_TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise FetchFailed(f"not done after {INSTALL_TIMEOUT_S} s: {' '.join(command)}") from error
     if said.returncode:
         raise FetchFailed(f"{' '.join(command)}: {said.stderr.strip()[-2000:]}")
