@@ -90,7 +90,7 @@ def _releases(row: Row) -> tuple[str, ...]:
 
 def _difference(row: Row) -> tuple[str, ...]:
     answers = (row["has_it"]["answer"], row["fixed"]["answer"])
-    return (row["issue"], row["story"], row["fact"], *answers)
+    return (row["issue"], row["story"].format(requests="*"), row["fact"], *answers)
 
 
 def kept_page(file: Path) -> Document:
