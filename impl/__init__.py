@@ -57,6 +57,13 @@ from impl.protocol.record_batch import decode_batch as decode_batch
 from impl.protocol.record_batch import encode_batch as encode_batch
 from impl.protocol.schemas import SUPPORTED_VERSIONS as SUPPORTED_VERSIONS
 from impl.protocol.schemas import ApiKey as ApiKey
+from impl.security.acls import AclBinding as AclBinding
+from impl.security.acls import AclOperation as AclOperation
+from impl.security.acls import AclPermission as AclPermission
+from impl.security.acls import PatternType as PatternType
+from impl.security.acls import ResourceType as ResourceType
+from impl.security.config import Security as Security
+from impl.security.tls import Tls as Tls
 
 if TYPE_CHECKING:
     from impl.broker.embedded import Broker as Broker
@@ -65,6 +72,7 @@ if TYPE_CHECKING:
     from impl.broker.faults import DropFault as DropFault
     from impl.broker.faults import ErrorFault as ErrorFault
     from impl.broker.server import Server as Server
+    from impl.client.security import AuthenticationFailedError as AuthenticationFailedError
     from impl.consumer.consumer import Consumer as Consumer
     from impl.consumer.consumer import OffsetAndTimestamp as OffsetAndTimestamp
     from impl.consumer.errors import CommitFailedError as CommitFailedError
@@ -72,6 +80,7 @@ if TYPE_CHECKING:
     from impl.producer.producer import Producer as Producer
 
 _WITH_ASYNCIO = {
+    "AuthenticationFailedError": "impl.client.security",
     "Broker": "impl.broker.embedded",
     "CommitFailedError": "impl.consumer.errors",
     "Consumer": "impl.consumer.consumer",

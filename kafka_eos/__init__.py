@@ -5,7 +5,8 @@
 | writes an application | `Producer`, `Consumer`, `Broker`, `Server`: asyncio, real sockets |
 | embeds the protocol | `IdempotentProducerCore`, `TransactionalProducerCore`, `PartitionLeader`, \
 `TransactionCoordinator`, `Node`: no I/O, bytes and the time come in, effects go out |
-| tests an application | `Broker`, and `CutFault`, `DelayFault`, `DropFault`, `ErrorFault` in it |
+| tests an application | `Broker`, and `CutFault`, `DelayFault`, `DropFault`, `ErrorFault` in it; \
+`Security`, `Tls`, `AclBinding` of it |
 | designs protocols | `explore`: every reachable state of a scope; `prove`: the theorems |
 | builds a broker or a client | `run`: judge it against the model of its release |
 
@@ -20,6 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from impl import (
+        AclBinding,
+        AclOperation,
+        AclPermission,
+        AuthenticationFailedError,
         Broker,
         Cluster,
         CommitFailedError,
@@ -37,11 +42,15 @@ if TYPE_CHECKING:
         OffsetAndMetadata,
         OffsetAndTimestamp,
         PartitionLeader,
+        PatternType,
         Producer,
         ProducerConfig,
         ProducerError,
         ReplicaLog,
+        ResourceType,
+        Security,
         Server,
+        Tls,
         TopicPartition,
         TransactionalProducerCore,
         TransactionConfig,
@@ -53,6 +62,10 @@ if TYPE_CHECKING:
     from proofs.explore.scope import explore_scope as explore
 
 __all__ = [
+    "AclBinding",
+    "AclOperation",
+    "AclPermission",
+    "AuthenticationFailedError",
     "Broker",
     "Cluster",
     "CommitFailedError",
@@ -70,12 +83,16 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionLeader",
+    "PatternType",
     "Producer",
     "ProducerConfig",
     "ProducerError",
     "ReplicaLog",
+    "ResourceType",
     "ScopeReport",
+    "Security",
     "Server",
+    "Tls",
     "TopicPartition",
     "TransactionConfig",
     "TransactionCoordinator",

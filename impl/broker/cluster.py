@@ -15,14 +15,17 @@ leader the old leader's log, which is replicated up to its end. What changes goe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
 from impl.broker.topics import Topic, Topics
 from impl.partition.leader import PartitionLeader
 from impl.partition.validation import LogConfig
+from impl.security.access import Access
+from impl.security.config import Security
 
 IN_MEMORY: Final = "memory"
 """The log directory that a cluster without one describes."""
@@ -35,22 +38,32 @@ class UnknownPartitionOrBroker(KeyError):
         return str(self.args[0])
 
 
+NO_PORTS: Final[Mapping[str, int]] = MappingProxyType({})
+
+
 class BrokerEndPoint(NamedTuple):
-    """The address of a node."""
+    """The address of a node: `port` of its first listener, `ports` by listener."""
 
     node_id: int
     host: str
     port: int
+    ports: Mapping[str, int] = NO_PORTS
+
+    def address(self, listener: str) -> dict[str, Any]:
+        """Where a client of this listener finds the node."""
+        port = self.ports.get(listener, self.port)
+        return {"node_id": self.node_id, "host": self.host, "port": port}
 
 
 class Cluster:
-    """Read-only: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`.
+    """Read-only: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`, `access`.
 
     `transaction_version` is None until UpdateFeatures sets it: nodes have it from their settings.
     `features_epoch` counts these changes.
     """
 
     __slots__ = (
+        "access",
         "brokers",
         "cluster_id",
         "features_epoch",
@@ -60,11 +73,16 @@ class Cluster:
     )
 
     def __init__(
-        self, cluster_id: str, config: LogConfig, blocks: BlockSource | None = None
+        self,
+        cluster_id: str,
+        config: LogConfig,
+        blocks: BlockSource | None = None,
+        security: Security | None = None,
     ) -> None:
         self.cluster_id = cluster_id
         self.producer_id_blocks = blocks or ProducerIdBlocks()
         self.brokers: dict[int, BrokerEndPoint] = {}
+        self.access = Access(security or Security())
         self.topics = Topics(cluster_id, config)
         self.transaction_version: int | None = None
         self.features_epoch = 0
@@ -79,6 +97,10 @@ class Cluster:
         """Add a broker; new topics may be placed on it."""
         self.brokers[broker.node_id] = broker
         self.topics.node_ids = tuple(sorted(self.brokers))
+
+    def open_ports(self, node_id: int, ports: Mapping[str, int]) -> None:
+        """A node listens on these ports, by listener."""
+        self.brokers[node_id] = self.brokers[node_id]._replace(ports=dict(ports))
 
     def fail_over(self, node_id: int, others: Sequence[int]) -> None:
         """A broker is down: these, which are up, take its partitions in turn."""

@@ -20,13 +20,12 @@ from impl.broker.releases import newest_level
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
+from impl.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 
 BROKER_ENDPOINT: Final = 1
 CONTROLLER_ENDPOINT: Final = 2
 """Whose addresses DescribeCluster asks for; before version 1 the brokers' (KIP-919)."""
 
-ALL_CLUSTER_OPERATIONS: Final = 8096
-"""What a client may do with the cluster where nothing is forbidden."""
 NOT_REQUESTED: Final = -(2**31)
 
 UPGRADE_TYPE_FROM: Final = 1
@@ -52,13 +51,20 @@ def describe_cluster(node: HandlerContext, request: DecodedRequest, now_ms: int)
         "cluster_id": node.cluster.cluster_id,
         "controller_id": node.cluster.controller_id,
         "brokers": [
-            {"broker_id": broker.node_id, "host": broker.host, "port": broker.port}
-            for broker in node.cluster.brokers.values()
+            {"broker_id": node_id} | broker.address(request.session.listener)
+            for node_id, broker in node.cluster.brokers.items()
         ],
-        "cluster_authorized_operations": ALL_CLUSTER_OPERATIONS
+        "cluster_authorized_operations": cluster_operations(node, request)
         if with_operations
         else NOT_REQUESTED,
     }
+
+
+def cluster_operations(node: HandlerContext, request: DecodedRequest) -> int:
+    """What the sender may do with the cluster; 0 if it may not even describe it."""
+    if not node.is_allowed(request, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return 0
+    return node.authorized_operations(request, ResourceType.CLUSTER)
 
 
 def _no_cluster(error: ErrorCode, problem: str) -> Value:

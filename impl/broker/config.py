@@ -14,6 +14,7 @@ from impl.coordinator.offsets import OFFSETS_CONFIGS, OffsetsConfig
 from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.partition.rules import RULES
 from impl.partition.validation import LogConfig
+from impl.security.config import Security
 from impl.settings import MAX_PORT, InvalidSetting, Settings, integer
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class NodeConfig(Settings):
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
     offsets: OffsetsConfig = field(default_factory=OffsetsConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
+    security: Security = field(default_factory=Security)
 
     def __post_init__(self) -> None:
         """Check each setting."""

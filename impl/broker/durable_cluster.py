@@ -38,6 +38,7 @@ from impl.log.disk import Disk, StorageError
 from impl.partition.replica_log import ReplicaLog
 from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
+from impl.security.config import Security
 from impl.storage.log_directory import LogDirectory
 from impl.storage.metadata_log import (
     METADATA_TOPIC,
@@ -115,7 +116,12 @@ class DurableCluster(Cluster):
     __slots__ = ("_clock_ms", "_metadata", "logs")
 
     def __init__(
-        self, disk: Disk, cluster_id: str, config: LogConfig, clock_ms: Callable[[], int]
+        self,
+        disk: Disk,
+        cluster_id: str,
+        config: LogConfig,
+        clock_ms: Callable[[], int],
+        security: Security | None = None,
     ) -> None:
         """Recover the logs of a disk. Raises `OSError`, `StorageError`, `DecodeError`."""
         self.logs = LogDirectory(disk)
@@ -130,7 +136,8 @@ class DurableCluster(Cluster):
         is_new = str(METADATA) not in disk.list("")
         leader = self.logs.load(METADATA, METADATA_TOPIC_ID, METADATA_CONFIG, 1, now_ms)
         self._metadata = MetadataLog(leader)
-        super().__init__(properties["cluster.id"], config, _DurableBlocks(self._metadata, clock_ms))
+        blocks = _DurableBlocks(self._metadata, clock_ms)
+        super().__init__(properties["cluster.id"], config, blocks, security)
         images = _found(self.logs) if is_new else list(self._metadata.image.topics.values())
         self._restore(images, now_ms)
 

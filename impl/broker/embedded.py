@@ -25,15 +25,19 @@ from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.durable_cluster import DurableCluster
 from impl.broker.faults import InjectedFaults
+from impl.broker.listeners import Handle
 from impl.broker.log_view import LogView, view_log
 from impl.broker.node import Node
 from impl.broker.outputs import Output
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import NEWEST_RELEASE
-from impl.broker.server import Handle, Server, system_clock_ms
+from impl.broker.server import Server, system_clock_ms
 from impl.broker.timeline import Timeline
 from impl.coordinator.group_messages import GroupConfig
 from impl.log.disk import DirectoryDisk
+from impl.security.certificates import certificates_of_process
+from impl.security.config import Security
+from impl.security.tls import Tls
 
 T = TypeVar("T")
 
@@ -90,7 +94,8 @@ class Broker:
 
     `topics` are created first, each with its number of partitions. `config` is that of all nodes,
     which are numbered from 1; if it names a port, that of the first. `release` is the one of Kafka
-    whose versions and rules they have. Raises `InvalidSetting`, and `OSError` if a port is taken.
+    whose versions and rules they have; `security` says who may connect and do what. Raises
+    `InvalidSetting`, and `OSError` if a port is taken.
     With `directory` logs and topics are in files there, and those that it has are served: it is
     recovered here and closed at the end of the block, so a `Broker` has one block. `topics` that it
     has stay as they are. Raises `DirectoryInUse`, and `DecodeError` for damage.
@@ -106,14 +111,17 @@ class Broker:
         config: NodeConfig = EMBEDDED,
         release: str = NEWEST_RELEASE,
         directory: str | os.PathLike[str] | None = None,
+        security: Security | None = None,
     ) -> None:
         if release != config.release:
             config = config.of_release(release)
+        if security is not None:
+            config = replace(config, security=security)
         self._config = config
         self._topics = dict(topics)
         self._node_ids = range(1, nodes + 1)
         self._servers: dict[int, Server] = {}
-        self._ports: dict[int, int] = {}
+        self._ports: dict[int, dict[str, int]] = {}
         self._thread: _LoopThread | None = None
         self.clock = BrokerClock(lambda: self._call(self._advance_nodes))
         self._disk = None if directory is None else DirectoryDisk(Path(directory))
@@ -122,12 +130,12 @@ class Broker:
         self._timeline = Timeline(self.clock, self.cluster)
 
     def _open_cluster(self) -> Cluster:
-        cluster_id, config = self._config.cluster_id, self._config.log
+        me = self._config
         if self._disk is None:
             blocks = ProducerIdBlocks(system_clock_ms() * BLOCK_SIZE)  # see `Server`
-            return Cluster(cluster_id, config, blocks)
+            return Cluster(me.cluster_id, me.log, blocks, me.security)
         try:
-            return DurableCluster(self._disk, cluster_id, config, self.clock)
+            return DurableCluster(self._disk, me.cluster_id, me.log, self.clock, me.security)
         except BaseException:
             self._disk.close()
             raise
@@ -189,12 +197,10 @@ class Broker:
                 self._disk.close()
 
     async def _start_node(self, node_id: int) -> None:
-        first_port = self._config.port
-        port = self._ports.get(node_id, first_port and first_port + node_id - 1)
-        config = replace(self._config, node_id=node_id, port=port)
         server = Server(
-            config,
+            replace(self._config, node_id=node_id),
             make_node=lambda bound: Node(bound, cluster=self.cluster),
+            ports=self._ports.get(node_id) or self._chosen_ports(node_id),
             clock_ms=self.clock,
             intercept=self._intercept,
         )
@@ -202,7 +208,16 @@ class Broker:
         server.node.producer_ids.generate(self.clock())  # asks for the block, has no id yet
         server.advance()
         self._servers[node_id] = server
-        self._ports[node_id] = server.port
+        self._ports[node_id] = server.ports
+
+    def _chosen_ports(self, node_id: int) -> dict[str, int]:
+        """From the configured port on: all nodes' first listeners, then their second ones."""
+        first = self._config.port
+        count = len(self._node_ids)
+        return {
+            name: first and first + node_id - 1 + index * count
+            for index, name in enumerate(self._config.security.listeners)
+        }
 
     def _advance_nodes(self) -> None:
         for server in self._servers.values():
@@ -237,9 +252,21 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of each running node, with commas between."""
+        """host:port of each running node, with commas between; of the first listener."""
+        return self.bootstrap_servers_of(self._config.security.listeners[0])
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """As `bootstrap_servers`, of the listener with this protocol. Raises `KeyError`."""
         host = self._config.host
-        return ",".join(f"{host}:{server.port}" for server in self._servers.values())
+        return ",".join(f"{host}:{server.ports[listener]}" for server in self._servers.values())
+
+    @property
+    def tls(self) -> Tls:
+        """The certificates: files for clients, and `tls.client_context()`.
+
+        Raises `CertificatesNotMade`.
+        """
+        return self._config.security.tls or certificates_of_process()
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
         """Create a topic; settings with _ for Kafka's dots. Raises `TopicRefused`."""

@@ -28,9 +28,9 @@ from typing import Final, Literal
 
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
+from impl.broker.listeners import Handle
 from impl.broker.node import SERVED_APIS, Node
 from impl.broker.outputs import Close, CloseConnection, Output, Response
-from impl.broker.server import Handle
 from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode

@@ -27,6 +27,7 @@ from impl.coordinator.offsets_state import GroupOffsets
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
+from impl.security.acls import ResourceType
 
 KNOWN_MEMBER_FROM: Final = 4
 """The first JoinGroup version whose clients are sent their id first (KIP-394)."""
@@ -217,7 +218,11 @@ def _describe(node: HandlerContext, request: DecodedRequest, group_id: str) -> V
     error = _error(node, group_id)
     group = None if error else _find(node, group_id)
     if group is not None:
-        return _describe_group(group)
+        row = _describe_group(group)
+        if request.body["include_authorized_operations"]:
+            operations = node.authorized_operations(request, ResourceType.GROUP, group_id)
+            row["authorized_operations"] = operations
+        return row
     message = None
     if not error and request.version >= NOT_FOUND_FROM:
         error, message = ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from impl.broker.cluster_requests import NOT_REQUESTED, cluster_operations
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
 from impl.broker.topic_settings import TopicRefused, describe_settings, named_values
@@ -19,11 +20,17 @@ from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
+from impl.security.acls import ResourceType
 
 TOPIC_IDS_FROM: Final = 12
 """The first Metadata version whose requests may name topics by id."""
 
 DELETE_BY_ID_FROM: Final = 6
+
+_TEXTS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
+}
 
 
 def metadata(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
@@ -35,11 +42,24 @@ def metadata(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Valu
         may_create = node.config.auto_create_topics and body["allow_auto_topic_creation"]
         rows = [_metadata_topic(node, request.version, topic, may_create) for topic in asked]
     return {
-        "brokers": [broker._asdict() for broker in node.cluster.brokers.values()],
+        "brokers": [
+            broker.address(request.session.listener) for broker in node.cluster.brokers.values()
+        ],
         "cluster_id": node.cluster.cluster_id,
         "controller_id": node.cluster.controller_id,
-        "topics": rows,
+        "topics": [_with_operations(node, request, row) for row in rows],
+        "cluster_authorized_operations": cluster_operations(node, request)
+        if body["include_cluster_authorized_operations"]
+        else NOT_REQUESTED,
     }
+
+
+def _with_operations(node: HandlerContext, request: DecodedRequest, row: Value) -> Value:
+    """A topic's row with what the sender may do, if it asks for that."""
+    if row["error_code"] or not request.body["include_topic_authorized_operations"]:
+        return row
+    operations = node.authorized_operations(request, ResourceType.TOPIC, row["name"])
+    return row | {"topic_authorized_operations": operations}
 
 
 def _metadata_topic(node: HandlerContext, version: int, asked: Value, may_create: bool) -> Value:
@@ -95,14 +115,14 @@ def topic_row(topic: Topic) -> Value:
 
 
 def create_topics(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
-    """Create topics; a name that is requested twice is refused twice."""
+    """Create topics; a name that is requested twice is refused once."""
     body = request.body
     names = Counter(asked["name"] for asked in body["topics"])
     rows = []
-    for asked in body["topics"]:
+    for asked in {asked["name"]: asked for asked in body["topics"]}.values():
         try:
             if names[asked["name"]] > 1:
-                raise TopicRefused(ErrorCode.INVALID_REQUEST, "duplicate topic name")
+                raise TopicRefused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             rows.append(_create_topic(node, asked, body["validate_only"]))
         except TopicRefused as refusal:
             name, error, text = asked["name"], refusal.error, str(refusal)
@@ -185,7 +205,7 @@ def _delete_topic(node: HandlerContext, name: str | None, topic_id: bytes) -> Va
         return row | {"error_code": ErrorCode.INVALID_REQUEST}
     topic = node.topics.find(topic_id if name is None else name)
     if isinstance(topic, ErrorCode):
-        return row | {"error_code": topic}
+        return row | {"error_code": topic, "error_message": _TEXTS.get(topic)}
     if topic.is_internal:
         problem = "coordinators keep their state in it"
         return row | {"error_code": ErrorCode.INVALID_REQUEST, "error_message": problem}
@@ -209,7 +229,8 @@ def describe_producers(node: HandlerContext, request: DecodedRequest, now_ms: in
 def _describe_partition(node: HandlerContext, topic: Topic | None, index: int) -> Value:
     leader = node.leader(topic, index)
     if isinstance(leader, ErrorCode):
-        return {"partition_index": index, "error_code": leader, "active_producers": []}
+        refused = {"error_code": leader, "error_message": _TEXTS.get(leader)}
+        return refused | {"partition_index": index, "active_producers": []}
     producers = [
         {
             "producer_id": producer_id,

@@ -39,15 +39,18 @@ from impl.broker import (
     partition_requests,
     produce_requests,
     reads,
+    security_requests,
     transaction_requests,
 )
 from impl.broker.api_versions import api_versions
+from impl.broker.authorization import Unauthorized, authorize
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.coordinators import Coordinators
 from impl.broker.handler import HandlerContext
 from impl.broker.outputs import (
     DEFERRED,
+    LOCAL,
     BrokerRequest,
     Close,
     CloseConnection,
@@ -68,6 +71,7 @@ from impl.protocol.messages import (
     encode_unsupported_version,
 )
 from impl.protocol.schemas import ApiKey
+from impl.security.authenticator import Session
 
 
 class Node(HandlerContext):
@@ -94,7 +98,7 @@ class Node(HandlerContext):
         if blocks is not None and cluster is not None:
             raise TypeError("a cluster has its own blocks: Cluster(..., blocks=blocks)")
         me = config or NodeConfig()
-        super().__init__(me, cluster or Cluster(me.cluster_id, me.log, blocks))
+        super().__init__(me, cluster or Cluster(me.cluster_id, me.log, blocks, me.security))
         self._served = served_versions(me.release)
         self.producer_ids = ProducerIdManager()
         self.controller = ProducerIdController(self.cluster.producer_id_blocks)
@@ -104,19 +108,22 @@ class Node(HandlerContext):
 
     # ---- inputs
 
-    def receive(self, reference: Hashable, payload: bytes, now_ms: int) -> list[Output]:
+    def receive(
+        self, reference: Hashable, payload: bytes, now_ms: int, session: Session = LOCAL
+    ) -> list[Output]:
         """Receive a request without its size, from a client or a broker.
 
         The outputs that answer it carry `reference`. `now_ms` is the broker's clock, ms since the
         epoch. A driver passes the next request of a connection after the answer to this one.
+        `session` says whose connection it is.
         """
         try:
-            self._receive(reference, payload, now_ms)
+            self._receive(reference, payload, now_ms, session)
         except CloseConnection as error:
             self._outputs.append(Close(reference, str(error)))
         return self._take_outputs()
 
-    def _receive(self, reference: Hashable, payload: bytes, now_ms: int) -> None:
+    def _receive(self, reference: Hashable, payload: bytes, now_ms: int, session: Session) -> None:
         try:
             header, body = decode_request(payload)
         except UnsupportedVersion as error:
@@ -141,8 +148,15 @@ class Node(HandlerContext):
             header["correlation_id"],
             body,
             header["client_id"] or "",
+            session,
         )
         self.coordinators.follow_leadership(now_ms)
+        if self.cluster.access.authorizer is not None:
+            try:
+                request = authorize(self, request)
+            except Unauthorized as refusal:
+                self.answer(request, refusal.answer)
+                return
         body_or_deferred = _HANDLERS[request.api_key](self, request, now_ms)
         if body_or_deferred is not DEFERRED:
             assert not isinstance(body_or_deferred, Deferred)
@@ -274,6 +288,7 @@ _HANDLERS: Final[Mapping[ApiKey, _NodeHandler]] = MappingProxyType(
         **transaction_requests.HANDLERS,
         **group_requests.HANDLERS,
         **membership_requests.HANDLERS,
+        **security_requests.HANDLERS,
     }
 )
 SERVED_APIS: Final = frozenset(_HANDLERS)

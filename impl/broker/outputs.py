@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from enum import Enum
 from typing import Final, NamedTuple
 
 from impl.protocol.codegen import Value
 from impl.protocol.schemas import ApiKey
+from impl.security.authenticator import Session
 
 
 class CloseConnection(Exception):
@@ -22,10 +23,11 @@ class Response(NamedTuple):
 
 
 class Close(NamedTuple):
-    """The connection of the request must be closed."""
+    """The connection of the request must be closed, after `last_answer` if there is one."""
 
     reference: Hashable
     reason: str
+    last_answer: bytes | None = None
 
 
 class BrokerRequest(NamedTuple):
@@ -39,8 +41,15 @@ class BrokerRequest(NamedTuple):
 Output = Response | Close | BrokerRequest
 
 
+LOCAL: Final = Session()
+"""The connection of requests that come without one."""
+
+
 class DecodedRequest(NamedTuple):
-    """A decoded request. `reference` is the driver's name for it."""
+    """A decoded request. `reference` is the driver's name for it.
+
+    `complete` changes its answer: what its sender may not do is in it, or not in it.
+    """
 
     reference: Hashable
     api_key: ApiKey
@@ -48,6 +57,8 @@ class DecodedRequest(NamedTuple):
     correlation_id: int
     body: Value
     client_id: str = ""
+    session: Session = LOCAL
+    complete: Callable[[Value], Value] | None = None
 
 
 class Deferred(Enum):

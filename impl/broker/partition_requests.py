@@ -21,11 +21,9 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
+from impl.security.acls import ResourceType
 
 _E: Final = ErrorCode
-
-ALL_TOPIC_OPERATIONS: Final = 3576
-"""What a client may do with a topic where nothing is forbidden: a bit for each `AclOperation`."""
 
 MAX_DESCRIBED_PARTITIONS: Final = 2_000
 """max.request.partition.size.limit"""
@@ -123,7 +121,9 @@ def describe_topic_partitions(node: HandlerContext, request: DecodedRequest, now
             return _page(rows, name, 0)
         start = first[1] if name == first[0] else 0
         topic = node.topics.get(name)
-        rows.append(_described(topic, start, left) if topic else _unknown(name))
+        row = _described(topic, start, left) if topic else _unknown(name)
+        operations = node.authorized_operations(request, ResourceType.TOPIC, name)
+        rows.append(row | {"topic_authorized_operations": operations})
         left -= len(rows[-1]["partitions"])
         if topic and start + len(rows[-1]["partitions"]) < len(topic.partitions):
             return _page(rows, name, start + len(rows[-1]["partitions"]))
@@ -147,16 +147,13 @@ def _described(topic: Topic, start: int, limit: int) -> Value:
     for partition in row["partitions"]:
         partition |= {"eligible_leader_replicas": [], "last_known_elr": []}
     partitions = row["partitions"][start : start + limit]
-    return row | {
-        "partitions": partitions,
-        "topic_authorized_operations": ALL_TOPIC_OPERATIONS,
-    }
+    return row | {"partitions": partitions}
 
 
 def _unknown(name: str) -> Value:
     is_legal = is_legal_name(name)
     error = _E.UNKNOWN_TOPIC_OR_PARTITION if is_legal else _E.INVALID_TOPIC_EXCEPTION
-    return _missing(name, error) | {"topic_authorized_operations": ALL_TOPIC_OPERATIONS}
+    return _missing(name, error)
 
 
 def _missing(name: str, error: ErrorCode) -> Value:

@@ -308,7 +308,7 @@ class _ProduceRequest:
         broker = self.node.cluster.leader_of(*part.place)
         if leader is None or broker is None or self.request.version < LEADER_HINTS_FROM:
             return {}
-        self.endpoints[broker.node_id] = broker._asdict()
+        self.endpoints[broker.node_id] = broker.address(self.request.session.listener)
         return {
             "current_leader": {"leader_id": broker.node_id, "leader_epoch": leader.leader_epoch}
         }
@@ -396,13 +396,18 @@ def _transactional_header(records: bytes | None) -> BatchHeader | None:
 
 def _refusal_of_whole_request(body: Value) -> ErrorCode:
     """A transactional batch needs a transactional id."""
-    if body["transactional_id"] is None and any(
+    if body["transactional_id"] is None and is_transactional_request(body):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
+
+
+def is_transactional_request(body: Value) -> bool:
+    """Whether a batch of the request is transactional."""
+    return any(
         _is_transactional(partition["records"])
         for topic in body["topics"]
         for partition in topic["partitions"]
-    ):
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return ErrorCode.NONE
+    )
 
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType({ApiKey.PRODUCE: produce})

@@ -212,7 +212,8 @@ def _fetch(leader: PartitionLeader | ErrorCode, asked: Value, budget: Budget) ->
         "records": b"",
     }
     if isinstance(leader, ErrorCode):
-        return row | {"error_code": leader}
+        is_unknown = leader is not ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return row | {"error_code": leader, "aborted_transactions": [] if is_unknown else None}
     error = check_leader_epoch(leader, asked["current_leader_epoch"])
     if error:
         return row | {"error_code": error}

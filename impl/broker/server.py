@@ -20,17 +20,24 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
+from impl.broker.cluster import NO_PORTS
 from impl.broker.config import NodeConfig
+from impl.broker.listeners import Handle, Listener, authenticate_broker, listeners_of, new_handle
 from impl.broker.node import Node
 from impl.broker.outputs import BrokerRequest, Close, Output, Response
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
+from impl.broker.releases import served_versions
 from impl.protocol.errors import DecodeError
 from impl.protocol.primitives import frame, take_frames
+from impl.protocol.schemas import ApiKey
+from impl.security.access import BETWEEN_BROKERS
+from impl.security.authenticator import Session
 
 _log = logging.getLogger(__name__)
 
@@ -38,9 +45,6 @@ TICK_MS: Final = 100
 _READ_BYTES: Final = 1 << 16
 _TURNS_TO_ACCEPT: Final = 8
 """More turns of the event loop than a socket takes from being accepted to being a connection."""
-
-Handle = Callable[[bytes], Awaitable[Output]]
-"""A request's payload to what its connection gets."""
 
 Intercept = Callable[[bytes, Handle], Awaitable[Output]]
 """Handles a request's payload, by itself or with the node's `Handle`."""
@@ -65,8 +69,12 @@ def _format_peer(writer: asyncio.StreamWriter) -> str:
 class _BrokerConnection:
     """A connection to another broker, opened on first use."""
 
-    def __init__(self, host: str, port: int, on_payload: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, host: str, port: int, password: str | None, on_payload: Callable[[bytes], None]
+    ) -> None:
+        """`password` is for a listener that asks for one."""
         self._address = (host, port)
+        self._password = password
         self._on_payload = on_payload
         self._writer: asyncio.StreamWriter | None = None
         self._lock = asyncio.Lock()
@@ -77,7 +85,10 @@ class _BrokerConnection:
         """Raises `OSError`."""
         async with self._lock:
             if self._writer is None or self._writer.is_closing():
-                reader, self._writer = await asyncio.open_connection(*self._address)
+                reader, writer = await asyncio.open_connection(*self._address)
+                if self._password is not None:
+                    await authenticate_broker(reader, writer, self._password)
+                self._writer = writer
                 self._reading = asyncio.ensure_future(self._read(reader, self._writer))
             self._writer.write(frame(payload))
             await self._writer.drain()
@@ -106,7 +117,8 @@ class _BrokerConnection:
 class Server:
     """`async with Server(node) as server:` serves on `server.port`.
 
-    With port 0 in its config the node gets a free port.
+    With port 0 in its config the node gets a free port. `ports` are those of listeners by name; one
+    that is not named gets a free port, the first one that of the config.
     """
 
     def __init__(
@@ -114,13 +126,16 @@ class Server:
         config: NodeConfig | None = None,
         *,
         make_node: Callable[[NodeConfig], Node] | None = None,
+        ports: Mapping[str, int] = NO_PORTS,
         clock_ms: Callable[[], int] = system_clock_ms,
         intercept: Intercept = pass_on,
     ) -> None:
         self._config = config or NodeConfig(host="127.0.0.1", port=0)
+        self.ports = dict(ports)
         self._make_node = make_node or self._new_node
         self._clock_ms = clock_ms
         self._intercept = intercept
+        self._listening: list[asyncio.Server] = []
         self._connections: set[asyncio.Task[None]] = set()
         self._channels: dict[int, _BrokerConnection] = {}
         self._sending: set[asyncio.Task[None]] = set()
@@ -137,14 +152,30 @@ class Server:
 
     async def __aenter__(self) -> Server:
         """Listen. Raises `OSError`."""
-        self._listener = await asyncio.start_server(
-            self._accept, self._config.host, self._config.port
-        )
-        self.port = self._listener.sockets[0].getsockname()[1]
-        _log.info("broker %d listens on port %d", self._config.node_id, self.port)
+        listeners = listeners_of(self._config.security)
+        self.ports.setdefault(listeners[0].name, self._config.port)
+        for listener in listeners:
+            await self._bind(listener)
+        self.port = self.ports[listeners[0].name]
         self.node = self._make_node(replace(self._config, port=self.port))
+        self.node.cluster.open_ports(self._config.node_id, self.ports)
+        for server in self._listening:
+            await server.start_serving()
+        _log.info("broker %d listens on port %d", self._config.node_id, self.port)
         self._ticking = asyncio.ensure_future(self._tick())
         return self
+
+    async def _bind(self, listener: Listener) -> None:
+        """Take a port. Raises `OSError`."""
+        server = await asyncio.start_server(
+            partial(self._accept, listener),
+            self._config.host,
+            self.ports.get(listener.name, 0),
+            ssl=listener.context,
+            start_serving=False,
+        )
+        self._listening.append(server)
+        self.ports[listener.name] = server.sockets[0].getsockname()[1]
 
     async def __aexit__(self, *_: object) -> None:
         """Stop listening, and drop all connections. Raises what broke the node, if anything did."""
@@ -155,30 +186,34 @@ class Server:
         ticked, *_rest = await asyncio.gather(*tasks, return_exceptions=True)
         for channel in self._channels.values():
             await channel.close()
-        await self._listener.wait_closed()
+        for server in self._listening:
+            await server.wait_closed()
         if isinstance(ticked, Exception):
             raise ticked
 
     async def _stop_listening(self) -> None:
         """What was accepted becomes a connection first: asyncio loses it where the listener is
         closed meanwhile."""
-        for listening in self._listener.sockets:
+        for listening in (socket for server in self._listening for socket in server.sockets):
             with contextlib.suppress(NotImplementedError):  # Windows
                 asyncio.get_running_loop().remove_reader(listening.fileno())
         for _turn in range(_TURNS_TO_ACCEPT):
             await asyncio.sleep(0)
-        self._listener.close()
+        for server in self._listening:
+            server.close()
 
     # ---- connections
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(
+        self, listener: Listener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
         peer = _format_peer(writer)
         _log.debug("a connection from %s", peer)
         try:
-            cause = await self._serve(reader, writer)
+            cause = await self._serve(reader, writer, self._new_handle(listener, writer))
             if cause:
                 _log.warning("closes the connection from %s: %s", peer, cause)
         except (OSError, asyncio.CancelledError) as error:
@@ -189,7 +224,15 @@ class Server:
             self._connections.discard(task)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+    def _new_handle(self, listener: Listener, writer: asyncio.StreamWriter) -> Handle:
+        rules = self.node.cluster.access.sasl_rules(listener.name) if listener.has_sasl else None
+        versions = served_versions(self._config.release)[ApiKey.API_VERSIONS]
+        session = listener.accept(writer)
+        return new_handle(session, self._handle, rules, versions, self._clock_ms)
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handle: Handle
+    ) -> str:
         """Serve until the connection is closed; why this side closes it, "" if the other did."""
         buffer = bytearray()
         while data := await reader.read(_READ_BYTES):
@@ -199,8 +242,11 @@ class Server:
             except DecodeError as error:
                 return str(error)
             for payload in payloads:
-                output = await self._intercept(payload, self._handle)
+                output = await self._intercept(payload, handle)
                 if isinstance(output, Close):
+                    if output.last_answer is not None:
+                        writer.write(frame(output.last_answer))
+                        await writer.drain()
                     return output.reason
                 if isinstance(output, Response) and output.payload is not None:
                     writer.write(frame(output.payload))
@@ -214,9 +260,9 @@ class Server:
         self._perform(self.node.advance(self._clock_ms()))
         self._wake.set()
 
-    async def _handle(self, payload: bytes) -> Output:
+    async def _handle(self, session: Session, payload: bytes) -> Output:
         future: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
-        self._perform(self.node.receive(future, payload, self._clock_ms()))
+        self._perform(self.node.receive(future, payload, self._clock_ms(), session))
         self._wake.set()
         return await future
 
@@ -256,8 +302,13 @@ class Server:
     def _channel_to(self, node_id: int) -> _BrokerConnection:
         if node_id not in self._channels:
             broker = self.node.cluster.brokers[node_id]
+            port = broker.ports.get(BETWEEN_BROKERS)
+            password = None if port is None else self.node.cluster.access.broker_password
             channel = _BrokerConnection(
-                broker.host, broker.port, lambda payload: self._on_payload(channel, payload)
+                broker.host,
+                port or broker.port,
+                password,
+                lambda payload: self._on_payload(channel, payload),
             )
             self._channels[node_id] = channel
         return self._channels[node_id]

@@ -17,6 +17,7 @@ from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import encode_request, encode_response
 from impl.protocol.schemas import ApiKey
+from impl.security.acls import CLUSTER_NAME, OPERATIONS_OF, AclOperation, ResourceType
 
 Action = Callable[[int], None]
 """Work that is done later; it receives the time, ms."""
@@ -76,6 +77,11 @@ class NodeServices:
     def answer(self, request: DecodedRequest, body: Value | None) -> None:
         """Answer a request, now or after DEFERRED; None where its client expects no answer."""
         payload = None
+        if request.complete is not None:
+            if body is None:
+                self.close(request, "an acks=0 request was not authorized")
+                return
+            body = request.complete(body)
         if body is not None:
             payload = encode_response(
                 request.api_key, request.version, request.correlation_id, body
@@ -95,6 +101,23 @@ class NodeServices:
         payload = encode_request(api_key, version, correlation_id, client_id, body)
         self._in_flight[correlation_id] = _InFlightRequest(api_key, version, callback)
         self._outputs.append(BrokerRequest(node_id, correlation_id, payload))
+
+    def is_allowed(
+        self, request: DecodedRequest, operation: AclOperation, kind: ResourceType, name: str
+    ) -> bool:
+        """Whether the sender of a request may do this."""
+        return self.cluster.access.is_allowed(request.session, operation, kind, name)
+
+    def authorized_operations(
+        self, request: DecodedRequest, kind: ResourceType, name: str = CLUSTER_NAME
+    ) -> int:
+        """What the sender of a request may do with a resource: a bit for each operation."""
+        allowed = (
+            operation
+            for operation in OPERATIONS_OF[kind]
+            if self.is_allowed(request, operation, kind, name)
+        )
+        return sum(1 << operation for operation in allowed)
 
     def defer(self, action: Action) -> None:
         """Run this in the next `advance`."""

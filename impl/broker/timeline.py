@@ -18,8 +18,8 @@ from typing import Final
 
 from impl.broker.cluster import Cluster
 from impl.broker.faults import API_NAMES
+from impl.broker.listeners import Handle
 from impl.broker.outputs import Close, Output, Response
-from impl.broker.server import Handle
 from impl.broker.topics import Topic
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode

@@ -138,7 +138,7 @@ class Topics:
         if not is_legal_name(name):
             raise TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"illegal name {name!r}")
         if name in self._by_name:
-            raise TopicRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
+            raise TopicRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
     def create(
         self,

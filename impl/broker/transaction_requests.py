@@ -64,14 +64,14 @@ def find_coordinator(node: HandlerContext, request: DecodedRequest, now_ms: int)
     """The coordinators of groups or transactional ids; their topic is created on first use."""
     body = request.body
     keys = body["coordinator_keys"] if request.version >= BATCHED_KEYS_FROM else [body["key"]]
-    rows = [_coordinator_row(node, body["key_type"], key) for key in keys]
+    rows = [_coordinator_row(node, request, key) for key in keys]
     node.coordinators.follow_leadership(now_ms)
     return {"coordinators": rows} if request.version >= BATCHED_KEYS_FROM else rows[0]
 
 
-def _coordinator_row(node: HandlerContext, key_type: int, key: str) -> Value:
+def _coordinator_row(node: HandlerContext, request: DecodedRequest, key: str) -> Value:
     row: Value = {"key": key, "node_id": -1, "host": "", "port": -1}
-    coordinators = node.coordinators
+    coordinators, key_type = node.coordinators, request.body["key_type"]
     if key_type == CoordinatorType.TRANSACTION:
         topic, partition = TRANSACTION_STATE_TOPIC, coordinators.partition_of(key)
     elif key_type == CoordinatorType.GROUP:
@@ -86,7 +86,9 @@ def _coordinator_row(node: HandlerContext, key_type: int, key: str) -> Value:
     broker = node.cluster.leader_of(topic, partition)
     if broker is None:
         return row | {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    return row | {"error_code": ErrorCode.NONE, **broker._asdict()}
+    text = "" if request.version >= BATCHED_KEYS_FROM else "NONE"
+    found = {"error_code": ErrorCode.NONE, "error_message": text}
+    return row | found | broker.address(request.session.listener)
 
 
 # ---- requests of one producer

@@ -16,6 +16,7 @@ from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from impl.client.connection import Body, Connection
+from impl.client.security import NO_SECURITY, AuthenticationFailedError, ClientSecurity
 from impl.client.transport import Network
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import TopicPartition
@@ -108,8 +109,10 @@ class NetworkClient:
         bootstrap_servers: str | Iterable[str],
         client_id: str,
         request_timeout_ms: int,
+        security: ClientSecurity = NO_SECURITY,
     ) -> None:
         self._network = network
+        self._security = security
         self._bootstrap: Sequence[Address] = parse_addresses(bootstrap_servers)
         self._client_id = client_id
         self._timeout_s = request_timeout_ms / 1_000
@@ -147,7 +150,8 @@ class NetworkClient:
     async def connect(self, address: Address) -> Connection:
         """The open connection to this address, or a new one.
 
-        Raises `OSError`, and `UnsupportedClusterError` if ApiVersions is refused.
+        Raises `OSError`, `AuthenticationFailedError` among them, and `UnsupportedClusterError` if
+        ApiVersions is refused.
         """
         async with self._locks.setdefault(address, asyncio.Lock()):
             connection = self._connections.get(address)
@@ -168,6 +172,7 @@ class NetworkClient:
         try:
             self.start_task(connection.run())
             await self._request_versions(connection)
+            await self._security.authenticate(connection)
         except BaseException:
             connection.close()
             raise
@@ -184,7 +189,7 @@ class NetworkClient:
     async def any_connection(self) -> Connection:
         """A connection to the first node that can be reached.
 
-        Raises `NoBrokersAvailable`, `UnsupportedClusterError`.
+        Raises `NoBrokersAvailable`, `AuthenticationFailedError`, `UnsupportedClusterError`.
         """
         for connection in self._connections.values():
             if not connection.is_closed:
@@ -194,6 +199,8 @@ class NetworkClient:
         for address in addresses:
             try:
                 return await self.connect(address)
+            except AuthenticationFailedError:
+                raise
             except OSError as error:
                 refusals.append(f"{address[0]}:{address[1]} ({str(error) or type(error).__name__})")
         raise NoBrokersAvailable(f"no broker can be reached at {', '.join(refusals)}")
@@ -249,16 +256,22 @@ class NetworkClient:
     # ---- metadata
 
     async def start(self) -> None:
-        """Get the nodes of the cluster. Raises `NoBrokersAvailable`, as `refresh`."""
+        """Get the nodes of the cluster.
+
+        Raises `NoBrokersAvailable`, `AuthenticationFailedError`, as `refresh`.
+        """
         for _ in range(START_ATTEMPTS):
             try:
                 await self.refresh(())
                 return
-            except NoBrokersAvailable:
+            except (NoBrokersAvailable, AuthenticationFailedError):
                 raise
             except OSError:
                 continue
-        raise NoBrokersAvailable(f"{START_ATTEMPTS} connections broke")
+        protocol = self._security.security_protocol
+        raise NoBrokersAvailable(
+            f"{START_ATTEMPTS} connections broke: does the listener expect {protocol}?"
+        )
 
     async def refresh(self, topics: Collection[str]) -> None:
         """Request the leaders of these topics. Raises `OSError`, `UnsupportedClusterError`."""

@@ -10,10 +10,13 @@ connections of its own.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from impl.protocol.errors import FrameTooLarge
 from impl.protocol.primitives import MAX_FRAME_BYTES, frame
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 _SIZE_BYTES = 4
 
@@ -66,8 +69,11 @@ class AsyncioTransport:
 
 
 class AsyncioNetwork:
-    """TCP, without encryption."""
+    """TCP, with TLS if there is a context."""
+
+    def __init__(self, context: SSLContext | None = None) -> None:
+        self._context = context
 
     async def connect(self, host: str, port: int) -> AsyncioTransport:
         """See `Network`."""
-        return AsyncioTransport(*await asyncio.open_connection(host, port))
+        return AsyncioTransport(*await asyncio.open_connection(host, port, ssl=self._context))

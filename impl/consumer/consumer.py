@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from impl.client.arguments import (
     OffsetAndMetadata,
@@ -33,6 +33,7 @@ from impl.client.arguments import (
 from impl.client.connection import Body
 from impl.client.errors import IllegalStateError
 from impl.client.network_client import NetworkClient
+from impl.client.security import ClientSecurity
 from impl.client.transport import AsyncioNetwork, Network
 from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.consumer.errors import NoOffsetForPartitionError, RefusedError
@@ -50,6 +51,9 @@ from impl.protocol.fields import (
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 from impl.settings import LONG_MAX
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 ISOLATION_LEVELS: Final = {
     "read_uncommitted": Isolation.READ_UNCOMMITTED,
@@ -77,8 +81,8 @@ class Consumer:
     `auto_offset_reset` "earliest", "latest" or "none". `partition_assignment_strategy` names
     assignors, "range" and "roundrobin", the preferred first. `enable_auto_commit` commits positions
     of a member every `auto_commit_interval_ms`, before it gives up partitions, and when it stops;
-    what `assign` gave is never committed without `commit`. Raises `InvalidArgumentError`,
-    `InvalidBootstrapServers`.
+    what `assign` gave is never committed without `commit`. For TLS and SASL see `ClientSecurity`.
+    Raises `InvalidArgumentError`, `InvalidBootstrapServers`.
     """
 
     def __init__(
@@ -102,6 +106,11 @@ class Consumer:
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: int = 100,
         default_api_timeout_ms: int = 60_000,
+        security_protocol: str = "PLAINTEXT",
+        ssl_context: SSLContext | None = None,
+        sasl_mechanism: str = "PLAIN",
+        sasl_plain_username: str | None = None,
+        sasl_plain_password: str | None = None,
         network: Network | None = None,
     ) -> None:
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
@@ -120,8 +129,19 @@ class Consumer:
         self._reset = RESETS[auto_offset_reset]
         self._group_id = group_id
         self._max_wait_ms = fetch_max_wait_ms
+        security = ClientSecurity(
+            security_protocol,
+            ssl_context,
+            sasl_mechanism,
+            sasl_plain_username,
+            sasl_plain_password,
+        )
         self._cluster = NetworkClient(
-            network or AsyncioNetwork(), bootstrap_servers, client_id, request_timeout_ms
+            network or AsyncioNetwork(security.context),
+            bootstrap_servers,
+            client_id,
+            request_timeout_ms,
+            security,
         )
         self._requests = ConsumerRequests(
             self._cluster,
@@ -154,8 +174,8 @@ class Consumer:
     async def start(self) -> None:
         """Connect; assign all partitions of the topics that were given, or begin to join the group.
 
-        Raises `NoBrokersAvailable`, `UnsupportedClusterError`, `IllegalStateError`; for topics
-        `KafkaTimeoutError`, `RefusedError`.
+        Raises `NoBrokersAvailable`, `AuthenticationFailedError`, `UnsupportedClusterError`,
+        `IllegalStateError`; for topics `KafkaTimeoutError`, `RefusedError`.
         """
         self._check_not_stopped()
         try:

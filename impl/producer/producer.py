@@ -20,7 +20,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from impl.client.arguments import OffsetAndMetadata, check_partition, check_topic
 from impl.client.errors import (
@@ -30,6 +30,7 @@ from impl.client.errors import (
     UnknownTopicOrPartitionError,
 )
 from impl.client.network_client import NetworkClient
+from impl.client.security import ClientSecurity
 from impl.client.transport import AsyncioNetwork, Network
 from impl.producer.arguments import (
     GroupMetadata,
@@ -55,6 +56,9 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import TopicPartition
 from impl.protocol.schemas import ApiKey
 
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
 T = TypeVar("T")
 
 JITTER: Final = 0.2
@@ -68,8 +72,9 @@ def _wall_clock_ms() -> int:
 class Producer:
     """A producer on asyncio. Settings are the fields of `ProducerConfig`; times in ms.
 
-    `network` opens connections, `clock_ms` timestamps records, `rng` makes the jitter of backoffs.
-    Raises `ConfigError`, `InvalidBootstrapServers`.
+    `network` opens connections, `clock_ms` timestamps records, `rng` makes the jitter of backoffs;
+    for TLS and SASL see `ClientSecurity`. Raises `ConfigError`, `InvalidBootstrapServers`,
+    `InvalidArgumentError`.
     """
 
     def __init__(
@@ -79,16 +84,29 @@ class Producer:
         network: Network | None = None,
         clock_ms: Callable[[], int] = _wall_clock_ms,
         rng: random.Random | None = None,
+        security_protocol: str = "PLAINTEXT",
+        ssl_context: SSLContext | None = None,
+        sasl_mechanism: str = "PLAIN",
+        sasl_plain_username: str | None = None,
+        sasl_plain_password: str | None = None,
         **config: object,
     ) -> None:
+        security = ClientSecurity(
+            security_protocol,
+            ssl_context,
+            sasl_mechanism,
+            sasl_plain_username,
+            sasl_plain_password,
+        )
         self._config = ProducerConfig.of(**config)
         self._clock_ms = clock_ms
         self._rng = rng or random.Random()
         self._cluster = NetworkClient(
-            network or AsyncioNetwork(),
+            network or AsyncioNetwork(security.context),
             bootstrap_servers,
             self._config.client_id,
             self._config.request_timeout_ms,
+            security,
         )
         self._partitioner = Partitioner(self._config.batch_size)
         self._core: IdempotentProducerCore | None = None
@@ -102,7 +120,8 @@ class Producer:
         """Connect; with a transactional id also fence older producers of it.
 
         May be called again after `AuthorizationError` or `KafkaTimeoutError`. Raises
-        `NoBrokersAvailable`, `UnsupportedClusterError`, `ProducerError`.
+        `NoBrokersAvailable`, `AuthenticationFailedError`, `UnsupportedClusterError`,
+        `ProducerError`.
         """
         self._check_not_stopped()
         async with self._starting:

@@ -1,5 +1,5 @@
 """The schemas of messages: the reader of the tables in `schemas_data`, `schemas_transactions`,
-`schemas_groups`, `schemas_admin` and `schemas_metadata`.
+`schemas_groups`, `schemas_admin`, `schemas_metadata` and `schemas_security`.
 
 Three rules:
 
@@ -36,6 +36,7 @@ from impl.protocol import (
     schemas_data,
     schemas_groups,
     schemas_metadata,
+    schemas_security,
     schemas_transactions,
 )
 from impl.protocol.primitives import ZERO_UUID
@@ -57,6 +58,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -68,13 +70,19 @@ class ApiKey(IntEnum):
     END_TXN = 26
     WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
@@ -249,6 +257,7 @@ MESSAGES: Final = MappingProxyType(
     | parse_table(schemas_groups.TABLE)
     | parse_table(schemas_admin.TABLE)
     | parse_table(schemas_metadata.TABLE)
+    | parse_table(schemas_security.TABLE)
 )
 """`(api_key, "request" | "response")`, `("header", ...)` or `(name, "record")` to its schema."""
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.node import Node
-from impl.broker.outputs import BrokerRequest, Close, Output
+from impl.broker.outputs import LOCAL, BrokerRequest, Close, Output
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.inspection import TransactionView
 from impl.partition.leader import PartitionLeader
@@ -16,6 +16,7 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, decode_response, encode_request
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
+from impl.security.authenticator import Session
 
 
 class Sent(NamedTuple):
@@ -55,7 +56,8 @@ class Network:
     ) -> None:
         more |= {"transactions": transactions} if transactions else {}
         config = NodeConfig(**more)
-        self.cluster = cluster or Cluster(config.cluster_id, config.log)
+        security = config.security
+        self.cluster = cluster or Cluster(config.cluster_id, config.log, None, security)
         self.nodes = {}
         for node_id in range(1, nodes + 1):
             me = NodeConfig(**more | {"node_id": node_id, "port": 9000 + node_id})
@@ -119,16 +121,25 @@ class Network:
 
     # ---- clients
 
-    def send(self, node_id: int, api_key: ApiKey, version: int, body: Any) -> Question:
+    def send(
+        self, node_id: int, api_key: ApiKey, version: int, body: Any, session: Session = LOCAL
+    ) -> Question:
         """A client's request; its answer may not be there yet."""
         question = Question(self, api_key, version)
         payload = encode_request(api_key, version, 7, "test", body)
-        self.take(node_id, self.nodes[node_id].receive(question, payload, self.now_ms))
+        self.take(node_id, self.nodes[node_id].receive(question, payload, self.now_ms, session))
         return question
 
-    def ask(self, api_key: ApiKey, version: int, body: Any, node_id: int = 1) -> Any:
+    def ask(
+        self,
+        api_key: ApiKey,
+        version: int,
+        body: Any,
+        node_id: int = 1,
+        session: Session = LOCAL,
+    ) -> Any:
         """A client's request, answered within the broker's own waits."""
-        question = self.send(node_id, api_key, version, body)
+        question = self.send(node_id, api_key, version, body, session)
         if question not in self.answers:
             self.run(200)
         return question.answer

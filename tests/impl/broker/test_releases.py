@@ -30,6 +30,9 @@ REMOVED: dict[int, int] = {
     ApiKey.DELETE_TOPICS: 1,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
     ApiKey.WRITE_TXN_MARKERS: 1,
+    ApiKey.DESCRIBE_ACLS: 1,
+    ApiKey.CREATE_ACLS: 1,
+    ApiKey.DELETE_ACLS: 1,
     ApiKey.DESCRIBE_CONFIGS: 1,
     ApiKey.DESCRIBE_LOG_DIRS: 1,
 }

@@ -36,6 +36,9 @@ OLDEST_IN_KAFKA_4 = {
     ApiKey.OFFSET_COMMIT: 2,
     ApiKey.OFFSET_FETCH: 1,
     ApiKey.WRITE_TXN_MARKERS: 1,
+    ApiKey.DESCRIBE_ACLS: 1,
+    ApiKey.CREATE_ACLS: 1,
+    ApiKey.DELETE_ACLS: 1,
     ApiKey.DESCRIBE_CONFIGS: 1,
     ApiKey.DESCRIBE_LOG_DIRS: 1,
 }

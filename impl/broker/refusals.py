@@ -1,0 +1,118 @@
+"""What an answer looks like that refuses a request, or rows of it: derived from the schemas.
+
+A row of an answer repeats the fields of the request's row that name it. What else is in a refusal
+is nothing: the schema's default, or what stands in `_FILLED`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from impl.protocol.codegen import Value
+from impl.protocol.errors import ErrorCode
+from impl.protocol.messages import encode_response
+from impl.protocol.schemas import MESSAGES, Field
+
+_NAMES: Final = {
+    "responses": ("topics", "resources"),
+    "results": ("topics", "resources", "groups_names", "creations"),
+    "filter_results": ("filters",),
+    "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+    "results_by_partition": ("partitions",),
+    "transaction_states": ("transactional_ids",),
+    "coordinators": ("coordinator_keys",),
+    "partition_index": ("partition",),
+}
+"""What a request calls the rows or the field of its response, where the names differ."""
+_ROW_ARRAYS: Final = {"partitions": "partition_indexes"}
+_FILLED: Final[Mapping[str, Any]] = MappingProxyType(
+    dict.fromkeys(
+        (
+            *("base_offset", "log_append_time_ms", "high_watermark", "low_watermark", "offset"),
+            *("timestamp", "committed_offset", "end_offset", "generation_id", "node_id", "port"),
+            *("num_partitions", "replication_factor"),
+        ),
+        -1,
+    )
+    | {"records": b"", "protocol_name": "", "metadata": ""}
+)
+"""What stands in a refusal where the schema has no default, or another."""
+_NO_PRODUCER: Final = ("producer_id", "producer_epoch")
+"""-1 in the refusal of a whole request, 0 in that of a row."""
+
+
+def response_fields(api_key: int) -> Sequence[Field]:
+    """The fields of its response, of all versions."""
+    return MESSAGES[api_key, "response"].fields
+
+
+def find_field(fields: Iterable[Field], name: str) -> Field:
+    """The field of this name."""
+    return next(field for field in fields if field.name == name)
+
+
+class Refusal(NamedTuple):
+    """An error as the structs of a response have it, in a version."""
+
+    version: int
+    error: ErrorCode
+    text: str | None
+
+    def struct(self, fields: Iterable[Field], asked: Value, *, is_row: bool) -> Value:
+        """A struct with this error: in itself, or else in all rows that were asked for."""
+        mine = [field for field in fields if self.version in field.versions]
+        has_error = any(field.name == "error_code" for field in mine)
+        return {field.name: self._value(field, asked, has_error, is_row) for field in mine}
+
+    def _fits(self, field: Field, value: Any) -> bool:
+        """Requests may have null where their answers may not."""
+        return value is not None or self.version in field.nullable
+
+    def _value(self, field: Field, asked: Value, has_error: bool, is_row: bool) -> Any:
+        name = field.name
+        if name in ("error_code", "partition_error_code"):
+            return self.error
+        if name == "error_message":
+            return self.text
+        if field.is_array and field.fields:
+            rows = () if has_error else _asked_rows(name, asked)
+            return [self.struct(field.fields, as_struct(row), is_row=True) for row in rows]
+        if name in _FILLED:
+            return _FILLED[name]
+        source = _source(name, asked)
+        if is_row and source is not None and self._fits(field, asked[source]):
+            return asked[source]
+        return -1 if name in _NO_PRODUCER and not is_row else field.absent
+
+
+def _source(name: str, asked: Value) -> str | None:
+    """The field of a request's row that an answer's row repeats."""
+    if "" in asked and name in _KEYS:
+        return ""
+    return next((key for key in (name, *_NAMES.get(name, ())) if key in asked), None)
+
+
+_KEYS: Final = ("name", "group_id", "transactional_id", "key", "partition_index", "index")
+"""What an answer's row calls a request's row that is a bare name or number."""
+
+
+def as_struct(row: Any) -> Value:
+    """A row as a struct; a bare name or number is its field ""."""
+    return row if isinstance(row, dict) else {"": row}
+
+
+def _asked_rows(name: str, asked: Value) -> Sequence[Any]:
+    for key in (name, *_NAMES.get(name, ()), _ROW_ARRAYS.get(name, "")):
+        if asked.get(key) and isinstance(asked[key], list):
+            rows: Sequence[Any] = asked[key]
+            return rows
+    return ()
+
+
+def encode_refusal(header: Value, body: Value, error: ErrorCode) -> bytes:
+    """The answer to a request that is refused as a whole."""
+    api_key, version = header["api_key"], header["api_version"]
+    answer = Refusal(version, error, None).struct(response_fields(api_key), body, is_row=False)
+    return encode_response(api_key, version, header["correlation_id"], answer)

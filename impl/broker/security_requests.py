@@ -1,0 +1,290 @@
+"""Handlers of security: ACLs, SCRAM credentials, and SASL where it is not expected.
+
+Sources: `AclApis`, `AclControlManager`, `ScramControlManager`,
+`KafkaApis.handleDescribeUserScramCredentialsRequest`; answers of 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from impl.broker.handler import Handler, HandlerContext
+from impl.broker.outputs import CloseConnection, DecodedRequest
+from impl.protocol.codegen import Value
+from impl.protocol.errors import ErrorCode
+from impl.protocol.schemas import ApiKey
+from impl.security.acls import (
+    CLUSTER_NAME,
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    PatternType,
+    ResourceType,
+)
+from impl.security.scram import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    ScramMechanism,
+    derive_credential,
+)
+
+E = TypeVar("E", bound=IntEnum)
+
+_E: Final = ErrorCode
+_NO_AUTHORIZER: Final = "No Authorizer is configured."
+
+
+class _RequestRefused(Exception):
+    """An item of a request is refused with `error`."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+# ---- SASL
+
+
+def sasl_handshake(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """On a connection that expects none."""
+    return {"error_code": _E.ILLEGAL_SASL_STATE, "mechanisms": []}
+
+
+def sasl_authenticate(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """On a connection that expects none."""
+    text = "SaslAuthenticate request received after successful authentication"
+    return {"error_code": _E.ILLEGAL_SASL_STATE, "error_message": text, "auth_bytes": b""}
+
+
+# ---- ACLs
+
+
+def create_acls(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """Each by itself; one that exists is created again, without effect."""
+    authorizer = node.cluster.access.authorizer
+    rows: list[Value] = []
+    for asked in request.body["creations"]:
+        try:
+            if authorizer is None:
+                raise _RequestRefused(_E.SECURITY_DISABLED, _NO_AUTHORIZER)
+            authorizer.acls[_read_binding(asked)] = None
+            rows.append({"error_code": _E.NONE, "error_message": ""})
+        except _RequestRefused as refusal:
+            rows.append({"error_code": refusal.error, "error_message": str(refusal) or None})
+    return {"results": rows}
+
+
+def _read_binding(asked: Value) -> AclBinding:
+    """Raises `_RequestRefused`, `CloseConnection`."""
+    acl = AclBinding(
+        _number(ResourceType, asked["resource_type"]),
+        asked["resource_name"],
+        asked["principal"],
+        _number(AclOperation, asked["operation"]),
+        _number(AclPermission, asked["permission_type"]),
+        _number(PatternType, asked["resource_pattern_type"]),
+        asked["host"],
+    )
+    if 1 in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission):
+        raise _RequestRefused(_E.UNKNOWN_SERVER_ERROR, "")  # ANY
+    if acl.pattern_type is PatternType.MATCH:
+        raise _RequestRefused(_E.UNKNOWN_SERVER_ERROR, "")
+    problem = _explain_refusal(acl)
+    if problem:
+        raise _RequestRefused(_E.INVALID_REQUEST, problem)
+    return acl
+
+
+def _number(kind: type[E], number: int) -> E:
+    """UNKNOWN for an unknown number. Raises `CloseConnection` for UNKNOWN itself."""
+    if number == 0:
+        raise CloseConnection(f"{kind.__name__} is UNKNOWN")
+    return kind(number) if number in tuple(kind) else kind(0)
+
+
+def _explain_refusal(acl: AclBinding) -> str:
+    if acl.resource_type is ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if not acl.resource_name:
+        return "Invalid empty resource name"
+    if not acl.pattern_type:
+        return "Invalid patternType UNKNOWN"
+    if not acl.resource_type:
+        return "Invalid resourceType UNKNOWN"
+    if not acl.operation:
+        return "Invalid operation UNKNOWN"
+    if not acl.permission:
+        return "Invalid permissionType UNKNOWN"
+    if ":" not in acl.principal:
+        return (
+            f"Could not parse principal from `{acl.principal}` (no colon is present separating the"
+            " principal type from the principal name)"
+        )
+    return ""
+
+
+def _read_filter(asked: Value) -> AclFilter:
+    """Raises `CloseConnection` for unknown numbers."""
+    return AclFilter(
+        _number(ResourceType, asked["resource_type_filter"]),
+        asked["resource_name_filter"],
+        _number(PatternType, asked["pattern_type_filter"]),
+        asked["principal_filter"],
+        asked["host_filter"],
+        _number(AclOperation, asked["operation"]),
+        _number(AclPermission, asked["permission_type"]),
+    )
+
+
+def describe_acls(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """Those that pass the filter, by resource."""
+    authorizer = node.cluster.access.authorizer
+    if authorizer is None:
+        error = _E.SECURITY_DISABLED
+        return {"error_code": error, "error_message": _NO_AUTHORIZER, "resources": []}
+    wanted = _read_filter(request.body)
+    resources: dict[tuple[ResourceType, str, PatternType], list[Value]] = {}
+    for acl in filter(wanted.matches, authorizer.acls):
+        key = acl.resource_type, acl.resource_name, acl.pattern_type
+        resources.setdefault(key, []).append(_entry(acl))
+    rows = [
+        {"resource_type": kind, "resource_name": name, "pattern_type": pattern, "acls": entries}
+        for (kind, name, pattern), entries in resources.items()
+    ]
+    return {"error_code": _E.NONE, "error_message": "", "resources": rows}
+
+
+def _entry(acl: AclBinding) -> Value:
+    return {
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation,
+        "permission_type": acl.permission,
+    }
+
+
+def delete_acls(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """All that pass one of the filters, each of which lists what it deletes."""
+    authorizer = node.cluster.access.authorizer
+    filters = [_read_filter(asked) for asked in request.body["filters"]]
+    if authorizer is None:
+        refused = {"error_code": _E.SECURITY_DISABLED, "error_message": _NO_AUTHORIZER}
+        return {"filter_results": [refused | {"matching_acls": []} for _ in filters]}
+    matching = [list(filter(wanted.matches, authorizer.acls)) for wanted in filters]
+    for acl in (acl for found in matching for acl in found):
+        authorizer.acls.pop(acl, None)
+    rows = [
+        {"error_code": _E.NONE, "matching_acls": [_matching_row(acl) for acl in found]}
+        for found in matching
+    ]
+    return {"filter_results": rows}
+
+
+def _matching_row(acl: AclBinding) -> Value:
+    return _entry(acl) | {
+        "error_code": _E.NONE,
+        "resource_type": acl.resource_type,
+        "resource_name": acl.resource_name,
+        "pattern_type": acl.pattern_type,
+    }
+
+
+# ---- SCRAM credentials
+
+
+def describe_user_scram_credentials(
+    node: HandlerContext, request: DecodedRequest, now_ms: int
+) -> Value:
+    """The mechanisms of each user; no users, or null, asks for all."""
+    known: dict[str, list[Value]] = {}
+    for (name, mechanism), credential in node.cluster.access.credentials.items():
+        row = {"mechanism": mechanism, "iterations": credential.iterations}
+        known.setdefault(name, []).append(row)
+    asked = [row["name"] for row in request.body["users"] or ()]
+    rows = [_described(name, asked.count(name), known) for name in dict.fromkeys(asked or known)]
+    return {"error_code": _E.NONE, "error_message": "", "results": rows}
+
+
+def _described(name: str, times: int, known: Mapping[str, list[Value]]) -> Value:
+    row: Value = {"user": name, "error_code": _E.NONE, "credential_infos": []}
+    if times > 1:
+        problem = (
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+        )
+        return row | {"error_code": _E.DUPLICATE_RESOURCE, "error_message": problem}
+    if name not in known:
+        problem = f"Attempt to describe a user credential that does not exist: {name}"
+        return row | {"error_code": _E.RESOURCE_NOT_FOUND, "error_message": problem}
+    return row | {"error_message": "", "credential_infos": known[name]}
+
+
+def alter_user_scram_credentials(
+    node: HandlerContext, request: DecodedRequest, now_ms: int
+) -> Value:
+    """Delete or set credentials, one of each user."""
+    body = request.body
+    by_user: dict[str, list[tuple[Value, bool]]] = {}
+    for rows, is_deletion in ((body["deletions"], True), (body["upsertions"], False)):
+        for row in rows:
+            by_user.setdefault(row["name"], []).append((row, is_deletion))
+    return {"results": [_alter_user(node, name, rows) for name, rows in by_user.items()]}
+
+
+def _alter_user(node: HandlerContext, name: str, rows: Sequence[tuple[Value, bool]]) -> Value:
+    answer: Value = {"user": name, "error_code": _E.NONE}
+    credentials = node.cluster.access.credentials
+    try:
+        if len(rows) > 1:
+            problem = "A user credential cannot be altered twice in the same request"
+            raise _RequestRefused(_E.DUPLICATE_RESOURCE, problem)
+        [(row, is_deletion)] = rows
+        mechanism = _mechanism(row)
+        _check_change(row, is_deletion, (name, mechanism) in credentials)
+    except _RequestRefused as refusal:
+        return answer | {"error_code": refusal.error, "error_message": str(refusal)}
+    if is_deletion:
+        del credentials[name, mechanism]
+    else:
+        salted, iterations = row["salted_password"], row["iterations"]
+        kept = derive_credential(mechanism, row["salt"], salted, iterations)
+        credentials[name, mechanism] = kept
+    return answer
+
+
+def _mechanism(row: Value) -> ScramMechanism:
+    """Raises `_RequestRefused`."""
+    if row["mechanism"] not in tuple(ScramMechanism):
+        raise _RequestRefused(_E.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    return ScramMechanism(row["mechanism"])
+
+
+def _check_change(row: Value, is_deletion: bool, exists: bool) -> None:
+    """Raises `_RequestRefused`."""
+    if not row["name"]:
+        raise _RequestRefused(_E.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if is_deletion and not exists:
+        problem = "Attempt to delete a user credential that does not exist"
+        raise _RequestRefused(_E.RESOURCE_NOT_FOUND, problem)
+    if is_deletion:
+        return
+    if row["iterations"] < MIN_ITERATIONS:
+        raise _RequestRefused(_E.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if row["iterations"] > MAX_ITERATIONS:
+        raise _RequestRefused(_E.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+
+
+HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
+    {
+        ApiKey.SASL_HANDSHAKE: sasl_handshake,
+        ApiKey.SASL_AUTHENTICATE: sasl_authenticate,
+        ApiKey.CREATE_ACLS: create_acls,
+        ApiKey.DESCRIBE_ACLS: describe_acls,
+        ApiKey.DELETE_ACLS: delete_acls,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_user_scram_credentials,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials,
+    }
+)

@@ -1,0 +1,90 @@
+"""What the nodes of a cluster share: users, their credentials, ACLs, and how nodes know each other.
+
+Nodes send each other requests on a listener of their own, with a password that only they know.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import Final
+
+from impl.security.acls import AclOperation, Authorizer, ResourceType
+from impl.security.authenticator import SaslRules, Session
+from impl.security.config import PLAIN, Security
+from impl.security.scram import (
+    MIN_ITERATIONS,
+    SCRAM_MECHANISMS,
+    ScramCredential,
+    ScramMechanism,
+    derive_credential,
+    salt_password,
+)
+
+BETWEEN_BROKERS: Final = "BETWEEN_BROKERS"
+"""The name of the listener of nodes."""
+BROKER_USER: Final = "broker"
+_SECRET_BYTES: Final = 32
+
+
+class Access:
+    """Attributes: `authorizer`, None without; `credentials` of SCRAM; `broker_password`."""
+
+    def __init__(self, security: Security) -> None:
+        self._security = security
+        self.broker_password = secrets.token_hex(_SECRET_BYTES)
+        self.credentials = _credentials(security)
+        self.authorizer: Authorizer | None = None
+        if security.acls is not None:
+            self.authorizer = Authorizer(
+                security.acls,
+                super_users=security.super_users,
+                allow_everyone_if_no_acl_found=security.allow_everyone_if_no_acl_found,
+            )
+
+    def sasl_rules(self, listener: str) -> SaslRules:
+        """What a listener accepts."""
+        me = self._security
+        rules = SaslRules(
+            me.sasl_mechanisms, me.users, self.credentials, me.connections_max_reauth_ms
+        )
+        if listener != BETWEEN_BROKERS:
+            return rules
+        nodes = {BROKER_USER: self.broker_password}
+        return replace(rules, mechanisms=(PLAIN,), users=nodes, max_reauth_ms=0)
+
+    def is_allowed(
+        self, session: Session, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> bool:
+        """Whether a connection may do this."""
+        me = self.authorizer
+        if me is None or session.is_broker:
+            return True
+        return me.is_allowed(session.principal, session.host, operation, resource_type, name)
+
+    def is_allowed_for_some(
+        self, session: Session, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        """Whether a connection may do this with some resource of the type."""
+        me = self.authorizer
+        if me is None or session.is_broker:
+            return True
+        return me.is_allowed_for_some(session.principal, session.host, operation, resource_type)
+
+
+def _credentials(security: Security) -> dict[tuple[str, ScramMechanism], ScramCredential]:
+    """Those of all users, for the mechanisms that are enabled where there is SASL at all."""
+    if not any(protocol.has_sasl for protocol in security.protocols):
+        return {}
+    return {
+        (name, mechanism): _credential(mechanism, password)
+        for name, password in security.users.items()
+        for title, mechanism in SCRAM_MECHANISMS.items()
+        if title in security.sasl_mechanisms
+    }
+
+
+def _credential(mechanism: ScramMechanism, password: str) -> ScramCredential:
+    salt = secrets.token_bytes(_SECRET_BYTES)
+    salted = salt_password(mechanism, password, salt, MIN_ITERATIONS)
+    return derive_credential(mechanism, salt, salted, MIN_ITERATIONS)

@@ -1,0 +1,56 @@
+"""Certificates for tests: an authority, and what it signs, made by the openssl program."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from impl.security.tls import Tls
+
+
+class CertificatesNotMade(RuntimeError):
+    """The openssl program cannot make certificates: install OpenSSL 3, or give `Security.tls`."""
+
+
+_FOLDER: Final = "kafka-eos-tls-"
+_NEW_KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+
+
+@cache
+def _folder_of_process() -> tempfile.TemporaryDirectory[str]:
+    """Removed when the process ends."""
+    return tempfile.TemporaryDirectory(prefix=_FOLDER)
+
+
+@cache
+def certificates_of_process() -> Tls:
+    """An authority, and certificates for localhost and for a client, made once in a process.
+
+    Raises `CertificatesNotMade`.
+    """
+    folder = Path(_folder_of_process().name)
+    authority = _make(folder, "ca", "kafka-eos tests", "basicConstraints=critical,CA:TRUE")
+    signed = ("-CA", authority[0], "-CAkey", authority[1])
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1"
+    broker = _make(folder, "broker", "localhost", names, *signed)
+    client = _make(folder, "client", "client", "basicConstraints=CA:FALSE", *signed)
+    return Tls(*broker, authority[0], *client)
+
+
+def _make(folder: Path, name: str, common_name: str, extension: str, *more: str) -> tuple[str, str]:
+    """The files of a new certificate and its key. Raises `CertificatesNotMade`."""
+    certificate, key = str(folder / f"{name}.pem"), str(folder / f"{name}.key")
+    files = ("-out", certificate, "-keyout", key)
+    named = ("-subj", f"/CN={common_name}", "-addext", extension, "-days", "3650")
+    command = ["openssl", "req", "-x509", *_NEW_KEY, *files, *named, *more]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        problem = getattr(error, "stderr", None) or error
+        raise CertificatesNotMade(
+            f"openssl made no certificate: {problem}; install OpenSSL 3, or give Security.tls"
+        ) from error
+    return certificate, key
