@@ -22,7 +22,7 @@ from impl.broker.handler import HandlerContext
 from impl.broker.metadata_requests import DELETE_BY_ID_FROM
 from impl.broker.outputs import CloseConnection, DecodedRequest
 from impl.broker.produce_requests import is_transactional_request
-from impl.broker.refusals import Refusal, as_struct, find_field, response_fields
+from impl.broker.refusals import RefusedAnswer, as_struct, find_field, response_fields
 from impl.broker.transaction_requests import BATCHED_KEYS_FROM, BROKERS_FROM
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
@@ -79,7 +79,7 @@ class _Asking:
 
     def refuse(self, kind: ResourceType, text: str | None = None) -> None:
         """Refuse the whole request. Raises `Unauthorized`."""
-        refusal = Refusal(self.request.version, _ERRORS[kind], text)
+        refusal = RefusedAnswer(self.request.version, _ERRORS[kind], text)
         raise Unauthorized(
             refusal.struct(response_fields(self.request.api_key), self.body, is_row=False)
         )
@@ -100,7 +100,7 @@ class _Asking:
             return
         self.body[array] = [row for row in rows if not is_refused(row)]
         found = find_field(response_fields(self.request.api_key), answered or array)
-        refusal = Refusal(self.request.version, _ERRORS[kind], text)
+        refusal = RefusedAnswer(self.request.version, _ERRORS[kind], text)
         self.refused.setdefault((array, found.name), []).extend(
             refusal.struct(found.fields, as_struct(row), is_row=True) for row in refused
         )
@@ -305,7 +305,7 @@ def _fetched_group(asking: _Asking, group: Value) -> None:
     topics = find_field(
         find_field(response_fields(asking.request.api_key), "groups").fields, "topics"
     )
-    refusal = Refusal(asking.request.version, _ERRORS[_R.TOPIC], None)
+    refusal = RefusedAnswer(asking.request.version, _ERRORS[_R.TOPIC], None)
 
     def is_refused(row: Value) -> bool:
         name = asking.topic_name(row)

@@ -264,7 +264,7 @@ class Broker:
     def tls(self) -> Tls:
         """The certificates: files for clients, and `tls.client_context()`.
 
-        Raises `CertificatesNotMade`.
+        Raises `MissingCertificates`.
         """
         return self._config.security.tls or certificates_of_process()
 

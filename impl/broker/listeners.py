@@ -15,7 +15,7 @@ from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.schemas import ApiKey
 from impl.security.access import BETWEEN_BROKERS, BROKER_USER
-from impl.security.authenticator import Authenticator, Disconnect, SaslRules, Session
+from impl.security.authenticator import Authenticator, ClientSession, SaslFailure, SaslRules
 from impl.security.certificates import certificates_of_process
 from impl.security.config import PLAIN, Security
 from impl.security.tls import format_subject
@@ -23,7 +23,7 @@ from impl.security.tls import format_subject
 Handle = Callable[[bytes], Awaitable[Output]]
 """A request's payload to what its connection gets."""
 
-SessionHandle = Callable[[Session, bytes], Awaitable[Output]]
+SessionHandle = Callable[[ClientSession, bytes], Awaitable[Output]]
 """As `Handle`, for the connection of a session."""
 
 
@@ -34,10 +34,12 @@ class Listener(NamedTuple):
     has_sasl: bool
     context: ssl.SSLContext | None = None
 
-    def accept(self, writer: asyncio.StreamWriter) -> Session:
+    def accept(self, writer: asyncio.StreamWriter) -> ClientSession:
         """The session of a new connection; SASL is still to come."""
         host, *_ = writer.get_extra_info("peername") or ("?",)
-        session = Session(host=host, listener=self.name, is_broker=self.name == BETWEEN_BROKERS)
+        session = ClientSession(
+            host=host, listener=self.name, is_broker=self.name == BETWEEN_BROKERS
+        )
         certificate = writer.get_extra_info("peercert")
         if certificate:
             session.principal = f"User:{format_subject(certificate)}"
@@ -47,7 +49,7 @@ class Listener(NamedTuple):
 def listeners_of(security: Security) -> list[Listener]:
     """The listeners of a node; where not everybody may do everything, one for nodes comes last.
 
-    Raises `OSError` for files that are not to be read, `CertificatesNotMade`.
+    Raises `OSError` for files that are not to be read, `MissingCertificates`.
     """
     listeners = [
         Listener(
@@ -68,7 +70,7 @@ def _server_context(security: Security) -> ssl.SSLContext:
 
 
 def new_handle(
-    session: Session,
+    session: ClientSession,
     handle: SessionHandle,
     rules: SaslRules | None,
     api_versions: range,
@@ -82,7 +84,7 @@ def new_handle(
     async def authenticate(payload: bytes) -> Output:
         try:
             answer = authenticator.receive(payload, clock_ms())
-        except Disconnect as refusal:
+        except SaslFailure as refusal:
             return Close(None, str(refusal), refusal.answer)
         return Response(None, answer) if answer is not None else await handle(session, payload)
 

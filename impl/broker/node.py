@@ -71,7 +71,7 @@ from impl.protocol.messages import (
     encode_unsupported_version,
 )
 from impl.protocol.schemas import ApiKey
-from impl.security.authenticator import Session
+from impl.security.authenticator import ClientSession
 
 
 class Node(HandlerContext):
@@ -109,7 +109,7 @@ class Node(HandlerContext):
     # ---- inputs
 
     def receive(
-        self, reference: Hashable, payload: bytes, now_ms: int, session: Session = LOCAL
+        self, reference: Hashable, payload: bytes, now_ms: int, session: ClientSession = LOCAL
     ) -> list[Output]:
         """Receive a request without its size, from a client or a broker.
 
@@ -123,7 +123,9 @@ class Node(HandlerContext):
             self._outputs.append(Close(reference, str(error)))
         return self._take_outputs()
 
-    def _receive(self, reference: Hashable, payload: bytes, now_ms: int, session: Session) -> None:
+    def _receive(
+        self, reference: Hashable, payload: bytes, now_ms: int, session: ClientSession
+    ) -> None:
         try:
             header, body = decode_request(payload)
         except UnsupportedVersion as error:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from impl.protocol.codegen import Value
 from impl.protocol.schemas import ApiKey
-from impl.security.authenticator import Session
+from impl.security.authenticator import ClientSession
 
 
 class CloseConnection(Exception):
@@ -41,7 +41,7 @@ class BrokerRequest(NamedTuple):
 Output = Response | Close | BrokerRequest
 
 
-LOCAL: Final = Session()
+LOCAL: Final = ClientSession()
 """The connection of requests that come without one."""
 
 
@@ -57,7 +57,7 @@ class DecodedRequest(NamedTuple):
     correlation_id: int
     body: Value
     client_id: str = ""
-    session: Session = LOCAL
+    session: ClientSession = LOCAL
     complete: Callable[[Value], Value] | None = None
 
 

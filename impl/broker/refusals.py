@@ -53,7 +53,7 @@ def find_field(fields: Iterable[Field], name: str) -> Field:
     return next(field for field in fields if field.name == name)
 
 
-class Refusal(NamedTuple):
+class RefusedAnswer(NamedTuple):
     """An error as the structs of a response have it, in a version."""
 
     version: int
@@ -114,5 +114,7 @@ def _asked_rows(name: str, asked: Value) -> Sequence[Any]:
 def encode_refusal(header: Value, body: Value, error: ErrorCode) -> bytes:
     """The answer to a request that is refused as a whole."""
     api_key, version = header["api_key"], header["api_version"]
-    answer = Refusal(version, error, None).struct(response_fields(api_key), body, is_row=False)
+    answer = RefusedAnswer(version, error, None).struct(
+        response_fields(api_key), body, is_row=False
+    )
     return encode_response(api_key, version, header["correlation_id"], answer)

@@ -37,7 +37,7 @@ from impl.protocol.errors import DecodeError
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.schemas import ApiKey
 from impl.security.access import BETWEEN_BROKERS
-from impl.security.authenticator import Session
+from impl.security.authenticator import ClientSession
 
 _log = logging.getLogger(__name__)
 
@@ -260,7 +260,7 @@ class Server:
         self._perform(self.node.advance(self._clock_ms()))
         self._wake.set()
 
-    async def _handle(self, session: Session, payload: bytes) -> Output:
+    async def _handle(self, session: ClientSession, payload: bytes) -> Output:
         future: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
         self._perform(self.node.receive(future, payload, self._clock_ms(), session))
         self._wake.set()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from impl.security.acls import AclOperation, Authorizer, ResourceType
-from impl.security.authenticator import SaslRules, Session
+from impl.security.authenticator import ClientSession, SaslRules
 from impl.security.config import PLAIN, Security
 from impl.security.scram import (
     MIN_ITERATIONS,
@@ -54,7 +54,11 @@ class Access:
         return replace(rules, mechanisms=(PLAIN,), users=nodes, max_reauth_ms=0)
 
     def is_allowed(
-        self, session: Session, operation: AclOperation, resource_type: ResourceType, name: str
+        self,
+        session: ClientSession,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
     ) -> bool:
         """Whether a connection may do this."""
         me = self.authorizer
@@ -63,7 +67,7 @@ class Access:
         return me.is_allowed(session.principal, session.host, operation, resource_type, name)
 
     def is_allowed_for_some(
-        self, session: Session, operation: AclOperation, resource_type: ResourceType
+        self, session: ClientSession, operation: AclOperation, resource_type: ResourceType
     ) -> bool:
         """Whether a connection may do this with some resource of the type."""
         me = self.authorizer

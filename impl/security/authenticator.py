@@ -52,7 +52,7 @@ Credentials = Mapping[tuple[str, ScramMechanism], ScramCredential]
 
 
 @dataclass(slots=True)
-class Session:
+class ClientSession:
     """Whose requests a connection carries, on which listener."""
 
     principal: str = ANONYMOUS
@@ -61,11 +61,11 @@ class Session:
     is_broker: bool = False
 
 
-class Refused(Exception):
+class AuthenticationRefused(Exception):
     """A client is not authenticated. The message is for the client."""
 
 
-class Disconnect(Exception):
+class SaslFailure(Exception):
     """The connection must be closed, after `answer` if there is one."""
 
     def __init__(self, reason: str, answer: bytes | None = None) -> None:
@@ -84,21 +84,21 @@ class PlainExchange:
         self.user: str | None = None
 
     def authenticate(self, message: bytes) -> bytes:
-        """Raises `Refused` with Kafka's text."""
+        """Raises `AuthenticationRefused` with Kafka's text."""
         parts = message.decode(errors="replace").split("\0")
         if len(parts) != 3:
             problem = f"expected 3 tokens, got {len(parts)}"
-            raise Refused(f"Invalid SASL/PLAIN response: {problem}")
+            raise AuthenticationRefused(f"Invalid SASL/PLAIN response: {problem}")
         authorization_id, name, password = parts
         if not name or not password:
             missing = "password" if name else "username"
-            raise Refused(f"Authentication failed: {missing} not specified")
+            raise AuthenticationRefused(f"Authentication failed: {missing} not specified")
         wanted = self._users.get(name)
         is_right = wanted is not None and hmac.compare_digest(wanted.encode(), password.encode())
         if not is_right:
-            raise Refused("Authentication failed: Invalid username or password")
+            raise AuthenticationRefused("Authentication failed: Invalid username or password")
         if authorization_id not in ("", name):
-            raise Refused(_OTHER_ID)
+            raise AuthenticationRefused(_OTHER_ID)
         self.user = name
         return b""
 
@@ -119,7 +119,7 @@ class ScramExchange:
         self.user: str | None = None
 
     def authenticate(self, message: bytes) -> bytes:
-        """Raises `Refused` with Kafka's text, `ValueError` for a wrong password or message."""
+        """Raises `AuthenticationRefused` with Kafka's text, `ValueError` for a wrong password."""
         if self._first is None:
             return self._begin(read_client_first(message)).encode()
         credential = self._credential(self._first)
@@ -134,7 +134,7 @@ class ScramExchange:
     def _begin(self, first: ClientFirst) -> str:
         credential = self._credential(first)
         if first.authorization_id not in ("", first.name):
-            raise Refused(_OTHER_ID)
+            raise AuthenticationRefused(_OTHER_ID)
         self._first = first
         self._challenge = format_server_first(first, secrets.token_urlsafe(16), credential)
         return self._challenge
@@ -179,7 +179,7 @@ class Authenticator:
     """One connection of a listener with SASL. Attributes: `session`."""
 
     def __init__(
-        self, rules: SaslRules, session: Session, api_versions: range, refuse: Refuse
+        self, rules: SaslRules, session: ClientSession, api_versions: range, refuse: Refuse
     ) -> None:
         """`api_versions` are the versions of ApiVersions that the node serves."""
         self._rules = rules
@@ -195,7 +195,7 @@ class Authenticator:
         self._expires_ms: int | None = None
 
     def receive(self, payload: bytes, now_ms: int) -> bytes | None:
-        """The answer; None for a request that is the node's. Raises `Disconnect`."""
+        """The answer; None for a request that is the node's. Raises `SaslFailure`."""
         if self._state is _State.DONE:
             return self._receive_later(payload, now_ms)
         if self._state is _State.EXCHANGING and not self._has_headers:
@@ -207,7 +207,7 @@ class Authenticator:
         try:
             header, body = decode_request(payload)
         except DecodeError as error:
-            raise Disconnect(str(error)) from error
+            raise SaslFailure(str(error)) from error
         name, form = (
             ApiKey(header["api_key"]).name,
             (header["api_version"], header["correlation_id"]),
@@ -216,9 +216,9 @@ class Authenticator:
             if header["api_key"] == ApiKey.SASL_AUTHENTICATE:
                 return self._authenticate(*form, body["auth_bytes"], now_ms)
             refused = self._refuse(header, body, ErrorCode.ILLEGAL_SASL_STATE)
-            raise Disconnect(f"unexpected request {name} during SASL authentication", refused)
+            raise SaslFailure(f"unexpected request {name} during SASL authentication", refused)
         if header["api_key"] != ApiKey.SASL_HANDSHAKE:
-            raise Disconnect(f"unexpected request {name} during the SASL handshake")
+            raise SaslFailure(f"unexpected request {name} during the SASL handshake")
         return self._shake_hands(*form, body["mechanism"])
 
     def _receive_later(self, payload: bytes, now_ms: int) -> bytes | None:
@@ -228,7 +228,7 @@ class Authenticator:
             self._state = _State.VERSIONS_KNOWN
             return self.receive(payload, now_ms)
         if self._expires_ms is not None and now_ms > self._expires_ms:
-            raise Disconnect("its authentication has expired")
+            raise SaslFailure("its authentication has expired")
         return None
 
     def _shake_hands(self, version: int, correlation_id: int, mechanism: str) -> bytes:
@@ -242,7 +242,7 @@ class Authenticator:
             {"error_code": error, "mechanisms": list(enabled)},
         )
         if not is_enabled:
-            raise Disconnect(f"SASL mechanism {mechanism!r} is not enabled", answer)
+            raise SaslFailure(f"SASL mechanism {mechanism!r} is not enabled", answer)
         self._mechanism = mechanism
         self._exchange = self._rules.begin(mechanism)
         self._has_headers = version > 0
@@ -252,8 +252,8 @@ class Authenticator:
     def _authenticate_bare(self, payload: bytes, now_ms: int) -> bytes:
         try:
             return self._exchange_message(payload, now_ms)
-        except Refused as refusal:
-            raise Disconnect(f"authentication was refused: {refusal}") from refusal
+        except AuthenticationRefused as refusal:
+            raise SaslFailure(f"authentication was refused: {refusal}") from refusal
 
     def _authenticate(
         self, version: int, correlation_id: int, message: bytes, now_ms: int
@@ -269,9 +269,9 @@ class Authenticator:
 
         try:
             content = self._exchange_message(message, now_ms)
-        except Refused as refusal:
+        except AuthenticationRefused as refusal:
             refused = answer(ErrorCode.SASL_AUTHENTICATION_FAILED, str(refusal), b"")
-            raise Disconnect(f"authentication was refused: {refusal}", refused) from refusal
+            raise SaslFailure(f"authentication was refused: {refusal}", refused) from refusal
         return answer(ErrorCode.NONE, "", content)
 
     def _lifetime_ms(self, now_ms: int) -> int:
@@ -279,14 +279,14 @@ class Authenticator:
         return (self._expires_ms or 0) - now_ms if is_done else 0
 
     def _exchange_message(self, message: bytes, now_ms: int) -> bytes:
-        """The mechanism's answer. Raises `Refused`."""
+        """The mechanism's answer. Raises `AuthenticationRefused`."""
         exchange = self._exchange
         assert exchange is not None, "the handshake has begun it"
         try:
             answer = exchange.authenticate(message)
         except ValueError as error:
             occasion = "re-authentication" if self._is_again else "authentication"
-            raise Refused(
+            raise AuthenticationRefused(
                 f"Authentication failed during {occasion} due to invalid credentials with SASL"
                 f" mechanism {self._mechanism}"
             ) from error
@@ -296,7 +296,7 @@ class Authenticator:
 
     def _finish(self, principal: str, now_ms: int) -> None:
         if self._is_again and principal != self.session.principal:
-            raise Refused(
+            raise AuthenticationRefused(
                 "Cannot change principals during re-authentication from"
                 f" {self.session.principal.replace(':', '.')}: {principal.replace(':', '.')}"
             )

@@ -11,7 +11,7 @@ from typing import Final
 from impl.security.tls import Tls
 
 
-class CertificatesNotMade(RuntimeError):
+class MissingCertificates(RuntimeError):
     """The openssl program cannot make certificates: install OpenSSL 3, or give `Security.tls`."""
 
 
@@ -29,7 +29,7 @@ def _folder_of_process() -> tempfile.TemporaryDirectory[str]:
 def certificates_of_process() -> Tls:
     """An authority, and certificates for localhost and for a client, made once in a process.
 
-    Raises `CertificatesNotMade`.
+    Raises `MissingCertificates`.
     """
     folder = Path(_folder_of_process().name)
     authority = _make(folder, "ca", "kafka-eos tests", "basicConstraints=critical,CA:TRUE")
@@ -41,7 +41,7 @@ def certificates_of_process() -> Tls:
 
 
 def _make(folder: Path, name: str, common_name: str, extension: str, *more: str) -> tuple[str, str]:
-    """The files of a new certificate and its key. Raises `CertificatesNotMade`."""
+    """The files of a new certificate and its key. Raises `MissingCertificates`."""
     certificate, key = str(folder / f"{name}.pem"), str(folder / f"{name}.key")
     files = ("-out", certificate, "-keyout", key)
     named = ("-subj", f"/CN={common_name}", "-addext", extension, "-days", "3650")
@@ -50,7 +50,7 @@ def _make(folder: Path, name: str, common_name: str, extension: str, *more: str)
         subprocess.run(command, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
         problem = getattr(error, "stderr", None) or error
-        raise CertificatesNotMade(
+        raise MissingCertificates(
             f"openssl made no certificate: {problem}; install OpenSSL 3, or give Security.tls"
         ) from error
     return certificate, key

@@ -16,7 +16,7 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, decode_response, encode_request
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
-from impl.security.authenticator import Session
+from impl.security.authenticator import ClientSession
 
 
 class Sent(NamedTuple):
@@ -122,7 +122,7 @@ class Network:
     # ---- clients
 
     def send(
-        self, node_id: int, api_key: ApiKey, version: int, body: Any, session: Session = LOCAL
+        self, node_id: int, api_key: ApiKey, version: int, body: Any, session: ClientSession = LOCAL
     ) -> Question:
         """A client's request; its answer may not be there yet."""
         question = Question(self, api_key, version)
@@ -136,7 +136,7 @@ class Network:
         version: int,
         body: Any,
         node_id: int = 1,
-        session: Session = LOCAL,
+        session: ClientSession = LOCAL,
     ) -> Any:
         """A client's request, answered within the broker's own waits."""
         question = self.send(node_id, api_key, version, body, session)

@@ -23,7 +23,7 @@ from impl.security.acls import (
     PatternType,
     ResourceType,
 )
-from impl.security.authenticator import Session
+from impl.security.authenticator import ClientSession
 from impl.security.config import Security
 from tests.impl.broker.network import Closed, Network
 from tests.impl.broker.security_recording import CLOSED, REQUESTS, record
@@ -46,7 +46,7 @@ class SecuredNode:
 
     def ask(self, user: str, api_key: ApiKey, version: int, body: dict[str, Any]) -> Any:
         try:
-            return self.network.ask(api_key, version, body, session=Session(f"User:{user}"))
+            return self.network.ask(api_key, version, body, session=ClientSession(f"User:{user}"))
         except Closed:
             return CLOSED
 

@@ -40,7 +40,7 @@ from impl.broker.refusals import encode_refusal
 from impl.client.network_client import NoBrokersAvailable
 from impl.protocol.messages import decode_request, decode_response, encode_request
 from impl.protocol.schemas import ApiKey
-from impl.security.authenticator import Authenticator, Disconnect, SaslRules, Session
+from impl.security.authenticator import Authenticator, ClientSession, SaslFailure, SaslRules
 from impl.security.scram import (
     InvalidScramMessage,
     ScramClient,
@@ -284,7 +284,7 @@ class OneConnection:
 
     def __init__(self) -> None:
         rules = SaslRules(("PLAIN",), USERS, {}, self.LIFETIME_MS)
-        self.session = Session()
+        self.session = ClientSession()
         self._authenticator = Authenticator(rules, self.session, range(5), encode_refusal)
         self.now_ms = 0
 
@@ -309,7 +309,7 @@ def test_an_authentication_expires() -> None:
     connection.now_ms = 60_000
     assert connection.list_groups() is None
     connection.now_ms += 1
-    with pytest.raises(Disconnect, match="expired"):
+    with pytest.raises(SaslFailure, match="expired"):
         connection.list_groups()
 
 
@@ -327,7 +327,7 @@ def test_a_connection_stays_with_its_principal() -> None:
     connection = OneConnection()
     connection.log_in("alice", "alice-secret")
     connection.now_ms = 2_000
-    with pytest.raises(Disconnect, match=r"from User\.alice: User\.bob"):
+    with pytest.raises(SaslFailure, match=r"from User\.alice: User\.bob"):
         connection.log_in("bob", "bob-secret")
     assert connection.session.principal == "User:alice"
 
