@@ -99,3 +99,7 @@ class _Line:
     def close(self) -> None:
         """See `Transport`."""
         self._transport.close()
+
+    async def wait_closed(self) -> None:
+        """See `Transport`."""
+        await self._transport.wait_closed()

@@ -253,12 +253,17 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         """host:port of each running node, with commas between; of the first listener."""
-        return self.bootstrap_servers_of(self._config.security.listeners[0])
+        return self.bootstrap_servers_of(self.listeners[0])
 
     def bootstrap_servers_of(self, listener: str) -> str:
         """As `bootstrap_servers`, of the listener with this protocol. Raises `KeyError`."""
         host = self._config.host
         return ",".join(f"{host}:{server.ports[listener]}" for server in self._servers.values())
+
+    @property
+    def listeners(self) -> tuple[str, ...]:
+        """The security protocols of the listeners."""
+        return self._config.security.listeners
 
     @property
     def tls(self) -> Tls:

@@ -13,6 +13,8 @@ from impl.broker.embedded import EMBEDDED, Broker
 from impl.broker.releases import NEWEST_RELEASE, RELEASES
 from impl.broker.topics import MAX_PARTITIONS
 from impl.log.disk import StorageError
+from impl.security.config import Security, SecurityProtocol
+from impl.security.tls import CLIENT_AUTHS, Tls
 from impl.settings import LONG_MAX, MAX_PORT
 
 BAD_USE = 2
@@ -71,6 +73,69 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="warning",
         help="what is logged to the standard error (warning)",
     )
+    _add_security(parser)
+
+
+def _add_security(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--listener",
+        dest="listeners",
+        choices=[protocol.value for protocol in SecurityProtocol],
+        action="append",
+        help="security protocol of a listener; may be repeated, each further one has the ports"
+        " after those before (PLAINTEXT)",
+    )
+    parser.add_argument("--tls-cert", metavar="FILE", help="the broker's certificate, PEM")
+    parser.add_argument("--tls-key", metavar="FILE", help="its key, PEM")
+    parser.add_argument(
+        "--tls-ca", metavar="FILE", help="who signs clients' certificates, PEM (--tls-cert)"
+    )
+    parser.add_argument(
+        "--tls-client-auth",
+        choices=CLIENT_AUTHS,
+        default=CLIENT_AUTHS[0],
+        help="whether clients need certificates (none)",
+    )
+    parser.add_argument(
+        "--sasl-user",
+        dest="users",
+        type=_user,
+        action="append",
+        default=[],
+        metavar="NAME:PASSWORD",
+        help="a user of SASL PLAIN and SCRAM; may be repeated",
+    )
+    parser.add_argument(
+        "--super-user",
+        dest="super_users",
+        action="append",
+        default=[],
+        metavar="PRINCIPAL",
+        help="User:NAME, who may do everything; may be repeated. Others may do what ACLs allow",
+    )
+
+
+def _user(text: str) -> tuple[str, str]:
+    name, _, password = text.partition(":")
+    if not name or not password:
+        raise argparse.ArgumentTypeError(f"must be NAME:PASSWORD, is {name!r} alone")
+    return name, password
+
+
+def _security_of(options: argparse.Namespace) -> Security:
+    """Raises `InvalidSetting`."""
+    tls = None
+    if options.tls_cert:
+        key, authority = options.tls_key or options.tls_cert, options.tls_ca or options.tls_cert
+        tls = Tls(options.tls_cert, key, authority)
+    return Security(
+        listeners=tuple(options.listeners or (SecurityProtocol.PLAINTEXT.value,)),
+        users=dict(options.users),
+        tls=tls,
+        ssl_client_auth=options.tls_client_auth,
+        acls=() if options.super_users else None,
+        super_users=tuple(options.super_users),
+    )
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -112,6 +177,7 @@ def execute(options: argparse.Namespace) -> int:
             config=config,
             release=options.release,
             directory=options.directory,
+            security=_security_of(options),
         )
         asyncio.run(_serve(broker))
     except (OSError, ValueError, StorageError) as error:
@@ -126,5 +192,6 @@ async def _serve(broker: Broker) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupted.set)
     async with broker as kafka:
-        print(f"serves at {kafka.bootstrap_servers}", flush=True)
+        for listener in kafka.listeners:
+            print(f"serves at {kafka.bootstrap_servers_of(listener)}", flush=True)
         await interrupted.wait()

@@ -114,6 +114,10 @@ class Connection:
         self._in_flight.popleft()
         request.on_answer(body)
 
+    async def wait_closed(self) -> None:
+        """Wait until nothing is left of the connection, after `close`."""
+        await self._transport.wait_closed()
+
     def close(self) -> None:
         """Close the connection, if it is open."""
         if self.is_closed:

@@ -175,6 +175,7 @@ class NetworkClient:
             await self._security.authenticate(connection)
         except BaseException:
             connection.close()
+            await connection.wait_closed()
             raise
         _log.debug("connected to %s", name)
         return connection
@@ -244,6 +245,8 @@ class NetworkClient:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in self._connections.values():
+            await connection.wait_closed()
 
     def read_coordinators(self, answer: Body) -> list[Body]:
         """The rows of a FindCoordinator answer, whose nodes can be connected to from now on."""

@@ -10,6 +10,7 @@ connections of its own.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from impl.protocol.errors import FrameTooLarge
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 _SIZE_BYTES = 4
+_FAREWELL_S = 1.0
 
 
 class Transport(Protocol):
@@ -32,6 +34,9 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Close the connection."""
+
+    async def wait_closed(self) -> None:
+        """Wait until nothing is left of a connection that was closed."""
 
 
 class Network(Protocol):
@@ -67,6 +72,11 @@ class AsyncioTransport:
         """See `Transport`."""
         self._writer.close()
 
+    async def wait_closed(self) -> None:
+        """See `Transport`: TLS says farewell first."""
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
 
 class AsyncioNetwork:
     """TCP, with TLS if there is a context."""
@@ -76,4 +86,9 @@ class AsyncioNetwork:
 
     async def connect(self, host: str, port: int) -> AsyncioTransport:
         """See `Network`."""
-        return AsyncioTransport(*await asyncio.open_connection(host, port, ssl=self._context))
+        farewell_s = _FAREWELL_S if self._context else None  # None is for TCP alone
+        return AsyncioTransport(
+            *await asyncio.open_connection(
+                host, port, ssl=self._context, ssl_shutdown_timeout=farewell_s
+            )
+        )

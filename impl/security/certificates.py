@@ -11,7 +11,7 @@ from typing import Final
 from impl.security.tls import Tls
 
 
-class MissingCertificates(RuntimeError):
+class MissingCertificates(OSError):
     """The openssl program cannot make certificates: install OpenSSL 3, or give `Security.tls`."""
 
 

@@ -88,6 +88,9 @@ class SimulatedConnection:
         if not self.is_broken:
             self._end()
 
+    async def wait_closed(self) -> None:
+        """See `Transport`: it is closed at once."""
+
     def _end(self) -> None:
         self.is_broken = True
         self._inbox.put_nowait(None)

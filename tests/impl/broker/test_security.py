@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -360,3 +362,16 @@ def test_every_request_can_be_refused(form: Form, data: st.DataObject) -> None:
     header, body = decode_request(encode(form, data.draw(bodies(form))))
     refused = encode_refusal(header, body, ErrorCode.ILLEGAL_SASL_STATE)
     assert decode_response(form[0], form[1], refused)[0]["correlation_id"] == 7
+
+
+@pytest.mark.slow
+def test_serve_has_two_listeners() -> None:
+    options = ["--listener", "SASL_SSL", "--listener", "PLAINTEXT", "--sasl-user", "alice:x"]
+    command = [sys.executable, "-m", "kafka_eos", "serve", "--listen", "127.0.0.1:0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        lines = [server.stdout.readline(), server.stdout.readline()]
+        server.terminate()
+    assert [line.startswith("serves at 127.0.0.1:") for line in lines] == [True, True]
+    assert lines[0] != lines[1]
+    assert server.returncode == 0

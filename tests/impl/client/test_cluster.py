@@ -40,6 +40,9 @@ class Scripted:
         self.is_closed = True
         self.inbox.put_nowait(None)
 
+    async def wait_closed(self):
+        assert self.is_closed
+
 
 class Network:
     """One broker for every address in `up`."""
