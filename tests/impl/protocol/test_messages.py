@@ -62,6 +62,7 @@ FOR_KIO = {
     "timeout_ms": st.integers(0, 1 << 30),
     "partition_error_code": st.sampled_from([int(code) for code in ErrorCode]),
     "retention_time_ms": st.integers(0, 1 << 30),
+    "session_lifetime_ms": st.integers(0, 1 << 40),
     "transaction_timeout_ms": st.integers(0, 1 << 30),
     "transaction_start_time_ms": st.integers(0, 1 << 40),
     "log_append_time_ms": st.integers(-1, 1 << 40),
