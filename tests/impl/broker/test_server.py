@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.node import Node
-from impl.broker.outputs import Output
+from impl.broker.outputs import LOCAL, Output
 from impl.broker.producer_ids import BLOCK_SIZE
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
@@ -29,6 +29,7 @@ from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.protocol.messages import encode_request
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
+from impl.security.authenticator import ClientSession
 from tests.impl.protocol.kafka_clients import BEFORE_REMOVALS, NEWEST, jars
 
 pytestmark = pytest.mark.slow  # clients of others, in processes of their own
@@ -43,10 +44,12 @@ class Recorded(Node):
         super().__init__(config, **more)
         self.seen: Counter[tuple[int, int]] = Counter()
 
-    def receive(self, reference: Hashable, payload: bytes, now_ms: int) -> list[Output]:
+    def receive(
+        self, reference: Hashable, payload: bytes, now_ms: int, session: ClientSession = LOCAL
+    ) -> list[Output]:
         head = int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big")
         self.seen[head] += 1
-        return super().receive(reference, payload, now_ms)
+        return super().receive(reference, payload, now_ms, session)
 
     def versions(self, api_key: ApiKey) -> set[int]:
         return {version for key, version in self.seen if key == api_key}
