@@ -14,7 +14,7 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 PACKAGES: Final = ("model", "proofs", "impl", "conformance")
 
-SOURCES: Final = frozenset((".py", ".c", ".h", ".java", ".toml", ".story"))
+SOURCES: Final = frozenset((".py", ".c", ".h", ".go", ".java", ".js", ".toml", ".story"))
 
 
 def write_whole(path: Path, text: str) -> None:

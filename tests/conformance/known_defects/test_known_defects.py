@@ -22,6 +22,7 @@ from conformance.known_defects.report import kept_page, lines_of, row_of
 from conformance.verbs import known_defects as verb
 from model.releases import numbers
 from proofs.run import BadUse
+from proofs.run.files import SOURCES
 
 KEPT = Path(__file__).parents[3] / "docs" / "known_defects.json"
 ISSUE = re.compile(r"KAFKA-\d+|[\w-]+ #\d+")
@@ -145,6 +146,10 @@ def test_a_row_that_is_violated_shows_all_three_answers() -> None:
     text = "\n".join(lines_of([row_of(defect, RIGHT, *sides, "2026-01-01")]))
     for line in (f"right: {RIGHT}", f"3.5.2: {WRONG}", f"3.6.0: {WRONG}", "0 of 1 defects"):
         assert line in text
+
+
+def test_what_is_journaled_goes_by_the_source_of_each_application() -> None:
+    assert {Path(product.source).suffix for product in PRODUCTS.values()} <= SOURCES
 
 
 def test_a_client_that_is_none_is_bad_use() -> None:
