@@ -64,6 +64,7 @@ def test_a_node_answers_each_principal_as_the_broker_did() -> None:
     assert not different
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api_key", [key for key, rules in RULES.items() if rules])
 def test_an_api_without_its_rules_answers_otherwise(
     api_key: ApiKey, monkeypatch: pytest.MonkeyPatch
