@@ -18,7 +18,7 @@ from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.schemas import ApiKey
 from tests.impl.broker.sasl_scripts import SCRIPTS, play
-from tests.impl.broker.security_recording import ADMIN, CLOSED, USERS, record
+from tests.impl.broker.security_recording import ADMIN, CLOSED, LENIENT, REQUESTS, USERS, record
 
 RECORDED = Path(__file__).with_name("recorded_security")
 PASSWORD = "secret"
@@ -111,8 +111,12 @@ def main() -> None:
     broker, port, sasl = secure_broker()
     with broker:
         time.sleep(1)
-        rows = list(record(Connections(port, sasl).ask))
+        rows = list(record(Connections(port, sasl).ask, REQUESTS))
         played = [play(("127.0.0.1", sasl), steps) for steps in SCRIPTS]
+    broker, port, sasl = secure_broker(**{"allow.everyone.if.no.acl.found": "true"})
+    with broker:
+        time.sleep(1)
+        write("lenient-4.3.1.json", list(record(Connections(port, sasl).ask, LENIENT)))
     write("kafka-4.3.1.json", rows)
     write("sasl-4.3.1.json", played)
 

@@ -496,6 +496,35 @@ REPLACED = {
     "leader_epoch": 0,
     "partition_size": 0,
 }
+LENIENT: list[Request] = [
+    *((ADMIN, *request) for request in TOPICS[:2]),
+    *(
+        (user, *request)
+        for acls in (
+            allow("reader", TOPIC, "t", READ),
+            allow("reader", TOPIC, "oth", READ, pattern=PREFIXED),
+            deny("reader", GROUP, "g", READ),
+            allow("writer", TOPIC, "*", WRITE),
+        )
+        for user, request in (
+            (ADMIN, (K.CREATE_ACLS, 3, creations(acls))),
+            *(
+                (user, request)
+                for user in ("nobody", "reader", "writer")
+                for request in (
+                    (K.METADATA, 12, metadata(["t", "other", "nope"])),
+                    (K.HEARTBEAT, 3, MEMBER),
+                    (
+                        K.INIT_PRODUCER_ID,
+                        4,
+                        {"transactional_id": None, "transaction_timeout_ms": 1},
+                    ),
+                )
+            ),
+        )
+    ),
+]
+"""For a broker with `allow.everyone.if.no.acl.found`."""
 UUID_BYTES = 16
 REQUEST_TEXT = re.compile(r"Request .* needs")
 
@@ -539,10 +568,10 @@ def is_other(row: Any) -> bool:
     return isinstance(row, dict) and row.get("name") in admin_recording.OTHERS
 
 
-def record(ask: Ask) -> Iterator[list[Any]]:
+def record(ask: Ask, requests: list[Request]) -> Iterator[list[Any]]:
     """Each request with its answer."""
     ids: dict[str, bytes] = {}
-    for user, api_key, version, body in REQUESTS:
+    for user, api_key, version, body in requests:
         answer = ask(user, api_key, version, with_ids(body, ids))
         ids = ids or find_ids(ask)
         yield [user, api_key.name, version, normalized(answer, ids)]

@@ -26,20 +26,21 @@ from impl.security.acls import (
 from impl.security.authenticator import ClientSession
 from impl.security.config import Security
 from tests.impl.broker.network import Closed, Network
-from tests.impl.broker.security_recording import CLOSED, REQUESTS, record
+from tests.impl.broker.security_recording import CLOSED, LENIENT, REQUESTS, record
 
-RECORDED = Path(__file__).with_name("recorded_security") / "kafka-4.3.1.json"
+RECORDINGS = Path(__file__).with_name("recorded_security")
+RECORDED = RECORDINGS / "kafka-4.3.1.json"
 SEVEN_DAYS_MS = 604_800_000
 
 
 class SecuredNode:
     """A node whose requests come from principals."""
 
-    def __init__(self) -> None:
+    def __init__(self, **more: Any) -> None:
         self.network = Network(
             log=LogConfig(retention_ms=SEVEN_DAYS_MS),
             auto_create_topics=False,
-            security=Security(acls=(), super_users=("User:ANONYMOUS",)),
+            security=Security(acls=(), super_users=("User:ANONYMOUS",), **more),
             offsets=OffsetsConfig(num_partitions=1),
             transactions=TransactionConfig(num_partitions=1),
         )
@@ -56,12 +57,18 @@ def test_a_node_answers_each_principal_as_the_broker_did() -> None:
     assert len(recorded) == len(REQUESTS)
     different = []
     for (user, name, version, answer), (*asked, wanted), request in zip(
-        record(SecuredNode().ask), recorded, REQUESTS, strict=True
+        record(SecuredNode().ask, REQUESTS), recorded, REQUESTS, strict=True
     ):
         assert [user, name, version] == asked
         if json.loads(json.dumps(answer)) != wanted:
             different.append((user, name, version, request[3], answer, wanted))
     assert not different
+
+
+def test_a_resource_without_acls_is_open_as_the_broker_left_it() -> None:
+    node = SecuredNode(allow_everyone_if_no_acl_found=True)
+    answers = [json.loads(json.dumps(row)) for row in record(node.ask, LENIENT)]
+    assert answers == json.loads((RECORDINGS / "lenient-4.3.1.json").read_text())
 
 
 @pytest.mark.slow
@@ -76,7 +83,7 @@ def test_an_api_without_its_rules_answers_otherwise(
         assert api_key is ApiKey.ALLOCATE_PRODUCER_IDS  # brokers' clients do not send it
         return
     recorded = json.loads(RECORDED.read_text())
-    answers = (json.loads(json.dumps(row)) for row in record(SecuredNode().ask))
+    answers = (json.loads(json.dumps(row)) for row in record(SecuredNode().ask, REQUESTS))
     assert any(answer != wanted for answer, wanted in zip(answers, recorded, strict=True))
 
 
