@@ -20,14 +20,17 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from impl.broker.cluster import Cluster
+from impl.broker.config import NodeConfig
 from impl.broker.coordinators import INTERNAL_CONFIGS
 from impl.broker.producer_ids import ProducerIdBlock, ProducerIdBlocks
 from impl.broker.topic_settings import log_config
 from impl.broker.topics import INTERNAL_TOPICS, Topic
+from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import (
     PartitionName,
     decode_properties,
@@ -139,9 +142,9 @@ class DurableCluster(Cluster):
         blocks = _DurableBlocks(self._metadata, clock_ms)
         super().__init__(properties["cluster.id"], config, blocks, security)
         images = _found(self.logs) if is_new else list(self._metadata.image.topics.values())
-        self._restore(images, now_ms)
+        self._restore(images, now_ms, adopts=is_new)
 
-    def _restore(self, images: Sequence[TopicImage], now_ms: int) -> None:
+    def _restore(self, images: Sequence[TopicImage], now_ms: int, *, adopts: bool) -> None:
         """Load all partitions, and lead them under the next epoch."""
         self.topics.version = self._metadata.end_offset
         self.transaction_version = self._metadata.image.features.get(TRANSACTION_VERSION)
@@ -151,6 +154,17 @@ class DurableCluster(Cluster):
         for topic in topics:
             self.topics.restore(topic)
         self.topics.storage = storage
+        if adopts:
+            self._skip_used_producer_ids(topics, now_ms)
+        if not self.logs.was_clean:
+            self.checkpoint()  # what is recovered is flushed: another crash has less to recover
+
+    def _skip_used_producer_ids(self, topics: Iterable[Topic], now_ms: int) -> None:
+        """Nothing says which ids were allocated, but the logs know those that wrote."""
+        known = [max(log.producers, default=-1) for topic in topics for log in topic.partitions]
+        following = max(known, default=-1) + 1
+        if following:
+            self._metadata.store_next_producer_id(FIRST_NODE, following, now_ms)
 
     def _load(self, image: TopicImage, now_ms: int) -> Topic:
         """Node 1 leads all partitions of a topic until they are moved."""
@@ -173,6 +187,19 @@ class DurableCluster(Cluster):
         """Change the feature for all nodes. Raises `StorageError`."""
         self._metadata.store_feature(TRANSACTION_VERSION, level, self._clock_ms())
         super().set_transaction_version(level)
+
+    def settings_of(self, config: NodeConfig) -> NodeConfig:
+        """These settings with as many partitions of internal topics as there are."""
+        state, offsets = map(self.topics.get, (TRANSACTION_STATE_TOPIC, OFFSETS_TOPIC))
+        if state is not None:
+            count = len(state.partitions)
+            config = replace(
+                config, transactions=replace(config.transactions, num_partitions=count)
+            )
+        if offsets is not None:
+            count = len(offsets.partitions)
+            config = replace(config, offsets=replace(config.offsets, num_partitions=count))
+        return config
 
     @property
     def log_dir(self) -> str:

@@ -135,10 +135,14 @@ class Broker:
             blocks = ProducerIdBlocks(system_clock_ms() * BLOCK_SIZE)  # see `Server`
             return Cluster(me.cluster_id, me.log, blocks, me.security)
         try:
-            return DurableCluster(self._disk, me.cluster_id, me.log, self.clock, me.security)
+            cluster = DurableCluster(
+                self._disk, me.cluster_id, me.log, self.clock, me.security
+            )
         except BaseException:
             self._disk.close()
             raise
+        self._config = cluster.settings_of(self._config)
+        return cluster
 
     # ---- start and stop
 

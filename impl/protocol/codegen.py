@@ -342,7 +342,9 @@ class _Decoder(_Source):
             self.emit(f"{value} = []")
             self.emit(f"for _ in range({length}):")
             self.depth += 1
-            self.emit(f"{value}.append({self.field(field.element, path + '[]')})")
+            element = self.field(field.element, path + "[]")
+            self.flush()  # a uuid is read with the fixed fields around it
+            self.emit(f"{value}.append({element})")
             self.depth -= 1
         self.depth -= 1
         return value

@@ -197,5 +197,11 @@ def _surviving(file: _File, kind: CrashKind, random: Random) -> bytes:
         if chance < 1 / 3:
             _apply(content, position, data)
         elif chance < 2 / 3 and data:
-            _apply(content, position, data[: random.randrange(len(data))])
+            _apply(content, position, _tear(data, random))
     return bytes(content)
+
+
+def _tear(data: bytes, random: Random) -> bytes:
+    """A write whose end is missing, or a part of which was not written."""
+    first, end = sorted(random.sample(range(len(data) + 1), 2))
+    return data[:first] if random.random() < 0.5 else data[:first] + bytes(end - first) + data[end:]

@@ -178,7 +178,7 @@ class LogDirectory:
         for base in sizes:
             if base not in log.segments:
                 self._remove_segment(folder, base)
-        indexes = _index(log)
+        indexes = index_segments(log)
         recovered = log.segments[max(bisect_right(log.segments, recovery_point) - 1, 0) :]
         for base in () if self.was_clean else recovered:
             path = f"{folder}/{base:020d}.log"
@@ -266,7 +266,7 @@ class LogDirectory:
         }
 
 
-def _index(log: ReplicaLog) -> dict[int, SegmentIndexes]:
+def index_segments(log: ReplicaLog) -> dict[int, SegmentIndexes]:
     """The indexes of all segments, by base offset."""
     indexes = {base: SegmentIndexes(base) for base in log.segments}
     for stored in (*log.deleted, *log.batches):

@@ -98,8 +98,9 @@ class Facts:
 class Workload:
     """`step` does one operation on a network, and updates `facts` when it is acknowledged."""
 
-    def __init__(self, network: Network, random: Random) -> None:
-        self.network = network
+    def __init__(self, disk: Disk, random: Random) -> None:
+        self.disk = disk
+        self.network = network = started(disk)
         self.random = random
         self.facts = Facts()
         self.value = 0
@@ -128,8 +129,10 @@ class Workload:
                 self.create,
                 self.delete_records,
                 self.new_id,
+                self.checkpoint,
+                self.restart,
             ],
-            [8, 8, 3, 2, 1, 1, 1],
+            [8, 8, 3, 2, 1, 1, 1, 1, 1],
         )[0]
         act()
         self.facts.doubtful.clear()
@@ -228,6 +231,16 @@ class Workload:
         answer = self.network.ask(ApiKey.DELETE_RECORDS, 2, {"topics": [row], "timeout_ms": 1000})
         self.is_refused(answer["topics"][0]["partitions"][0]["error_code"])
 
+    def checkpoint(self) -> None:
+        self.network.cluster.checkpoint()
+
+    def restart(self) -> None:
+        """A clean stop, and a start on the same disk."""
+        cluster = self.network.cluster
+        assert isinstance(cluster, DurableCluster)
+        cluster.close()
+        self.network = self.transactional.network = started(self.disk)
+
     def new_id(self) -> None:
         producer_id = init_idempotent(self.network)
         assert producer_id not in self.facts.producer_ids
@@ -294,6 +307,11 @@ def fetch_offset(network: Network, group: str) -> int:
     asked = {"group_id": group, "topics": [{"name": "t", "partition_indexes": [0]}]}
     answer = network.ask(ApiKey.OFFSET_FETCH, 9, {"groups": [asked], "require_stable": False})
     return int(answer["groups"][0]["topics"][0]["partitions"][0]["committed_offset"])
+
+
+def contents(network: Network) -> list[list[tuple[int, int]]]:
+    """What stands in each partition."""
+    return [list(values(network.leader(*place), Isolation.READ_UNCOMMITTED)) for place in PLACES]
 
 
 def resume(network: Network, facts: Facts) -> None:
