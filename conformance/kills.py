@@ -20,12 +20,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.kafka.errors import BrokerFailed
 from conformance.kafka.ports import free_ports
 from impl import Broker, Producer, ProducerError, TopicPartition
 from impl.broker import serve
@@ -50,10 +51,6 @@ READY_S: Final = 30.0
 IN_FLIGHT: Final = 40
 
 
-class BrokerEnded(Exception):
-    """The broker did not start again: its output says why."""
-
-
 @dataclass
 class Answers:
     """What clients were told, by value."""
@@ -72,10 +69,12 @@ class Answers:
     """Errors that clients raised: they may."""
 
 
-class Served:
+class BrokerProcess:
     """The broker's process, forked from one that has imported all: it starts in no time."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, main: Callable[[Sequence[str]], None]) -> None:
+        """`main` serves with these arguments, in a process of its own."""
+        self._main = main
         (self.port,) = free_ports(1)
         self._arguments = [
             *("--dir", str(directory), "--listen", f"127.0.0.1:{self.port}"),
@@ -85,8 +84,8 @@ class Served:
         self._processes.set_forkserver_preload(["impl.broker.serve"])
 
     async def start(self) -> None:
-        """Start, and wait until it serves. Raises `BrokerEnded`."""
-        self._process = self._processes.Process(target=_serve, args=(self._arguments,))
+        """Start, and wait until it serves. Raises `BrokerFailed`."""
+        self._process = self._processes.Process(target=self._main, args=(self._arguments,))
         self._process.start()
         while True:
             with suppress(OSError):
@@ -94,7 +93,7 @@ class Served:
                 writer.close()
                 return
             if not self._process.is_alive():
-                raise BrokerEnded(f"the broker ended with exit code {self._process.exitcode}")
+                raise BrokerFailed(f"the broker ended with exit code {self._process.exitcode}")
             await asyncio.sleep(0.005)
 
     def kill(self) -> None:
@@ -108,7 +107,8 @@ class Served:
         return f"127.0.0.1:{self.port}"
 
 
-def _serve(arguments: Sequence[str]) -> None:
+def serve_directory(arguments: Sequence[str]) -> None:
+    """`kafka-eos serve`."""
     parser = argparse.ArgumentParser()
     serve.add_arguments(parser)
     sys.exit(serve.execute(parser.parse_args(arguments)))
@@ -283,31 +283,38 @@ async def create_topic(port: int, segment_bytes: int) -> None:
     await ask(port, ApiKey.CREATE_TOPICS, 7, {"topics": [row]})
 
 
-async def run(directory: Path, moments: int, seed: int, segment_bytes: int) -> Answers:
+async def run(
+    directory: Path,
+    moments: int,
+    *,
+    seed: int = 1,
+    segment_bytes: int = 1 << 16,
+    main: Callable[[Sequence[str]], None] = serve_directory,
+) -> Answers:
     """Kill so many times; what clients were told."""
     answers = Answers()
-    served = Served(directory)
-    await served.start()
-    await create_topic(served.port, segment_bytes)
+    broker = BrokerProcess(directory, main)
+    await broker.start()
+    await create_topic(broker.port, segment_bytes)
     try:
-        await _kill_under_load(served, answers, moments, random.Random(seed))
+        await _kill_under_load(broker, answers, moments, random.Random(seed))
     finally:
-        served.kill()
+        broker.kill()
     return answers
 
 
 async def _kill_under_load(
-    served: Served, answers: Answers, moments: int, draw: random.Random
+    broker: BrokerProcess, answers: Answers, moments: int, draw: random.Random
 ) -> None:
-    own, foreign = OwnClients(served.address, answers), ForeignClients(served.address, answers)
+    own, foreign = OwnClients(broker.address, answers), ForeignClients(broker.address, answers)
     foreign.start()
     tasks = [asyncio.ensure_future(work) for work in (own.send(), own.transact())]
     begun = time.monotonic()
     for moment in range(1, moments + 1):
-        answers.producer_ids.append(await request_producer_id(served.port))
+        answers.producer_ids.append(await request_producer_id(broker.port))
         await asyncio.sleep(draw.uniform(0, 0.4))
-        served.kill()
-        await served.start()
+        broker.kill()
+        await broker.start()
         if moment % 25 == 0:
             passed = time.monotonic() - begun
             print(f"{moment} kills, {len(answers.acked)} acknowledged, {passed:.0f} s", flush=True)
@@ -404,7 +411,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.disable(logging.WARNING)  # clients say of each kill that they are cut off
     with tempfile.TemporaryDirectory(prefix="kafka-eos-kills-") as folder:
         answers = asyncio.run(
-            run(Path(folder), options.moments, options.seed, options.segment_bytes)
+            run(
+                Path(folder),
+                options.moments,
+                seed=options.seed,
+                segment_bytes=options.segment_bytes,
+            )
         )
         wrong = check(Path(folder), answers)
     print(

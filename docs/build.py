@@ -71,6 +71,7 @@ docs/reference/verbs
 docs/reference/releases
 docs/reference/patches
 docs/reference/embedded_broker
+docs/reference/log_directory
 docs/reference/consumer
 docs/reference/limits
 docs/reference/spark

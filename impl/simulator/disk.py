@@ -111,6 +111,10 @@ class SimulatedDisk:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
         return bytes(self._names[path].content)
 
+    def map(self, path: str) -> bytes:
+        """`Disk.map`."""
+        return self.read(path)
+
     def append(self, path: str, data: bytes) -> None:
         """`Disk.append`."""
         self.on_write()

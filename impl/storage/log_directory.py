@@ -34,6 +34,7 @@ from impl.log.segment_indexes import SegmentIndexes
 from impl.log.snapshot_directory import SnapshotDirectory
 from impl.partition.leader import PartitionLeader
 from impl.partition.replica_log import MAX_OFFSET, ReplicaLog
+from impl.partition.stored_batch import StoredBatch
 from impl.partition.validation import LogConfig
 from impl.protocol.record_batch import read_header
 from impl.storage.partition_files import (
@@ -99,7 +100,7 @@ class LogDirectory:
         if not segments:  # a crash came before the first one
             self.delete(name)
             return PartitionLeader(leader_epoch=epoch, log=self.new_log(name, topic_id, config))
-        texts = [self.disk.read(f"{folder}/{base:020d}.log") for base in segments]
+        texts = [self.disk.map(f"{folder}/{base:020d}.log") for base in segments]
         recovery_point = self._recovery_points.get(name, 0)
         leader = PartitionLeader.restart(
             texts[0] if len(texts) == 1 else b"".join(texts),
@@ -148,7 +149,7 @@ class LogDirectory:
         bases = [int(match[1]) for name in names if (match := SEGMENT.fullmatch(name))]
         while len(bases) > 1 and bases[1] <= log_start:
             self._remove_segment(folder, bases.pop(0))
-        if len(bases) > 1 and not self.disk.read(f"{folder}/{bases[-1]:020d}.log"):
+        if len(bases) > 1 and not self.disk.map(f"{folder}/{bases[-1]:020d}.log"):
             self._remove_segment(folder, bases.pop())  # perhaps of a roll that failed
         return bases
 
@@ -278,6 +279,13 @@ def index_segments(log: ReplicaLog) -> dict[int, SegmentIndexes]:
 def _epochs_of(log: ReplicaLog, known: Mapping[int, int]) -> dict[int, int]:
     """The leader epochs of a log, with the known ones whose records were deleted."""
     epochs = {epoch: start for epoch, start in known.items() if start < log.log_start_offset}
-    for stored in log.batches:
-        epochs.setdefault(read_header(stored.data).partition_leader_epoch, stored.base_offset)
+    first = 0
+    while first < len(log.batches):
+        epoch = _epoch_of(log.batches[first])
+        epochs.setdefault(epoch, log.batches[first].base_offset)
+        first = bisect_right(log.batches, epoch, lo=first, key=_epoch_of)
     return epochs
+
+
+def _epoch_of(stored: StoredBatch) -> int:
+    return read_header(stored.data).partition_leader_epoch
