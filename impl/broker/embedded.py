@@ -135,9 +135,7 @@ class Broker:
             blocks = ProducerIdBlocks(system_clock_ms() * BLOCK_SIZE)  # see `Server`
             return Cluster(me.cluster_id, me.log, blocks, me.security)
         try:
-            cluster = DurableCluster(
-                self._disk, me.cluster_id, me.log, self.clock, me.security
-            )
+            cluster = DurableCluster(self._disk, me.cluster_id, me.log, self.clock, me.security)
         except BaseException:
             self._disk.close()
             raise
