@@ -17,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from conformance.masks import MaskedTrace, MaskedWork, Masks
@@ -137,21 +138,25 @@ class Lockstep(ABC):
     # ---- traces
 
     def judge(self, steps: Steps) -> TraceResult:
-        """Execute a trace until its end or the first difference. Raises NotAllowed."""
-        return self.follow([self.move(instance) for instance in steps])
+        """Execute a trace until its end or the first difference. What `check_restraint` shows in
+        the middle of a longer trace, it shows at the end of this one. Raises NotAllowed."""
+        return self.follow([self.move(instance) for instance in steps], checks=(len(steps),))
 
-    def follow(self, moves: Sequence[JudgeStep], memoised: bool = False) -> TraceResult:
+    def follow(
+        self, moves: Sequence[JudgeStep], memoised: bool = False, checks: Sequence[int] = ()
+    ) -> TraceResult:
         """As `judge`, for a trace whose events are looked up. `memoised`: what an actor did after
-        the same inputs may be looked up, too; else it does all anew, and `check_restraint` runs in
-        the middle and at the end. Raises NotAllowed."""
-        done, half = 0, len(moves) // 2
+        the same inputs may be looked up, too; else it does all anew, and `check_restraint` runs
+        behind so many steps, in the middle and at the end unless said. Raises NotAllowed."""
+        done = 0
+        cuts = (0, *(checks or (len(moves) // 2, len(moves))))
         self._memoised = memoised
         if self.masks:
             moves = self._tracked(moves)
         try:
             self.begin()
-            for part in (moves[:half], moves[half:]):
-                for _, event in part:
+            for first, last in pairwise(cuts):
+                for _, event in moves[first:last]:
                     done += 1
                     event()
                     if not done % CHECK_ALL_EVERY:
@@ -279,8 +284,10 @@ class Judge(Lockstep):
                     self._differ(f"{kind}[{i}]", kind, nodes[i].view, view)
 
     def check_restraint(self) -> None:
-        """Each client has the chance to send what is new where it must not. Raises Differs."""
+        """Each client has the chance to send what is new where it must not, and copies get what no
+        scope has. Raises Differs."""
         for client, node in zip(self.system.clients, self.clients, strict=False):
+            self._react(client.ask_copies, ())
             for partition in self._silent(node):
                 if self.tables.refuses(node, "send_new", partition, 1):
                     self._react(client.offer, (partition,))

@@ -17,7 +17,8 @@ from conformance.plan import NODES, PreparedPlan
 from conformance.signatures import Finding
 from conformance.systems.brokers.transactions.node_server import opened_nodes
 
-TRACES_AT_ONCE: Final = 200
+FIRST_TRACES: Final = 8
+"""As many are judged at first, and then twice as many each time: most bugs show at once."""
 SHRUNK: Final = 3
 """Diverging traces that are shrunk: the shortest result is kept."""
 
@@ -85,11 +86,13 @@ def judge_for(prepared: PreparedPlan) -> PlanJudge:
 
 def find_first(prepared: PreparedPlan, judge: PlanJudge) -> Sequence[Finding]:
     """Those of the first traces that diverge; none if none does."""
-    for first in range(0, prepared.count, TRACES_AT_ONCE):
-        last = min(first + TRACES_AT_ONCE, prepared.count)
+    first, count = 0, FIRST_TRACES
+    while first < prepared.count:
+        last = min(first + count, prepared.count)
         found = judge.findings(first, last)
         if found:
             return found[:SHRUNK]
+        first, count = last, 2 * count
     return []
 
 

@@ -9,16 +9,18 @@ exists for it.
 from __future__ import annotations
 
 import ast
+import inspect
 import multiprocessing
 import resource
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
-from types import CodeType, ModuleType
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -78,6 +80,67 @@ def plant(change: Change) -> None:
     sys.meta_path.insert(0, PatchedImpl)
 
 
+# A function alone
+
+
+def replace_function(module: str, function: str, change: Change) -> bool:
+    """Give one function of a loaded module the code that it has in the changed tree; all else stays
+    as it is loaded. False, and nothing is changed, where that cannot be: what stands in no function
+    is evaluated when a module is loaded. For a process that ends with it."""
+    loaded = sys.modules.get(module)
+    found = loaded and outermost(loaded, function.split("."))
+    if not loaded or not found or not loaded.__file__:
+        return False
+    target, path = found
+    tree = change(module, ast.parse(Path(loaded.__file__).read_text("utf-8")))
+    code = code_at(compile(ast.fix_missing_locations(tree), loaded.__file__, "exec"), path)
+    if code is None or code.co_freevars != target.__code__.co_freevars:
+        return False
+    target.__code__ = code
+    forget_results("impl")
+    return True
+
+
+def outermost(module: ModuleType, path: Sequence[str]) -> tuple[FunctionType, list[str]] | None:
+    """The function of a module in which a name is, perhaps in another function, and its path."""
+    part: Any = module
+    for end, name in enumerate(path, start=1):
+        part = function_of(vars(part).get(name))
+        if isinstance(part, FunctionType):
+            return part, list(path[:end])
+        if not isinstance(part, type):
+            return None
+    return None
+
+
+def function_of(part: Any) -> Any:
+    """The function that a decorated one calls; all else as it is."""
+    for attribute in ("fget", "func", "__func__"):
+        part = (
+            getattr(part, attribute, part) if not isinstance(part, (type, FunctionType)) else part
+        )
+    return part if isinstance(part, type) else inspect.unwrap(part) if callable(part) else part
+
+
+def code_at(code: CodeType, path: Sequence[str]) -> CodeType | None:
+    """The code of a function of a module, or a class, by its path; None if it is not the only one
+    of its name."""
+    for name in path:
+        inner = [c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name]
+        if len(inner) != 1:
+            return None
+        [code] = inner
+    return code
+
+
+def forget_results(package: str) -> None:
+    """Clear what the functions of a package have cached."""
+    modules = [module for name, module in sys.modules.items() if is_of(package, name)]
+    for value in [value for module in modules for value in vars(module).values()]:
+        if clear := getattr(value, "cache_clear", None):
+            clear()
+
+
 # Children
 
 
@@ -95,7 +158,7 @@ def answer(to: Connection, seconds: int, work: Callable[[T], Any], given: T) -> 
 
 
 def in_children(
-    work: Callable[[T], U], given: Sequence[tuple[T, int]], processes: int
+    work: Callable[[T], U], given: Iterable[tuple[T, int]], processes: int
 ) -> Iterator[tuple[T, U | None]]:
     """What `work` gives for each, in a forked child with so many seconds of a processor's time;
     None of one that did not answer. As they come."""

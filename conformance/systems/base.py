@@ -77,6 +77,9 @@ class ClientUnderTest(Actor, Protocol):
         """The application sends one more record, which has to wait. Fails if it goes out. A copy
         of the producer gets it: this one takes no notice."""
 
+    def ask_copies(self) -> None:
+        """Copies of the producer get what no scope has. Fails if they do what they must not."""
+
 
 class LeaderUnderTest(Actor, Protocol):
     """A partition's leader, shaped as LEADER. Its methods are the rules of

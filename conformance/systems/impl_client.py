@@ -14,7 +14,8 @@ is asked for, too: `poll` and `offer` give the producer the chance to send what 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,14 +33,16 @@ from conformance.systems.impl_messages import (
 from conformance.systems.last_epoch import last_epoch_of
 from impl import (
     DeliveryHandle,
+    Disconnect,
     ErrorCode,
     IdempotentProducerCore,
     ProducerConfig,
     SendRequest,
 )
-from impl.producer import InFlightBatch
+from impl.producer import InFlightBatch, State
 from impl.producer.batch import ProducerBatch
 from impl.producer.sequence_manager import PartitionEntry, SequenceManager
+from impl.protocol.record_batch import INVALID_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from model.idempotent.configuration import Acks, Configuration, Idempotence, Retries
 
 INIT_PRODUCER_ID_VERSION: Final = 5
@@ -48,6 +51,8 @@ DELIVERY_TIMEOUT_MS: Final = 2**29
 LONGEST_STEP_MS: Final = 2**28
 """Halved with each batch, it leaves room for twenty of them."""
 MAX_INT32: Final = 2**31 - 1
+MOST_ASKED: Final = 100_000
+"""Views in which copies are asked."""
 UNUSED: Final = PartitionEntry()
 """What a producer knows of a partition that it has not used."""
 
@@ -96,6 +101,7 @@ class ImplClient:
         self._places = [(TOPIC, partition) for partition in self._partitions]
         self._config = self._configured(producer_config(self._k))
         self._splits = self._k.bounds.splits
+        self._asked: set[View] = set()
         self.reset()
 
     def reset(self) -> None:
@@ -203,7 +209,8 @@ class ImplClient:
         if overdue:
             self._is_overdue(partition, min(self._open[partition]))
         self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
-        self._hear(partition)
+        told = answer.body["topics"][0]["partitions"][0]
+        self._hear(partition, INVALID_OFFSET if told["error_code"] else told["base_offset"])
         if self._splits:
             self._separate_parts(partition)
         return self.view(), ()
@@ -238,25 +245,83 @@ class ImplClient:
         UnexpectedEffects."""
         if self._core._manager.last_error is not None:
             return
-        core, known = self._core, self._known
-        # Half as long as copy.deepcopy takes.
-        self._core = pickle.loads(pickle.dumps(core, pickle.HIGHEST_PROTOCOL))
-        try:
+        with self._playing(self._copied()):
             self._append(partition, self._sent[partition], self._clock.ticks())
             self.wait(partition)
+
+    def ask_copies(self) -> None:
+        """What a scope does not have comes to copies: requests that are overdue, and at a new
+        producer the errors of InitProducerId. Asked once a view. Raises UnexpectedEffects."""
+        if not self._asked:
+            self._ask_initializing()
+        view = self.view()
+        if view not in self._asked and len(self._asked) < MOST_ASKED:
+            self._ask_overdue()
+            self._asked.add(view)
+
+    def _ask_overdue(self) -> None:
+        """What is overdue fails as if its connection broke, and the connection is closed."""
+        now_ms = self._clock.now_ms
+        broken, overdue = self._copied(), self._copied()
+        overdue._in_flight._request_timeout_ms = -1
+        nodes = overdue._in_flight.overdue_nodes(now_ms)
+        for node_id in nodes:
+            broken.disconnected(node_id, now_ms)
+        views = []
+        for core in (broken, overdue):
+            core.update_metadata({})
+            closed = core.poll(now_ms)
+            with self._playing(core):
+                views.append(self.view())
+        if views[0] != views[1] or closed[: len(nodes)] != tuple(map(Disconnect, nodes)):
+            raise UnexpectedEffects(f"{nodes} overdue: {closed}, {views[1]} and not {views[0]}")
+
+    def _ask_initializing(self) -> None:
+        """Each error of InitProducerId: the state that follows, and that is asked again if one may
+        go on."""
+        if not self._config.enable_idempotence:
+            return
+        for error, (state, is_asked_again) in INITIALIZING.items():
+            core = self._new_core()
+            core.update_metadata({place: place[1] for place in self._places})
+            asked = only_request(core.poll(0))
+            core.receive(asked.correlation_id, REFUSED | {"error_code": error}, 0)
+            found = core.state, [isinstance(e, SendRequest) for e in asks_again(core)]
+            if found != (state, [True] * is_asked_again):
+                raise UnexpectedEffects(f"InitProducerId is answered {error.name}: {found}")
+
+    def _copied(self) -> IdempotentProducerCore:
+        """Half as long as copy.deepcopy takes."""
+        core: IdempotentProducerCore = pickle.loads(
+            pickle.dumps(self._core, pickle.HIGHEST_PROTOCOL)
+        )
+        return core
+
+    @contextmanager
+    def _playing(self, core: IdempotentProducerCore) -> Iterator[None]:
+        """What is done meanwhile is done to another core."""
+        kept = self._core, self._known
+        self._core = core
+        try:
+            yield
         finally:
-            self._core, self._known = core, known
+            self._core, self._known = kept
 
     def _is_overdue(self, partition: int, number: int) -> None:
         """The time comes at which the record has been waiting for too long."""
         self._clock.reaches(self._created[partition][number] + DELIVERY_TIMEOUT_MS)
 
-    def _hear(self, partition: int) -> None:
-        """What the application is told of its records."""
-        handles = self._open[partition]
+    def _hear(self, partition: int, base_offset: int = INVALID_OFFSET) -> None:
+        """What the application is told of its records; they are stored from an offset on, if that
+        is known. Raises UnexpectedEffects."""
+        handles, offset = self._open[partition], base_offset
         for number in [number for number, handle in handles.items() if handle.done]:
-            told = self._acknowledged if handles.pop(number).error is None else self._failed
+            handle = handles.pop(number)
+            told = self._acknowledged if handle.error is None else self._failed
             told[partition] |= 1 << number
+            if handle.error is None and handle.offset != offset:
+                raise UnexpectedEffects(f"record {number} has offset {handle.offset}: {offset}")
+            offset += base_offset != INVALID_OFFSET
 
     def _polls_in_vain(self) -> None:
         effects = self._core.poll(self._clock.now_ms)
@@ -298,6 +363,21 @@ class ImplClient:
             self._acknowledged[partition],
             self._failed[partition],
         )
+
+
+INITIALIZING: Final[Mapping[ErrorCode, tuple[State, bool]]] = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: (State.INITIALIZING, True),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (State.ABORTABLE_ERROR, True),
+    ErrorCode.UNKNOWN_SERVER_ERROR: (State.FATAL_ERROR, False),
+}
+"""`TransactionManager.InitProducerIdHandler`; after an error of authorization, a producer without
+transactions begins anew (KAFKA-13668)."""
+REFUSED: Final = {"producer_id": NO_PRODUCER_ID, "producer_epoch": NO_PRODUCER_EPOCH}
+
+
+def asks_again(core: IdempotentProducerCore) -> Sequence[Any]:
+    """What a producer sends by itself after a backoff, in two turns."""
+    return [effect for _ in range(2) for effect in core.poll(BACKOFF_MS)]
 
 
 def only_request(effects: Sequence[Any]) -> SendRequest:

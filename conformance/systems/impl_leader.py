@@ -19,12 +19,12 @@ from conformance.systems.impl_messages import (
     Shared,
     size_of_batch,
 )
-from impl import ApiKey, PartitionLeader, ProduceOutcome, ReplicaLog
+from impl import ApiKey, ErrorCode, PartitionLeader, ProduceOutcome, ReplicaLog
 from impl.partition.producer_state import UNKNOWN_PRODUCER, ProducerStateEntry
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.validation import LogConfig
 from impl.partition.verification import NO_GUARD
-from impl.protocol.record_batch import read_header
+from impl.protocol.record_batch import INVALID_OFFSET, read_header
 from model.idempotent.configuration import Configuration
 
 BROKER_NOW_MS: Final = 0
@@ -149,7 +149,11 @@ class ImplLeader:
         return self.view(), ()
 
     def delete_records(self, deleted: int) -> Reaction:
-        """`delete_records` up to the end of a batch."""
+        """`delete_records` up to the end of a batch, once it has refused to delete what is not
+        replicated. Raises UnexpectedEffects."""
+        refused = self._leader.delete_records(self._leader.high_watermark + 1)
+        if refused != (ErrorCode.OFFSET_OUT_OF_RANGE, INVALID_OFFSET):
+            raise UnexpectedEffects(f"records are deleted above the high watermark: {refused}")
         last = self._stored[deleted - 1]
         self._leader.delete_records(last.base_offset + last.last_offset_delta + 1)
         return self.view(), ()

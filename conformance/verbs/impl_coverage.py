@@ -13,7 +13,7 @@ from conformance.mutants.coverage import FunctionCoverage, unreached_functions
 from conformance.mutants.judged import Reached
 from conformance.mutants.statements import protocol_places
 from conformance.verbs.mutants import prepared_of
-from conformance.verbs.random_mutants import reached_by, scopes
+from conformance.verbs.random_mutants import judged_where, reached_by
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
 from proofs.run.files import code_digest, pretty, write_json, write_whole
@@ -38,7 +38,7 @@ def execute(options: argparse.Namespace) -> int:
     """Judge impl in every scope and report; 0 if each function that is not executed whole has a
     reason. What was recorded for the same code is not recorded again. Raises BadUse."""
     with RunDirectory(options.out, {}, code_digest(), ("prepared",)) as run:
-        prepared = {str(s): prepared_of(s, options.out) for s in scopes(options.scope)}
+        prepared = judged_where(options.scope, options.out, prepared_of)
         reached = reached_by(prepared, run, options.processes or usable_cores())
         report = report_of(reached)
         write_whole(options.out / "report.json", pretty(report))

@@ -17,6 +17,7 @@ from conformance import pages
 from conformance.backends.processes import usable_cores
 from conformance.compositions import (
     IDEMPOTENT,
+    PROCESSING,
     SERVER_ACTORS,
     TRANSACTIONS,
     judged_composition,
@@ -40,6 +41,8 @@ SCHEMA_VERSION: Final = 1
 DEFAULT_OUT: Final = Path("out") / "mutants"
 TRACES_AT_NODES: Final = 150
 """Each takes some 30 ms there."""
+TRACES_OF_GROUPS: Final = 1_500
+"""Each takes some 10 ms: nothing of whole nodes is memoised."""
 ACTORS_AT_NODES: Final = {IDEMPOTENT.name: "leader", TRANSACTIONS.name: SERVER_ACTORS}
 """What nodes are judged as."""
 
@@ -70,6 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--processes", type=parse_positive, metavar="N", help="of --random (default: all cores)"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FILE",
+        help="keep the figures of --random, with commit and date",
     )
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the answer as JSON")
@@ -135,6 +144,8 @@ def prepared_of(scope: HuntScope, out: Path) -> PreparedPlan:
         faults = "nodes" if scope.nodes > 1 else "connections"
         actors = ACTORS_AT_NODES[composition.name]
         plan = replace(plan, system=NODES, actors=actors, faults=faults, traces=TRACES_AT_NODES)
+    elif composition is PROCESSING:
+        plan = replace(plan, traces=TRACES_OF_GROUPS)
     return prepare(plan, (out / "prepared" / str(scope).replace("/", "-")).resolve())
 
 

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count, takewhile
+from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends.processes import usable_cores
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.mutants import GROUPS, HuntScope
+from conformance.mutants.by_stories import story_files
 from conformance.mutants.drawing import RandomMutant, drawn
-from conformance.mutants.judged import FATES, Reached, judge_mutants, read_reached, record_reached
+from conformance.mutants.judged import (
+    FATES,
+    Judgement,
+    Reached,
+    judge_mutants,
+    read_reached,
+    record_reached,
+    verdicts,
+)
 from conformance.mutants.statements import core, places
 from conformance.mutants.survivors import REASONS
 from conformance.plan import PreparedPlan
@@ -20,13 +31,15 @@ from proofs.run.directory import RunDirectory
 from proofs.run.files import code_digest, pretty, write_json, write_whole
 from proofs.run.progress import CountDisplay
 from proofs.say import say
+from proofs.verbs.systematic_mutants import origin
 
 SCHEMA_VERSION: Final = 1
 SCOPES: Final = tuple({str(m.hunted_in): m.hunted_in for g in GROUPS.values() for m in g}.values())
-"""Where mutants are judged: wherever a named one is."""
+"""Where mutants are judged: wherever a named one is, and in stories."""
+Prepare = Callable[[HuntScope, Path], PreparedPlan]
 
 
-def execute(options: argparse.Namespace, prepare: Any) -> int:
+def execute(options: argparse.Namespace, prepare: Prepare) -> int:
     """Draw and judge; holds if each that is not found has a reader's reason. What the same seed has
     judged before, of the same code, is not judged again. Raises BadUse."""
     mutants = drawn(options.random, options.seed)
@@ -35,18 +48,22 @@ def execute(options: argparse.Namespace, prepare: Any) -> int:
             say(f"{mutant.name}  {mutant.place}: {short(mutant.before)} -> {short(mutant.after)}")
         return EXIT_CODES[HOLDS]
     processes = options.processes or usable_cores()
-    with RunDirectory(options.out, {"seed": options.seed}, code_digest(), ("prepared",)) as run:
-        prepared = {str(s): prepare(s, options.out) for s in scopes(options.scope)}
+    question = {"seed": options.seed, "scopes": options.scope}
+    with RunDirectory(options.out, question, code_digest(), ("prepared",)) as run:
+        prepared = judged_where(options.scope, options.out, prepare)
         reached = reached_by(prepared, run, processes)
-        judge_all(mutants, reached, prepared, run, processes)
-        rows = [row_of(mutant, run.journal[unit_of(mutant, prepared)]) for mutant in mutants]
+        known = judge_all(mutants, reached, prepared, run, processes)
+        fates = verdicts(mutants, reached, known)
+        rows = [row_of(mutant, fates[mutant.name]) for mutant in mutants]
         report = report_of(rows, reached)
         write_whole(options.out / "random.json", pretty(report))
     write_json(options.json, report)
+    write_json(options.keep, {**summary_of(report), **origin(count=len(rows), seed=options.seed)})
     for row in rows:
         if is_open(row):
             say(format_row(row))
     say(", ".join(f"{count} {fate}" for fate, count in report["fates"].items()))
+    say(share_found(report["modules"].values()))
     say(f"{len(report['unreached'])} of {len(places())} statements are executed by no scope")
     for name, found in reached.items():
         if found.divergences:
@@ -55,17 +72,20 @@ def execute(options: argparse.Namespace, prepare: Any) -> int:
     return EXIT_CODES[report["verdict"]]
 
 
-def scopes(only: Sequence[str] | None) -> list[HuntScope]:
-    """Those that are named, or all."""
-    return [scope for scope in SCOPES if only is None or str(scope) in only]
+def judged_where(only: Sequence[str] | None, out: Path, prepare: Prepare) -> dict[str, Path]:
+    """The scopes and stories that are named, or all: what is prepared of a scope, a story's
+    file."""
+    scopes = [scope for scope in SCOPES if only is None or str(scope) in only]
+    told = {name: file for name, file in story_files().items() if only is None or name in only}
+    return {str(scope): prepare(scope, out).directory for scope in scopes} | told
 
 
 def reached_by(
-    prepared: Mapping[str, PreparedPlan], run: RunDirectory, processes: int
+    prepared: Mapping[str, Path], run: RunDirectory, processes: int
 ) -> dict[str, Reached]:
     """By scope what its traces execute, recorded once for a text of the code."""
     units = {name: f"reached {name}" for name in prepared}
-    left = {n: prepared[n].directory for n, unit in units.items() if unit not in run.journal}
+    left = {n: prepared[n] for n, unit in units.items() if unit not in run.journal}
     with CountDisplay("scopes", len(units), len(units) - len(left)) as progress:
         for number, (name, found) in enumerate(record_reached(left, processes), start=1):
             run.journal.add(units[name], found)
@@ -73,27 +93,22 @@ def reached_by(
     return {name: read_reached(run.journal[unit]) for name, unit in units.items()}
 
 
-def unit_of(mutant: RandomMutant, prepared: Mapping[str, PreparedPlan]) -> str:
-    """A mutant's name in the journal; of fewer scopes it has another verdict."""
-    return f"mutant {mutant.name} in {len(prepared)} scopes"
-
-
 def judge_all(
     mutants: Sequence[RandomMutant],
     reached: Mapping[str, Reached],
-    prepared: Mapping[str, PreparedPlan],
+    prepared: Mapping[str, Path],
     run: RunDirectory,
     processes: int,
-) -> None:
-    """Enter each verdict that the journal lacks."""
-    left = [mutant for mutant in mutants if unit_of(mutant, prepared) not in run.journal]
-    done = len(mutants) - len(left)
-    folders = {name: plan.directory for name, plan in prepared.items()}
-    with CountDisplay("mutants", len(mutants), done) as progress:
-        for mutant, verdict in judge_mutants(left, reached, folders, processes):
-            run.journal.add(unit_of(mutant, prepared), verdict)
-            done += 1
-            progress(done)
+) -> list[Judgement]:
+    """What all scopes say, each entered into the journal when it is known."""
+    units = (f"judgement {number}" for number in count())
+    known = [Judgement(**run.journal[unit]) for unit in takewhile(run.journal.__contains__, units)]
+    with CountDisplay("mutants found", len(mutants), 0) as progress:
+        for judgement in judge_mutants(mutants, reached, prepared, known, processes):
+            run.journal.add(f"judgement {len(known)}", judgement._asdict())
+            known.append(judgement)
+            progress(sum(len(one.found) for one in known))
+    return known
 
 
 # The report
@@ -121,11 +136,42 @@ def report_of(rows: Sequence[Mapping[str, Any]], reached: Mapping[str, Reached])
         "schema_version": SCHEMA_VERSION,
         "mutants": list(rows),
         "fates": {fate: fates[fate] for fate in FATES},
-        "modules": list(core()),
+        "modules": by_module(rows),
         "scopes": {name: found.seconds for name, found in reached.items()},
         "unreached": unreached,
         "verdict": VIOLATED if unexplained else HOLDS,
     }
+
+
+FIGURES: Final = ("found", "no_change", "alive", "unreached")
+"""What a module's mutants are: `no_change` changes nothing of the protocol, as a reader says."""
+
+
+def by_module(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """The figures by module."""
+    found: dict[str, Counter[str]] = {name: Counter() for name in core()}
+    for row in rows:
+        module = f"impl.{row['name'].partition(':')[0]}"
+        found[module]["no_change" if is_open(row) and row["reason"] else row["fate"]] += 1
+    return {
+        name: {figure: counts[figure] for figure in FIGURES}
+        for name, counts in found.items()
+        if counts
+    }
+
+
+def share_found(figures: Iterable[Mapping[str, int]]) -> str:
+    """How many of those that change the protocol are found."""
+    total = sum((Counter(its) for its in figures), Counter[str]())
+    changing = total.total() - total["no_change"]
+    share = f"{100 * total['found'] / changing:.1f} %" if changing else "none"
+    return f"{total['found']} of {changing} that change the protocol are found: {share}"
+
+
+def summary_of(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a run: the figures, and each that is not found, with its reason."""
+    left = [row for row in report["mutants"] if is_open(row)]
+    return {"modules": report["modules"], "not_found": left}
 
 
 def is_open(row: Mapping[str, Any]) -> bool:

@@ -69,7 +69,8 @@ def execute(arguments: argparse.Namespace) -> int:
         if output.path is not None:
             write_whole(output.path / "mutants.md", page(page_lines(summary_of(content))))
         if arguments.keep is not None:
-            write_json(arguments.keep, {**summary_of(content), **origin(arguments)})
+            drawn = {name: getattr(arguments, name) for name in ("only", "sample", "seed")}
+            write_json(arguments.keep, {**summary_of(content), **origin(**drawn)})
         return output.finish({**content, "verdict": verdict})
 
 
@@ -156,11 +157,10 @@ def summary_of(content: Mapping[str, Any]) -> dict[str, Any]:
     return {"figures": content["figures"], "functions": content["functions"], "alive": alive}
 
 
-def origin(arguments: argparse.Namespace) -> dict[str, Any]:
+def origin(**drawn: Any) -> dict[str, Any]:
     """Of which text and sample a summary is, and since when."""
     git = ["git", "-C", str(REPOSITORY), "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
-    drawn = {name: getattr(arguments, name) for name in ("only", "sample", "seed")}
     return {"commit": commit, "date": date.today().isoformat(), "drawn": drawn}
 
 

@@ -36,6 +36,11 @@ UNKNOWN_PRODUCER_ID at a client: unknown_producer_at_coordinator_is_fatal
 a broker of an older epoch asks for a block: old_epoch_gets_block
 an answer of the controller that comes twice: late_block_counts
 TRANSACTION_ABORTABLE at a client: abortable_answer_is_fatal
+a request that is overdue at a client: overdue_requests_stay
+a client that may not get a producer id: refused_initialization_is_final
+a coordinator that throttles: throttled_request_is_lost
+the offset of each record: offset_of_the_batch_is_told
+a deletion above the high watermark: deletes_above_high_watermark
 """
 """What is asked, and the bugs that show it is."""
 

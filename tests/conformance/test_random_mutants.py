@@ -1,17 +1,21 @@
 """Random mutants of impl: which there are, how they are planted, and the verdicts on them."""
 
 import ast
+import functools
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
 from conformance.__main__ import main
-from conformance.mutants import coverage
+from conformance.mutants import coverage, judged
+from conformance.mutants.by_stories import differences_in, story_files
 from conformance.mutants.coverage import UNREACHED, unreached_functions
 from conformance.mutants.drawing import drawn, every_mutant, planted
-from conformance.mutants.judged import Reached, scopes_of
+from conformance.mutants.judged import Judgement, Reached, judge_mutants, scopes_of, verdicts
 from conformance.mutants.patched_impl import trees_of
-from conformance.mutants.planting import in_children
+from conformance.mutants.planting import in_children, outermost, replace_function
 from conformance.mutants.statements import (
     IMPL,
     MARK,
@@ -119,6 +123,8 @@ def test_what_stands_in_no_function_is_judged_wherever_its_module_is():
     )
     numbers = frozenset(n for n, p in enumerate(places()) if p.module == member.module)
     assert scopes_of(member, {"sound": Reached(numbers, 0, 1.0)}) == ["sound"]
+    row = next(m for m in every_mutant() if m.module == "impl.partition.rules")
+    assert scopes_of(row, {"sound": Reached(frozenset(), 0, 1.0)}) == ["sound"]
 
 
 def test_a_swap_of_equal_arguments_is_no_change():
@@ -137,6 +143,73 @@ def test_a_child_that_does_not_end_gives_no_answer():
         return -number
 
     assert dict(in_children(work, [(0, 1), (1, 1), (2, 1)], 2)) == {0: 0, 1: None, 2: -2}
+
+
+def test_one_function_gets_other_code_and_what_stands_in_none_does_not():
+    def work(mutant):
+        function = sys.modules["impl.partition.producer_state"].find_duplicate
+        before = function.__code__
+        change = functools.partial(planted, mutant)
+        return replace_function(mutant.module, mutant.function, change), function.__code__ == before
+
+    inside = named("partition.producer_state:find_duplicate:comparison:3")
+    outside = named("partition.rules:constants:constant:3")
+    answers = dict(in_children(work, [(inside, 30), (outside, 30)], 2))
+    assert answers == {inside: (True, False), outside: (False, True)}
+
+
+def test_functions_are_found_below_their_decorators():
+    module = sys.modules["impl.partition.leader"]
+    for name in ("PartitionLeader.log_end_offset", "PartitionLeader.elect", "DeleteOutcome"):
+        found = outermost(module, name.split("."))
+        assert (found is None) == (name == "DeleteOutcome"), name
+
+
+# Judging
+
+
+def test_what_a_scope_has_said_is_not_asked_again(monkeypatch):
+    first, second = drawn(2, 1)
+    everywhere = frozenset(range(len(places())))
+    reached = {"quick": Reached(everywhere, 0, 1.0), "slow": Reached(everywhere, 0, 9.0)}
+    asked = []
+
+    def in_one_process(work, jobs, processes):
+        for job, _ in jobs:
+            asked.append((job.scope, [mutant.name for mutant in job.mutants]))
+            yield job, {}
+
+    monkeypatch.setattr(judged, "in_children", in_one_process)
+    known = [Judgement("quick", [first.name], {first.name: "it differs"})]
+    where = dict.fromkeys(reached, Path())
+    said = list(judge_mutants([first, second], reached, where, known, 1))
+    assert asked == [("quick", [second.name]), ("slow", [second.name])]
+    fates = verdicts([first, second], reached, [*known, *said])
+    assert [(row["fate"], row["scope"]) for row in fates.values()] == [
+        ("found", "quick"),
+        ("alive", ""),
+    ]
+
+
+def test_stories_judge_that_one_broker_can_play_soon():
+    names = story_files()
+    assert "story end_txn_v2_by_state" in names
+    assert not {"story failover", "story exhaustion_v2", "story late_abort"} & set(names)
+    assert differences_in(names["story end_txn_v2_by_state"], to_the_first=True) == []
+
+
+def test_what_changes_nothing_of_the_protocol_does_not_count():
+    rows = [
+        {"name": f"partition.leader:f:constant:{n}", "fate": fate, "reason": reason}
+        for n, (fate, reason) in enumerate(
+            [("found", ""), ("found", ""), ("alive", ""), ("alive", "equivalent"), ("found", "e")]
+        )
+    ]
+    figures = verb.by_module(rows)
+    assert figures == {
+        "impl.partition.leader": {"found": 3, "no_change": 1, "alive": 1, "unreached": 0}
+    }
+    assert verb.share_found(figures.values()).endswith(": 75.0 %")
 
 
 # The verb

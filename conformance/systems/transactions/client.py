@@ -56,6 +56,7 @@ from impl import ApiKey, DeliveryHandle, ErrorCode, ProducerConfig, ProducerErro
 from impl.client.arguments import OffsetAndMetadata
 from impl.producer import State
 from impl.producer.arguments import GroupMetadata
+from impl.producer.in_flight_requests import NodeQueue
 from impl.producer.transactional_core import TransactionalProducerCore
 from impl.producer.transactional_requests import CallResult, TxnRequest
 from impl.protocol.fields import CoordinatorType
@@ -297,12 +298,17 @@ class Client:
             self._core._manager._queue.retry(request, request.not_before_ms)
 
     def would_send(self) -> Refused:
-        """What goes out if all leaders are known, and what follows if it is answered with an error;
-        see `refusals`. The client is of no use after that. Raises UnexpectedEffects."""
+        """What goes out if all leaders are known, but not while they throttle, and what follows if
+        it is answered with an error; see `refusals`. The client is of no use after that. Raises
+        UnexpectedEffects."""
         if self._core.state in (State.FATAL_ERROR, State.UNINITIALIZED):
             return NOTHING_SENT
         state, before = self.view(), STATES[self._core.state]
         leaders = {(TOPIC, p): p for p in range(self._count) if p != self._of_group}
+        self._throttle((*NODES.values(), *leaders.values()))
+        if too_early := self._polled(leaders):
+            raise UnexpectedEffects(f"it is throttled, and poll gives {too_early}")
+        self._now_ms += 1
         found = self._polled(leaders)
         if not found:
             return NOTHING_SENT
@@ -314,6 +320,13 @@ class Client:
         then = self._polled(leaders)
         next_api = int(then[0].api_key) if then else NONE
         return Refused(int(found[0].api_key), error, before, after, next_api)
+
+    def _throttle(self, node_ids: Iterable[int]) -> None:
+        """Nodes have said that they throttle for a millisecond."""
+        nodes = self._core._in_flight._nodes
+        for node_id in node_ids:
+            node = nodes.setdefault(node_id, NodeQueue(node_id))
+            node.throttled_until_ms = self._now_ms + 1
 
     def _sends(
         self, leaders: dict[tuple[str, int], int], first: int = NONE
