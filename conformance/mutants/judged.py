@@ -117,7 +117,8 @@ def judge_mutants(
     processes: int,
 ) -> Iterator[Judgement]:
     """Scope by scope those that are executed there and not found yet, where most can be judged in
-    the least time first. What is `known` is not judged again."""
+    the least time first; stories come last, for a broker with a bug may keep its client waiting.
+    What is `known` is not judged again."""
     from conformance.mutants import hunt  # so that no child imports it anew
 
     assert hunt.FIRST_TRACES, "it is loaded"
@@ -129,8 +130,9 @@ def judge_mutants(
         judged = {name for one, name in done if one == scope} | found
         return [m for m, scopes in executed_in.items() if scope in scopes and m.name not in judged]
 
-    def worth(scope: str) -> float:
-        return len(left_in(scope)) / (1 + reached[scope].seconds)
+    def worth(scope: str) -> tuple[bool, float]:
+        is_scope = prepared[scope].suffix != STORY
+        return is_scope, len(left_in(scope)) / (1 + reached[scope].seconds)
 
     def jobs() -> Iterator[tuple[ScopeJob, int]]:
         waiting = sorted(prepared)

@@ -36,6 +36,7 @@ UNKNOWN_PRODUCER_ID at a client: unknown_producer_at_coordinator_is_fatal
 a broker of an older epoch asks for a block: old_epoch_gets_block
 an answer of the controller that comes twice: late_block_counts
 TRANSACTION_ABORTABLE at a client: abortable_answer_is_fatal
+what the log of transactions keeps: log_forgets_the_beginning
 a request that is overdue at a client: overdue_requests_stay
 a client that may not get a producer id: refused_initialization_is_final
 a coordinator that throttles: throttled_request_is_lost

@@ -54,6 +54,18 @@ REQUEST: Final = "request"
 OTHER_ID: Final = 100
 """So far away is a producer id that nobody has."""
 
+TIMEOUT_MS: Final = 50_000
+LOGGED: Final = (
+    "producer_id",
+    "producer_epoch",
+    "transaction_timeout_ms",
+    "state",
+    "partitions",
+    "start_timestamp_ms",
+    "last_update_timestamp_ms",
+)
+"""What all releases log."""
+
 NOTHING: Final = ("ABSENT", NONE, NONE, NONE, NONE, NONE)
 
 
@@ -231,7 +243,23 @@ class Coordinator:
         known = rows[0].image.identity if rows else ProducerIdAndEpoch(FIRST_PRODUCER_ID, 0)
         newer = known._replace(producer_epoch=newer_epoch(known.producer_epoch))
         other = known._replace(producer_id=known.producer_id + OTHER_ID)
-        return tuple([(self._ends(who), self._joins(who)) for who in (newer, other)])
+        refused = tuple([(self._ends(who), self._joins(who)) for who in (newer, other)])
+        self._check_records()
+        return refused
+
+    def _check_records(self) -> None:
+        """What is logged next is read as it was meant, by a new instance of the producer a moment
+        later. Raises UnexpectedEffects."""
+        later_ms = self._now_ms + 1
+        self._core.init_producer_id(REQUEST, TRANSACTIONAL_ID, TIMEOUT_MS, None, later_ms)
+        for pending in self._core.view().pending_appends:
+            _, value = pending.append.records[0]
+            if value is None or pending.image is None:
+                continue
+            read = decode_value(value)
+            wrong = [name for name in LOGGED if getattr(read, name) != getattr(pending.image, name)]
+            if wrong:
+                raise UnexpectedEffects(f"the log's record has other {', '.join(wrong)}")
 
     def _ends(self, who: ProducerIdAndEpoch) -> tuple[str, ...]:
         """EndTxn in V1, then in V2."""
