@@ -134,14 +134,14 @@ def judge_mutants(
         is_scope = prepared[scope].suffix != STORY
         return is_scope, len(left_in(scope)) / (1 + reached[scope].seconds)
 
-    def jobs() -> Iterator[tuple[ScopeJob, int]]:
+    def jobs() -> Iterator[tuple[JudgingJob, int]]:
         waiting = sorted(prepared)
         while waiting:
             scope = max(waiting, key=worth)
             waiting.remove(scope)
             if left := left_in(scope):
                 patience_s = int(PATIENCE_S + SLOWER * reached[scope].seconds)
-                yield ScopeJob(scope, prepared[scope], left, patience_s), LONGEST_S
+                yield JudgingJob(scope, prepared[scope], left, patience_s), LONGEST_S
 
     for job, answers in in_children(judge_in_scope, jobs(), processes):
         if answers is None:
@@ -150,7 +150,7 @@ def judge_mutants(
         yield Judgement(job.scope, [mutant.name for mutant in job.mutants], answers)
 
 
-class ScopeJob(NamedTuple):
+class JudgingJob(NamedTuple):
     """Mutants that a scope judges, each for so long."""
 
     scope: str
@@ -159,7 +159,7 @@ class ScopeJob(NamedTuple):
     patience_s: int
 
 
-def judge_in_scope(job: ScopeJob) -> dict[str, str]:
+def judge_in_scope(job: JudgingJob) -> dict[str, str]:
     """How those diverge that do. The scope is judged as it is first: what is known of the model
     then serves all; each mutant is planted in a child of this process."""
     if len(job.mutants) > FEW and job.where.suffix != STORY:
