@@ -46,6 +46,7 @@ class ServerObserver:
     """Answers over the wire. Raises NotApplicable."""
 
     unasked: Container[str] = ()
+    taken_whole: Container[str] = ()
 
     def __init__(self, scope: str, variant: str) -> None:
         model = judged_composition(scope).model
@@ -122,6 +123,7 @@ class ActorObserver:
     """What actors send to each other."""
 
     unasked: Container[str] = UNASKED
+    taken_whole: Container[str] = ()
 
     def __init__(self, scope: str, variant: str) -> None:
         model = judged_composition(scope).model
@@ -138,6 +140,35 @@ class ActorObserver:
 
     def behind(self, world: World) -> Hashable:
         """Nothing: nobody sees into actors."""
+
+    def trace(self, steps: Steps) -> Steps:
+        """These are all."""
+        return steps
+
+
+class WorldObserver:
+    """A whole world, of which all that can be seen is compared after each event: a system of such a
+    composition takes whole events."""
+
+    unasked: Container[str] = frozenset({"offset_is_fetched"})
+    """A view shows what a fetch would be answered."""
+
+    def __init__(self, scope: str, variant: str) -> None:
+        model = judged_composition(scope).model
+        k = configuration_of(model, scope, variant)
+        self._tables = tables_of(k)
+        self.taken_whole: Container[str] = frozenset(model.rules)
+        self.initial: World = self._tables.first
+        self.instances: Sequence[Instance] = instances(model, k)
+
+    def after(self, world: World, instance: Instance) -> Observed:
+        """One event, and what is seen then. Raises Disabled."""
+        rule, choices = instance
+        node, _ = self._tables.after(world, rule, *(value for _, value in choices))
+        return Observed(node, None, node.view)
+
+    def behind(self, world: World) -> Hashable:
+        """Nothing that was not compared."""
 
     def trace(self, steps: Steps) -> Steps:
         """These are all."""

@@ -64,7 +64,8 @@ def rows_of(plan: Plan, observer: str) -> tuple[list[RuleVisibility], dict[str, 
     """The rows whose traces tell the plan's variant from others; and of the other rules, why there
     is none."""
     composition, variant = judged_composition(plan.scope), configuration(plan).variant
-    known = rows_about(composition.name, base_of(variant), observer)
+    base = base_of(composition.model, variant)
+    known = rows_about(composition.name, base, observer)
     found: list[RuleVisibility] = []
     missing: dict[str, str] = {}
     for one in alternatives(composition.model, variant.name):
@@ -72,17 +73,18 @@ def rows_of(plan: Plan, observer: str) -> tuple[list[RuleVisibility], dict[str, 
         if row is not None and row.is_found:
             found.append(row)
         else:
-            missing[one.name] = why_not(one, row, composition.name, base_of(variant))
+            missing[one.name] = why_not(one, row, composition.name, base)
     return found, missing
 
 
 def why_not(one: Alternative, row: RuleVisibility | None, composition: str, variant: str) -> str:
-    """Why nothing tells a rule apart here: perhaps others see it."""
-    others = (rows_about(composition, variant, observer) for observer in WAYS)
-    seen = [r.observer for rows in others for r in rows if r.answers(one) and r.is_found]
+    """Why nothing tells a rule apart here: perhaps others see it, or nobody does."""
+    by_others = [row_for(one, rows_about(composition, variant, way)) for way in WAYS]
+    answers = [r for r in (row, *by_others) if r is not None]
+    seen = [r.observer for r in answers if r.is_found]
     if seen:
         return f"seen by {' and '.join(seen)} alone"
-    return NOT_SEARCHED if row is None else in_words(row)
+    return in_words(answers[0]) if answers else NOT_SEARCHED
 
 
 def row_for(one: Alternative, known: Sequence[RuleVisibility]) -> RuleVisibility | None:

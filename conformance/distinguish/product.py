@@ -44,6 +44,10 @@ class VariantObserver(Protocol):
     def unasked(self) -> Container[str]:
         """The rules that a system follows of itself, so that it is seen whether it does."""
 
+    @property
+    def taken_whole(self) -> Container[str]:
+        """The rules that a system is told to follow, so that it is seen where it cannot."""
+
     def after(self, world: World, instance: Instance) -> Observed:
         """One event. Raises Disabled."""
 
@@ -107,9 +111,14 @@ def _successors(
     the way. What only one of them can do is seen if it does that of itself. What is given other
     things is not compared: then others differ, whom nobody judges."""
     for instance in instances:
-        one, other = _after(first, node[0], instance), _after(second, node[1], instance)
+        one = _after(first, node[0], instance)
+        if isinstance(one, Disabled) and instance[0] not in first.unasked:
+            continue
+        other = _after(second, node[1], instance)
         if isinstance(one, Disabled) or isinstance(other, Disabled):
-            if instance[0] in first.unasked and _only_one(one, other):
+            rule = instance[0]
+            only_first = rule in first.taken_whole and not isinstance(one, Disabled)
+            if (only_first or rule in first.unasked) and _only_one(one, other):
                 yield instance, None
             continue
         if one.inputs == other.inputs:
@@ -124,6 +133,8 @@ def _after(observer: VariantObserver, world: World, instance: Instance) -> Obser
         return observer.after(world, instance)
     except Disabled as disabled:
         return disabled
+    except IndexError:  # a choice that only the other variant's scope has, as another producer id
+        return Disabled(by_scope=True)
 
 
 def _only_one(one: Observed | Disabled, other: Observed | Disabled) -> bool:

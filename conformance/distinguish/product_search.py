@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from conformance.compositions import IDEMPOTENT, TRANSACTIONS, JudgedComposition
-from conformance.distinguish.alternatives import Alternative
-from conformance.distinguish.known import ACTORS, ONE_BROKER, THREE_BROKERS, RuleVisibility
+from conformance.compositions import (
+    IDEMPOTENT,
+    PROCESSING,
+    PRODUCER_IDS,
+    TRANSACTIONS,
+    JudgedComposition,
+)
+from conformance.distinguish.alternatives import Alternative, alternatives
+from conformance.distinguish.known import (
+    ACTORS,
+    ONE_BROKER,
+    THREE_BROKERS,
+    RuleVisibility,
+    rows_about,
+)
+from conformance.distinguish.leaders import LeaderObserver
 from conformance.distinguish.observers import (
     ActorObserver,
     NodesObserver,
     ServerObserver,
+    WorldObserver,
 )
 from conformance.distinguish.product import (
     SearchResult,
@@ -22,12 +37,27 @@ from conformance.distinguish.product import (
     search,
 )
 
-OBSERVERS: Final[Mapping[str, Callable[[str, str], VariantObserver]]] = {
-    ONE_BROKER: ServerObserver,
-    THREE_BROKERS: NodesObserver,
-    ACTORS: ActorObserver,
+Observe = Callable[[str, str], VariantObserver]
+
+OBSERVERS: Final[Mapping[tuple[str, str], Observe]] = {
+    (TRANSACTIONS.name, ONE_BROKER): ServerObserver,
+    (TRANSACTIONS.name, THREE_BROKERS): NodesObserver,
+    (TRANSACTIONS.name, ACTORS): ActorObserver,
+    (IDEMPOTENT.name, ONE_BROKER): LeaderObserver,
+    (IDEMPOTENT.name, ACTORS): ActorObserver,
+    (PROCESSING.name, ACTORS): WorldObserver,
+    (PRODUCER_IDS.name, ACTORS): WorldObserver,
 }
-"""How a system is looked at."""
+"""How systems of a composition are looked at."""
+
+NEEDED: Final[Mapping[str, Sequence[str]]] = {
+    TRANSACTIONS.name: (ONE_BROKER, THREE_BROKERS),
+    IDEMPOTENT.name: (ONE_BROKER, ACTORS),
+    PROCESSING.name: (ACTORS,),
+    PRODUCER_IDS.name: (ACTORS,),
+}
+"""Who is asked for each rule of each variant, one after the other until somebody sees it. Rules of
+an idempotent client are seen at clients alone."""
 
 SCOPES: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     (TRANSACTIONS.name, ONE_BROKER): (
@@ -38,7 +68,6 @@ SCOPES: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     (TRANSACTIONS.name, THREE_BROKERS): (
         "transactions-tiny",
         "transactions-leaderless",
-        "transactions-default",
     ),
     (TRANSACTIONS.name, ACTORS): (
         "transactions-tiny",
@@ -46,7 +75,20 @@ SCOPES: Final[Mapping[tuple[str, str], Sequence[str]]] = {
         "transactions-leaderless",
         "transactions-markers/marker_losses=0/moves=0",
     ),
-    (IDEMPOTENT.name, ACTORS): ("idempotent-tiny", "idempotent-default"),
+    (IDEMPOTENT.name, ONE_BROKER): (
+        "idempotent-tiny",
+        "idempotent-restart",
+        "idempotent-expiry",
+        "idempotent-deletion",
+    ),
+    (IDEMPOTENT.name, ACTORS): (
+        "idempotent-tiny",
+        "idempotent-deletion",
+        "idempotent-five-forgotten",
+        "idempotent-timeout",
+    ),
+    (PROCESSING.name, ACTORS): ("processing",),
+    (PRODUCER_IDS.name, ACTORS): ("producer-ids",),
 }
 """Where is looked, by composition and observer."""
 
@@ -54,17 +96,57 @@ SCOPES: Final[Mapping[tuple[str, str], Sequence[str]]] = {
 NEAR_THE_LAST_EPOCH: Final = "transactions-exhausted/delays=0/unheard=0/moves=0"
 AT_LAST_EPOCH: Final = frozenset({"rotation", "id_memory", "previous_id"})
 """Rules that say what happens at the last epoch: they are looked for near it, others elsewhere."""
+TWO_PARTITIONS: Final = ("transactions-tiny", "transactions-default")
+OTHERWISE: Final[Mapping[tuple[str, str], Sequence[str]]] = {
+    **{
+        (rule, observer): ("transactions-tiny", NEAR_THE_LAST_EPOCH)
+        for rule in AT_LAST_EPOCH
+        for observer in (ONE_BROKER, ACTORS)
+    },
+    **{(rule, THREE_BROKERS): ("transactions-tiny",) for rule in AT_LAST_EPOCH},
+    ("pending", THREE_BROKERS): TWO_PARTITIONS,
+}
+"""Where is looked for some rules instead. Three brokers are not brought to the last epoch; what is
+pending is seen while the marker of another partition waits."""
 
 
 def scopes_for(composition: str, observer: str, rule: str) -> Sequence[str]:
     """Where is looked for what a rule does."""
-    near = (SCOPES[composition, observer][0], NEAR_THE_LAST_EPOCH)
-    return near if rule in AT_LAST_EPOCH else SCOPES[composition, observer]
+    return OTHERWISE.get((rule, observer), SCOPES[composition, observer])
 
 
 def looks_at(composition: JudgedComposition) -> list[str]:
     """How systems of a composition are looked at."""
     return [observer for name, observer in SCOPES if name == composition.name]
+
+
+def unanswered(composition: JudgedComposition, variant: str) -> list[tuple[Alternative, str]]:
+    """The rules of a variant that nobody tells apart, as far as is known, and who has not been
+    asked: the next one for each. Raises UnknownVariant."""
+    known = {o: rows_about(composition.name, variant, o) for o in NEEDED[composition.name]}
+    asked_next = (
+        (one, _next_observer(one, known)) for one in alternatives(composition.model, variant)
+    )
+    return [(one, observer) for one, observer in asked_next if observer is not None]
+
+
+def _next_observer(
+    one: Alternative, known: Mapping[str, Sequence[RuleVisibility]]
+) -> str | None:
+    """Who is asked next for a rule; None if there is an answer."""
+    for observer, rows in known.items():
+        row = next((r for r in rows if r.answers(one)), None)
+        if row is not None and row.is_found:
+            return None
+        if row is None or not is_whole(row):
+            return observer
+    return None
+
+
+def is_whole(row: RuleVisibility) -> bool:
+    """Whether all pairs of all scopes were searched in which that rule is looked for."""
+    scopes = scopes_for(row.composition, row.observer, row.rule)
+    return row.answer is Visibility.NOT_VISIBLE and set(scopes) <= row.searched.keys()
 
 
 def answer(
@@ -90,7 +172,8 @@ def answer(
     )
     searched: dict[str, int] = {}
     for scope in scopes or scopes_for(composition.name, observer, alternative.rule):
-        first, second = (OBSERVERS[observer](scope, v) for v in (variant, alternative.variant))
+        first = _observed(composition.name, observer, scope, variant)
+        second = OBSERVERS[composition.name, observer](scope, alternative.variant)
         tried = [r for r in known if (r.rule, r.scope, r.observer) == (asked.rule, scope, observer)]
         found = _known(first, second, tried) or search(first, second, seconds)
         searched[scope] = found.pairs
@@ -101,6 +184,12 @@ def answer(
         if found.answer is Visibility.NOT_FOUND:
             asked = replace(asked, answer=found.answer)
     return asked
+
+
+@functools.lru_cache(maxsize=4)
+def _observed(composition: str, observer: str, scope: str, variant: str) -> VariantObserver:
+    """One variant, which many are compared with: what it does is computed once."""
+    return OBSERVERS[composition, observer](scope, variant)
 
 
 def _known(

@@ -30,7 +30,7 @@ class Release:
     where the feature does not exist; `unstable_levels` want `unstable.feature.versions.enable`.
     `has_zookeeper`: its metadata is kept in ZooKeeper, not by a quorum of controllers.
     `has_producer_expiry`: how long an idle producer is remembered is a config of its own, which a
-    running broker takes (3.4, KIP-854).
+    running broker takes (3.4, KIP-854). `describes_producers`: it has DescribeProducers (KIP-664).
     """
 
     name: str
@@ -39,6 +39,7 @@ class Release:
     unstable_levels: tuple[int, ...] = ()
     has_zookeeper: bool = False
     has_producer_expiry: bool = False
+    describes_producers: bool = False
 
     @property
     def version(self) -> str:
@@ -70,6 +71,7 @@ KRAFT_SINCE: Final = (3, 3)
 LEVELS_SINCE: Final = (4,)
 """The cluster has a `transaction.version`; 3.9 has the feature, and no stable level but 0."""
 EXPIRY_SINCE: Final = (3, 4)
+DESCRIBED_SINCE: Final = (3,)
 # Its own ZooKeeper, 3.4.13, does not run on Java 17; 3.5.10 serves it as well.
 MORE_ARTIFACTS: Final = {"2.0.0": ("org.apache.zookeeper:zookeeper:3.5.10",)}
 
@@ -97,6 +99,7 @@ def _of(name: str) -> Release:
         unstable_levels=(1, 2) if has_unstable else (),
         has_zookeeper=has_zookeeper,
         has_producer_expiry=number >= EXPIRY_SINCE,
+        describes_producers=number >= DESCRIBED_SINCE,
     )
 
 

@@ -2,6 +2,7 @@
 
 1. Without more it prints what is known, rule by rule: the shortest trace, or that there is none.
 2. `--search` searches again: `--keep` puts the answers into the package, where `run` finds them.
+   `--missing` searches for all variants of the composition what nobody has answered yet.
 3. `--system` plays the traces: a rule is told apart there if the system follows its trace. `--keep`
    puts that into the page that `--page` writes.
 """
@@ -17,16 +18,20 @@ from typing import Any, Final
 
 from conformance.compositions import JUDGED_COMPOSITIONS, JudgedComposition
 from conformance.distinguish import known, rules_table
-from conformance.distinguish.alternatives import alternatives
-from conformance.distinguish.known import RuleVisibility, in_words
+from conformance.distinguish.alternatives import (
+    Alternative,
+    alternatives,
+    base_of,
+    variants_of,
+)
+from conformance.distinguish.known import WAYS, RuleVisibility, in_words
 from conformance.distinguish.play import DistinguishingReport, play_distinguishing_traces, row_for
 from conformance.distinguish.product import Visibility
-from conformance.distinguish.product_search import OBSERVERS, SCOPES, answer, looks_at
+from conformance.distinguish.product_search import SCOPES, answer, looks_at, unanswered
 from conformance.plan import check_plan, prepare_one
 from conformance.report import sentence
 from conformance.verbs import run
 from conformance.verbs.targets import target_of
-from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.run import EXIT_CODES, BadUse, one_of
 from proofs.run.files import write_json, write_whole
 from proofs.say import note, say
@@ -42,10 +47,11 @@ Line = dict[str, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `distinguish` takes."""
     parser.add_argument("--composition", default="transactions", help=", ".join(COMPOSITIONS))
-    parser.add_argument("--variant", metavar="V", help=f"default: {DEFAULT_VARIANT}")
+    parser.add_argument("--variant", metavar="V", help="default: the newest release")
     parser.add_argument("--rule", action="append", help="this one; again for more")
-    parser.add_argument("--observer", metavar="WHO", help=f"only by {', '.join(OBSERVERS)}")
+    parser.add_argument("--observer", metavar="WHO", help=f"only by {', '.join(WAYS)}")
     parser.add_argument("--search", action="store_true", help="search again")
+    parser.add_argument("--missing", action="store_true", help="of all variants, what has no answer")
     parser.add_argument("--scope", action="append", help="with --search: there; again for more")
     parser.add_argument(
         "--seconds",
@@ -74,7 +80,7 @@ def execute(options: argparse.Namespace) -> int:
     name = one_of("--composition", options.composition, COMPOSITIONS)
     composition = JUDGED_COMPOSITIONS[name]
     if options.observer is not None:
-        one_of("--observer", options.observer, OBSERVERS)
+        one_of("--observer", options.observer, looks_at(composition))
     lines, verdict = (
         played(composition, options) if options.system else searched(composition, options)
     )
@@ -92,11 +98,10 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def searched(composition: JudgedComposition, options: argparse.Namespace) -> tuple[list[Line], str]:
-    """What is known, or found now."""
-    variant = composition.model.variants.parse(options.variant or options.kafka or DEFAULT_VARIANT)
+    """What is known, or found now. Raises UnknownVariant."""
     lines: list[Line] = []
     found = []
-    for row in answers(composition, variant.name, options):
+    for row in rows_asked(composition, options):
         note(f"{row.name}, by {row.observer}: {row.answer}")
         found.append(row)
         if options.keep:
@@ -106,6 +111,31 @@ def searched(composition: JudgedComposition, options: argparse.Namespace) -> tup
         lines.append({**row.to_json(), "says": f"{row.observer}: {in_words(row)}"})
     is_whole = all(row.answer is not Visibility.NOT_FOUND for row in found)
     return lines, "holds" if is_whole else "undecided"
+
+
+def rows_asked(
+    composition: JudgedComposition, options: argparse.Namespace
+) -> Iterator[RuleVisibility]:
+    """Of one variant, or of all that is missing. Raises UnknownVariant, BadUse."""
+    if options.missing:
+        yield from missing(composition, options.seconds)
+        return
+    named = options.variant or options.kafka or next(iter(composition.model.variants.RELEASES))
+    variant = composition.model.variants.parse(named)
+    yield from answers(composition, base_of(composition.model, variant), options)
+
+
+def missing(composition: JudgedComposition, seconds: float) -> Iterator[RuleVisibility]:
+    """What nobody has answered, variant by variant: where one way to look shows nothing, the next.
+    Each answer is kept, so that a search that is stopped goes on where it was."""
+    for variant in variants_of(composition):
+        asked: set[tuple[Alternative, str]] = set()
+        while todo := [one for one in unanswered(composition, variant) if one not in asked]:
+            asked.update(todo)
+            for one, observer in todo:
+                row = answer(composition, variant, one, observer, seconds, known=known.rows())
+                known.keep([row])
+                yield row
 
 
 def answers(
@@ -159,7 +189,8 @@ def played(composition: JudgedComposition, options: argparse.Namespace) -> tuple
     lines = list(played_lines(apart))
     if options.keep:
         today = datetime.now(UTC).date().isoformat()
-        rules_table.keep(options.kafka or plan.system, target.plan.variant, observer, today, lines)
+        system, variant = options.kafka or plan.system, target.plan.variant
+        rules_table.keep(system, composition.name, variant, observer, today, lines)
     return lines, "violated" if apart.findings else "holds"
 
 

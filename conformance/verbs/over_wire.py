@@ -12,7 +12,7 @@ from typing import Final
 from conformance.automatic_masks import NONE, AutomaticMasks, find_masks, kept_masks
 from conformance.backends import Backend, BackendError, ResultRow, TraceRange
 from conformance.causes import AT_BROKERS
-from conformance.compositions import judged_composition
+from conformance.compositions import IDEMPOTENT, judged_composition
 from conformance.distinguish.known import ONE_BROKER, THREE_BROKERS
 from conformance.distinguish.play import Player, TraceNotApplicable
 from conformance.evidence.recording import NotReproducible, record
@@ -29,6 +29,7 @@ from conformance.report import SideCheck
 from conformance.signatures import Finding
 from conformance.systems.base import NotApplicable
 from conformance.systems.brokers.backend import BrokersBackend
+from conformance.systems.brokers.idempotent.deliveries import CannotPlay
 from conformance.systems.brokers.idempotent.started_brokers import (
     TwoReplicas,
     means_at_one,
@@ -136,8 +137,10 @@ class OverWire:
 
     @property
     def observer(self) -> str:
-        """By as many brokers as there are."""
-        return THREE_BROKERS if self.prepared.plan.faults == "nodes" else ONE_BROKER
+        """By as many brokers as there are; leaders alone are those of one."""
+        plan = self.prepared.plan
+        is_cluster = plan.faults == "nodes" and judged_composition(plan.scope) is not IDEMPOTENT
+        return THREE_BROKERS if is_cluster else ONE_BROKER
 
     def play(
         self, scope: str, traces: Sequence[Steps]
@@ -149,7 +152,7 @@ class OverWire:
         assert self.judge.other_scopes is not None
         try:
             backend = self.judge.other_scopes(one)
-        except NotApplicable as error:
+        except (NotApplicable, CannotPlay) as error:
             yield from [TraceNotApplicable(str(error))] * len(traces)
             return
         for number in range(len(traces)):
@@ -157,7 +160,10 @@ class OverWire:
         backend.close()
 
     def _played(self, backend: BrokersBackend, steps: Steps) -> Finding | TraceNotApplicable | None:
-        played = backend.replayed(steps)
+        try:
+            played = backend.replayed(steps)
+        except (NotApplicable, CannotPlay) as error:
+            return TraceNotApplicable(str(error))
         if played.is_undecided:
             return TraceNotApplicable("the broker did not come to rest in time")
         return played.finding

@@ -1,22 +1,37 @@
 """Two variants that differ in one rule: the shortest trace that tells them apart, or none."""
 
 import json
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
 from conformance.__main__ import main
-from conformance.compositions import TRANSACTIONS, judged_composition
+from conformance.compositions import IDEMPOTENT, TRANSACTIONS, judged_composition
 from conformance.distinguish import known, rules_table
-from conformance.distinguish.alternatives import alternatives, base_of
+from conformance.distinguish.alternatives import alternatives, base_of, variants_of
 from conformance.distinguish.in_process import InProcessPlayer
-from conformance.distinguish.known import ACTORS, ONE_BROKER, RuleVisibility, read_step
-from conformance.distinguish.observers import ServerObserver
-from conformance.distinguish.play import LEFT_OUT, play_distinguishing_traces
+from conformance.distinguish.known import (
+    ACTORS,
+    ONE_BROKER,
+    THREE_BROKERS,
+    RuleVisibility,
+    read_step,
+)
+from conformance.distinguish.leaders import LeaderObserver
+from conformance.distinguish.observers import ServerObserver, WorldObserver
+from conformance.distinguish.play import (
+    LEFT_OUT,
+    NOT_SEARCHED,
+    play_distinguishing_traces,
+    rows_of,
+)
 from conformance.distinguish.product import Visibility, distinguishes, search
-from conformance.distinguish.product_search import OBSERVERS
+from conformance.distinguish.product_search import OBSERVERS, unanswered
 from conformance.mutants import MUTANTS
 from conformance.mutants.patched_impl import hunt
 from conformance.plan import Plan, prepare, prepare_one
+from conformance.systems.brokers.transactions.node_server import opened_nodes
 from conformance.systems.brokers.transactions.transaction_probes import with_room
 from conformance.systems.brokers.transactions.transaction_script import TransactionScriptWriter
 from conformance.systems.brokers.transactions.transaction_session import api_of
@@ -53,7 +68,25 @@ def test_a_rule_is_compared_with_the_releases_before_and_after():
 def test_a_value_that_no_release_has_stands_beside_none():
     names = {a.rule for a in alternatives(TRANSACTIONS.model, "marker_epoch=strictly_newer")}
     assert "marker_epoch" not in names
-    assert base_of(TRANSACTIONS.model.variants.parse("4.3.1/late_bump=asked")) == NEW
+    parse = TRANSACTIONS.model.variants.parse
+    assert base_of(TRANSACTIONS.model, parse("4.3.1/late_bump=asked")) == NEW
+
+
+def test_no_rule_of_leaders_asks_for_the_level():
+    variant = IDEMPOTENT.model.variants.parse("4.0.2/level=1/requests=v1/sequence_order=wraps")
+    assert base_of(IDEMPOTENT.model, variant) == "4.0.2/level=2/requests=v2"
+
+
+def test_each_release_at_each_level_is_told_from_others():
+    variants = variants_of(TRANSACTIONS)
+    assert variants[:5] == [
+        *(f"4.3.1/level=2/requests={v}" for v in ("v2", "v1")),
+        *(f"4.3.1/level=1/requests={v}" for v in ("v2", "v1")),
+        "4.3.1/level=0/requests=v1",
+    ]
+    assert variants[-2:] == ["3.9.2/level=0/requests=v1", "3.3.2/level=0/requests=v1"]
+    assert len(variants) == 4 * 5 + 2
+    assert len(variants_of(IDEMPOTENT)) == 9
 
 
 # The product
@@ -91,6 +124,29 @@ def test_a_late_marker_is_a_request_of_its_own():
     assert answers == {NEW: ErrorCode.INVALID_PRODUCER_EPOCH, OLD: ErrorCode.NONE}
 
 
+def test_leaders_alone_are_told_apart_by_their_answers_and_by_what_they_tell():
+    old = f"{NEW}/first_sequence=unknown_producer_id"
+    found = search(*(LeaderObserver("idempotent-tiny", v) for v in (NEW, old)), seconds=60)
+    assert [rule for rule, _ in found.steps][-2:] == ["request_is_refused", "request_arrives"]
+    forgetful = f"{NEW}/head_truncation=evicts"
+    deletion = [LeaderObserver("idempotent-deletion", v) for v in (NEW, forgetful)]
+    assert search(*deletion, seconds=60).steps[-1][0] == "records_are_deleted"
+
+
+def test_no_leader_shows_what_its_client_does():
+    first, second = (
+        LeaderObserver("idempotent-expiry", v) for v in (NEW, f"{NEW}/expiry=queued_only")
+    )
+    assert search(first, second, seconds=60).answer is Visibility.NOT_VISIBLE
+
+
+def test_an_event_that_a_system_cannot_take_is_seen():
+    checked, absent = (
+        WorldObserver("processing", v) for v in ("4.3.1", "4.3.1/transactional_ids=of_partition")
+    )
+    assert search(checked, absent, seconds=60).steps[-1][0] == "start_aborts"
+
+
 # What is kept
 
 
@@ -114,8 +170,19 @@ def test_each_rule_of_the_newest_release_has_an_answer():
 def test_each_trace_that_is_kept_tells_its_rule_apart(row):
     model = judged_composition(row.scope).model
     [other] = [a for a in alternatives(model, row.variant) if row.answers(a)]
-    first, second = (OBSERVERS[row.observer](row.scope, v) for v in (row.variant, other.variant))
+    observe = OBSERVERS[row.composition, row.observer]
+    first, second = (observe(row.scope, v) for v in (row.variant, other.variant))
     assert distinguishes(first, second, row.steps)
+
+
+def test_what_nobody_has_answered_is_asked_one_after_the_other(monkeypatch):
+    kept = [row for row in known.rows() if row.variant != NEW]
+    row = row_of("leaderless_marker=waits", ONE_BROKER)
+    assert row.answer is Visibility.NOT_VISIBLE
+    for rows, observer in ((kept, ONE_BROKER), ([*kept, row], THREE_BROKERS)):
+        monkeypatch.setattr(known, "rows", lambda rows=rows: tuple(rows))
+        asked = {one.name: way for one, way in unanswered(TRANSACTIONS, NEW)}
+        assert asked["leaderless_marker=waits"] == observer
 
 
 # In runs
@@ -143,6 +210,32 @@ def test_a_run_plays_the_traces_and_names_what_it_could_not_tell(tiny):
     lines = "\n".join(rules({"variant": NEW, "rules": apart.to_json()}))
     assert "this run could not have told 4.3.1 from" in lines
     assert "first_sequence=any" in lines
+
+
+def test_a_rule_that_is_missing_in_the_table_could_not_have_been_told_apart(tiny, monkeypatch):
+    gone = "marker_epoch=not_older"
+    kept = tuple(r for r in known.rows() if (r.variant, r.name) != (NEW, gone))
+    monkeypatch.setattr(known, "rows", lambda: kept)
+    found, missing = rows_of(tiny.plan, ACTORS)
+    assert gone not in {row.name for row in found}
+    assert missing[gone] == NOT_SEARCHED
+    report = {"variant": NEW, "rules": {"distinguished": {}, "not_distinguished": missing}}
+    assert any(gone in line and line.endswith(NOT_SEARCHED) for line in rules(report))
+
+
+def test_leaders_with_an_older_rule_differ_in_its_trace(tmp_path):
+    variant = f"{NEW}/first_sequence=unknown_producer_id"
+    plan = Plan(
+        scope="idempotent-tiny", variant=variant, system="nodes", actors="leader", faults="none"
+    )
+    steps = next(
+        r.steps for r in known.rows() if (r.rule, r.observer) == ("first_sequence", ONE_BROKER)
+    )
+    with closing(opened_nodes(prepare_one(plan, tmp_path, 1, len(steps)))) as nodes:
+        assert nodes.replayed(steps).finding["rule"] == "request_arrives"
+    same = replace(plan, variant=NEW)
+    with closing(opened_nodes(prepare_one(same, tmp_path, 1, len(steps)))) as nodes:
+        assert nodes.replayed(steps).finding is None
 
 
 def test_a_limited_run_plays_none_and_says_so(tiny, tmp_path):

@@ -155,7 +155,7 @@ class LeaderScriptWriter:
                 raise NotAllowed(step, instance) from error
             world = event.world
             seen |= event.seen()
-            heard += self._reached(step, instance, event.calls)
+            heard += self.reached(step, instance, event.calls)
         script = LeaderScript(steps, tuple(isolated(heard)), seen)
         self._check(script)
         return script
@@ -169,7 +169,7 @@ class LeaderScriptWriter:
                 )
                 yield Delivery(0, partition, stored.batch, answer, len(leader.log))
 
-    def _reached(
+    def reached(
         self, step: int, instance: Instance, calls: Iterable[ActorCall]
     ) -> Iterator[Delivery | LeaderEvent]:
         """What reached leaders in an event."""

@@ -39,6 +39,7 @@ from conformance.systems.brokers.idempotent.wire_messages import Binding, topic_
 from conformance.systems.brokers.listening_broker import NO_PRODUCERS, ListeningBroker
 from conformance.systems.brokers.partition_pool import PartitionOffsets, PartitionPool, restarted
 from conformance.transactions.wire import CoordinatorConnection
+from model.language import Wire
 
 CONNECTIONS: Final = 4
 SHARE_A_FAULT: Final = 400
@@ -150,4 +151,6 @@ def leaders_backend(prepared: PreparedPlan, broker: ListeningBroker) -> BrokersB
     writer = LeaderScriptWriter(k, observer, broker.means)
     backend = BrokersBackend(prepared, writer, LeadersTestbed(observer, broker, prepared.count))
     backend.afresh = lambda same: leaders_backend(same, broker)
+    if Wire.CLUSTER not in broker.means:  # traces that tell rules apart have one replica
+        backend.other_scopes = backend.afresh
     return backend
