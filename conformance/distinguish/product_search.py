@@ -130,9 +130,7 @@ def unanswered(composition: JudgedComposition, variant: str) -> list[tuple[Alter
     return [(one, observer) for one, observer in asked_next if observer is not None]
 
 
-def _next_observer(
-    one: Alternative, known: Mapping[str, Sequence[RuleVisibility]]
-) -> str | None:
+def _next_observer(one: Alternative, known: Mapping[str, Sequence[RuleVisibility]]) -> str | None:
     """Who is asked next for a rule; None if there is an answer."""
     for observer, rows in known.items():
         row = next((r for r in rows if r.answers(one)), None)

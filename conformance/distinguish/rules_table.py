@@ -32,10 +32,10 @@ conforms could have either rule: `run` names these rules in its report.
 The traces are found by searching the product of two variants' models: pairs of states to which the
 same events lead, breadth first. "Not visible" means that all pairs of the named scopes were
 searched: clients that behave as the model's see no difference there. Where one broker shows a rule,
-three are not asked. "Played" is what a real broker, or impl, did in the trace. The last column names
-the experiment in which requests that no such client sends, or faults beyond the scope, show the
-rule. Three brokers are not brought to the last epoch. What an idempotent client does of itself no
-broker shows: it is seen at clients, which `run --system client` judges.
+three are not asked. "Played" is what a real broker, or impl, did in the trace. The last column
+names the experiment in which requests that no such client sends, or faults beyond the scope, show
+the rule. Three brokers are not brought to the last epoch. What an idempotent client does of itself
+no broker shows: it is seen at clients, which `run --system client` judges.
 
 `kafka-eos distinguish --page docs/distinguishable_rules.md` writes this page.
 """

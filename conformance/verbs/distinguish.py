@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rule", action="append", help="this one; again for more")
     parser.add_argument("--observer", metavar="WHO", help=f"only by {', '.join(WAYS)}")
     parser.add_argument("--search", action="store_true", help="search again")
-    parser.add_argument("--missing", action="store_true", help="of all variants, what has no answer")
+    parser.add_argument("--missing", action="store_true", help="of all variants, what is not known")
     parser.add_argument("--scope", action="append", help="with --search: there; again for more")
     parser.add_argument(
         "--seconds",
