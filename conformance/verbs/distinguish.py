@@ -189,8 +189,8 @@ def played(composition: JudgedComposition, options: argparse.Namespace) -> tuple
     lines = list(played_lines(apart))
     if options.keep:
         today = datetime.now(UTC).date().isoformat()
-        system, variant = options.kafka or plan.system, target.plan.variant
-        rules_table.keep(system, composition.name, variant, observer, today, lines)
+        judged, variant = options.kafka or plan.system, target.plan.variant
+        rules_table.keep(judged, composition.name, variant, observer, today, lines)
     return lines, "violated" if apart.findings else "holds"
 
 
