@@ -227,6 +227,26 @@ async def test_mutual_tls_names_the_principal() -> None:
         await stranger.stop()
 
 
+async def test_nodes_may_write_each_others_markers() -> None:
+    """The user may not, and needs no more than a producer does."""
+    acls = (
+        AclBinding(ResourceType.TOPIC, "t", "User:alice", AclOperation.WRITE),
+        AclBinding(ResourceType.TRANSACTIONAL_ID, "x", "User:alice", AclOperation.WRITE),
+    )
+    security = Security(listeners=("SASL_PLAINTEXT",), users=USERS, acls=acls)
+    async with Broker(nodes=2, topics={"t": 2}, security=security) as kafka:
+        arguments = settings(kafka, "SASL_PLAINTEXT")
+        async with Producer(transactional_id="x", **arguments) as producer:
+            async with producer.transaction():
+                for partition in (0, 1):
+                    await producer.send("t", b"v", partition=partition)
+            async with asyncio.timeout(SECONDS):
+                while any(kafka.log("t", index).open_transactions for index in (0, 1)):
+                    await asyncio.sleep(0.01)
+        assert {kafka.log("t", index).leader_id for index in (0, 1)} == {1, 2}
+        assert [kafka.log("t", index).batches[-1].control for index in (0, 1)] == ["COMMIT"] * 2
+
+
 def test_a_name_in_a_certificate_is_written_as_java_does() -> None:
     subject = (
         (("countryName", "DE"),),
