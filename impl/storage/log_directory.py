@@ -33,10 +33,11 @@ from impl.log.disk import UNFINISHED, Disk
 from impl.log.segment_indexes import SegmentIndexes
 from impl.log.snapshot_directory import SnapshotDirectory
 from impl.partition.leader import PartitionLeader
+from impl.partition.producer_state import BATCHES_REMEMBERED, BatchMetadata
 from impl.partition.replica_log import MAX_OFFSET, ReplicaLog
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.validation import LogConfig
-from impl.protocol.record_batch import read_header
+from impl.protocol.record_batch import CONTROL, last_sequence, read_header
 from impl.storage.partition_files import (
     INDEX_SUFFIXES,
     LEADER_EPOCHS,
@@ -118,6 +119,7 @@ class LogDirectory:
         )
         sizes = {base: len(text) for base, text in zip(segments, texts, strict=True)}
         self._adopt(name, topic_id, leader.log, sizes, recovery_point)
+        remember_batches(leader.log)
         return leader
 
     def _owner(self, folder: str) -> bytes | None:
@@ -265,6 +267,30 @@ class LogDirectory:
             for name, log in self._logs.items()
             if isinstance(log.storage, PartitionFiles)
         }
+
+
+def remember_batches(log: ReplicaLog) -> None:
+    """Remember of each producer as many batches as before the restart.
+
+    Unlike Kafka, whose snapshots have the last one alone: a client that repeats several, because
+    their answers were lost, would be told OUT_OF_ORDER_SEQUENCE_NUMBER, and write them twice.
+    """
+    entries = log.producer_states.entries
+    found: dict[int, list[BatchMetadata]] = {}
+    for stored in reversed(log.batches):
+        entry = entries.get(stored.producer_id)
+        if entry is None or stored.attributes & CONTROL:
+            continue
+        batches = found.setdefault(stored.producer_id, [])
+        is_current = stored.producer_epoch == entry.producer_epoch and entry.batches
+        if is_current and len(batches) < BATCHES_REMEMBERED:
+            delta = stored.last_offset_delta
+            last = last_sequence(stored.base_sequence, delta)
+            batches.append(BatchMetadata(last, stored.last_offset, delta, stored.max_timestamp))
+    for producer_id, batches in found.items():
+        if batches:
+            entry = entries[producer_id]
+            entries[producer_id] = entry._replace(batches=tuple(reversed(batches)))
 
 
 def index_segments(log: ReplicaLog) -> dict[int, SegmentIndexes]:

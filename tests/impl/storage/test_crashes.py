@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from impl.log.snapshot import encode_snapshot
-from impl.partition.producer_state import to_snapshot
 from impl.partition.producer_states import ProducerStates
 from impl.protocol.errors import DecodeError
 from impl.protocol.record_batch import BatchHeader
 from impl.simulator.disk import CrashKind, SimulatedDisk
 from impl.storage.metadata_log import MetadataLog
 from impl.storage.partition_files import PartitionFiles
+from tests.impl.storage import crash_workload
 from tests.impl.storage.crash_workload import (
     Workload,
     check,
     contents,
     crash_at_each_write,
+    encode,
+    init_idempotent,
+    produce,
     started,
 )
 
@@ -65,15 +69,35 @@ def test_all_kinds_of_crashes_at_every_write(seed: int) -> None:
     assert crash_everywhere(200, list(CrashKind), seed) > 3000
 
 
+@pytest.mark.parametrize("kind", CrashKind)
+@pytest.mark.parametrize("segment_bytes", [100, 1500])
+def test_batches_whose_answers_were_lost_may_all_be_repeated(
+    kind: CrashKind, segment_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five in flight, a kill: with the last one alone a client would write the others twice."""
+    config = replace(crash_workload.LOG, segment_bytes=segment_bytes)
+    monkeypatch.setattr(crash_workload, "LOG", config)
+    disk = SimulatedDisk()
+    network = started(disk)
+    network.create("t", 1, 1)
+    producer_id = init_idempotent(network)
+    batches = [encode(producer_id, 0, n, n, is_transactional=False) for n in range(7)]
+    offsets = [produce(network, ("t", 0), batch)["base_offset"] for batch in batches]
+    again = started(disk.crash(kind, Random(1)))
+    rows = [produce(again, ("t", 0), batch) for batch in batches[2:]]
+    assert [(row["error_code"], row["base_offset"]) for row in rows] == [
+        (0, offset) for offset in offsets[2:]
+    ]
+
+
 def never_flush(self: PartitionFiles, end_offset: int) -> None:
     """Answers before the disk has it."""
     self.recovery_point = end_offset
 
 
-def encode_without_last_batch(self: ProducerStates) -> bytes:
-    """A snapshot that lacks the last batch of each producer."""
-    rows = (to_snapshot(*item) for item in self.entries.items())
-    return encode_snapshot(row._replace(last_sequence=row.last_sequence - 1) for row in rows)
+def encode_without_producers(self: ProducerStates) -> bytes:
+    """A snapshot that lacks what stands in the log before it."""
+    return encode_snapshot(())
 
 
 def never_truncate(self: SimulatedDisk, path: str, size: int) -> None:
@@ -92,7 +116,7 @@ def allocate_without_storing(self: MetadataLog, *_: int) -> None:
     ("place", "defect"),
     [
         ("impl.storage.partition_files.PartitionFiles._flush", never_flush),
-        ("impl.partition.producer_states.ProducerStates.encode", encode_without_last_batch),
+        ("impl.partition.producer_states.ProducerStates.encode", encode_without_producers),
         ("impl.simulator.disk.SimulatedDisk.truncate", never_truncate),
         ("impl.partition.replica_log.check_crc", never_check),
         (
