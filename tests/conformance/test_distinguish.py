@@ -7,7 +7,13 @@ from dataclasses import replace
 import pytest
 
 from conformance.__main__ import main
-from conformance.compositions import IDEMPOTENT, TRANSACTIONS, judged_composition
+from conformance.compositions import (
+    IDEMPOTENT,
+    PROCESSING,
+    PRODUCER_IDS,
+    TRANSACTIONS,
+    judged_composition,
+)
 from conformance.distinguish import known, rules_table
 from conformance.distinguish.alternatives import alternatives, base_of, variants_of
 from conformance.distinguish.in_process import InProcessPlayer
@@ -173,6 +179,17 @@ def test_each_trace_that_is_kept_tells_its_rule_apart(row):
     observe = OBSERVERS[row.composition, row.observer]
     first, second = (observe(row.scope, v) for v in (row.variant, other.variant))
     assert distinguishes(first, second, row.steps)
+
+
+@pytest.mark.parametrize("composition", [PROCESSING, PRODUCER_IDS], ids=lambda c: c.name)
+def test_each_rule_of_each_release_in_process_has_an_answer(composition):
+    assert [v for v in variants_of(composition) if unanswered(composition, v)] == []
+
+
+@pytest.mark.parametrize("release", ["4.3.1", "4.2.1", "4.1.2", "4.0.2"])
+def test_each_rule_of_releases_that_speak_v2_has_an_answer(release):
+    assert unanswered(TRANSACTIONS, f"{release}/level=2/requests=v2") == []
+    assert unanswered(IDEMPOTENT, f"{release}/level=2/requests=v2") == []
 
 
 def test_what_nobody_has_answered_is_asked_one_after_the_other(monkeypatch):
