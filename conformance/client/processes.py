@@ -1,7 +1,7 @@
 """Client processes: Apache Kafka's own of a release, or any command that speaks the same lines.
 
 A client reads a line for each run and writes one for each record's outcome; see
-`IdempotentClient.java` for both forms. A command serves one run at a time in each of its
+`adapters/JavaClient.java` for both forms. A command serves one run at a time in each of its
 processes, the Java client many at once in one.
 """
 
@@ -11,21 +11,38 @@ import asyncio
 import shlex
 import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from conformance.client.run_plan import TOPIC, RunPlan
 from conformance.client.trace import UNFINISHED, UNKNOWN, Record, RecordOutcome
 from conformance.kafka.fetch import say
+from conformance.matrix.kfake_process import BrokerMissing, go_binary
 from proofs.cache import cache_folder, make_once
 from proofs.java import download_jars, find_java
 from proofs.run import BadUse
 
 JAVA: Final = "java:"
-SOURCE: Final = Path(__file__).with_name("IdempotentClient.java")
+ADAPTERS: Final = Path(__file__).with_name("adapters")
+SOURCE: Final = ADAPTERS / "JavaClient.java"
+OF_PYTHON: Final = {
+    "librdkafka": ("librdkafka_client.py", "confluent_kafka"),
+    "aiokafka": ("aiokafka_client.py", "aiokafka"),
+    "kafka-python": ("kafka_python_client.py", "kafka"),
+}
+"""Clients in Python whose adapters are shipped: the file, and the module that it needs."""
+DISTRIBUTIONS: Final = {"confluent_kafka": "confluent-kafka", "kafka": "kafka-python"}
+FRANZ: Final = "franz-go"
+KAFKAJS: Final = "kafkajs"
+SHIPPED: Final = (*OF_PYTHON, FRANZ, KAFKAJS)
+"""Clients that `--client` knows by name."""
 LOGGING: Final = "org.slf4j:slf4j-simple:1.7.36"
 JVM_OPTIONS: Final = (
     "-Xmx768m",
@@ -33,9 +50,6 @@ JVM_OPTIONS: Final = (
     "-XX:TieredStopAtLevel=1",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
 )
-DIGITS: Final = 4
-"""The length of every record's value, so that all records have the same size."""
-RUN_TIMEOUT_S: Final = 12.0
 
 Clock = Callable[[int], int]
 """From nanoseconds of the monotonic clock to microseconds since a run began."""
@@ -51,7 +65,7 @@ class ClientCommand:
 
 
 def client_command(text: str) -> ClientCommand:
-    """The client that `--client` names: `java:RELEASE`, else a command.
+    """The client that `--client` names: `java:RELEASE`, one of SHIPPED, else a command.
 
     Raises MissingTool, FetchFailed, BadUse for a command that is none.
     """
@@ -62,8 +76,44 @@ def client_command(text: str) -> ClientCommand:
     return ClientCommand(text, arguments, runs_at_once=1_000)
 
 
+def shipped_command(name: str) -> tuple[str, ...]:
+    """What starts a client of SHIPPED. Raises BadUse where its runtime is missing."""
+    if name == FRANZ:
+        try:
+            return (str(go_binary(ADAPTERS / "franz", "franz")),)
+        except BrokerMissing as error:
+            raise BadUse(f"--client {name}: {error}") from error
+    if name == KAFKAJS:
+        return (*node_with_kafkajs(), str(ADAPTERS / "kafkajs" / "main.mjs"))
+    file, module = OF_PYTHON[name]
+    if find_spec(module) is None:
+        distribution = DISTRIBUTIONS.get(module, module)
+        raise BadUse(f"--client {name} is not installed; type: pip install {distribution}")
+    return (sys.executable, str(ADAPTERS / file))
+
+
+def node_with_kafkajs() -> tuple[str, ...]:
+    """Node.js, told where kafkajs is: got once through npm. Raises BadUse."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        raise BadUse(f"--client {KAFKAJS}: Node.js is not installed; type: apt-get install npm")
+    source = (ADAPTERS / "kafkajs" / "package.json").read_bytes()
+
+    def install(draft: Path) -> None:
+        (draft / "package.json").write_bytes(source)
+        command = [npm, "install"]
+        asked = subprocess.run(command, cwd=draft, capture_output=True, text=True, check=False)
+        if asked.returncode:
+            raise BadUse(f"--client {KAFKAJS}: npm does not install it: {asked.stderr.strip()}")
+
+    folder = make_once(cache_folder() / "kafkajs" / sha256(source).hexdigest()[:16], install)
+    return (node, "--import", f"data:text/javascript,process.chdir({str(folder)!r})")
+
+
 def check_command(text: str) -> tuple[str, ...]:
     """The words of a command that can be started. Raises BadUse."""
+    if text in SHIPPED:
+        return shipped_command(text)
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
@@ -93,6 +143,7 @@ class ClientReport:
     clock: Clock
     handed_us: dict[Record, int] = field(default_factory=dict)
     outcomes: dict[Record, RecordOutcome] = field(default_factory=dict)
+    ends: dict[int, str] = field(default_factory=dict)
     problem: str = ""
 
     def add_line(self, words: Sequence[str]) -> None:
@@ -100,6 +151,10 @@ class ClientReport:
         match words:
             case ["broken", *what]:
                 self.problem = f"the client broke down: {' '.join(what)}"
+            case ["transaction", number, ("committed" | "aborted") as end]:
+                self.ends[int(number)] = end
+            case ["transaction", number, "failed", *error]:
+                self.ends[int(number)] = " ".join(error)
             case [partition, number, "sent", at_ns]:
                 self.handed_us[int(partition), int(number)] = self.clock(int(at_ns))
             case [partition, number, "stored", offset, *at_ns]:
@@ -150,13 +205,13 @@ class ClientProcess:
         return not self._reading.done()
 
     async def run(self, plan: RunPlan, bootstrap: str, clock: Clock) -> ClientReport:
-        """Run a plan to its end or to RUN_TIMEOUT_S."""
+        """Run a plan to its end, or as long as it may take."""
         report, ended = ClientReport(clock), asyncio.Event()
         self._runs[str(plan.number)] = report, ended
         try:
             assert self._process.stdin is not None
             self._process.stdin.write(f"{format_plan(plan, bootstrap)}\n".encode())
-            await asyncio.wait_for(ended.wait(), RUN_TIMEOUT_S)
+            await asyncio.wait_for(ended.wait(), plan.timeout_s)
         except TimeoutError:
             report.problem = UNFINISHED
         except OSError as error:
@@ -188,10 +243,5 @@ class ClientProcess:
 
 def format_plan(plan: RunPlan, bootstrap: str) -> str:
     """The line that tells a client to run a plan."""
-    configs = ",".join(f"{name}={value}" for name, value in plan.settings.to_configs().items())
-    words = []
-    for send in plan.sends:
-        if send.after_ms:
-            words.append(f"+{send.after_ms}")
-        words.append(f"{send.partition}:{send.number:0{DIGITS}}")
-    return f"{plan.number} {bootstrap} {TOPIC} {configs} {','.join(words)}"
+    configs = ",".join(f"{name}={value}" for name, value in plan.configs.items())
+    return f"{plan.number} {bootstrap} {TOPIC} {configs} {','.join(plan.words)}"

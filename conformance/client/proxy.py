@@ -32,12 +32,25 @@ from conformance.client.trace import (
     ProduceRequested,
     ProducerIdAnswered,
     ProducerIdRequested,
+    TransactionalIdTaken,
     WireBatch,
+)
+from conformance.client.transactional.wire import (
+    answered,
+    asking_for_offset,
+    creating_input,
+    is_of_transactions,
+    offset_in,
+    refusal,
+    requested,
+    taking_over,
 )
 from impl.broker.config import NodeConfig
 from impl.broker.node import Node
 from impl.broker.outputs import CloseConnection
+from impl.coordinator.config import TransactionConfig
 from impl.protocol.codegen import Value
+from impl.protocol.control_records import ControlType, control_type
 from impl.protocol.errors import DecodeError
 from impl.protocol.messages import (
     decode_request,
@@ -50,6 +63,9 @@ from impl.protocol.record_batch import decode_batches
 from impl.protocol.schemas import ApiKey
 
 HOST: Final = "127.0.0.1"
+NOBODY: Final = -1
+"""The connection of what another producer does."""
+MARKERS_WITHIN_MS: Final = 1_000
 CHUNK_BYTES: Final = 1 << 16
 READ_TO_END_S: Final = 5.0
 """How long to wait for a client that has ended to close its connections."""
@@ -90,10 +106,8 @@ class Proxy:
         self.events: list[ConnectionEvent] = []
         self.problem = ""
         self._began_ns = time.monotonic_ns()
-        self._faults = {
-            ApiKey.PRODUCE: iter(plan.produce_faults),
-            ApiKey.INIT_PRODUCER_ID: iter(plan.init_faults),
-        }
+        self._faults = {ApiKey[api]: iter(faults) for api, faults in plan.faults.items()}
+        self._level = plan.level
         self._connections: list[ProxiedConnection] = []
         self._workers: set[asyncio.Task[None]] = set()
         self._readers: set[asyncio.Task[None]] = set()
@@ -110,8 +124,14 @@ class Proxy:
         for to_node in (False, True):
             server = await asyncio.start_server(self._accept(to_node), HOST, 0)
             self._servers.append(server)
-        config = NodeConfig(host=HOST, port=self._port(1), num_partitions=PARTITIONS)
+        config = NodeConfig(
+            host=HOST,
+            port=self._port(1),
+            num_partitions=PARTITIONS,
+            transactions=TransactionConfig(transaction_version=self._level),
+        )
         self._node = Node(config)
+        self._ask_node(creating_input())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -136,7 +156,8 @@ class Proxy:
         return [server.sockets[0].dup() for server in self._servers]
 
     def stored_batches(self, topic: str) -> tuple[WireBatch, ...]:
-        """The batches in the node's logs, partition by partition."""
+        """The batches in the node's logs, partition by partition, once markers are written."""
+        self._node.advance(round(time.time() * 1000) + MARKERS_WITHIN_MS)
         found = self._node.topics.get(topic)
         leaders = () if found is None else found.partitions
         return tuple(
@@ -145,6 +166,11 @@ class Proxy:
             for kept in leader.batches
             for batch in decode_sent(partition, kept.data)
         )
+
+    def committed_offset(self) -> int | None:
+        """The offset that the group has committed at the node."""
+        answer = self._ask_node(asking_for_offset())
+        return None if answer is None else offset_in(answer)
 
     def at_us(self, now_ns: int | None = None) -> int:
         """Microseconds since the run began, now or at a time of the monotonic clock."""
@@ -207,10 +233,13 @@ class Proxy:
                 for _, partition in rows_of(body)
                 for batch in decode_sent(partition["index"], partition["records"] or b"")
             ]
-            self.events.append(ProduceRequested(*where, tuple(batches)))
+            version = header["api_version"]
+            self.events.append(ProduceRequested(*where, tuple(batches), version))
         elif header["api_key"] == ApiKey.INIT_PRODUCER_ID:
             bumped = (body["producer_id"], body["producer_epoch"])
             self.events.append(ProducerIdRequested(*where, *bumped))
+        elif is_of_transactions(header["api_key"]):
+            self.events.append(requested(where, header, body))
 
     # Responses
 
@@ -246,13 +275,17 @@ class Proxy:
     def _respond(self, request: ProxiedRequest) -> bytes | None:
         """The node's response, or that of the fault in its place."""
         fault, header = request.fault, request.header
+        if fault.kind == FaultKind.FENCE:
+            self._ask_node(taking_over())
+            self.events.append(TransactionalIdTaken(self.at_us(), NOBODY))
         if fault.kind not in (FaultKind.REFUSE, FaultKind.REPLACE):
             return self._ask_node(request.payload)
         if header["api_key"] == ApiKey.PRODUCE:
             return self._respond_with_error(request)
         if fault.kind == FaultKind.REPLACE:
             self._ask_node(request.payload)
-        return encode_response(*identity(header), {"error_code": fault.error})
+        body = refusal(header["api_key"], request.body, fault.error)
+        return encode_response(*identity(header), body)
 
     def _ask_node(self, payload: bytes) -> bytes | None:
         try:
@@ -291,6 +324,8 @@ class Proxy:
             body = decode_answer(header, answer)
             given = (body["error_code"], body["producer_id"], body["producer_epoch"])
             self.events.append(ProducerIdAnswered(*where, *given))
+        elif is_of_transactions(header["api_key"]):
+            self.events.append(answered(where, header, decode_answer(header, answer)))
 
 
 # Messages
@@ -319,7 +354,9 @@ def decode_sent(partition: int, data: bytes) -> list[WireBatch]:
             batch.producer_id,
             batch.producer_epoch,
             batch.base_sequence,
-            tuple(int(record.value or b"") for record in batch.records),
+            () if batch.is_control else tuple(int(record.value or b"") for record in batch.records),
+            batch.is_transactional,
+            ControlType(control_type(batch.records[0])).name if batch.is_control else "",
         )
         for batch in decode_batches(data)
     ]

@@ -61,4 +61,6 @@ async def record_run(client: str, process: ClientProcess, plan: RunPlan) -> Clie
             proxy.stored_batches(TOPIC),
             proxy.at_us(),
             proxy.problem or report.problem,
+            report.ends,
+            proxy.committed_offset(),
         )

@@ -6,7 +6,7 @@ of arrival, so a run repeats from its seed as far as a client's timing allows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from random import Random
@@ -16,6 +16,10 @@ from impl.protocol.errors import ErrorCode
 
 TOPIC: Final = "records"
 PARTITIONS: Final = 2
+LEVEL: Final = 2
+"""The broker's transaction.version, unless a plan says another."""
+DIGITS: Final = 4
+"""The length of every record's value, so that all records have the same size."""
 
 E = ErrorCode
 T = TypeVar("T")
@@ -39,6 +43,8 @@ class FaultKind(StrEnum):
     """The broker handles it; the connection ends before the response."""
     STALL = "stall"
     """The broker handles it; the connection carries no response any more."""
+    FENCE = "fence"
+    """Another producer initializes the transactional id; then the broker handles it."""
 
     @property
     def is_cut(self) -> bool:
@@ -131,11 +137,32 @@ class RunPlan:
     sends: tuple[Send, ...]
     produce_faults: tuple[RequestFault, ...] = ()
     init_faults: tuple[RequestFault, ...] = ()
+    level: int = LEVEL
+
+    @property
+    def timeout_s(self) -> float:
+        """How long a client may take for it."""
+        return 12.0
 
     @property
     def is_honest(self) -> bool:
         """Whether a correct network and broker could do all this."""
-        return all(fault.is_honest for fault in (*self.produce_faults, *self.init_faults))
+        return all(fault.is_honest for faults in self.faults.values() for fault in faults)
+
+    @property
+    def faults(self) -> Mapping[str, Sequence[RequestFault]]:
+        """The faults that the requests of an API meet, by its name."""
+        return {"PRODUCE": self.produce_faults, "INIT_PRODUCER_ID": self.init_faults}
+
+    @property
+    def configs(self) -> Mapping[str, str]:
+        """What the producer is configured with, by Kafka's names."""
+        return self.settings.to_configs()
+
+    @property
+    def words(self) -> Sequence[str]:
+        """What the application does, as a client reads it."""
+        return words_of(self.sends)
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain values."""
@@ -154,7 +181,18 @@ class RunPlan:
             sends=tuple(Send(**send) for send in value["sends"]),
             produce_faults=tuple(map(RequestFault.from_json, value["produce_faults"])),
             init_faults=tuple(map(RequestFault.from_json, value["init_faults"])),
+            level=value.get("level", LEVEL),
         )
+
+
+def words_of(sends: Sequence[Send]) -> list[str]:
+    """Records and pauses as a client reads them."""
+    words = []
+    for send in sends:
+        if send.after_ms:
+            words.append(f"+{send.after_ms}")
+        words.append(f"{send.partition}:{send.number:0{DIGITS}}")
+    return words
 
 
 # Drawing

@@ -24,9 +24,19 @@ from conformance.client.judgement import EXPLAINED, judge_trace
 from conformance.client.outcome import ClientRunOutcome, outcome_of, trace_name
 from conformance.client.processes import JAVA, ClientCommand, check_command, client_command
 from conformance.client.recorder import record_runs
-from conformance.client.run_plan import RunPlan, draw_plan, without_faults
-from conformance.client.trace import format_trace, parse_trace
+from conformance.client.run_plan import LEVEL, RunPlan, draw_plan, without_faults
+from conformance.client.trace import ClientTrace, format_trace, parse_trace
 from conformance.client.trace_text import format_run
+from conformance.client.transactional import promises
+from conformance.client.transactional.judgement import (
+    judgement_of_finding,
+    outcome_of_transactions,
+)
+from conformance.client.transactional.plan import (
+    TransactionalPlan,
+    draw_transactional,
+    without_coordinator_faults,
+)
 from conformance.guaranteed import not_guaranteed
 from conformance.known_differences import KNOWN_DIFFERENCES, explanation, stale
 from conformance.plan import Plan, PreparedPlan
@@ -57,7 +67,6 @@ NOT_FOR_CLIENTS: Final = {
     "--actors": "actors",
     "--codec": "on",
     "--kafka": "kafka",
-    "--level": "level",
     "--traces-from": "traces_from",
     "--master": "master",
     "--remote": "remote",
@@ -77,18 +86,24 @@ TRACES: Final = "runs"
 
 @dataclass(frozen=True, slots=True)
 class ClientTask:
-    """What is judged: a client, by the model of a variant, in so many runs."""
+    """What is judged: a client, by the model of a variant, in so many runs; by its transactions at
+    a `level` of transaction.version, by idempotent batches where that is None."""
 
     client: str
     variant: Variant
     plan: Plan
     runs: int
     at_once: int = AT_ONCE
+    level: int | None = None
 
     def run_plan(self, number: int) -> RunPlan:
         """One of the runs."""
-        plan = draw_plan(self.plan.seed, number)
-        return plan if self.plan.faults == FAULTS[0] else without_faults(plan)
+        has_faults = self.plan.faults == FAULTS[0]
+        if self.level is None:
+            plan = draw_plan(self.plan.seed, number)
+            return plan if has_faults else without_faults(plan)
+        own = draw_transactional(self.plan.seed, number, self.level)
+        return own if has_faults else without_coordinator_faults(own)
 
     @property
     def question(self) -> dict[str, Any]:
@@ -100,6 +115,7 @@ class ClientTask:
             "seed": self.plan.seed,
             "runs": self.runs,
             "faults": self.plan.faults,
+            "level": self.level,
         }
 
 
@@ -130,7 +146,18 @@ def task_of(plan: Plan, options: argparse.Namespace) -> ClientTask:
     if not options.client.startswith(JAVA):
         check_command(options.client)
     runs, at_once = options.traces or RUNS, options.partitions or AT_ONCE
-    return ClientTask(options.client, variant_of(options), changed, runs, at_once)
+    level = level_of(options)
+    return ClientTask(options.client, variant_of(options), changed, runs, at_once, level)
+
+
+def level_of(options: argparse.Namespace) -> int | None:
+    """The broker's transaction.version for transactions, None where none are asked for. Raises
+    BadUse."""
+    if options.transactions:
+        return LEVEL if options.level is None else int(options.level)
+    if options.level is not None:
+        raise BadUse("--level is of transactions; add --transactions, or leave it out")
+    return None
 
 
 def variant_of(options: argparse.Namespace) -> Variant:
@@ -185,7 +212,7 @@ async def judge_rest(
     ):
         async for trace in record_runs(command, plans, task.at_once):
             with without_interrupts():  # the first call starts the process
-                judging = loop.run_in_executor(pool, outcome_of, task.variant, trace)
+                judging = loop.run_in_executor(pool, judge_one, task.variant, trace)
             outcome = await judging
             number = trace.plan.number
             if outcome.verdict != EXPLAINED:
@@ -193,6 +220,13 @@ async def judge_rest(
             journal.add(f"run {number}", outcome.to_json())
             total = total.merge(outcome.found)
             display(len(journal), *format_findings(total, None))
+
+
+def judge_one(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
+    """What became of one run, of either kind."""
+    if isinstance(trace.plan, TransactionalPlan):
+        return outcome_of_transactions(trace)
+    return outcome_of(variant, trace)
 
 
 # Reporting
@@ -210,13 +244,14 @@ def result_of(
     rows = (*KNOWN_DIFFERENCES, *baseline)
     undecided = undecided_runs(outcomes, judge)
     k = configuration_of_guarantees(task.variant, 1, 1)
+    of_transactions = task.level is not None
     return Result(
         prepared=prepared_of(task, out),
         total=total.summary,
         judge=judge,
         divergences=list(group_findings(total.summary.findings, rows, task.variant, out)),
-        guarantees=states(total.seen, k),
-        not_guaranteed=not_guaranteed(k),
+        guarantees=promises.states(total.seen) if of_transactions else states(total.seen, k),
+        not_guaranteed=() if of_transactions else not_guaranteed(k),
         undecided=len(undecided),
         stale=stale(rows, task.variant.release, total.summary.findings),
         more={
@@ -242,14 +277,13 @@ def prepared_of(task: ClientTask, out: Path) -> PreparedPlan:
     plan = replace(
         task.plan,
         system=f"client {task.client}",
-        scope="client",
+        scope="client" if task.level is None else f"client transactions/level={task.level}",
         variant=task.variant.name,
         traces_from=("runs",),
     )
     codes = frozenset(error.name for error in Error)
-    return PreparedPlan(
-        plan, out, task.runs, 0, None, 0, None, None, rules_of_client(), frozenset(), codes
-    )
+    rules = rules_of_client() if task.level is None else frozenset()
+    return PreparedPlan(plan, out, task.runs, 0, None, 0, None, None, rules, frozenset(), codes)
 
 
 def rules_of_client() -> frozenset[str]:
@@ -270,7 +304,9 @@ def group_findings(
         text = (out / TRACES / shortest["trace"]).read_text(encoding="utf-8")
         write_whole(out / name, text)
         trace = parse_trace(text, name)
-        lines = format_run(trace, judge_trace(variant, trace), shortest["steps"])
+        of_transactions = isinstance(trace.plan, TransactionalPlan)
+        judged = judgement_of_finding(shortest) if of_transactions else judge_trace(variant, trace)
+        lines = format_run(trace, judged, shortest["steps"])
         story = "\n".join([*lines, "", sentence(shortest), f"breaks {shortest['breaks']}"])
         write_whole((out / name).with_suffix(".txt"), f"{story}\n")
         known = explanation(rows, variant.release, signature)

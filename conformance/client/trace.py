@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.client.run_plan import RunPlan
+from conformance.client.transactional.plan import plan_from
 
 FORMAT: Final = "kafka-eos client run"
 VERSION: Final = 1
@@ -31,13 +32,16 @@ class BadClientTrace(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WireBatch:
-    """A batch on the wire. `records` are the numbers that its records carry."""
+    """A batch on the wire. `records` are the numbers that its records carry; a control batch has
+    none, and `marker` is COMMIT or ABORT."""
 
     partition: int
     producer_id: int
     producer_epoch: int
     base_sequence: int
     records: tuple[int, ...]
+    is_transactional: bool = False
+    marker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ class ProduceRequested(ConnectionEvent):
 
     correlation_id: int
     batches: tuple[WireBatch, ...]
+    version: int = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,38 @@ class ProducerIdAnswered(ConnectionEvent):
     producer_epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class CoordinatorRequested(ConnectionEvent):
+    """A request of a transaction arrived, of the API of this name: AddPartitionsToTxn with its
+    `partitions`, AddOffsetsToTxn, TxnOffsetCommit with its `offset`, or EndTxn, which `commits`."""
+
+    correlation_id: int
+    api: str
+    version: int
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[int, ...] = ()
+    offset: int | None = None
+    commits: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorAnswered(ConnectionEvent):
+    """The response to a request of a transaction left for the client; `error` is the first of its
+    error codes. EndTxn may give the next epoch."""
+
+    correlation_id: int
+    api: str
+    error: int
+    producer_id: int = UNKNOWN
+    producer_epoch: int = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalIdTaken(ConnectionEvent):
+    """Another producer initialized the transactional id: the client is fenced."""
+
+
 RequestEvent = ProduceRequested | ProducerIdRequested
 AnswerEvent = ProduceAnswered | ProducerIdAnswered
 EVENTS: Final[Mapping[str, type[ConnectionEvent]]] = {
@@ -120,6 +157,9 @@ EVENTS: Final[Mapping[str, type[ConnectionEvent]]] = {
     "ProduceAnswer": ProduceAnswered,
     "InitProducerId": ProducerIdRequested,
     "InitAnswer": ProducerIdAnswered,
+    "Coordinator": CoordinatorRequested,
+    "CoordinatorAnswer": CoordinatorAnswered,
+    "Taken": TransactionalIdTaken,
 }
 """The name of each event in a file."""
 NAMES: Final = {kind: name for name, kind in EVENTS.items()}
@@ -139,10 +179,15 @@ class RecordOutcome:
     error: str = ""
 
 
+COMMITTED: Final = "committed"
+ABORTED: Final = "aborted"
+
+
 @dataclass(frozen=True, slots=True)
 class ClientTrace:
     """One recorded run. `stored` is what the logs held when it ended, at `ended_us`; `problem`
-    says why the client did not reach its end, if it did not."""
+    says why the client did not reach its end, if it did not. `ends` is what the application was
+    told of each transaction: COMMITTED, ABORTED or an error; `offset` what its group committed."""
 
     client: str
     plan: RunPlan
@@ -151,6 +196,8 @@ class ClientTrace:
     stored: tuple[WireBatch, ...] = ()
     ended_us: int = 0
     problem: str = ""
+    ends: Mapping[int, str] = field(default_factory=dict)
+    offset: int | None = None
 
 
 # As lines
@@ -176,6 +223,8 @@ def header_of(trace: ClientTrace) -> dict[str, Any]:
         "client": trace.client,
         "ended_us": trace.ended_us,
         "problem": trace.problem,
+        "ends": [list(end) for end in sorted(trace.ends.items())],
+        "offset": trace.offset,
         "plan": trace.plan.to_json(),
     }
 
@@ -188,12 +237,14 @@ def parse_trace(text: str, where: str) -> ClientTrace:
             raise BadClientTrace(f"{where} is no {FORMAT!r} of version {VERSION}")
         return ClientTrace(
             header["client"],
-            RunPlan.from_json(header["plan"]),
+            plan_from(header["plan"]),
             tuple(parse_event(row) for row in rows if row["event"] not in ("Outcome", "Stored")),
             dict(parse_outcome(row) for row in rows if row["event"] == "Outcome"),
             tuple(parse_batch(row) for row in rows if row["event"] == "Stored"),
             header["ended_us"],
             header["problem"],
+            dict(header.get("ends", ())),
+            header.get("offset"),
         )
     except BadClientTrace:
         raise
@@ -207,7 +258,9 @@ def parse_event(row: Mapping[str, Any]) -> ConnectionEvent:
     if "batches" in row:
         fields["batches"] = tuple(map(parse_batch, row["batches"]))
     if "partitions" in row:
-        fields["partitions"] = tuple(PartitionResult(**result) for result in row["partitions"])
+        fields["partitions"] = tuple(
+            PartitionResult(**one) if isinstance(one, dict) else one for one in row["partitions"]
+        )
     return EVENTS[row["event"]](**fields)
 
 

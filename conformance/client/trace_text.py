@@ -11,10 +11,13 @@ from conformance.client.trace import (
     ConnectionCut,
     ConnectionEvent,
     ConnectionOpened,
+    CoordinatorAnswered,
+    CoordinatorRequested,
     ProduceAnswered,
     ProduceRequested,
     ProducerIdAnswered,
     ProducerIdRequested,
+    TransactionalIdTaken,
 )
 from impl.protocol.errors import ErrorCode
 
@@ -49,6 +52,13 @@ def format_judgement(judgement: ClientJudgement) -> Iterator[str]:
 def format_event(event: ConnectionEvent) -> str:
     """One event."""
     match event:
+        case TransactionalIdTaken():
+            return "another producer takes the transactional id"
+        case CoordinatorRequested():
+            what = f": {format_coordinator(event)}"
+        case CoordinatorAnswered():
+            given = f"epoch {event.producer_epoch} is next" if event.producer_epoch >= 0 else "done"
+            what = f": answered {format_result(event.error, given)}"
         case ConnectionOpened():
             where = "the node" if event.to_node else "the bootstrap address"
             what = f" is opened to {where}"
@@ -62,7 +72,8 @@ def format_event(event: ConnectionEvent) -> str:
             given = f"producer id {event.producer_id}, epoch {event.producer_epoch}"
             what = f": answered {format_result(event.error, given)}"
         case ProduceRequested():
-            what = f": Produce {'; '.join(format_batches(event))}"
+            version = f" v{event.version}" if event.version >= 0 else ""
+            what = f": Produce{version} {'; '.join(format_batches(event))}"
         case ProduceAnswered():
             rows = (
                 f"partition {row.partition}: "
@@ -71,6 +82,17 @@ def format_event(event: ConnectionEvent) -> str:
             )
             what = f": answered {'; '.join(rows)}"
     return f"connection {event.connection}{what}"
+
+
+def format_coordinator(event: CoordinatorRequested) -> str:
+    """A request of a transaction."""
+    about = {
+        "ADD_PARTITIONS_TO_TXN": f" partitions {', '.join(map(str, event.partitions))}",
+        "TXN_OFFSET_COMMIT": f" offset {event.offset}",
+        "END_TXN": " commits" if event.commits else " aborts",
+    }.get(event.api, "")
+    ids = f"id {event.producer_id}, epoch {event.producer_epoch}"
+    return f"{event.api} v{event.version}{about}, {ids}"
 
 
 def format_batches(event: ProduceRequested) -> Iterator[str]:

@@ -50,10 +50,16 @@ def child_broker(
 
 
 def kfake_binary() -> Path:
-    """Build it, once for each text of its source. Raises BrokerMissing."""
-    texts = [(KFAKE_FOLDER / name).read_bytes() for name in ("main.go", "go.mod", "go.sum")]
+    """kfake's program. Raises BrokerMissing."""
+    return go_binary(KFAKE_FOLDER, "kfake")
+
+
+def go_binary(folder: Path, name: str) -> Path:
+    """Build a program in Go, once for each text of its source. Raises BrokerMissing."""
+    texts = [(folder / file).read_bytes() for file in ("main.go", "go.mod", "go.sum")]
     digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
-    return make_once(cache_folder() / "kfake" / digest, _build_kfake) / "kfake"
+    built = make_once(cache_folder() / name / digest, lambda draft: _build(folder, draft / name))
+    return built / name
 
 
 def kfake_version() -> str:
@@ -63,11 +69,11 @@ def kfake_version() -> str:
     return found[1]
 
 
-def _build_kfake(draft: Path) -> None:
+def _build(folder: Path, program: Path) -> None:
     go = shutil.which("go")
     if go is None:
         raise BrokerMissing("Go is not installed. Type: apt-get install golang (1.26 or newer)")
-    command = [go, "build", "-C", str(KFAKE_FOLDER), "-o", str(draft / "kfake"), "."]
+    command = [go, "build", "-C", str(folder), "-o", str(program), "."]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     if said.returncode:
-        raise BrokerMissing(f"Go does not build kfake: {said.stderr.strip()}")
+        raise BrokerMissing(f"Go does not build {program.name}: {said.stderr.strip()}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends import BACKENDS
-from conformance.client.processes import JAVA
+from conformance.client.processes import JAVA, SHIPPED
 from conformance.compositions import IDEMPOTENT, JudgedComposition, judged_composition
 from conformance.kafka.errors import UnknownRelease
 from conformance.kafka.releases import RELEASES as KAFKA_RELEASES
@@ -94,7 +94,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--level", type=int, help="the cluster's transaction.version")
     what.add_argument("--variant", help=f"default: {DEFAULT_VARIANT} and the system's own rules")
     what.add_argument(
-        "--client", metavar="CMD", help="with --system client: java:RELEASE, or a command"
+        "--client",
+        metavar="CMD",
+        help=f"with --system client: java:RELEASE, {', '.join(SHIPPED)}, or a command",
+    )
+    what.add_argument(
+        "--transactions",
+        action="store_true",
+        help="with --system client: by its transactions, at --level",
     )
     what.add_argument("--nodes", type=int, metavar="N", help="brokers: 1, or of kafka and nodes 3")
     what.add_argument("--actors", help=f"of the system: {' or '.join(ACTORS)}")
@@ -219,6 +226,10 @@ def refuse_unbuilt(options: argparse.Namespace) -> None:
     """Raises BadUse for combinations that do not exist."""
     if options.client is not None and options.system != "client":
         raise BadUse("--client goes with --system client")
+    if options.transactions and options.system != "client":
+        raise BadUse(
+            "--transactions goes with --system client; --scope transactions-default is for brokers"
+        )
     if options.nodes not in NODES:
         raise BadUse(f"--nodes is {options.nodes}; write --nodes 1 or --nodes 3")
     if options.nodes == 3 and options.system not in ("kafka", "nodes"):

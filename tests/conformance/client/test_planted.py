@@ -177,7 +177,7 @@ def test_a_client_that_sends_nothing_is_undecided(
     tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
 ):
     """`cat` gives each line back, and sends no request: nothing was shown, nothing holds."""
-    monkeypatch.setattr(processes, "RUN_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(RunPlan, "timeout_s", 0.2)
     arguments = ["--system", "client", "--client", "cat", "--traces", "2"]
     assert main(["run", *arguments, "--out", str(tmp_path / "out")]) == 3
     report = json.loads((tmp_path / "out" / "report.json").read_text())

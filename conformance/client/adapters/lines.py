@@ -1,0 +1,114 @@
+"""What adapters in Python share: the lines of `run --system client`, as calls of a client.
+
+`serve(make)` reads a run a line and calls `make(settings, topic)`; of the client it calls what
+`Client` names, in the order of the run, and writes what became of each record and transaction.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+GROUP, INPUT = "readers", "input"
+"""The group, and the topic of its offsets (one partition, 0)."""
+
+Told = Callable[[str], None]
+"""Called once with `stored OFFSET` or `failed ERROR`."""
+
+
+class Client(Protocol):
+    """A producer; the methods of transactions are called if it has a `transactional.id`."""
+
+    def send(self, partition: int, value: bytes, told: Told) -> None:
+        """Hand a record over, and say later what became of it."""
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass."""
+
+    def begin(self) -> Any:
+        """Begin a transaction."""
+
+    def send_offset(self, offset: int) -> Any:
+        """Add the offset of INPUT's partition 0 for GROUP to the transaction."""
+
+    def commit(self) -> Any:
+        """Commit the transaction."""
+
+    def abort(self) -> Any:
+        """Abort the transaction."""
+
+    def close(self) -> Any:
+        """Wait for what is on its way, and end."""
+
+
+def serve(make: Callable[[Mapping[str, str], str], Client]) -> None:
+    """Run after run, until the input ends."""
+    for line in sys.stdin:
+        run, bootstrap, topic, configs, words = line.split()
+        settings = dict(pair.split("=", 1) for pair in configs.split(","))
+        try:
+            client = make(settings | {"bootstrap.servers": bootstrap}, topic)
+            try:
+                play(client, run, words.split(","))
+            finally:
+                client.close()
+        except Exception as error:
+            say(run, "broken", name_of(error))
+        say(run, "closed")
+
+
+def play(client: Client, run: str, words: Sequence[str]) -> None:
+    """What an application does: after an error it aborts, and where that fails it ends."""
+    error: Exception | None = None
+    for word in words:
+        name, _, value = word.partition(":")
+        is_end = name in ("commit", "abort")
+        try:
+            if is_end and not end(client, run, name, value, error):
+                return
+            error = None if is_end else error
+            if not is_end and error is None:
+                act(client, run, name, value)
+        except Exception as raised:
+            error = raised
+
+
+def act(client: Client, run: str, name: str, value: str) -> None:
+    """One word that is no end."""
+    if name.startswith("+"):
+        client.pause(int(name[1:]) / 1000)
+    elif name == "begin":
+        client.begin()
+    elif name == "offsets":
+        client.send_offset(int(value))
+    else:
+        client.send(int(name), value.encode(), lambda told: say(run, name, value, told))
+
+
+def end(client: Client, run: str, name: str, number: str, error: Exception | None) -> bool:
+    """Commit, or abort; False where neither succeeds."""
+    try:
+        if name == "commit" and error is None:
+            client.commit()
+            say(run, "transaction", number, "committed")
+            return True
+    except Exception as raised:
+        error = raised
+    try:
+        client.abort()
+        say(run, "transaction", number, "aborted")
+        return True
+    except Exception as raised:
+        say(run, "transaction", number, "failed", name_of(error or raised))
+        return False
+
+
+def name_of(error: Exception) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__} {error}".replace("\n", " ")
+
+
+def say(*words: str) -> None:
+    """Write one line."""
+    print(*words, flush=True)
