@@ -8,9 +8,9 @@ itself is no rule's work: there the cause is the API that tells it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from conformance.signatures import INDEX, Finding
 from proofs.run.files import line
@@ -34,8 +34,10 @@ WORST_FIRST: Final = tuple(Severity)
 AT_BROKERS: Final = ("kafka", "wire", "nodes")
 """Systems whose state is known from what they tell of it."""
 
-PROBE: Final = "probe_"
-"""How probes are called."""
+PROBES: Final = ("probe_", "settle")
+"""How the names of what is asked behind a trace begin."""
+CLIENT: Final = "Client"
+"""The actor that gives no answers."""
 
 TELLS: Final = {"producers": "DescribeProducers", "coordinator": "DescribeTransactions"}
 """The API that tells of a part of a broker's state, by a name in paths."""
@@ -79,9 +81,9 @@ def cause_of(finding: Finding, system: str, decider: str) -> Cause:
 def join_probes(causes: Sequence[Cause]) -> list[Cause]:
     """The causes in their order; what a probe shows of the same fields, as a rule makes them, is
     that rule's."""
-    decided = {(c.fields, c.values): c for c in causes if not c.decider.startswith(PROBE)}
+    decided = {(c.fields, c.values): c for c in causes if not c.decider.startswith(PROBES)}
     return [
-        decided.get((c.fields, c.values), c) if c.decider.startswith(PROBE) else c for c in causes
+        decided.get((c.fields, c.values), c) if c.decider.startswith(PROBES) else c for c in causes
     ]
 
 
@@ -107,10 +109,12 @@ def fields_in(paths: list[str]) -> tuple[str, ...]:
     return tuple(sorted({INDEX.sub("", path) for path in paths}))
 
 
-def decider_of(finding: Finding, rules_of_actors: Mapping[str, tuple[str, ...]]) -> str:
-    """The rules of the model that the actor takes in the last step; the name of the step, where it
-    is a probe, or no actor moves."""
+def decider_of(finding: Finding, calls: Sequence[tuple[str, str]]) -> str:
+    """The rules of the model that the actor takes in the last step, of all `calls` there, actor and
+    rule; the last one of a broker, where an answer differs; the name of the step, where it is a
+    probe, or no actor moves."""
     actor = INDEX.sub("", next(iter(finding["expected"]), "")).partition(".")[0]
-    taken: dict[str, Any] = {name.lower(): names for name, names in rules_of_actors.items()}
-    found = taken.get(actor) or tuple(name for names in taken.values() for name in names)
+    of_actor = [rule for kind, rule in calls if kind.lower() == actor]
+    of_brokers = [rule for kind, rule in calls if kind != CLIENT]
+    found = of_actor or of_brokers[-1:] or [rule for _, rule in calls]
     return "+".join(dict.fromkeys(found)) or str(finding["rule"])

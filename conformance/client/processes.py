@@ -8,6 +8,7 @@ processes, the Java client many at once in one.
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 import shutil
 import socket
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -90,6 +92,26 @@ def shipped_command(name: str) -> tuple[str, ...]:
         distribution = DISTRIBUTIONS.get(module, module)
         raise BadUse(f"--client {name} is not installed; type: pip install {distribution}")
     return (sys.executable, str(ADAPTERS / file))
+
+
+def client_version(text: str) -> str:
+    """A client with its version, as far as that is known."""
+    if text in OF_PYTHON:
+        module = OF_PYTHON[text][1]
+        return f"{text} of {DISTRIBUTIONS.get(module, module)} {installed_version(module)}"
+    pins = {FRANZ: "franz/go.mod", KAFKAJS: "kafkajs/package.json"}
+    if text not in pins:
+        return text
+    found = re.search(r'(?:franz-go v|"kafkajs": ")([\d.]+)', (ADAPTERS / pins[text]).read_text())
+    return f"{text} {found[1]}" if found else text
+
+
+def installed_version(module: str) -> str:
+    """The version of the distribution of a module, "missing" without one."""
+    try:
+        return version(DISTRIBUTIONS.get(module, module))
+    except PackageNotFoundError:
+        return "missing"
 
 
 def node_with_kafkajs() -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import inspect
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends import BackendFailed
+from conformance.causes import Cause
+from conformance.client import protocol_rules
 from conformance.client.guaranteed import configuration_of_guarantees, states
 from conformance.client.judgement import EXPLAINED, judge_trace
 from conformance.client.outcome import ClientRunOutcome, outcome_of, trace_name
@@ -27,7 +30,7 @@ from conformance.client.recorder import record_runs
 from conformance.client.run_plan import LEVEL, RunPlan, draw_plan, without_faults
 from conformance.client.trace import ClientTrace, format_trace, parse_trace
 from conformance.client.trace_text import format_run
-from conformance.client.transactional import promises
+from conformance.client.transactional import promises, rules
 from conformance.client.transactional.judgement import (
     judgement_of_finding,
     outcome_of_transactions,
@@ -310,4 +313,19 @@ def group_findings(
         story = "\n".join([*lines, "", sentence(shortest), f"breaks {shortest['breaks']}"])
         write_whole((out / name).with_suffix(".txt"), f"{story}\n")
         known = explanation(rows, variant.release, signature)
-        yield ReportedDivergence(shortest, name, known, found)
+        cause = Cause(signature.rule, signature.fields, "")
+        yield ReportedDivergence(
+            shortest,
+            name,
+            known,
+            found,
+            cause,
+            decided_by=text_of_rule(signature.rule),
+            no_script="a client decides itself what it sends; the trace has all its requests",
+        )
+
+
+def text_of_rule(rule: str) -> str:
+    """What a rule of clients says; nothing of the model's."""
+    named = {one.__name__: one for one in (*rules.RULES, *rules.POLICIES, *protocol_rules.RULES)}
+    return inspect.getdoc(named[rule]) or "" if rule in named else ""

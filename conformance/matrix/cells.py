@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, NamedTuple
 
+from conformance.client.processes import client_version
 from conformance.compositions import judged_composition
 from conformance.kafka.releases import RELEASES, find_release
 from conformance.matrix.kfake_process import child_broker, kfake_binary, kfake_version
@@ -28,9 +29,13 @@ JAVA: Final = "java:"
 SCOPES: Final = ("idempotent-default", "transactions-default")
 
 
+CLIENT_SCOPES: Final = (("idempotent", 0), ("transactions", 2), ("transactions", 0))
+"""What clients are judged by, at which level of the broker that they have."""
+
+
 class MatrixCell(NamedTuple):
     """One run. `broker` is a release of Kafka, KFAKE, OURS or an address; empty where a `client`
-    is judged: that has a broker of its own."""
+    is judged: that has a broker of its own, and a scope of CLIENT_SCOPES."""
 
     broker: str
     level: int
@@ -41,8 +46,8 @@ class MatrixCell(NamedTuple):
     @property
     def name(self) -> str:
         """What it is called in journals, and its folder."""
-        parts = (self.broker, self.client) if self.client else (self.broker, f"level{self.level}")
-        text = "-".join((*parts, self.requests, self.scope) if self.broker else (*parts, "runs"))
+        parts = (self.broker or self.client, f"level{self.level}", self.requests, self.scope)
+        text = "-".join(part for part in parts if part)
         return "".join(c if c.isalnum() or c in ".-" else "_" for c in text.strip("-"))
 
     @property
@@ -59,7 +64,9 @@ class MatrixCell(NamedTuple):
         """Those of `run`."""
         limit = [] if traces is None else ["--traces", str(traces)]
         if self.client:
-            return ["--system", "client", "--client", self.client, *limit]
+            level = ["--transactions", "--level", str(self.level)]
+            kind = [] if self.scope == CLIENT_SCOPES[0][0] else level
+            return ["--system", "client", "--client", self.client, *kind, *limit]
         kafka = ["--kafka", self.broker] if system == "kafka" else []
         given = ["--system", system, *kafka, "--scope", self.scope, "--variant", self.variant]
         return [*given, "--faults", "connections", *limit]
@@ -78,7 +85,11 @@ def cells_of(
         for scope in scopes
         if is_apart(scope, level, requests, broker)
     ]
-    return found + [MatrixCell("", 0, "", client, "") for client in clients]
+    return found + [
+        MatrixCell("", level, "", client, scope)
+        for client in clients
+        for scope, level in CLIENT_SCOPES
+    ]
 
 
 def levels_of(broker: str) -> Sequence[int]:
@@ -128,7 +139,7 @@ def ours() -> Iterator[str]:
 def version_of(cell: MatrixCell) -> str:
     """What is judged, with its version."""
     if cell.client:
-        return cell.client
+        return client_version(cell.client)
     names = {KFAKE: f"kfake {kfake_version()}", OURS: "this project's broker"}
     names |= {release: f"Kafka {release}" for release in RELEASES}
     return names.get(cell.broker, cell.broker)

@@ -1,7 +1,8 @@
 """`matrix`: judge brokers, levels and clients, one `run` after the other, and tabulate the causes.
 
 The same command continues with the first cell that is not done; what a cell found is in its folder
-under --out. `--keep FILE` keeps the results, of which `make docs` writes the pages.
+under --out. `--keep FILE` keeps the results beside those of other cells, and `make docs` writes the
+pages.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ Row = dict[str, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `matrix` takes."""
     brokers = ", ".join((*BROKERS, "wire://HOST:PORT"))
-    parser.add_argument("--brokers", metavar="NAMES", help=f"of {brokers} (default: all but wire)")
+    parser.add_argument(
+        "--brokers", metavar="NAMES", help=f'of {brokers} (default: all but wire; "": none)'
+    )
     parser.add_argument(
         "--clients", metavar="CMDS", default="", help="java:RELEASE or commands, between commas"
     )
@@ -65,7 +68,8 @@ def execute(options: argparse.Namespace) -> int:
     scopes = options.scopes.split(",")
     for scope in scopes:
         configuration(Plan(scope=scope))
-    brokers = options.brokers.split(",") if options.brokers else list(BROKERS)
+    given = BROKERS if options.brokers is None else options.brokers.split(",")
+    brokers = [broker for broker in given if broker]
     clients = [client for client in options.clients.split(",") if client]
     cells = cells_of(brokers, clients, scopes)
     asked = {"traces": positive("--traces", options.traces)}
@@ -80,10 +84,18 @@ def execute(options: argparse.Namespace) -> int:
     pages = matrix_pages(report)
     write_pages(pages, options.out)
     if options.keep is not None:
-        write_json(options.keep, report)
+        write_json(options.keep, with_kept(options.keep, rows))
     say(pages["matrix"].markdown().rstrip())
     say(f"verdict: {report['verdict']}")
     return EXIT_CODES[report["verdict"]]
+
+
+def with_kept(file: Path, rows: list[Row]) -> Row:
+    """The results of a file, those of the same cells replaced by `rows`: a matrix grows."""
+    kept = json.loads(file.read_text(encoding="utf-8"))["cells"] if file.exists() else []
+    cells = {row["name"]: row for row in (*kept, *rows)}
+    all_rows = [*cells.values()]
+    return {"schema_version": SCHEMA_VERSION, "cells": all_rows, "verdict": verdict_of(all_rows)}
 
 
 def write_pages(pages: dict[str, Document], out: Path) -> None:

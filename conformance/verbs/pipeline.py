@@ -415,8 +415,4 @@ def decider_in(prepared: PreparedPlan, finding: Finding) -> str:
     *_, before = stepper.run(TraceStep(*instance) for instance in steps[:-1])
     with recorded_calls(model) as calls:
         stepper.after(*steps[-1], before)
-    names: dict[str, tuple[str, ...]] = {}
-    for call in calls:
-        kind = type(call.actor).__name__
-        names[kind] = (*names.get(kind, ()), call.name)
-    return decider_of(finding, names)
+    return decider_of(finding, [(type(call.actor).__name__, call.name) for call in calls])

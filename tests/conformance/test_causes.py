@@ -72,13 +72,17 @@ def test_a_probe_that_shows_what_a_rule_does_is_that_rules_cause():
     probe = Cause("probe_next_transaction", ("leader.log.producer_epoch",), "")
     alone = Cause("probe_old_epoch", ("answer.base_offset",), "")
     assert join_probes([probe, marker, alone]) == [marker, marker, alone]
+    settle = marker._replace(decider="settle")
+    assert join_probes([settle, marker]) == [marker, marker]
 
 
 def test_the_rule_that_decides_is_that_of_the_actor_that_differs():
-    taken = {"Leader": ("leader.on_produce",), "Client": ("responses.on_answer",)}
+    taken = [("Leader", "leader.on_produce"), ("Client", "responses.on_answer")]
     assert decider_of(finding("x", leader__log=(1, 2)), taken) == "leader.on_produce"
     assert decider_of(finding("x", client__fatal=(1, 2)), taken) == "responses.on_answer"
-    assert decider_of(finding("probe", leader__log=(1, 2)), {}) == "probe"
+    assert decider_of(finding("probe", leader__log=(1, 2)), []) == "probe"
+    verified = [("Client", "client.produce"), ("Leader", "leader.verify"), *taken]
+    assert decider_of(finding("x", answer__error=(1, 2)), verified) == "leader.on_produce"
 
 
 def test_a_trace_carries_both_sides_and_its_story_tells_them():

@@ -3,6 +3,7 @@
 from confluent_kafka import Consumer, Producer, TopicPartition
 from lines import GROUP, INPUT, serve
 
+WAIT_S = 8
 NOT_HERE = ("max.block.ms", "retry.backoff.max.ms")
 
 
@@ -13,10 +14,11 @@ class Librdkafka:
         self.producer = Producer(known | {"socket.timeout.ms": settings["request.timeout.ms"]})
         self.topic, self.address = topic, settings["bootstrap.servers"]
         self.pause, self.begin = self.producer.poll, self.producer.begin_transaction
-        self.commit, self.abort = self.producer.commit_transaction, self.producer.abort_transaction
-        self.close = lambda: self.producer.flush(5)
+        self.commit = lambda: self.producer.commit_transaction(WAIT_S)
+        self.abort = lambda: self.producer.abort_transaction(WAIT_S)
+        self.close = lambda: self.producer.flush(WAIT_S)
         if "transactional.id" in settings:
-            self.producer.init_transactions(5)
+            self.producer.init_transactions(WAIT_S)
 
     def send(self, partition, value, told):
         def tell(error, message):
@@ -28,7 +30,8 @@ class Librdkafka:
         names = {"bootstrap.servers": self.address, "group.id": GROUP, "log_level": "0"}
         consumer = Consumer(names)
         group = consumer.consumer_group_metadata()
-        self.producer.send_offsets_to_transaction([TopicPartition(INPUT, 0, offset)], group)
+        offsets = [TopicPartition(INPUT, 0, offset)]
+        self.producer.send_offsets_to_transaction(offsets, group, WAIT_S)
         consumer.close()
 
 

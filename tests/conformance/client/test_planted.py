@@ -10,7 +10,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.causes import Severity
-from conformance.client import processes, runs
+from conformance.client import runs
 from conformance.client.__main__ import main as judge_file
 from conformance.client.judgement import (
     DIVERGES,
