@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from conformance.client.judgement import DIVERGES, EXPLAINED, UNDECIDED, judge_trace
-from conformance.client.processes import JAVA
-from conformance.client.trace import BadClientTrace, read_trace
-from conformance.client.trace_text import format_run
-from model.idempotent.variants import DEFAULT_VARIANT, UnknownVariant, parse
+from conformance.client.judge_again import judge_file
+from conformance.client.judgement import DIVERGES, EXPLAINED, UNDECIDED
+from conformance.client.trace import BadClientTrace
+from model.idempotent.variants import UnknownVariant
 from proofs.run import BAD_USE
 from proofs.say import say
 
@@ -29,15 +28,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--variant", help="default: the release of a Java client, else the newest")
     options = parser.parse_args(argv)
     try:
-        trace = read_trace(options.trace)
-        own = trace.client.removeprefix(JAVA) if trace.client.startswith(JAVA) else DEFAULT_VARIANT
-        judgement = judge_trace(parse(options.variant or own), trace)
+        judged = judge_file(options.trace, options.variant)
     except (BadClientTrace, UnknownVariant, OSError) as error:
         print(f"conformance.client: {error}", file=sys.stderr)
         return BAD_USE
-    for line in format_run(trace, judgement):
+    for line in judged.lines:
         say(line)
-    return CODES[judgement.verdict]
+    return CODES[judged.outcome.verdict]
 
 
 if __name__ == "__main__":

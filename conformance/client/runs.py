@@ -23,27 +23,23 @@ from conformance.backends import BackendFailed
 from conformance.causes import Cause
 from conformance.client import protocol_rules
 from conformance.client.guaranteed import configuration_of_guarantees, states
-from conformance.client.judgement import EXPLAINED, judge_trace
-from conformance.client.outcome import ClientRunOutcome, outcome_of, trace_name
+from conformance.client.judge_again import judge_one, lines_of
+from conformance.client.judgement import EXPLAINED
+from conformance.client.outcome import ClientRunOutcome, trace_name
 from conformance.client.processes import JAVA, ClientCommand, check_command, client_command
 from conformance.client.recorder import record_runs
 from conformance.client.run_plan import LEVEL, RunPlan, draw_plan, without_faults
-from conformance.client.trace import ClientTrace, format_trace, parse_trace
-from conformance.client.trace_text import format_run
+from conformance.client.trace import format_trace, parse_trace
+from conformance.client.trace_page import client_page
 from conformance.client.transactional import promises, rules
-from conformance.client.transactional.judgement import (
-    judgement_of_finding,
-    outcome_of_transactions,
-)
 from conformance.client.transactional.plan import (
-    TransactionalPlan,
     draw_transactional,
     without_coordinator_faults,
 )
 from conformance.guaranteed import not_guaranteed
 from conformance.known_differences import KNOWN_DIFFERENCES, explanation, stale
 from conformance.plan import Plan, PreparedPlan
-from conformance.report import ReportedDivergence, Result, sentence
+from conformance.report import ReportedDivergence, Result
 from conformance.rows import Found
 from conformance.runner import Wave
 from conformance.signatures import Findings, add_up, by_first_id
@@ -225,13 +221,6 @@ async def judge_rest(
             display(len(journal), *format_findings(total, None))
 
 
-def judge_one(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
-    """What became of one run, of either kind."""
-    if isinstance(trace.plan, TransactionalPlan):
-        return outcome_of_transactions(trace)
-    return outcome_of(variant, trace)
-
-
 # Reporting
 
 
@@ -307,11 +296,9 @@ def group_findings(
         text = (out / TRACES / shortest["trace"]).read_text(encoding="utf-8")
         write_whole(out / name, text)
         trace = parse_trace(text, name)
-        of_transactions = isinstance(trace.plan, TransactionalPlan)
-        judged = judgement_of_finding(shortest) if of_transactions else judge_trace(variant, trace)
-        lines = format_run(trace, judged, shortest["steps"])
-        story = "\n".join([*lines, "", sentence(shortest), f"breaks {shortest['breaks']}"])
-        write_whole((out / name).with_suffix(".txt"), f"{story}\n")
+        told = lines_of(variant, trace, shortest)
+        write_whole((out / name).with_suffix(".txt"), "".join(f"{line}\n" for line in told))
+        write_whole((out / name).with_suffix(".html"), client_page(trace, shortest, told))
         known = explanation(rows, variant.release, signature)
         cause = Cause(signature.rule, signature.fields, "")
         yield ReportedDivergence(

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 
 from conformance import pages
+from conformance.client.judge_again import is_client_trace, judge_file
+from conformance.client.trace_page import client_page
 from conformance.evidence.script import script_of
 from proofs.run import BadUse
 from proofs.run.files import write_whole
@@ -28,7 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Tell the trace. Raises TraceError, ReplayError, UnknownScope, UnknownVariant."""
+    """Tell the trace. Raises TraceError, ReplayError, UnknownScope, UnknownVariant, and
+    BadClientTrace for a run of a client that is none."""
+    if is_client_trace(options.trace):
+        return explain_client(options)
     trace = read(options.trace)
     if options.script is not None and not trace.header.exchanges:
         raise BadUse(f"{options.trace} has no requests: it was not found at a broker")
@@ -42,4 +47,17 @@ def execute(options: argparse.Namespace) -> int:
         name, variant = options.script.name, trace.header.variant
         write_whole(options.script, script_of(trace.header.exchanges, title, name, variant))
         say(f"script: {options.script}")
+    return 0
+
+
+def explain_client(options: argparse.Namespace) -> int:
+    """Tell a client's run. Raises BadClientTrace, BadUse."""
+    if options.script is not None:
+        raise BadUse(f"{options.trace} is a client's run: a client decides itself what it sends")
+    judged = judge_file(options.trace)
+    for line in judged.lines:
+        say(line)
+    if options.html is not None:
+        write_whole(options.html, client_page(judged.trace, judged.finding, judged.lines))
+        say(f"page: {options.html}")
     return 0

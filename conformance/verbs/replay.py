@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.client.judge_again import is_client_trace, judge_file
 from conformance.compositions import IDEMPOTENT, judged_composition
 from conformance.findings import finding_of, judge_of
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.judge import Steps
 from conformance.plan import ACTORS, FORMS, NODES, Plan, check_plan, prepare_one
-from conformance.report import UNDECIDED, sentence
+from conformance.report import AT_FAULT, UNDECIDED, sentence
 from conformance.signatures import Finding
 from conformance.systems.brokers.backend import BrokersBackend, Replayed
 from conformance.verbs import run
@@ -55,6 +56,8 @@ def execute(options: argparse.Namespace) -> int:
     Raises TraceError, ReplayError, UnknownScope, UnknownVariant, BadUse for a trace that is none.
     """
     system = one_of("--system", options.system.partition("://")[0], SYSTEMS)
+    if is_client_trace(options.trace):
+        return replay_client(options)
     trace = read(options.trace)
     if system != MODEL and trace.header.patches:
         raise BadUse(patched_text(trace))
@@ -81,6 +84,32 @@ def execute(options: argparse.Namespace) -> int:
             "left_out": left_out,
             "patches": [list(patch) for patch in trace.header.patches],
             "broken_at_end": [*broken],
+            "verdict": verdict,
+        },
+    )
+    return EXIT_CODES[verdict]
+
+
+def replay_client(options: argparse.Namespace) -> int:
+    """Judge a client's run again: a client decides itself what it sends. Raises BadUse,
+    BadClientTrace."""
+    if options.system != MODEL:
+        raise BadUse(f"{options.trace} is a client's run; leave --system out to judge it again")
+    judged = judge_file(options.trace)
+    found = judged.finding
+    at_fault = found is not None and found["breaks"] in AT_FAULT
+    verdict = VIOLATED if at_fault else UNDECIDED if judged.outcome.shows_nothing else HOLDS
+    say(f"{judged.trace.client}, run {judged.trace.plan.number}, judged again")
+    if found is not None:
+        say(f"{sentence(found)}; breaks {found['breaks']}")
+    say(f"verdict: {verdict}")
+    write_json(
+        options.json,
+        {
+            "schema_version": SCHEMA_VERSION,
+            "trace": options.trace.name,
+            "system": f"client {judged.trace.client}",
+            "first_divergence": found,
             "verdict": verdict,
         },
     )

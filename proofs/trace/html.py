@@ -140,9 +140,15 @@ def page(story: Story, title: str = "") -> str:
         "events": [event_json(event) for event in story.events],
         "logs": [[log_json(log) for log in logs] for logs in story.logs],
     }
+    return filled_page(data, text(story))
+
+
+def filled_page(data: Mapping[str, Any], as_text: str) -> str:
+    """The page of any run that is made of steps, messages and logs, as `page.html` draws them."""
     # "</" would end the script, whatever stands around it.
     written = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
-    parts = {"TITLE": html.escape(named), "TEXT": html.escape(text(story)), "DATA": written}
+    named = html.escape(data["title"])
+    parts = {"TITLE": named, "TEXT": html.escape(as_text), "DATA": written}
     template = TEMPLATE.read_text(encoding="utf-8")
     return re.sub("@([A-Z]+)@", lambda mark: parts[mark[1]], template)
 

@@ -19,10 +19,11 @@ class Aiokafka:
         self.close = lambda: wait(self.producer.stop())
 
     async def start(self, s):
+        timeout_ms = max(int(s["request.timeout.ms"]), 500)  # it also bounds the start
         producer = AIOKafkaProducer(
             bootstrap_servers=s["bootstrap.servers"], enable_idempotence=True,
             transactional_id=s.get("transactional.id"), linger_ms=int(s["linger.ms"]),
-            max_batch_size=int(s["batch.size"]), request_timeout_ms=int(s["request.timeout.ms"]),
+            max_batch_size=int(s["batch.size"]), request_timeout_ms=timeout_ms,
             retry_backoff_ms=int(s["retry.backoff.ms"]))  # fmt: skip
         await producer.start()
         return producer

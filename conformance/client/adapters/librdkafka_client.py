@@ -22,7 +22,8 @@ class Librdkafka:
 
     def send(self, partition, value, told):
         def tell(error, message):
-            told(f"failed {error.name()}" if error else f"stored {message.offset()}")
+            offset = -1 if message.offset() is None else message.offset()
+            told(f"failed {error.str()}" if error else f"stored {offset}")
 
         self.producer.produce(self.topic, value, partition=partition, on_delivery=tell)
 

@@ -83,7 +83,7 @@ def act(client: Client, run: str, name: str, value: str) -> None:
     elif name == "offsets":
         client.send_offset(int(value))
     else:
-        client.send(int(name), value.encode(), lambda told: say(run, name, value, told))
+        client.send(int(name), value.encode(), lambda told: say(run, name, value, one_word(told)))
 
 
 def end(client: Client, run: str, name: str, number: str, error: Exception | None) -> bool:
@@ -102,6 +102,12 @@ def end(client: Client, run: str, name: str, number: str, error: Exception | Non
     except Exception as raised:
         say(run, "transaction", number, "failed", name_of(error or raised))
         return False
+
+
+def one_word(told: str) -> str:
+    """`stored OFFSET`, or `failed ERROR` with the error as one word."""
+    what, _, rest = told.partition(" ")
+    return f"{what} {'_'.join(rest.split())}"
 
 
 def name_of(error: Exception) -> str:

@@ -18,10 +18,14 @@ from typing import Any
 
 import pytest
 
+from conformance.client.judge_again import judge_run
+from conformance.client.trace_page import client_page
+from model.idempotent.variants import parse
 from proofs.lift.source import model_for
 from proofs.trace.format import Choice, Header, Trace, read
 from proofs.trace.html import page_of
 from proofs.trace.replay import Stepper, configuration_of, domains, record
+from tests.conformance.client.test_recorded import runs_of
 from tests.docs.pages import STORIES
 
 CHROMIUM = shutil.which("chromium")
@@ -70,6 +74,25 @@ def traces() -> Mapping[str, Trace]:
     }
 
 
+def client_pages() -> Mapping[str, str]:
+    """A run that another release would not do, and one with transactions whose log lacks a
+    batch."""
+    (run, *_) = runs_of("java-2.4.1-resets.jsonl")
+    differing = judge_run(parse("4.3.1"), run)
+    told = next(t for t in runs_of("java-4.3.1-transactions-0.jsonl") if t.stored)
+    lost = judge_run(parse("4.3.1"), replace(told, stored=told.stored[:-1]))
+    return {
+        "client": client_page(differing.trace, differing.finding, differing.lines),
+        "client-transactions": client_page(lost.trace, lost.finding, lost.lines),
+    }
+
+
+@functools.cache
+def written() -> Mapping[str, str]:
+    """All pages that are looked at."""
+    return {name: page_of(trace) for name, trace in traces().items()} | client_pages()
+
+
 LOOK = """
 const frames = [...document.querySelectorAll("iframe")];
 const seen = frames.map(frame => {
@@ -104,8 +127,8 @@ def seen() -> Mapping[str, dict[str, Any]]:
     """What Chromium makes of all pages, at all widths: one start of it."""
     frames = "".join(
         f'<iframe title="{name} {width}" style="width:{width}px;height:900px;border:0"'
-        f' srcdoc="{html.escape(page_of(trace))}"></iframe>'
-        for name, trace in traces().items()
+        f' srcdoc="{html.escape(page)}"></iframe>'
+        for name, page in written().items()
         for width in WIDTHS
     )
     text = f"<!doctype html><body>{frames}<script>onload = () => {{ {LOOK} }}</script>"
@@ -120,7 +143,15 @@ def seen() -> Mapping[str, dict[str, Any]]:
     return {row["name"]: row for row in json.loads(html.unescape(found[1]))}
 
 
-NAMES = ("idempotent", "transactions", "processing", "producer-ids", "differs")
+NAMES = (
+    "idempotent",
+    "transactions",
+    "processing",
+    "producer-ids",
+    "differs",
+    "client",
+    "client-transactions",
+)
 CASES = [f"{name} {width}" for name in NAMES for width in WIDTHS]
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="apt-get install chromium")

@@ -4,6 +4,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -88,7 +90,7 @@ func (c *client) act(word string) bool {
 		c.Produce(background, record, func(r *kgo.Record, err error) {
 			told := fmt.Sprint("stored ", r.Offset)
 			if err != nil {
-				told = fmt.Sprintf("failed %q", err)
+				told = "failed " + strings.ReplaceAll(err.Error(), " ", "_")
 				c.lost.Store(&err)
 			}
 			fmt.Println(c.run, name, value, told)
@@ -105,16 +107,22 @@ func (c *client) end(commit bool, number string) bool {
 	if c.failed != nil {
 		err, c.failed = c.failed, nil
 	}
+	told := "aborted"
 	if commit && err == nil {
-		if err = c.EndTransaction(background, kgo.TryCommit); err == nil {
+		err = c.EndTransaction(background, kgo.TryCommit)
+		if err == nil {
 			fmt.Println(c.run, "transaction", number, "committed")
 			return true
+		}
+		// Of any other error the outcome is not known, whatever an abort behind it says.
+		if err != kerr.OperationNotAttempted && !errors.Is(err, kerr.TransactionAbortable) {
+			told = "failed unconfirmed: " + err.Error()
 		}
 	}
 	if aborted := c.EndTransaction(background, kgo.TryAbort); aborted != nil {
 		fmt.Println(c.run, "transaction", number, "failed", aborted)
 		return false
 	}
-	fmt.Println(c.run, "transaction", number, "aborted")
+	fmt.Println(c.run, "transaction", number, told)
 	return true
 }
