@@ -25,6 +25,7 @@ from conformance.client import protocol_rules
 from conformance.client.guaranteed import configuration_of_guarantees, states
 from conformance.client.judge_again import judge_one, lines_of
 from conformance.client.judgement import EXPLAINED
+from conformance.client.known_causes import known_cause
 from conformance.client.outcome import ClientRunOutcome, trace_name
 from conformance.client.processes import JAVA, ClientCommand, check_command, client_command
 from conformance.client.recorder import record_runs
@@ -241,7 +242,7 @@ def result_of(
         prepared=prepared_of(task, out),
         total=total.summary,
         judge=judge,
-        divergences=list(group_findings(total.summary.findings, rows, task.variant, out)),
+        divergences=list(group_findings(total.summary.findings, rows, task, out)),
         guarantees=promises.states(total.seen) if of_transactions else states(total.seen, k),
         not_guaranteed=() if of_transactions else not_guaranteed(k),
         undecided=len(undecided),
@@ -285,7 +286,7 @@ def rules_of_client() -> frozenset[str]:
 
 
 def group_findings(
-    findings: Findings, rows: Baseline, variant: Variant, out: Path
+    findings: Findings, rows: Baseline, task: ClientTask, out: Path
 ) -> Iterator[ReportedDivergence]:
     """One divergence for all that differ in the same fields of the same request: the shortest, its
     trace and its story in `out`."""
@@ -296,10 +297,10 @@ def group_findings(
         text = (out / TRACES / shortest["trace"]).read_text(encoding="utf-8")
         write_whole(out / name, text)
         trace = parse_trace(text, name)
-        told = lines_of(variant, trace, shortest)
+        told = lines_of(task.variant, trace, shortest)
         write_whole((out / name).with_suffix(".txt"), "".join(f"{line}\n" for line in told))
         write_whole((out / name).with_suffix(".html"), client_page(trace, shortest, told))
-        known = explanation(rows, variant.release, signature)
+        known = explanation(rows, task.variant.release, signature)
         cause = Cause(signature.rule, signature.fields, "")
         yield ReportedDivergence(
             shortest,
@@ -307,12 +308,14 @@ def group_findings(
             known,
             found,
             cause,
-            decided_by=text_of_rule(signature.rule),
+            decided_by=text_of_rule(task.client, cause),
             no_script="a client decides itself what it sends; the trace has all its requests",
         )
 
 
-def text_of_rule(rule: str) -> str:
-    """What a rule of clients says; nothing of the model's."""
+def text_of_rule(client: str, cause: Cause) -> str:
+    """What the rule of a cause says, and what is known of the client."""
     named = {one.__name__: one for one in (*rules.RULES, *rules.POLICIES, *protocol_rules.RULES)}
-    return inspect.getdoc(named[rule]) or "" if rule in named else ""
+    rule, known = named.get(cause.decider), known_cause(client, cause.text)
+    said = inspect.getdoc(rule) or "" if rule else ""
+    return f"{said}\n\n{client}: {known.text}".strip() if known else said

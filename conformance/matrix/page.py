@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from conformance.client.known_causes import known_cause
 from conformance.evidence.document import Code, Document, FileLink, Heading, Table
 from conformance.evidence.run_page import add_exchanges
 from conformance.evidence.script import expected_of, script_of
@@ -125,6 +126,9 @@ def cause_page(title: str, found: Found) -> Document:
     page.add(Table(("where", f"expected: {expected_of(variant)}", "observed"), both_sides(cause)))
     if cause["decided_by"]:
         page.say("The rule:").add(Code(cause["decided_by"]))
+    for client in dict.fromkeys(c["client"] for c, _ in found if c["client"]):
+        if known := known_cause(client, cause["cause"]):
+            page.say(f"{client}: {known.text}")
     if cause["exchanges"]:
         page.say("The requests that show it, and where answers differ:")
         add_exchanges(page, cause["exchanges"])

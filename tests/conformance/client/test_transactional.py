@@ -13,6 +13,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.causes import Severity
+from conformance.client.known_causes import known_cause, known_causes
 from conformance.client.processes import ADAPTERS, SHIPPED, check_command, client_version
 from conformance.client.trace import (
     COMMITTED,
@@ -251,3 +252,23 @@ def test_transactions_are_for_clients(tmp_path: Path, capsys):
     arguments = ["--system", "client", "--client", client, "--level", "2"]
     assert main(["run", *arguments, "--out", str(tmp_path / "out")]) == 2
     assert "--level is of transactions" in capsys.readouterr().err
+
+
+def test_what_is_known_of_clients_names_a_rule_its_source_and_a_public_issue():
+    names = {rule.__name__ for rule in (*rules.RULES, *rules.OF_IDEMPOTENT, *rules.POLICIES)}
+    for row in known_causes():
+        assert row.client in SHIPPED
+        assert row.cause in names | {"init_producer_id"}
+        assert row.source
+        assert row.issue.startswith("https://github.com/") or not row.issue
+        assert known_cause(row.client, f"{row.cause}: some.field") == row
+    assert known_cause("java:4.3.1", "level_2_is_used") is None
+
+
+def test_what_clients_break_in_the_kept_matrix_is_known():
+    """A new breach is checked by hand, and gets a row."""
+    kept = json.loads((Path(__file__).parents[3] / "docs" / "matrix.json").read_text())
+    for cell in kept["cells"]:
+        for cause in cell["causes"] if cell["client"] and cell["scope"] == "transactions" else ():
+            if cause["rule"] != "empty_transactions_are_not_ended":
+                assert known_cause(cell["client"], cause["cause"]), (cell["name"], cause["cause"])

@@ -42,7 +42,7 @@ def test_each_cell_is_arguments_of_run():
         system = "kafka" if cell.broker == "4.3.1" else "wire://h:1"
         plan = run.plan_of(parser.parse_args(cell.arguments(system, 7)))
         assert plan.traces == 7
-        assert plan.scope == (cell.scope or "idempotent-default")
+        assert plan.scope == (cell.scope if cell.broker else "idempotent-default")
 
 
 def test_our_broker_is_held_to_the_rules_that_it_has_on_purpose():
