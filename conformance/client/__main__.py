@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from conformance.client.judge_again import judge_file
 from conformance.client.judgement import DIVERGES, EXPLAINED, UNDECIDED
+from conformance.client.recorded_run import judge_file
 from conformance.client.trace import BadClientTrace
 from model.idempotent.variants import UnknownVariant
 from proofs.run import BAD_USE

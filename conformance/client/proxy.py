@@ -32,7 +32,7 @@ from conformance.client.trace import (
     ProduceRequested,
     ProducerIdAnswered,
     ProducerIdRequested,
-    TransactionalIdTaken,
+    TransactionalIdFenced,
     WireBatch,
 )
 from conformance.client.transactional.wire import (
@@ -277,7 +277,7 @@ class Proxy:
         fault, header = request.fault, request.header
         if fault.kind == FaultKind.FENCE:
             self._ask_node(taking_over())
-            self.events.append(TransactionalIdTaken(self.at_us(), NOBODY))
+            self.events.append(TransactionalIdFenced(self.at_us(), NOBODY))
         if fault.kind not in (FaultKind.REFUSE, FaultKind.REPLACE):
             return self._ask_node(request.payload)
         if header["api_key"] == ApiKey.PRODUCE:

@@ -23,17 +23,18 @@ from conformance.backends import BackendFailed
 from conformance.causes import Cause
 from conformance.client import protocol_rules
 from conformance.client.guaranteed import configuration_of_guarantees, states
-from conformance.client.judge_again import judge_one, lines_of
 from conformance.client.judgement import EXPLAINED
 from conformance.client.known_causes import known_cause
 from conformance.client.outcome import ClientRunOutcome, trace_name
 from conformance.client.processes import JAVA, ClientCommand, check_command, client_command
+from conformance.client.recorded_run import judge_one, lines_of
 from conformance.client.recorder import record_runs
 from conformance.client.run_plan import LEVEL, RunPlan, draw_plan, without_faults
 from conformance.client.trace import format_trace, parse_trace
 from conformance.client.trace_page import client_page
-from conformance.client.transactional import promises, rules
-from conformance.client.transactional.plan import (
+from conformance.client.transactional import transactional_rules as rules
+from conformance.client.transactional import visible_records as promises
+from conformance.client.transactional.transactional_plan import (
     draw_transactional,
     without_coordinator_faults,
 )

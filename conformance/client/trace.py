@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.client.run_plan import RunPlan
-from conformance.client.transactional.plan import plan_from
+from conformance.client.transactional.transactional_plan import plan_from
 
 FORMAT: Final = "kafka-eos client run"
 VERSION: Final = 1
@@ -143,7 +143,7 @@ class CoordinatorAnswered(ConnectionEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionalIdTaken(ConnectionEvent):
+class TransactionalIdFenced(ConnectionEvent):
     """Another producer initialized the transactional id: the client is fenced."""
 
 
@@ -159,7 +159,7 @@ EVENTS: Final[Mapping[str, type[ConnectionEvent]]] = {
     "InitAnswer": ProducerIdAnswered,
     "Coordinator": CoordinatorRequested,
     "CoordinatorAnswer": CoordinatorAnswered,
-    "Taken": TransactionalIdTaken,
+    "Taken": TransactionalIdFenced,
 }
 """The name of each event in a file."""
 NAMES: Final = {kind: name for name, kind in EVENTS.items()}

@@ -17,7 +17,7 @@ from conformance.client.trace import (
     ProduceRequested,
     ProducerIdAnswered,
     ProducerIdRequested,
-    TransactionalIdTaken,
+    TransactionalIdFenced,
 )
 from impl.protocol.errors import ErrorCode
 
@@ -52,7 +52,7 @@ def format_judgement(judgement: ClientJudgement) -> Iterator[str]:
 def format_event(event: ConnectionEvent) -> str:
     """One event."""
     match event:
-        case TransactionalIdTaken():
+        case TransactionalIdFenced():
             return "another producer takes the transactional id"
         case CoordinatorRequested():
             what = f": {format_coordinator(event)}"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from conformance.evidence.recording import NotReproducible, RecordedExchange, Recording
+from conformance.evidence.script import layout_of
 from conformance.evidence.templates import batches_in, template_of
 from conformance.kafka.admin import INIT_PRODUCER_ID_REQUEST, topic_request
 from conformance.kafka.connection import WireRequest
@@ -26,6 +27,7 @@ Fields = dict[str, Any]
 JUDGED: Final = frozenset(
     {
         "error_code",
+        "partition_error_code",
         "base_offset",
         "log_start_offset",
         "low_watermark",
@@ -119,8 +121,10 @@ def exchange_json(
 ) -> dict[str, Any]:
     """One exchange; `known` are the producer ids that were given so far, `names` those in use."""
     request = exchange.request
+    api = f"{ApiKey(request.api_key).name} {request.api_version}"
     template = template_of(request, known, names)
-    found = {} if exchange.answer is None else flat(exchange.answer, "", known)
+    answer = {} if exchange.answer is None else on_the_wire(exchange.answer, layout_of(api))
+    found = flat(answer, "", known)
     observed = {
         place: value
         for place, value in found.items()
@@ -132,10 +136,26 @@ def exchange_json(
     return {
         "says": says(request, known),
         "connection": route,
-        "api": f"{ApiKey(request.api_key).name} {request.api_version}",
+        "api": api,
         "bytes": template,
         "expect": expected,
         "observed": {p: observed.get(p) for p in expected if expected[p] != observed.get(p)},
+    }
+
+
+def on_the_wire(answer: Fields, layout: Mapping[str, Any]) -> Fields:
+    """The fields of an answer that its version has: others were filled in when it was read."""
+    return of_layout(answer, layout["fields"])
+
+
+def of_layout(value: Fields, fields: Sequence[Any]) -> Fields:
+    """The fields of a struct that are in its layout."""
+    return {
+        name: [of_layout(one, inner) for one in value[name]]
+        if inner and isinstance(value[name], list | tuple)
+        else value[name]
+        for name, _, _, inner in fields
+        if name in value
     }
 
 
@@ -211,7 +231,7 @@ def plain_places(name: str, expected: Any, observed: Mapping[str, Any]) -> Field
             for place, value in plain_places(inner, one, observed).items()
         }
     wire = ON_THE_WIRE.get(name, name)
-    places = [place for place in observed if place.rpartition(".")[2] == wire]
+    places = [place for place in observed if place.rpartition(".")[2].endswith(wire)]
     if wire == "error_code" and len(places) > 1:
         places = [place for place in places if observed[place]] or places[-1:]
     return {place: wire_value(wire, expected) for place in places}

@@ -29,7 +29,7 @@ ERRORS: dict[int, str] = {}
 
 ANSWER_TIMEOUT_S = 10.0
 SETTLE_S = 3.0  # how long an answer may take to become the expected one
-NOT_YET = (3, 5, 6, 14, 15, 16)  # no leader or coordinator yet
+NOT_YET = (3, 5, 6, 14, 15, 16, 51)  # no leader or coordinator yet, or markers to be written
 READS = ("FETCH", "DESCRIBE_PRODUCERS", "DESCRIBE_TRANSACTIONS", "OFFSET_FETCH", "LIST_OFFSETS")
 MARKERS = ("ABORT", "COMMIT")
 NUMBERS = {"int8": ">b", "int16": ">h", "int32": ">i", "int64": ">q", "bool": ">?"}

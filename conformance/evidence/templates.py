@@ -18,7 +18,15 @@ Change = Callable[[str, Any], Any]
 """The other value of a field, by its name."""
 
 NAMES: Final = frozenset(
-    {"name", "topic", "transactional_id", "transactional_ids", "group_id", "key"}
+    {
+        "name",
+        "topic",
+        "transactional_id",
+        "transactional_ids",
+        "v3_and_below_transactional_id",
+        "group_id",
+        "key",
+    }
 )
 CORRELATION_ID: Final = 4
 """Where it stands in a request: behind API and version."""

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from conformance import pages
-from conformance.client.judge_again import is_client_trace, judge_file
+from conformance.client.recorded_run import is_client_trace, judge_file
 from conformance.client.trace_page import client_page
 from conformance.evidence.script import script_of
 from proofs.run import BadUse

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.client.judge_again import is_client_trace, judge_file
+from conformance.client.recorded_run import is_client_trace, judge_file
 from conformance.compositions import IDEMPOTENT, judged_composition
 from conformance.findings import finding_of, judge_of
 from conformance.guaranteed import HOLDS, VIOLATED

@@ -21,8 +21,8 @@ from conformance.client.trace import (
     ProducerIdAnswered,
     ProducerIdRequested,
 )
-from conformance.client.transactional.promises import GUARANTEES, observe_transactions
-from conformance.client.transactional.rules import broken_rules, differing_policies
+from conformance.client.transactional.transactional_rules import broken_rules, differing_policies
+from conformance.client.transactional.visible_records import GUARANTEES, observe_transactions
 from conformance.findings import Summary
 from conformance.guaranteed import ObservedProperties
 from conformance.rows import Found

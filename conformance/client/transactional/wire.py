@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from conformance.client.trace import CoordinatorAnswered, CoordinatorRequested
-from conformance.client.transactional.plan import (
+from conformance.client.transactional.transactional_plan import (
     COORDINATOR_APIS,
     GROUP,
     INPUT,

@@ -26,11 +26,15 @@ from conformance.client.trace import (
     format_trace,
     parse_trace,
 )
-from conformance.client.transactional import promises, rules
+from conformance.client.transactional import transactional_rules as rules
+from conformance.client.transactional import visible_records as promises
 from conformance.client.transactional.judgement import findings_of, outcome_of_transactions
-from conformance.client.transactional.plan import TransactionalPlan, draw_transactional
-from conformance.client.transactional.promises import observe_transactions
-from conformance.client.transactional.rules import broken_rules, differing_policies
+from conformance.client.transactional.transactional_plan import (
+    TransactionalPlan,
+    draw_transactional,
+)
+from conformance.client.transactional.transactional_rules import broken_rules, differing_policies
+from conformance.client.transactional.visible_records import observe_transactions
 from impl.protocol.errors import ErrorCode
 from proofs.run import BadUse
 from tests.conformance.client.test_recorded import runs_of

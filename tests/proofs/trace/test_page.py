@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from conformance.client.judge_again import judge_run
+from conformance.client.recorded_run import judge_run
 from conformance.client.trace_page import client_page
 from model.idempotent.variants import parse
 from proofs.lift.source import model_for

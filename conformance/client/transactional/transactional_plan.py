@@ -61,7 +61,7 @@ REQUESTS_PER_FAULT: Final = (4, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedTransaction:
+class TransactionPlan:
     """One transaction: its records in their order, the offset that it commits, and how it ends."""
 
     sends: tuple[Send, ...]
@@ -75,7 +75,7 @@ class PlannedTransaction:
         return [f"begin:{number}", *words_of(self.sends), *offsets, f"{end}:{number}"]
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> PlannedTransaction:
+    def from_json(cls, value: dict[str, Any]) -> TransactionPlan:
         """The transaction that `asdict` gave. Raises KeyError, TypeError."""
         return cls(
             tuple(Send(**send) for send in value["sends"]), value["offset"], value["commits"]
@@ -87,7 +87,7 @@ class TransactionalPlan(RunPlan):
     """A run with transactions; `sends` are the records of all. `coordinator_faults` are met by the
     requests of an API, by its name."""
 
-    transactions: tuple[PlannedTransaction, ...] = ()
+    transactions: tuple[TransactionPlan, ...] = ()
     coordinator_faults: tuple[tuple[str, tuple[RequestFault, ...]], ...] = ()
 
     @property
@@ -139,7 +139,7 @@ class TransactionalPlan(RunPlan):
             produce_faults=usual.produce_faults,
             init_faults=usual.init_faults,
             level=usual.level,
-            transactions=tuple(map(PlannedTransaction.from_json, value["transactions"])),
+            transactions=tuple(map(TransactionPlan.from_json, value["transactions"])),
             coordinator_faults=tuple(
                 (api, tuple(map(RequestFault.from_json, row)))
                 for api, row in value["coordinator_faults"]
@@ -202,7 +202,7 @@ def draw_settings(random: Random) -> ClientSettings:
     )
 
 
-def draw_transactions(random: Random) -> tuple[PlannedTransaction, ...]:
+def draw_transactions(random: Random) -> tuple[TransactionPlan, ...]:
     """2 to 5 transactions; an empty one now and then."""
     count, partitions = [0, 0], random.choice((1, 2))
     transactions = []
@@ -213,5 +213,5 @@ def draw_transactions(random: Random) -> tuple[PlannedTransaction, ...]:
             sends.append(Send(partition, count[partition], random.choice((0, 0, 0, 5))))
             count[partition] += 1
         offset = number + 1 if random.randrange(2) else None
-        transactions.append(PlannedTransaction(tuple(sends), offset, random.randrange(4) > 0))
+        transactions.append(TransactionPlan(tuple(sends), offset, random.randrange(4) > 0))
     return tuple(transactions)

@@ -15,7 +15,7 @@ from conformance.client.transactional.judgement import (
     judgement_of_finding,
     outcome_of_transactions,
 )
-from conformance.client.transactional.plan import TransactionalPlan
+from conformance.client.transactional.transactional_plan import TransactionalPlan
 from conformance.report import sentence
 from model.idempotent.configuration import Variant
 from model.idempotent.variants import DEFAULT_VARIANT, parse

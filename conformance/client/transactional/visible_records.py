@@ -20,7 +20,7 @@ from conformance.client.trace import (
     Record,
     WireBatch,
 )
-from conformance.client.transactional.plan import TransactionalPlan
+from conformance.client.transactional.transactional_plan import TransactionalPlan
 from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED, ObservedProperties
 from impl.protocol.schemas import ApiKey
 

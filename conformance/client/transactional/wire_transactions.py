@@ -51,7 +51,7 @@ class SentRequest:
 
 
 @dataclass(slots=True)
-class Span:
+class WireTransaction:
     """What a client sent within one transaction, in its order."""
 
     first: int
@@ -69,13 +69,13 @@ class Span:
         return (r for r in self.of(api) if r.error == ErrorCode.NONE and r.ended < position)
 
 
-def spans_of(trace: ClientTrace) -> list[Span]:
+def spans_of(trace: ClientTrace) -> list[WireTransaction]:
     """The transactions of a run, the last one perhaps unfinished."""
     ends = [n for n, event in enumerate(trace.events) if ends_span(event)]
     places = [-1, *ends, len(trace.events)]
     batches, requests = attempts_of(trace), requests_of(trace)
     return [
-        Span(
+        WireTransaction(
             first,
             last,
             [b for b in batches if first < b.position <= last],

@@ -20,11 +20,11 @@ from conformance.client.trace import (
     ProducerIdAnswered,
     ProducerIdRequested,
 )
-from conformance.client.transactional.plan import TransactionalPlan
-from conformance.client.transactional.spans import (
+from conformance.client.transactional.transactional_plan import TransactionalPlan
+from conformance.client.transactional.wire_transactions import (
     FIRST_OF_V2,
     STORED,
-    Span,
+    WireTransaction,
     is_v1,
     spans_of,
     transactions_in,
@@ -32,10 +32,11 @@ from conformance.client.transactional.spans import (
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 
-Rule = Callable[[ClientTrace, Sequence[Span]], Breach | None]
+Spans = Sequence[WireTransaction]
+Rule = Callable[[ClientTrace, Spans], Breach | None]
 
 
-def batches_of(spans: Sequence[Span]) -> list[SentBatch]:
+def batches_of(spans: Spans) -> list[SentBatch]:
     """All batches, in the order in which they arrived."""
     return [batch for span in spans for batch in span.batches]
 
@@ -43,7 +44,7 @@ def batches_of(spans: Sequence[Span]) -> list[SentBatch]:
 # The protocol
 
 
-def batches_are_transactional(_: ClientTrace, spans: Sequence[Span]) -> Breach | None:
+def batches_are_transactional(_: ClientTrace, spans: Spans) -> Breach | None:
     """A transactional producer's batches say that they are (KIP-98): others are visible at once."""
     for attempt in batches_of(spans):
         if not attempt.batch.is_transactional:
@@ -52,7 +53,7 @@ def batches_are_transactional(_: ClientTrace, spans: Sequence[Span]) -> Breach |
     return None
 
 
-def epochs_are_given(trace: ClientTrace, spans: Sequence[Span]) -> Breach | None:
+def epochs_are_given(trace: ClientTrace, spans: Spans) -> Breach | None:
     """Producer id and epoch are those that InitProducerId gave, or EndTxn of V2 (KIP-890): a
     transactional producer takes none by itself."""
     given = [
@@ -75,7 +76,7 @@ def epochs_are_given(trace: ClientTrace, spans: Sequence[Span]) -> Breach | None
     return None
 
 
-def partitions_are_added(trace: ClientTrace, spans: Sequence[Span]) -> Breach | None:
+def partitions_are_added(trace: ClientTrace, spans: Spans) -> Breach | None:
     """With V1 requests a batch is sent once AddPartitionsToTxn for its partition was answered
     (KIP-98): else its coordinator writes no marker there, and the transaction hangs."""
     for span in spans:
@@ -88,7 +89,7 @@ def partitions_are_added(trace: ClientTrace, spans: Sequence[Span]) -> Breach | 
     return None
 
 
-def offsets_are_added(_: ClientTrace, spans: Sequence[Span]) -> Breach | None:
+def offsets_are_added(_: ClientTrace, spans: Spans) -> Breach | None:
     """With V1 requests TxnOffsetCommit comes once AddOffsetsToTxn was answered (KIP-98)."""
     for span in spans:
         for request in span.of(ApiKey.TXN_OFFSET_COMMIT):
@@ -99,7 +100,7 @@ def offsets_are_added(_: ClientTrace, spans: Sequence[Span]) -> Breach | None:
     return None
 
 
-def transactions_do_not_mix(trace: ClientTrace, spans: Sequence[Span]) -> Breach | None:
+def transactions_do_not_mix(trace: ClientTrace, spans: Spans) -> Breach | None:
     """A transaction on the wire has records of one transaction of the application."""
     assert isinstance(trace.plan, TransactionalPlan)
     known = dict(trace.plan.transaction_of)
@@ -112,7 +113,7 @@ def transactions_do_not_mix(trace: ClientTrace, spans: Sequence[Span]) -> Breach
     return None
 
 
-def ends_wait_for_batches(_: ClientTrace, spans: Sequence[Span]) -> Breach | None:
+def ends_wait_for_batches(_: ClientTrace, spans: Spans) -> Breach | None:
     """EndTxn is sent when no batch of its transaction is on its way: one that arrives behind the
     markers hangs, or lands in the next transaction (KIP-890)."""
     for span in spans:
@@ -125,7 +126,7 @@ def ends_wait_for_batches(_: ClientTrace, spans: Sequence[Span]) -> Breach | Non
     return None
 
 
-def commits_need_all_stored(_: ClientTrace, spans: Sequence[Span]) -> Breach | None:
+def commits_need_all_stored(_: ClientTrace, spans: Spans) -> Breach | None:
     """EndTxn commits only when each batch that was sent is known to be stored: a commit holds all
     that was sent."""
     for span in spans:
@@ -145,7 +146,7 @@ def records_of(attempt: SentBatch) -> frozenset[tuple[int, int]]:
     return frozenset((attempt.batch.partition, number) for number in attempt.batch.records)
 
 
-def ends_keep_their_outcome(_: ClientTrace, spans: Sequence[Span]) -> Breach | None:
+def ends_keep_their_outcome(_: ClientTrace, spans: Spans) -> Breach | None:
     """After an EndTxn that was not answered, the next one of the same epoch decides the same: the
     first may have been done, or arrive later (KAFKA-17754)."""
     for span in spans:
@@ -158,7 +159,7 @@ def ends_keep_their_outcome(_: ClientTrace, spans: Sequence[Span]) -> Breach | N
     return None
 
 
-def fenced_stays_fenced(trace: ClientTrace, _: Sequence[Span]) -> Breach | None:
+def fenced_stays_fenced(trace: ClientTrace, _: Spans) -> Breach | None:
     """Who is told PRODUCER_FENCED does not initialize again: it would fence the one that replaced
     it."""
     told = False
@@ -192,7 +193,7 @@ OF_IDEMPOTENT: Final = tuple(
 # What Kafka's own client does
 
 
-def empty_transactions_are_not_ended(_: ClientTrace, spans: Sequence[Span]) -> Breach | None:
+def empty_transactions_are_not_ended(_: ClientTrace, spans: Spans) -> Breach | None:
     """The Java client sends no EndTxn where nothing was added to a transaction, as far as it knows;
     of V2 it sends an abort. A coordinator that has no transaction refuses: INVALID_TXN_STATE."""
     for span in spans:
@@ -210,7 +211,7 @@ def empty_transactions_are_not_ended(_: ClientTrace, spans: Sequence[Span]) -> B
     return None
 
 
-def level_2_is_used(trace: ClientTrace, spans: Sequence[Span]) -> Breach | None:
+def level_2_is_used(trace: ClientTrace, spans: Spans) -> Breach | None:
     """At transaction.version 2 the Java client of 4.0 and later sends V2 requests (KIP-890)."""
     if trace.plan.level < 2:
         return None
