@@ -113,32 +113,30 @@ def transactions_do_not_mix(trace: ClientTrace, spans: Spans) -> Breach | None:
     return None
 
 
-def ends_wait_for_batches(_: ClientTrace, spans: Spans) -> Breach | None:
-    """EndTxn is sent when no batch of its transaction is on its way: one that arrives behind the
-    markers hangs, or lands in the next transaction (KIP-890)."""
-    for span in spans:
-        for request in span.of(ApiKey.END_TXN):
-            sent = [b for b in span.batches if b.position < request.position]
-            waiting = sum(b.ended > request.position for b in sent)
-            if waiting:
-                rule = "ends_wait_for_batches"
-                return request.breaks(rule, "batches_on_their_way", 0, waiting)
-    return None
-
-
 def commits_need_all_stored(_: ClientTrace, spans: Spans) -> Breach | None:
-    """EndTxn commits only when each batch that was sent is known to be stored: a commit holds all
-    that was sent."""
+    """EndTxn commits only when each batch that was sent is known to be stored, by its own answer or
+    by that of a later sequence: a commit holds all that was sent. (An abort may overtake a batch
+    that has expired: the Java client's does.)"""
     for span in spans:
         for request in span.of(ApiKey.END_TXN):
             sent = [b for b in span.batches if b.position < request.position]
-            stored = {records_of(b) for b in sent if b.error in STORED}
-            stored_records = {record for records in stored for record in records}
-            lost = {r for b in sent for r in records_of(b)} - stored_records
+            stored = [b for b in sent if b.error in STORED and b.ended < request.position]
+            lost = {r for b in sent for r in records_of(b)}
+            lost -= {r for b in sent if is_shown_by(b, stored) for r in records_of(b)}
             if request.event.commits and lost:
                 rule = "commits_need_all_stored"
                 return request.breaks(rule, "records_not_known_to_be_stored", 0, len(lost))
     return None
+
+
+def is_shown_by(batch: SentBatch, stored: Sequence[SentBatch]) -> bool:
+    """Whether it is stored, or one behind it is: a leader leaves no sequence out."""
+    return batch in stored or any(
+        other.numbering == batch.numbering
+        and other.batch.base_sequence > batch.batch.base_sequence
+        and (batch.error is None or batch.error in protocol_rules.MAY_BE_STORED)
+        for other in stored
+    )
 
 
 def records_of(attempt: SentBatch) -> frozenset[tuple[int, int]]:
@@ -178,7 +176,6 @@ RULES: Final[tuple[Rule, ...]] = (
     partitions_are_added,
     offsets_are_added,
     transactions_do_not_mix,
-    ends_wait_for_batches,
     commits_need_all_stored,
     ends_keep_their_outcome,
     fenced_stays_fenced,
