@@ -16,6 +16,7 @@ from conformance.client import protocol_rules
 from conformance.client.protocol_rules import Breach, SentBatch, attempts_of
 from conformance.client.trace import (
     ClientTrace,
+    ConnectionClosed,
     CoordinatorAnswered,
     ProducerIdAnswered,
     ProducerIdRequested,
@@ -190,7 +191,7 @@ OF_IDEMPOTENT: Final = tuple(
 # What Kafka's own client does
 
 
-def empty_transactions_are_not_ended(_: ClientTrace, spans: Spans) -> Breach | None:
+def empty_transactions_are_not_ended(trace: ClientTrace, spans: Spans) -> Breach | None:
     """The Java client sends no EndTxn where nothing was added to a transaction, as far as it knows;
     of V2 it sends an abort. A coordinator that has no transaction refuses: INVALID_TXN_STATE."""
     for span in spans:
@@ -202,10 +203,20 @@ def empty_transactions_are_not_ended(_: ClientTrace, spans: Spans) -> Breach | N
                 for one in span.of(ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN)
                 if one.position < request.position and not one.error
             ]
-            if not added and not any(b.position < request.position for b in span.batches):
+            is_empty = not added and not any(b.position < request.position for b in span.batches)
+            if is_empty and not may_repeat(trace, request.position):
                 rule = "empty_transactions_are_not_ended"
                 return request.breaks(rule, "for", "a transaction with content", "an empty one")
     return None
+
+
+def may_repeat(trace: ClientTrace, position: int) -> bool:
+    """Whether an EndTxn may be one sent again: its answer was written to a connection that the
+    client had given up."""
+    return any(
+        isinstance(event, ConnectionClosed)
+        for event in trace.events[max(position - 3, 0) : position]
+    )
 
 
 def level_2_is_used(trace: ClientTrace, spans: Spans) -> Breach | None:
