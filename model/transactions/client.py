@@ -17,6 +17,7 @@ from model.transactions.client_state import (
     Client,
     ClientPartition,
     ClientState,
+    InFlightBatch,
     Membership,
     Outcome,
     Write,
@@ -34,6 +35,8 @@ from model.transactions.messages import (
     Partition,
     ProduceAnswer,
     Request,
+    Sequence,
+    WriteNumber,
     is_of_group,
     speaks_v2,
 )
@@ -78,12 +81,39 @@ def asks_again(k: Configuration, partition: Partition) -> bool:
     return is_of_group(k, partition) and k.variant.group_memory == GroupMemory.ASKS_AGAIN
 
 
+def in_flight(there: ClientPartition) -> tuple[InFlightBatch, ...]:
+    """What was sent and is not finished, the oldest first."""
+    if there.write != Write.SENT:
+        return there.earlier
+    newest = InFlightBatch(
+        base_sequence=there.next_sequence - 1, number=there.written - 1, is_overtaken=False
+    )
+    return (*there.earlier, newest)
+
+
+def is_sent(there: ClientPartition) -> bool:
+    """A batch was sent, and is not finished."""
+    return there.write == Write.SENT or len(there.earlier) > 0
+
+
+def is_unfinished(there: ClientPartition) -> bool:
+    """A batch is queued, or in flight."""
+    return there.write != Write.NONE or len(there.earlier) > 0
+
+
+def has_room(k: Configuration, partition: Partition, there: ClientPartition) -> bool:
+    """One more batch may follow: as many as may be in flight; of offsets there is one."""
+    if not pipelines(k) or is_of_group(k, partition) or there.write != Write.SENT:
+        return there.write == Write.NONE and len(there.earlier) < k.bounds.in_flight
+    return len(in_flight(there)) < k.bounds.in_flight
+
+
 @acts
 def send(k: Configuration, client: Client, partition: Partition) -> Client:
     """KafkaProducer.send, or sendOffsetsToTransaction: V2 needs no request to add the partition."""
     there = client.partitions[partition]
     require(client.state == ClientState.IN_TRANSACTION)
-    require(there.write == Write.NONE)
+    require(has_room(k, partition, there))
     require(not waits_for_offsets(k, client))
     added = Membership.IN if speaks_v2(k) else Membership.NEW
     is_new = there.membership == Membership.OUT or asks_again(k, partition)
@@ -91,6 +121,7 @@ def send(k: Configuration, client: Client, partition: Partition) -> Client:
         there,
         membership=added if is_new else there.membership,
         write=Write.QUEUED,
+        earlier=in_flight(there),
         written=there.written + 1,
         sent=there.sent.put(present(client), there.written + 1),
     )
@@ -142,7 +173,7 @@ def unsent_dropped(k: Configuration, there: ClientPartition, failed: bool) -> Cl
 def commit_waits(client: Client) -> bool:
     """commitTransaction has failed, and returns once each batch that was sent has its outcome.
     TransactionManager.nextRequest, handleCachedTransactionRequestResult."""
-    sent = any(there.write == Write.SENT for there in client.partitions.values())
+    sent = any(is_sent(there) for there in client.partitions.values())
     asked = client.outcomes[present(client)] == Outcome.COMMIT_ASKED
     return client.state == ClientState.ABORTABLE_ERROR and asked and sent
 
@@ -267,11 +298,26 @@ def must_add_first(client: Client) -> bool:
     return adds and client.state != ClientState.ABORTABLE_ERROR
 
 
+def numbered(
+    client: Client, instance: Instance, base_sequence: Sequence, number: WriteNumber
+) -> Batch:
+    """A batch of the present transaction."""
+    return Batch(
+        producer_id=client.producer_id,
+        producer_epoch=client.producer_epoch,
+        base_sequence=base_sequence,
+        instance=instance,
+        transaction=present(client),
+        number=number,
+    )
+
+
 @acts
 def produce(
     k: Configuration, client: Client, instance: Instance, partition: Partition
 ) -> Step[Client, Request]:
-    """The partition's batch goes out, first or again. RecordAccumulator.drain."""
+    """The partition's newest batch goes out, first or again: again only if it is the first in
+    flight. RecordAccumulator.drain, shouldStopDrainBatchesForPartition."""
     there = client.partitions[partition]
     require(not is_of_group(k, partition))
     require(is_working(client))
@@ -280,13 +326,12 @@ def produce(
     require(there.write != Write.NONE)
     require(there.write == Write.SENT or client.state != ClientState.ABORTABLE_ERROR)
     is_first = there.write == Write.QUEUED
-    batch = Batch(
-        producer_id=client.producer_id,
-        producer_epoch=client.producer_epoch,
-        base_sequence=there.next_sequence if is_first else there.next_sequence - 1,
-        instance=instance,
-        transaction=present(client),
-        number=there.written - 1,
+    require(is_first or len(there.earlier) == 0)
+    batch = numbered(
+        client,
+        instance,
+        there.next_sequence if is_first else there.next_sequence - 1,
+        there.written - 1,
     )
     sent = replace(
         there,
@@ -295,6 +340,33 @@ def produce(
     )
     request = replace(request_of(k, client, Api.PRODUCE), partition=partition, batch=batch)
     return Step(replace(client, partitions=client.partitions.put(partition, sent)), (request,))
+
+
+@acts
+def produce_again(
+    k: Configuration, client: Client, instance: Instance, partition: Partition
+) -> Step[Client, Request]:
+    """The first batch in flight goes out again, with newer ones behind it."""
+    there = client.partitions[partition]
+    require(is_working(client))
+    require(not must_add_first(client))
+    require(len(there.earlier) > 0)
+    oldest = in_flight(there)[0]
+    batch = numbered(client, instance, oldest.base_sequence, oldest.number)
+    request = replace(request_of(k, client, Api.PRODUCE), partition=partition, batch=batch)
+    return Step(client, (request,))
+
+
+def pipelines(k: Configuration) -> bool:
+    """Several batches of a partition may be in flight."""
+    return k.bounds.in_flight > 1
+
+
+def is_behind_break(k: Configuration, client: Client, partition: Partition) -> bool:
+    """What goes out now is new, and the connection that it goes out on has broken: what was sent
+    before has to be sent again first."""
+    there = client.partitions[partition]
+    return pipelines(k) and there.must_resend and there.write == Write.QUEUED
 
 
 @acts
@@ -307,14 +379,7 @@ def commit_offsets(
     require(client.state == ClientState.IN_TRANSACTION)
     require(there.membership == Membership.IN)
     require(there.write != Write.NONE)
-    batch = Batch(
-        producer_id=client.producer_id,
-        producer_epoch=client.producer_epoch,
-        base_sequence=0,
-        instance=instance,
-        transaction=present(client),
-        number=there.written - 1,
-    )
+    batch = numbered(client, instance, 0, there.written - 1)
     sent = client.partitions.put(partition, replace(there, write=Write.SENT))
     request = request_of(k, client, Api.TXN_OFFSET_COMMIT)
     named = replace(request, partition=partition, batch=batch)
@@ -324,8 +389,7 @@ def commit_offsets(
 def is_quiet(client: Client) -> bool:
     """No batch is unfinished, and no partition is to be added."""
     return not any(
-        there.write != Write.NONE or waits_to_be_added(there)
-        for there in client.partitions.values()
+        is_unfinished(there) or waits_to_be_added(there) for there in client.partitions.values()
     )
 
 
@@ -426,27 +490,97 @@ def on_produced(
 ) -> Client:
     """Produce is answered. Sender.completeBatch, TransactionManager.canRetry: behind a gap it may
     still come to be in order."""
+    there = client.partitions[partition]
     if answer.error == Error.NONE:
-        return acknowledged(client, partition)
+        stored = with_partition(client, partition, acknowledged(there))
+        return resolved(k, client, stored, partition)
     effect = produce_effect_of(answer.error)
-    unordered = answer.error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
-    if effect == Effect.RETRY or (unordered and client.partitions[partition].has_gap):
-        return client
-    return in_batch_error(k, refused_at(client, partition), effect)
+    is_next = not there.has_gap and len(there.earlier) == 0
+    if effect == Effect.RETRY or is_retried(k, there, answer.error, is_next):
+        arrived = with_partition(client, partition, replace(there, must_resend=False))
+        return arrived if pipelines(k) else client
+    refused = with_partition(client, partition, refused_newest(there))
+    return resolved(k, client, in_batch_error(k, refused, effect), partition)
 
 
-def acknowledged(client: Client, partition: Partition) -> Client:
-    """The log has the batch, and so whatever it has of those before."""
-    there = replace(client.partitions[partition], write=Write.NONE, has_gap=False)
+def with_partition(client: Client, partition: Partition, there: ClientPartition) -> Client:
+    """The client with one partition replaced."""
     return replace(client, partitions=client.partitions.put(partition, there))
 
 
-def refused_at(client: Client, partition: Partition) -> Client:
+def is_retried(k: Configuration, there: ClientPartition, error: Error, is_next: bool) -> bool:
+    """A batch that is not the next one in its log may still come to be in order, unless nobody
+    knows what became of one before it. TransactionManager.canRetry."""
+    unordered = error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    return unordered and not is_next and not (pipelines(k) and there.is_unresolved)
+
+
+def acknowledged(there: ClientPartition) -> ClientPartition:
+    """The log has the newest batch, and so whatever it has of those before."""
+    return replace(
+        there,
+        write=Write.NONE,
+        earlier=tuple(replace(b, is_overtaken=True) for b in there.earlier),
+        must_resend=False,
+        has_gap=False,
+    )
+
+
+def refused_newest(there: ClientPartition) -> ClientPartition:
     """The leader did not take the batch: its sequence is the next one's.
     TransactionManager.adjustSequencesDueToFailedBatch."""
+    next_sequence = there.next_sequence - 1
+    return replace(there, write=Write.NONE, must_resend=False, next_sequence=next_sequence)
+
+
+@receives
+def on_produced_again(
+    k: Configuration, client: Client, partition: Partition, answer: ProduceAnswer
+) -> Client:
+    """Produce is answered, of the first batch in flight, which has newer ones behind it."""
+    there = sent_again(client.partitions[partition])
+    if answer.error == Error.NONE:
+        after = replace(without_oldest(there), has_gap=False)
+        return resolved(k, client, with_partition(client, partition, after), partition)
+    effect = produce_effect_of(answer.error)
+    is_next = not there.has_gap and not is_overtaken(there)
+    if effect == Effect.RETRY or is_retried(k, there, answer.error, is_next):
+        return with_partition(client, partition, there)
+    refused = with_partition(client, partition, refused_oldest(there))
+    return resolved(k, client, in_batch_error(k, refused, effect), partition)
+
+
+def sent_again(there: ClientPartition) -> ClientPartition:
+    """The first batch in flight has arrived: new ones may follow if it was the last to be sent."""
+    is_last = len(there.earlier) == 1 and there.write != Write.SENT
+    return replace(there, must_resend=there.must_resend and not is_last)
+
+
+def without_oldest(there: ClientPartition) -> ClientPartition:
+    """The first batch in flight is finished."""
+    return replace(there, earlier=there.earlier[1:])
+
+
+def refused_oldest(there: ClientPartition) -> ClientPartition:
+    """The leader did not take the first batch in flight: those behind it move down.
+    TransactionManager.adjustSequencesDueToFailedBatch."""
+    return replace(
+        there,
+        earlier=tuple(replace(b, base_sequence=b.base_sequence - 1) for b in there.earlier[1:]),
+        next_sequence=there.next_sequence - 1,
+        has_gap=there.has_gap or is_overtaken(there),
+    )
+
+
+def resolved(k: Configuration, before: Client, client: Client, partition: Partition) -> Client:
+    """Once nothing is in flight behind a batch of unknown outcome, its sequence is settled: by one
+    behind it that was acknowledged, or by the next epoch. TransactionManager.maybeResolveSequences.
+    """
     there = client.partitions[partition]
-    given_back = replace(there, write=Write.NONE, next_sequence=there.next_sequence - 1)
-    return replace(client, partitions=client.partitions.put(partition, given_back))
+    if not pipelines(k) or not there.is_unresolved or is_sent(there):
+        return client
+    settled = with_partition(client, partition, replace(there, is_unresolved=False))
+    return unresolved(k, before, settled) if there.has_gap and bumps(k) else settled
 
 
 @receives
@@ -472,7 +606,11 @@ def lose_coordinator(k: Configuration, client: Client) -> Client:
 @receives
 def lose_leader(k: Configuration, client: Client, partition: Partition) -> Client:
     """The same, of the connection to a partition's leader, or to the group's coordinator."""
-    return client
+    if not pipelines(k):
+        return client
+    there = client.partitions[partition]
+    lost = is_sent(there) and not is_of_group(k, partition)
+    return with_partition(client, partition, replace(there, must_resend=lost))
 
 
 @acts
@@ -490,14 +628,36 @@ def give_up(k: Configuration, client: Client, partition: Partition, waits: bool)
     """
     require(is_working(client))
     require(not is_of_group(k, partition))
-    require(client.partitions[partition].write == Write.SENT)
-    require(waits or (bumps(k) and is_completing(client)))
-    failed = in_batch_error(k, settled(client, partition), Effect.ABORT)
-    after = unresolved(k, client, failed) if waits and bumps(k) else failed
-    there = after.partitions[partition]
-    has_gap = not speaks_v2(k) and not after.must_bump
-    left = after.partitions.put(partition, replace(there, has_gap=has_gap))
-    return replace(after, partitions=left)
+    require(is_sent(client.partitions[partition]))
+    before = client.partitions[partition]
+    there = without_first(before, waits)
+    require(waits or (bumps(k) and is_completing(client)) or is_sent(there))
+    failed = in_batch_error(k, with_partition(client, partition, there), Effect.ABORT)
+    is_known = is_overtaken(before)
+    if is_sent(there):
+        return with_partition(failed, partition, replace(there, has_gap=not is_known))
+    is_wanted = (waits or (pipelines(k) and before.is_unresolved)) and not is_known
+    after = unresolved(k, client, failed) if is_wanted and bumps(k) else failed
+    has_gap = not speaks_v2(k) and not after.must_bump and not is_known
+    return with_partition(after, partition, replace(there, has_gap=has_gap, is_unresolved=False))
+
+
+def without_first(there: ClientPartition, waits: bool) -> ClientPartition:
+    """The first batch in flight is given up: if it waits to be sent again, its outcome is unknown.
+    TransactionManager.markSequenceUnresolved."""
+    if len(there.earlier) == 0:
+        return replace(there, write=Write.NONE, must_resend=False)
+    rest = without_oldest(there)
+    return replace(
+        rest,
+        must_resend=rest.must_resend and is_sent(rest),
+        is_unresolved=waits or rest.is_unresolved,
+    )
+
+
+def is_overtaken(there: ClientPartition) -> bool:
+    """One behind the first batch in flight was acknowledged."""
+    return any(b.is_overtaken for b in there.earlier[:1])
 
 
 def unresolved(k: Configuration, before: Client, client: Client) -> Client:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Annotated
 
-from model.language import Map, record
+from model.language import AtMost, Map, record
 from model.transactions.messages import (
     EpochOrNone,
     Partition,
@@ -13,6 +14,7 @@ from model.transactions.messages import (
     Transaction,
     TransactionCount,
     WriteCount,
+    WriteNumber,
 )
 
 
@@ -41,7 +43,7 @@ class Membership(IntEnum):
 
 
 class Write(IntEnum):
-    """The batch that the client has for a partition."""
+    """The newest batch that the client has for a partition."""
 
     NONE = 0
     QUEUED = 1
@@ -60,13 +62,31 @@ class Outcome(IntEnum):
 
 
 @record
+class InFlightBatch:
+    """A batch that was sent and is not finished, with newer ones behind it. One that `is_overtaken`
+    waits although a newer one was acknowledged."""
+
+    base_sequence: Sequence
+    number: WriteNumber
+    is_overtaken: bool
+
+
+@record
 class ClientPartition:
     """One partition as the client sees it. It `has_gap` when the batch before the next one was
-    given up and the epoch stays. `sent` counts, for each transaction, the records that the
-    application has sent: what its commit must hold."""
+    given up and the epoch stays, or others are in flight. `sent` counts, for each transaction, the
+    records that the application has sent: what its commit must hold.
+
+    `write` is what the newest batch is at; the `earlier` ones in flight were sent before it, the
+    oldest first. The client `must_resend` what is in flight when the connection broke, before
+    anything new goes out. The partition `is_unresolved` while batches are in flight behind one that
+    was given up while it waited to be sent again."""
 
     membership: Membership
     write: Write
+    earlier: Annotated[tuple[InFlightBatch, ...], AtMost("earlier")]
+    must_resend: bool
+    is_unresolved: bool
     next_sequence: Sequence
     has_gap: bool
     written: WriteCount

@@ -5,6 +5,7 @@ from __future__ import annotations
 from model.transactions.configuration import (
     Configuration,
     Fence,
+    FirstSequence,
     IdMemory,
     LateBump,
     LeaderlessMarker,
@@ -47,8 +48,13 @@ def markers_wait(k: Configuration) -> bool:
 
 def gaps_are_met(k: Configuration) -> bool:
     """A leader knows each producer id that V1 goes on with after a gap: the marker of what it gave
-    up came before. V2 begins each transaction at 0, and leaders see to it."""
-    return speaks_v2(k) or (coordinators_are_known(k) and markers_wait(k))
+    up came before. V2 begins each transaction at 0, and leaders see to it. A batch in flight behind
+    one that was turned away may come to a leader that knows nothing of either: it takes any first
+    sequence, but of V2 since 4.1."""
+    strict = k.variant.first_sequence == FirstSequence.ZERO_IN_V2 and speaks_v2(k)
+    is_alone = k.bounds.in_flight == 1 or k.budgets.leaves == 0
+    goes_on = speaks_v2(k) or (coordinators_are_known(k) and markers_wait(k))
+    return goes_on and (strict or is_alone)
 
 
 def nothing_stays(k: Configuration) -> bool:

@@ -175,7 +175,8 @@ USUAL = Faults(delays=1, unheard=1)
 @dataclass(frozen=True, slots=True)
 class Bounds(scope.Sizes):
     """Sizes. `begun` counts the transactions of all instances, `transactions` those that one can
-    begin, `writes` the records that it sends to a partition in each. `max_epoch` stands for the
+    begin, `writes` the records that it sends to a partition in each, of which so many may be
+    `in_flight` at once. `max_epoch` stands for the
     protocol's last epoch, which no client may use, where `epochs_end`; else it is only where the
     scope ends. With `appends` the outcome of an append to the transaction log is an event of its
     own, else an append succeeds at once. With `readers`, how far a reader of committed records has
@@ -191,6 +192,7 @@ class Bounds(scope.Sizes):
     partitions: int = 2
     transactions: int = 2
     writes: int = 1
+    in_flight: int = 1
     log: int = 6
     late: int = 1
     late_markers: int = 1
@@ -230,6 +232,11 @@ class Bounds(scope.Sizes):
     def last_late_marker(self) -> int:
         """The last index of a late marker."""
         return self.late_markers - 1
+
+    @property
+    def earlier(self) -> int:
+        """How many batches may be in flight before the newest of a partition."""
+        return self.in_flight - 1
 
     @property
     def last_write(self) -> int:

@@ -106,6 +106,16 @@ def batch_is_delayed(k: Configuration, w: World, instance: Instance, partition: 
 
 
 @event(DELAYS, wire=Wire.CONNECTIONS)
+def batch_is_delayed_again(
+    k: Configuration, w: World, instance: Instance, partition: Partition
+) -> World:
+    """Produce, of the first of several batches in flight, is given up on its way."""
+    within_scope(client_rules.pipelines(k))
+    asked = client_rules.produce_again(k, w.clients[instance], instance, partition)
+    return delayed_to_leader(k, w, instance, asked, partition)
+
+
+@event(DELAYS, wire=Wire.CONNECTIONS)
 def offsets_are_delayed(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:

@@ -22,6 +22,7 @@ def is_retriable(error: Error) -> bool:
     """RetriableException and its kind."""
     return (
         error == Error.CONCURRENT_TRANSACTIONS
+        or error == Error.NOT_LEADER_OR_FOLLOWER
         or error == Error.COORDINATOR_LOAD_IN_PROGRESS
         or error == Error.COORDINATOR_NOT_AVAILABLE
         or error == Error.NOT_COORDINATOR

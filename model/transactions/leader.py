@@ -278,6 +278,12 @@ def refuse(
 
 
 @receives
+def turn_away(k: Configuration, leader: Leader, batch: Batch) -> Step[Leader, ProduceAnswer]:
+    """The broker does not lead the partition now. ReplicaManager.getPartitionOrError."""
+    return refused(leader, Error.NOT_LEADER_OR_FOLLOWER)
+
+
+@receives
 def on_produce(k: Configuration, leader: Leader, batch: Batch) -> Step[Leader, ProduceAnswer]:
     """One batch whose transaction is verified, or need not be. ReplicaManager.appendRecords."""
     entry = leader.producers[batch.producer_id]

@@ -65,6 +65,26 @@ transactions-late-batch: a batch whose time is up arrives after its transaction
 transactions-late-writes: two transactions of two records each, one of which is late
     | instances=1 partitions=1 writes=2 log=6 max_epoch=3 delays=1
     | room | sometimes dead_slot_is_added
+transactions-in-flight: two records of a transaction, both in flight at once
+    | instances=1 partitions=1 writes=2 in_flight=2 log=6 max_epoch=3 delays=1 unheard=1
+    | room expirations=1 | sometimes dead_slot_is_added
+transactions-in-flight-expirations: the same in one transaction, and batches that are given up
+    | from=transactions-in-flight transactions=1 begun=1 delays=0 expirations=2
+    | room unheard=1 | never dead_slot_is_added: no request is late
+    | never both_committed: there is one transaction
+    | never zombie_died, commit_failure_is_reported: there is no other instance
+transactions-in-flight-moves: two records at once, and a coordinator that moves and takes its time
+    | instances=1 partitions=1 transactions=1 writes=2 in_flight=2 log=3 late=0 late_markers=0
+    max_epoch=2 loads begun=1 moves=1
+    | never both_committed: there is one transaction
+transactions-in-flight-leaves: two records at once, and a leader that goes, and leads again
+    | instances=1 partitions=1 transactions=1 writes=2 in_flight=2 log=4 late=0 late_markers=0
+    max_epoch=2 begun=1 leaves=1
+    | never both_committed: there is one transaction
+    | never zombie_died, commit_failure_is_reported: there is no other instance, and no request is
+    late
+transactions-in-flight-three: three records at once, and a leader that goes, and leads again
+    | from=transactions-in-flight-leaves writes=3 in_flight=3 log=5 expirations=1
 transactions-guards: a late batch is verified, and appended some time after that
     | partitions=1 guards delays=1 unheard=1 expirations=1 | sometimes dead_slot_is_added
 transactions-offsets: offsets of a group in the transaction, and what of them is late
@@ -153,6 +173,9 @@ def initial(k: Configuration) -> World:
     there = ClientPartition(
         membership=Membership.OUT,
         write=Write.NONE,
+        earlier=(),
+        must_resend=False,
+        is_unresolved=False,
         next_sequence=0,
         has_gap=False,
         written=0,

@@ -20,8 +20,8 @@ from enum import IntEnum
 from typing import Annotated
 
 from model.language import AtMost, Map, record
-from model.transactions.client import present
-from model.transactions.client_state import Client, ClientState, Outcome, Write
+from model.transactions.client import is_sent, present
+from model.transactions.client_state import Client, ClientState, Outcome
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import TransactionState, decided
 from model.transactions.fates import Log, asked_to_commit, is_aborted, is_committed
@@ -139,7 +139,7 @@ def commit_has_failed(client: Client) -> bool:
     """commitTransaction has returned with an error: each batch that was sent has its outcome, or
     the instance is finished."""
     asked = client.begun > 0 and client.outcomes[present(client)] == Outcome.COMMIT_ASKED
-    in_flight = any(there.write == Write.SENT for there in client.partitions.values())
+    in_flight = any(is_sent(there) for there in client.partitions.values())
     failed = client.state == ClientState.ABORTABLE_ERROR and not in_flight
     return asked and (failed or client.state == ClientState.FATAL_ERROR)
 

@@ -30,7 +30,7 @@ from model.transactions import coordinator as coordinator_rules
 from model.transactions import coordinator_leadership as leadership_rules
 from model.transactions import end_txn as end_rules
 from model.transactions import leader as leader_rules
-from model.transactions.client_state import Client, ClientState
+from model.transactions.client_state import Client, ClientState, Write
 from model.transactions.configuration import Configuration, LeaderlessMarker
 from model.transactions.coordinator import Coordinator, TransactionState
 from model.transactions.coordinator_leadership import Place, Placement
@@ -385,9 +385,49 @@ def batch_is_produced(
 ) -> World:
     """Produce."""
     within_scope(room_in_log(k, w, partition))
+    is_lost = client_rules.is_behind_break(k, w.clients[instance], partition)
+    require(not is_lost or (heard == 0 and not is_late(w, partition)))
     asked = client_rules.produce(k, w.clients[instance], instance, partition)
     step = produced(k, w, asked.sends[0].batch, partition)
     told = client_rules.on_produced(k, asked.actor, partition, step.sends[0])
+    lost = client_rules.lose_leader(k, asked.actor, partition)
+    after = fate_known(k, step.actor, heard)
+    return with_client(after, instance, told if heard == 1 else lost)
+
+
+def is_late(w: World, partition: Partition) -> bool:
+    """A batch for the partition is late: what was sent behind it did not overtake it."""
+    return any(r.api == Api.PRODUCE and r.partition == partition for r in w.late)
+
+
+@event(BATCHES, wire=Wire.CLUSTER)
+def batch_is_turned_away(
+    k: Configuration, w: World, instance: Instance, partition: Partition
+) -> World:
+    """A new batch comes to the broker that led the partition. If it leads again before it gets the
+    next batch of the connection, it takes that one first. A batch that is alone in flight might as
+    well have waited."""
+    within_scope(client_rules.pipelines(k))
+    require(w.leaderless[partition])
+    client = w.clients[instance]
+    require(client.partitions[partition].write == Write.QUEUED)
+    asked = client_rules.produce(k, client, instance, partition)
+    step = leader_rules.turn_away(k, w.leaders[partition], asked.sends[0].batch)
+    told = client_rules.on_produced(k, asked.actor, partition, step.sends[0])
+    return with_client(w, instance, told)
+
+
+@event(BATCHES, LOST_ANSWER, wire=Wire.REQUESTS)
+def batch_is_produced_again(
+    k: Configuration, w: World, instance: Instance, partition: Partition, heard: Flag
+) -> World:
+    """Produce, of the first of several batches in flight. A newer one may have been handled before:
+    it had left before the answer to this one's last request came."""
+    within_scope(client_rules.pipelines(k))
+    within_scope(room_in_log(k, w, partition))
+    asked = client_rules.produce_again(k, w.clients[instance], instance, partition)
+    step = produced(k, w, asked.sends[0].batch, partition)
+    told = client_rules.on_produced_again(k, asked.actor, partition, step.sends[0])
     lost = client_rules.lose_leader(k, asked.actor, partition)
     after = fate_known(k, step.actor, heard)
     return with_client(after, instance, told if heard == 1 else lost)
@@ -441,7 +481,14 @@ def leader_leaves(k: Configuration, w: World, partition: Partition) -> World:
     within_scope(not k.bounds.guards)
     counted = spend(k, w, Faults(leaves=1))
     require(not w.leaderless[partition])
-    return replace(counted, leaderless=w.leaderless.put(partition, True))
+    alone = disconnected(k, counted, partition) if client_rules.pipelines(k) else counted
+    return replace(alone, leaderless=w.leaderless.put(partition, True))
+
+
+def disconnected(k: Configuration, w: World, partition: Partition) -> World:
+    """All connections to a leader break."""
+    clients = tuple(client_rules.lose_leader(k, c, partition) for c in w.clients.values())
+    return replace(w, clients=Map(clients))
 
 
 @event(Thread("return", ("partition",)), wire=Wire.CLUSTER)

@@ -121,6 +121,11 @@ LEFT_OUT = {
     "nothing_deleted": ("records_are_deleted",),
     "no_crash": ("leader_crashes",),
     "guards": ("late_batch_is_verified", "verified_batch_arrives"),
+    "one_batch_in_flight": (
+        "batch_is_produced_again",
+        "batch_is_delayed_again",
+        "batch_is_turned_away",
+    ),
     "leaders_are_there": ("leader_leaves", "leader_returns", "marker_is_skipped"),
     "undisturbed": (
         "transaction_times_out",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from proofs.lift.containers import FunctionMap, PredicateSet
-from proofs.lift.dag import BOUND, INFINITE, Node, Operand, leaf, uninterpreted
+from proofs.lift.dag import BOUND, INFINITE, ZERO, Node, Operand, leaf, uninterpreted
 from proofs.lift.values import MapValue, Rec, Seq, SetValue, shapes_of
 
 Predicate = Callable[..., Node]
@@ -92,6 +92,8 @@ class Unknowns:
         inner = self.shapes.element(hint)
         slots = tuple(self.value(inner, f"{name}[{i}]", arguments) for i in range(capacity))
         length = f"len({name})"
+        if capacity == 0:
+            return Seq(ZERO, ())
         if arguments:
             return Seq(self.scalar(length, arguments), slots)
         return Seq(leaf(length, 0, capacity), slots)

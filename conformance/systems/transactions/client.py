@@ -15,6 +15,8 @@
    application that sends while a turn of the sender is under way may be so late.
 7. Whether a batch waits for its next attempt or for its first answer when its time is up is the
    model's choice: a connection that breaks and time that is up may come in either order.
+8. A new batch that the model sends while one before it waits to be sent again had left before the
+   answer to that one came: what waits is put aside while the new one goes.
 
 Theory of operation: a method for each rule of `model.transactions.client`, under its name. The
 model's calls are `impl`'s calls; what the model's manager sends is what `poll` gives, answers go to
@@ -24,6 +26,7 @@ shown: see `view`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -60,6 +63,7 @@ from impl.producer.in_flight_requests import NodeQueue
 from impl.producer.transactional_core import TransactionalProducerCore
 from impl.producer.transactional_requests import CallResult, TxnRequest
 from impl.protocol.fields import CoordinatorType
+from impl.protocol.record_batch import NO_SEQUENCE
 
 COORDINATOR: Final = 1000
 GROUP_COORDINATOR: Final = 1001
@@ -145,7 +149,10 @@ class Client:
         if partition in self._held:
             write = "QUEUED"
         elif handle is not None and not handle.done:
-            write = "SENT" if known.in_flight else "QUEUED"
+            write = "QUEUED" if self._queued(partition) else "SENT"
+        earlier = tuple(batch.base_sequence for batch in known.in_flight)
+        if write == "SENT":
+            earlier = earlier[:-1]
         if (TOPIC, partition) in self._core.partitions:
             membership = "IN"
         elif write == "QUEUED":
@@ -154,10 +161,16 @@ class Client:
             state,
             membership,
             write,
+            earlier,
             known.next_sequence,
             self._is_v2,
             self._core.epoch_bump_required,
         )
+
+    def _queued(self, partition: int) -> bool:
+        """A batch for it was never sent."""
+        queue = self._core._accumulator._queues.get((TOPIC, partition), ())
+        return any(batch.base_sequence == NO_SEQUENCE for batch in queue)
 
     def _offsets_view(self, state: str) -> View:
         write = "NONE" if self._offsets is None else "QUEUED"
@@ -235,8 +248,8 @@ class Client:
             if batch.topic_partition == (TOPIC, partition):
                 batch.created_ms = self._now_ms - DELIVERY_TIMEOUT_MS
                 batch.in_retry = waits
+                break
         self._core._expire_batches(self._now_ms)
-        self._core._manager.maybe_resolve_sequences()
         self._settle()
 
     # ---- what it sends
@@ -262,7 +275,23 @@ class Client:
         return (self._to_coordinator(ApiKey.TXN_OFFSET_COMMIT),)
 
     def produce(self, instance: int, partition: int) -> Sent:
-        """Produce."""
+        """Produce, of the newest batch. See rule 8."""
+        queues, key = self._core._accumulator._queues, (TOPIC, partition)
+        before = queues.get(key, deque())
+        again = [batch for batch in before if batch.base_sequence != NO_SEQUENCE]
+        if len(again) == len(before):
+            return self._produces(partition)
+        queues[key] = deque(list(before)[len(again) :])
+        sent = self._produces(partition)
+        if again:
+            queues[key] = deque((*again, *queues.get(key, ())))
+        return sent
+
+    def produce_again(self, instance: int, partition: int) -> Sent:
+        """Produce, of the first batch in flight."""
+        return self._produces(partition)
+
+    def _produces(self, partition: int) -> Sent:
         waiting = self._taken()
         self._requeue(r for r in waiting if r.api_key != ApiKey.TXN_OFFSET_COMMIT)
         sent = self._sends({(TOPIC, partition): partition})
@@ -388,6 +417,10 @@ class Client:
         """Produce is answered."""
         self._receive(answer)
 
+    def on_produced_again(self, partition: int, answer: Payload) -> None:
+        """Produce is answered, of the first batch in flight."""
+        self._receive(answer)
+
     def on_offsets_committed(self, partition: int, answer: Payload) -> None:
         """TxnOffsetCommit is answered."""
         self._receive(answer)
@@ -416,7 +449,9 @@ class Client:
     # ---- what the application is told
 
     def _settle(self) -> None:
-        """Calls that have ended return, and what was held goes on."""
+        """Calls that have ended return, and what was held goes on. What a loop of the sender begins
+        with is done at once."""
+        self._core._manager.maybe_resolve_sequences()
         if self._core.state is State.ABORTABLE_ERROR:
             self._polls(())
         if self._core.state is not State.IN_TRANSACTION or self._adding <= self._core.partitions:
@@ -451,10 +486,17 @@ ENDED: Final[Mapping[str, str]] = {"COMMIT_ASKED": "COMMITTED", "ABORT_ASKED": "
 
 
 def seen_partition(
-    state: str, membership: str, write: str, next_sequence: int, is_v2: bool, bump_is_due: bool
+    state: str,
+    membership: str,
+    write: str,
+    earlier: tuple[int, ...],
+    next_sequence: int,
+    is_v2: bool,
+    bump_is_due: bool,
 ) -> View:
     """A partition as it is compared: what is queued while an abort is due is not sent any more,
-    and sequences that begin anew with the next transaction are not looked at."""
+    and sequences that begin anew with the next transaction are not looked at. `earlier` are the
+    first sequences of what is in flight before the newest batch."""
     ends = state in ("ABORTABLE_ERROR", "ABORTING")
     membership = "NEW" if membership == "ASKED" else membership
     if ends and membership == "NEW":
@@ -462,7 +504,7 @@ def seen_partition(
     if ends and write == "QUEUED":
         write = "NONE"
     begins_anew = (ends and (is_v2 or bump_is_due)) or state == "INITIALIZING"
-    return (membership, write, NONE if begins_anew else next_sequence)
+    return (membership, write, earlier, NONE if begins_anew else next_sequence)
 
 
 def seen_offsets(state: str, membership: str, write: str, is_v2: bool) -> View:
@@ -473,7 +515,7 @@ def seen_offsets(state: str, membership: str, write: str, is_v2: bool) -> View:
     waits = write != "NONE" and not ends
     if is_v2 or (ends and membership == "NEW"):
         membership = "OUT"
-    return (membership, "QUEUED" if waits else "NONE", NONE)
+    return (membership, "QUEUED" if waits else "NONE", (), NONE)
 
 
 def producer_config(*, is_v2: bool, remembers: bool) -> ProducerConfig:

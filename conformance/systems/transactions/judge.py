@@ -185,7 +185,7 @@ class TransactionJudge(Lockstep):
             snapshot, sent = self._actors[cell].store.after(pair.snapshot, key[0], *given)
         except Exception as error:
             raise failed(error) from error
-        requests = pair.open + (key[0] in self._opens) - (key[0] in self._closes)
+        requests = max(0, pair.open + (key[0] in self._opens) - (key[0] in self._closes))
         after = self._pair(node, snapshot, requests)
         try:
             items = tuple(self._compared(self._names[cell], expected, sent or ()))

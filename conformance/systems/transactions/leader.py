@@ -189,6 +189,10 @@ class Leader:
         self._guard = NO_GUARD
         return self._refuse(request, error)
 
+    def turn_away(self, request: Payload) -> Sent:
+        """The broker does not lead the partition: no leader is asked."""
+        return self._refuse(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
     def _begin(self, request: Payload) -> AppendDecision:
         """What the broker asks first."""
         _, body = self._codec.unpack(request)

@@ -137,5 +137,5 @@ def expected_after(refused: Refused, state: View) -> tuple[str, int | None]:
         return ("FATAL_ERROR", NONE) if is_final else (before, None)
     if api == ApiKey.PRODUCE:
         return "ABORTABLE_ERROR", None
-    sent = any(membership == "IN" and write == "SENT" for membership, write, _ in state[4])
+    sent = any(m == "IN" and (write == "SENT" or earlier) for m, write, earlier, _ in state[4])
     return "ABORTABLE_ERROR", ApiKey.PRODUCE if sent else NONE

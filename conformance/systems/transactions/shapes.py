@@ -37,7 +37,7 @@ CLIENT: Final[Mapping[str, Shape]] = {
     "producer_id": None,
     "producer_epoch": None,
     "bump_is_due": None,
-    "partitions": Many(dict.fromkeys(("membership", "write", "next_sequence"))),
+    "partitions": Many(dict.fromkeys(("membership", "write", "earlier", "next_sequence"))),
     "outcomes": None,
 }
 METADATA: Final[Mapping[str, Shape]] = dict.fromkeys(

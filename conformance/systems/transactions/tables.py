@@ -84,7 +84,13 @@ class TransactionTables(ActorTables):
             seen_offsets(state, p.membership.name, p.write.name, self.is_v2)
             if is_of_group(self.k, number)
             else seen_partition(
-                state, p.membership.name, p.write.name, p.next_sequence, self.is_v2, bump
+                state,
+                p.membership.name,
+                p.write.name,
+                tuple(b.base_sequence for b in p.earlier),
+                p.next_sequence,
+                self.is_v2,
+                bump,
             )
             for number, p in client.partitions.items()
         )
