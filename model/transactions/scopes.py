@@ -66,13 +66,13 @@ transactions-late-writes: two transactions of two records each, one of which is 
     | instances=1 partitions=1 writes=2 log=6 max_epoch=3 delays=1
     | room | sometimes dead_slot_is_added
 transactions-in-flight: two records of a transaction, both in flight at once
-    | instances=1 partitions=1 writes=2 in_flight=2 log=6 max_epoch=3 delays=1 unheard=1
+    | instances=1 partitions=1 transactions=1 writes=2 in_flight=2 log=4 max_epoch=2 begun=1
+    delays=1 unheard=1
     | room expirations=1 | sometimes dead_slot_is_added
-transactions-in-flight-expirations: the same in one transaction, and batches that are given up
-    | from=transactions-in-flight transactions=1 begun=1 delays=0 expirations=2
-    | room unheard=1 | never dead_slot_is_added: no request is late
     | never both_committed: there is one transaction
-    | never zombie_died, commit_failure_is_reported: there is no other instance
+transactions-in-flight-again: two transactions of two records each, and batches that are given up
+    | instances=1 partitions=1 writes=2 in_flight=2 log=6 max_epoch=4 unheard=1 expirations=2 late=0
+    | never zombie_died: there is no other instance
 transactions-in-flight-moves: two records at once, and a coordinator that moves and takes its time
     | instances=1 partitions=1 transactions=1 writes=2 in_flight=2 log=3 late=0 late_markers=0
     max_epoch=2 loads begun=1 moves=1
@@ -85,6 +85,7 @@ transactions-in-flight-leaves: two records at once, and a leader that goes, and 
     late
 transactions-in-flight-three: three records at once, and a leader that goes, and leads again
     | from=transactions-in-flight-leaves writes=3 in_flight=3 log=5 expirations=1
+    | sometimes commit_failure_is_reported
 transactions-guards: a late batch is verified, and appended some time after that
     | partitions=1 guards delays=1 unheard=1 expirations=1 | sometimes dead_slot_is_added
 transactions-offsets: offsets of a group in the transaction, and what of them is late

@@ -351,6 +351,7 @@ def sends(before: View, after: View) -> bool:
 WRITES = frozenset(
     {
         "batch_is_produced",
+        "batch_is_produced_again",
         "late_batch_arrives",
         "late_offsets_arrive",
         "offsets_are_committed",
@@ -372,7 +373,13 @@ FENCES = frozenset({"producer_id_is_asked", "late_init_arrives", "transaction_ti
 MARKERS = frozenset({"marker_is_written", "late_marker_arrives", "former_writes_marker"})
 REPORTS = frozenset({"transaction_is_ended", "append_is_done"})
 FAILURES = frozenset(
-    {"partitions_are_added", "batch_is_produced", "batch_expires", "transaction_is_ended"}
+    {
+        "partitions_are_added",
+        "batch_is_produced",
+        "batch_is_produced_again",
+        "batch_expires",
+        "transaction_is_ended",
+    }
 )
 
 STEPS: tuple[AbstractStep, ...] = (

@@ -400,7 +400,7 @@ def is_late(w: World, partition: Partition) -> bool:
     return any(r.api == Api.PRODUCE and r.partition == partition for r in w.late)
 
 
-@event(BATCHES, wire=Wire.CLUSTER)
+@event(BATCHES)
 def batch_is_turned_away(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
