@@ -46,6 +46,7 @@ sequence_order=wraps: idempotent-tiny idempotent-wrap
 v1: transactions-tiny transactions-default transactions-markers transactions-guards
     transactions-offsets transactions-writes transactions-offsets-log transactions-offsets-again
     transactions-guards-partitions transactions-two-expirations transactions-moves
+    transactions-in-flight transactions-in-flight-again transactions-in-flight-three
 level=0/requests=v1: transactions-trouble transactions-trouble-log/failures=2/timeouts=1
 level=1: transactions-trouble-log/failures=2/timeouts=1/moves=1
 verification=none: transactions-tiny
