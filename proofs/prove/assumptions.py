@@ -96,7 +96,7 @@ ASSUMPTIONS = {
     "one_conversation": "all requests of a transactional id are V1, or all are V2",
     "one_batch_in_flight": (
         "an instance sends a batch to a partition after it has the answer to the one before, or has"
-        " given it up (in_flight=1)"
+        " given it up"
     ),
 }
 
