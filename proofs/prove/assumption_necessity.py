@@ -166,7 +166,11 @@ DENIES = (
 """A leader that refuses what it has, when it comes again in the first transaction."""
 
 GIVES_BACK = (
-    Patch("client.give_up", "settled(client, partition)", "refused_at(client, partition)"),
+    Patch(
+        "client.give_up",
+        "without_first(before, waits)",
+        "refused_newest(without_first(before, waits))",
+    ),
 )
 """A client that gives a batch up, which may still arrive, and its sequence to the next one."""
 

@@ -166,8 +166,8 @@ BACKWARDS = Patch("leader.appended", "(*leader.log, stored)", "(stored, *leader.
 SHOWN = Patch("coordinator.marker_for", "metadata.state == TransactionState.PREPARE_COMMIT", "True")
 NOT_POISONED = Patch(
     "client.give_up",
-    "in_batch_error(k, settled(client, partition), Effect.ABORT)",
-    "settled(client, partition)",
+    "in_batch_error(k, with_partition(client, partition, there), Effect.ABORT)",
+    "with_partition(client, partition, there)",
 )
 PLANTED: dict[str, tuple[tuple[Patch, ...], str, int, str]] = {
     "what is open is read": ((AHEAD,), "transactions-tiny", 5, "batch_is_produced"),

@@ -290,7 +290,11 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
     (
         "acked_is_stored_once",
         "",
-        Patch("client.give_up", "settled(client, partition)", "refused_at(client, partition)"),
+        Patch(
+            "client.give_up",
+            "without_first(before, waits)",
+            "refused_newest(without_first(before, waits))",
+        ),
         "give_up/own_sequences_are_counted",
     ),
     (
@@ -310,8 +314,8 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "",
         Patch(
             "client.give_up",
-            "in_batch_error(k, settled(client, partition), Effect.ABORT)",
-            "settled(client, partition)",
+            "in_batch_error(k, with_partition(client, partition, there), Effect.ABORT)",
+            "with_partition(client, partition, there)",
         ),
         "give_up/settled_is_stored",
     ),
@@ -326,7 +330,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "",
         Patch(
             "client.on_produced",
-            "in_batch_error(k, refused_at(client, partition), effect)",
+            "in_batch_error(k, refused, effect)",
             "settled(client, partition)",
         ),
         "batch_is_produced/settled_is_stored",
