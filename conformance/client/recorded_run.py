@@ -33,9 +33,12 @@ class JudgedRun(NamedTuple):
 
 
 def is_client_trace(path: Path) -> bool:
-    """Whether a file is a run of a client. Raises OSError."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return f'"format":"{FORMAT}"' in file.readline().replace('": ', '":')
+    """Whether a file is a run of a client; one that cannot be read is none."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return f'"format":"{FORMAT}"' in file.readline().replace('": ', '":')
+    except OSError:
+        return False
 
 
 def judge_file(path: Path, variant: str | None = None) -> JudgedRun:

@@ -202,11 +202,12 @@ def expire_batch(
     old = tuple(b for b in overdue(k, entry) if b.batch.first_record == first_record)
     require(len(old) > 0)
     end = increment_sequence(k, last_sequence(k, old[0].batch), 1)
+    is_unknown = old[0].attempts > 0 and k.variant.idempotence == Idempotence.ENABLED
     told = replace(
         failed(k, entry, old[0]),
         given_up=(*entry.given_up, old[0]) if old[0].outstanding else entry.given_up,
         unresolved_sequence=max(entry.unresolved_sequence, end)
-        if old[0].attempts > 0
+        if is_unknown
         else entry.unresolved_sequence,
     )
     return with_entry(client, partition, told)

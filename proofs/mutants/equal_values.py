@@ -41,7 +41,7 @@ SIZES: Final[Mapping[str, Mapping[str, int]]] = {
     "idempotent": {"producers": 2, "partitions": 2, "broken_connections": 2, "max_message": 1},
     "producer_ids": {"brokers": 3, "producers": 3},
     "processing": {"members": 3},
-    "transactions": {"producer_ids": 2, "late": 2, "late_markers": 2},
+    "transactions": {"in_flight": 3, "producer_ids": 2, "late": 2, "late_markers": 2},
 }
 """By composition: the sizes of containers that are not the usual ones."""
 

@@ -83,7 +83,7 @@ def test_without_time_nothing_holds(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["try", "--variant", STRICT, "--budget-s", "1"]) == 3
     said = capsys.readouterr().out
     assert "breaks no promise of 4.3.1/level=2/requests=v2 in 0 scopes" in said
-    assert "left out (--budget-s, --stop): transactions-trouble, transactions-tiny" in said
+    assert "left out (--budget-s, --stop): transactions-in-flight-leaves, transactions-t" in said
 
 
 def test_a_process_that_takes_too_long_is_ended() -> None:
