@@ -1,4 +1,4 @@
-"""A disk that crashes at every write of 200 operations: nothing acknowledged is lost."""
+"""A disk that crashes at every write of many operations: nothing acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_nothing_acknowledged_is_lost_in_a_crash(kind: CrashKind) -> None:
 
 
 @pytest.mark.slow
-def test_a_crash_at_every_write_of_200_operations() -> None:
-    assert crash_everywhere(200, [CrashKind.TORN], seed=2) > 1000
+def test_a_crash_at_every_write_of_80_operations() -> None:
+    assert crash_everywhere(80, [CrashKind.TORN], seed=2) > 400
 
 
 @pytest.mark.full
