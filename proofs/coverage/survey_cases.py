@@ -34,7 +34,7 @@ expiry=queued_only: idempotent-trouble
 retries=one: idempotent-tiny
 acks=leader: idempotent-tiny
 acks=none: delivery-one-in-flight
-idempotence=disabled: idempotent-tiny idempotent-too-large
+idempotence=disabled: idempotent-tiny idempotent-too-large idempotent-timeout
 idempotence=disabled/retries=one: idempotent-tiny
 idempotence=disabled/retries=none: delivery
 sequence_order=wraps: idempotent-tiny idempotent-wrap

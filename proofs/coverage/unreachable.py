@@ -73,15 +73,8 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "transactions": {
-        **{
-            f"transactions.leader.check_first_sequence: {point}": REMEMBERED
-            for point in (
-                "speaks_v2(k): true",
-                "entry.producer_epoch == NO_PRODUCER_EPOCH and (not strict): else",
-                "entry.producer_epoch == NO_PRODUCER_EPOCH: false",
-                "not strict: false",
-            )
-        },
+        "transactions.leader.check_first_sequence: entry.producer_epoch == NO_PRODUCER_EPOCH:"
+        " false": REMEMBERED,
         "READY->UNINITIALIZED": UNAUTHORIZED,
         "ABORTABLE_ERROR->UNINITIALIZED": UNAUTHORIZED,
         "COMMITTING->INITIALIZING": (
