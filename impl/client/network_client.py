@@ -31,6 +31,12 @@ Address = tuple[str, int]
 START_ATTEMPTS: Final = 5
 """How many connections may break while a client starts."""
 
+SETUP_TIMEOUT_S: Final = 10
+"""How long a connection may take until it is authenticated, however short requests may be.
+
+The default of Kafka's `socket.connection.setup.timeout.ms`.
+"""
+
 DEFAULT_PORT: Final = 9092
 
 _HOST_AND_PORT: Final = re.compile(
@@ -156,7 +162,7 @@ class NetworkClient:
         async with self._locks.setdefault(address, asyncio.Lock()):
             connection = self._connections.get(address)
             if connection is None or connection.is_closed:
-                async with asyncio.timeout(self._timeout_s):
+                async with asyncio.timeout(SETUP_TIMEOUT_S):
                     connection = await self._open(address)
                 self._connections[address] = connection
             return connection

@@ -75,6 +75,14 @@ async def test_what_is_lost_or_late_is_stored_once(
         assert added.count == 1
 
 
+async def test_a_connection_may_take_longer_than_a_request(kafka: Broker) -> None:
+    """Or a short `request_timeout_ms` keeps a client from a node that is slow to accept."""
+    slow = DelayFault("ApiVersions", 2 * FAST["request_timeout_ms"])
+    with kafka.faults.add(slow) as added:
+        assert await send(kafka, b"v") == [0]
+    assert added.count == 1
+
+
 async def test_at_the_answer_the_node_has_done_the_work(kafka: Broker) -> None:
     """What a client cannot know after its connection broke."""
     for at, stored in (("request", 0), ("answer", 1)):
