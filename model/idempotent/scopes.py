@@ -113,12 +113,14 @@ idempotent-shared-id: two producers have one producer id, which no Kafka lets ha
 idempotent-trouble: a little of everything that can go wrong at a leader of one replica
     | records=2 max_epoch=1 breaks=1 refusals=1 restarts=1 crashes=1 expiries=1 deletions=1
     late_errors=1 timeouts=1
+    | room rejections=1
     | sometimes something_failed | never something_acknowledged: a producer has one record
 idempotent-replicas: a little of everything that can go wrong with two replicas
     | from=idempotent-trouble replicas=2 failovers=1 losses=1
 idempotent-exhausted: trouble around the last epoch: brokers that stop, and answers that are lost
     | more_producer_ids=1 records=3 in_flight=1 max_message=1 log=3 replicas=2 epochs_end breaks=1
-    refusals=1 restarts=1 failovers=1 losses=1 crashes=1 | sometimes epochs_are_used_up
+    refusals=1 restarts=1 failovers=1 losses=1 crashes=1
+    | room rejections=1 | sometimes epochs_are_used_up
 idempotent-unlucky: trouble around the last epoch: what is forgotten, deleted and given up
     | from=idempotent-exhausted refusals=0 restarts=0 failovers=0 crashes=0 expiries=1 deletions=1
     late_errors=1 timeouts=1

@@ -104,7 +104,7 @@ def is_unfinished(there: ClientPartition) -> bool:
 def has_room(k: Configuration, partition: Partition, there: ClientPartition) -> bool:
     """One more batch may follow: as many as may be in flight; of offsets there is one."""
     if not pipelines(k) or is_of_group(k, partition) or there.write != Write.SENT:
-        return there.write == Write.NONE and len(there.earlier) < k.bounds.in_flight
+        return there.write == Write.NONE
     return len(in_flight(there)) < k.bounds.in_flight
 
 

@@ -85,7 +85,17 @@ transactions-in-flight-leaves: two records at once, and a leader that goes, and 
     late
 transactions-in-flight-three: three records at once, and a leader that goes, and leads again
     | from=transactions-in-flight-leaves writes=3 in_flight=3 log=5 expirations=1
-    | sometimes commit_failure_is_reported
+    | room leaves=1 expirations=2 | sometimes commit_failure_is_reported
+transactions-in-flight-partitions: two records at once to each of two partitions, one of them late
+    | instances=1 transactions=1 writes=2 in_flight=2 log=2 late_markers=0 max_epoch=1 begun=1
+    delays=1 unheard=1
+    | room | sometimes dead_slot_is_added | never both_committed: there is one transaction
+transactions-in-flight-offsets: two records at once, and offsets of a group beside them
+    | instances=1 transactions=1 writes=2 in_flight=2 log=3 late=0 late_markers=0 max_epoch=1
+    offsets begun=1 unheard=1
+    | room | never both_committed: there is one transaction
+    | never zombie_died, commit_failure_is_reported: there is no other instance, and no request is
+    late
 transactions-guards: a late batch is verified, and appended some time after that
     | partitions=1 guards delays=1 unheard=1 expirations=1 | sometimes dead_slot_is_added
 transactions-offsets: offsets of a group in the transaction, and what of them is late

@@ -47,6 +47,7 @@ v1: transactions-tiny transactions-default transactions-markers transactions-gua
     transactions-offsets transactions-writes transactions-offsets-log transactions-offsets-again
     transactions-guards-partitions transactions-two-expirations transactions-moves
     transactions-in-flight transactions-in-flight-again transactions-in-flight-three
+    transactions-in-flight-three/expirations=2 transactions-in-flight-offsets
 level=0/requests=v1: transactions-trouble transactions-trouble-log/failures=2/timeouts=1
 level=1: transactions-trouble-log/failures=2/timeouts=1/moves=1
 verification=none: transactions-tiny
@@ -82,6 +83,10 @@ processing=commit_first: processing
 """What the default variant never does, and the scopes that show it, some with budgets by hand."""
 
 TROUBLES: Mapping[str, Sequence[str]] = {
+    "idempotent-trouble": ("rejections=1",),
+    "idempotent-replicas": ("rejections=1/timeouts=0/expiries=0/deletions=0",),
+    "idempotent-exhausted": ("rejections=1/losses=0/restarts=0",),
+    "transactions-in-flight-three": ("expirations=2",),
     "transactions-trouble": (
         "begun=2/unheard=1",
         "delays=2/unheard=1/timeouts=1",

@@ -50,6 +50,8 @@ SIZES = {
     ("transactions-in-flight-moves", "v2"): (729, 1_792),
     ("transactions-in-flight-leaves", "4.3.1/leaderless_marker=waits"): (114, 194),
     ("transactions-in-flight-three", "4.3.1/leaderless_marker=waits"): (322, 602),
+    ("transactions-in-flight-partitions", "v2"): (4_417, 9_808),
+    ("transactions-in-flight-offsets", "v2"): (476, 683),
     ("transactions-in-flight", "v1"): (1_078, 1_867),
     ("transactions-trouble", "v2"): (130, 193),
     ("transactions-trouble-log", "v2"): (313, 670),
