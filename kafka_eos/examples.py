@@ -51,6 +51,14 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
         ("audit --log-dir /var/lib/kafka/data", "the logs of a broker"),
         ("audit --bootstrap-servers localhost:9092 --topics orders", "topics of a cluster"),
     ),
+    ("conformance", "jobs"): (
+        ("jobs 'mutants --only {name}' --each name=@mutants", "each planted bug, two at a time"),
+        (
+            "jobs 'explore {s} --variant {v}' --each s=@scopes:idempotent-t.* --each v=4.3.1,3.9.2",
+            "scopes x releases; --list prints them",
+        ),
+        ("jobs 'prove --only {name}' --each name=@theorems --backend spark", "on a cluster"),
+    ),
     ("impl", "serve"): (
         ("serve", "a broker at 127.0.0.1:9092"),
         ("serve --listen 127.0.0.1:0 --nodes 3 --topic orders:4", "a cluster; the port is printed"),

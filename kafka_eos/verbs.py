@@ -93,6 +93,11 @@ VERBS: Final = (
         "Audit what was written to real topics: gaps, duplicates, torn and hanging transactions.",
     ),
     Verb(
+        "jobs",
+        "conformance.verbs.jobs",
+        "Do many commands at a time, on Spark or processes, such as one for each mutant.",
+    ),
+    Verb(
         "serve",
         "impl.broker.serve",
         "Serve a Kafka broker in memory, for any client, until it is interrupted.",

@@ -63,7 +63,7 @@ def audit_all(
         width = replace(options, partitions=processes) if backend == "processes" else options
         opened = open_job_backend(backend, task, width)
         try:
-            for body in opened.run_jobs(len(by_size)):
+            for body in opened.run_jobs(range(len(by_size))):
                 yield None if body is None else pickle.loads(body)
         finally:
             opened.close()

@@ -97,9 +97,9 @@ class Backend(Protocol):
 class JobBackend(Protocol):
     """Does jobs."""
 
-    def run_jobs(self, count: int) -> Iterator[bytes | None]:
-        """What the task's module gives for each number below `count`, as they come. Raises
-        BackendFailed."""
+    def run_jobs(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
+        """What the task's module gives for each number, as they come; `None` now and then while
+        there is nothing yet. Raises BackendFailed."""
 
     def close(self) -> None:
         """Release processes and sessions."""

@@ -65,9 +65,9 @@ class Processes:
         """The rows of all ranges, as they come. Raises BackendFailed if a process is lost."""
         return self._each(judge, ranges)
 
-    def run_jobs(self, count: int) -> Iterator[bytes | None]:
+    def run_jobs(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
         """What each job gives, as they come. Raises BackendFailed if a process is lost."""
-        return self._each(run_job, range(count))
+        return self._each(run_job, numbers)
 
     def _each(self, work: Callable[[WorkerTask, T], R], items: Sequence[T]) -> Iterator[R | None]:
         done = SimpleQueue[Future[R]]()

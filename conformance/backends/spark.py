@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
@@ -50,8 +51,12 @@ MERGED: Final = 8
 """Rows of a wave that come to the driver: a wave of more tasks is merged by as many others."""
 PARTITIONS_PER_CORE: Final = 3
 """More than one, so that a core that is done early takes over from a slow one."""
+JOBS_A_CORE: Final = 4
+"""Jobs in a wave: what is done of them is known when all of them are."""
 REMOTE_PARTITIONS: Final = 32
 """Where the number of cores is unknown."""
+SHIPPED: Final = (*PACKAGES, "kafka_eos")
+"""The command line, too: jobs are commands."""
 
 # What travels
 
@@ -59,7 +64,7 @@ REMOTE_PARTITIONS: Final = 32
 def archive_packages(folder: Path, roots: Sequence[Path], name: str = "packages") -> Path:
     """Our packages as one archive, each from the first root that has it."""
     tree = folder / "tree"
-    for package in PACKAGES:
+    for package in SHIPPED:
         source = next(root / package for root in roots if (root / package).is_dir())
         shutil.copytree(source, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
     return Path(shutil.make_archive(str(folder / name), "zip", tree))
@@ -180,18 +185,21 @@ class Spark:
             rows = rows.repartition(MERGED).mapInArrow(self._at_workers("merge_batches"), SCHEMA)
         return [ResultRow(*map(bytes, row)) for row in rows.collect()]
 
-    def run_jobs(self, count: int) -> Iterator[bytes | None]:
-        """What each job gives: at the end, for each is a task of one Spark job. Raises
-        BackendFailed."""
-        collected = self._thread.submit(self._in_spark, lambda: self._collect_jobs(count))
-        while (rows := wait_for_result(collected)) is None:
-            yield None
-        yield from rows
+    def run_jobs(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
+        """What each job gives, a wave of them at a time. Raises BackendFailed."""
+        left = list(numbers)
+        while left:
+            size = JOBS_A_CORE * (self.cores or REMOTE_PARTITIONS)
+            wave, left = left[:size], left[size:]
+            collected = self._thread.submit(self._in_spark, partial(self._collect_jobs, wave))
+            while (rows := wait_for_result(collected)) is None:
+                yield None
+            yield from rows
 
-    def _collect_jobs(self, count: int) -> list[bytes]:
-        self._describe(f"{count:,} jobs")
-        numbers = self._session.range(0, count, 1, count)
-        rows = numbers.mapInArrow(self._at_workers("run_numbers"), JOB_SCHEMA)
+    def _collect_jobs(self, wave: Sequence[int]) -> list[bytes]:
+        self._describe(f"{len(wave):,} jobs")
+        places = self._session.range(0, len(wave), 1, len(wave))  # each job is a task of its own
+        rows = places.mapInArrow(self._at_workers("run_numbers", tuple(wave)), JOB_SCHEMA)
         return [bytes(row.body) for row in rows.collect()]
 
     def _at_workers(self, entry: str, *given: Any) -> WorkerFunction:

@@ -34,11 +34,11 @@ def judge_numbers(
     gc.freeze()
 
 
-def run_numbers(task: WorkerTask, batches: Iterator[Any]) -> Iterator[Any]:
-    """Do the jobs of which `batches` have the numbers; a row for each."""
+def run_numbers(task: WorkerTask, wave: Sequence[int], batches: Iterator[Any]) -> Iterator[Any]:
+    """Do the jobs of a wave of which `batches` have the places; a row for each."""
     for batch in batches:
-        for number in batch.column(0).to_pylist():
-            body = run_job(task, number)
+        for place in batch.column(0).to_pylist():
+            body = run_job(task, wave[place])
             yield pyarrow.RecordBatch.from_pylist([{"body": body}], pyarrow.schema(JOB))
 
 

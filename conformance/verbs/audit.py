@@ -32,10 +32,10 @@ from conformance.audit.report import (
 )
 from conformance.audit.segments import find_partitions
 from conformance.audit.task import audit_all
-from conformance.backends import BACKENDS, Options
 from conformance.dataset import Dataset
+from conformance.verbs.backend_options import add_backend, backend_options
 from model.idempotent import variants as idempotent
-from proofs.run import EXIT_CODES, HOLDS, BadUse, one_of, positive
+from proofs.run import EXIT_CODES, HOLDS, BadUse, one_of
 from proofs.run.files import digest, pretty, write_json, write_whole
 from proofs.say import say
 
@@ -125,10 +125,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
 
 def _add_place(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("where it runs")
-    where.add_argument("--backend", default="processes", help=f"{' or '.join(BACKENDS)}")
-    where.add_argument("--master", metavar="M", help="Spark's master (default: local[*])")
-    where.add_argument("--remote", metavar="R", help="a Spark Connect server: sc://HOST:PORT")
-    where.add_argument("--partitions", type=int, metavar="N", help="processes")
+    add_backend(where, "processes")
     where.add_argument(
         "--dataset",
         metavar="URI",
@@ -157,12 +154,9 @@ def execute(options: argparse.Namespace) -> int:
 
 def audit(options: argparse.Namespace, directories: Sequence[str], settings: AuditSettings) -> int:
     """Audit log directories. Raises BadUse, BackendError, OSError."""
-    one_of("--backend", options.backend, BACKENDS)
+    where = backend_options(options, (options.out or Path.cwd()) / LOG)
     dataset = None if options.dataset is None else Dataset.at(options.dataset)
     logs = find_partitions(directories, options.topics)
-    log = (options.out or Path.cwd()) / LOG
-    width = positive("--partitions", options.partitions)
-    where = Options(log, options.master, options.remote, width)
     done = audit_all(logs, settings, options.backend, where)
     result = conclude((one for one in done if one is not None), settings)
     write(result, options)

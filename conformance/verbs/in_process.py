@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.automatic_masks import NONE, AutomaticMasks
-from conformance.backends import Backend, Options, WorkerTask, open_backend
+from conformance.backends import Backend, WorkerTask, open_backend
 from conformance.distinguish.in_process import InProcessPlayer
 from conformance.distinguish.play import Player
 from conformance.evidence.recording import NotReproducible
@@ -19,6 +19,7 @@ from conformance.guaranteed import ObservedProperties, observe_finding
 from conformance.plan import Plan, PreparedPlan
 from conformance.report import SideCheck
 from conformance.signatures import Finding
+from conformance.verbs.backend_options import backend_options
 from conformance.verbs.pipeline import OpenTarget, Target
 from conformance.verbs.pipeline import run as run_pipeline
 
@@ -38,9 +39,7 @@ class InProcess:
         """The backend that is asked for. Raises BackendError."""
         task = WorkerTask("conformance.judging", self.prepared.directory.resolve())
         given = self.options
-        conf = tuple(given.conf or ())
-        where = Options(self.log, given.master, given.remote, given.partitions, conf)
-        backend = open_backend(given.backend, task, where)
+        backend = open_backend(given.backend, task, backend_options(given, self.log))
         self.at_end.callback(backend.close)
         return backend
 

@@ -30,6 +30,12 @@ def execute(options: argparse.Namespace) -> int:
     )
 
 
+def names_of(kind: str) -> list[str]:
+    """The names of one of KINDS."""
+    kinds = {**listing.listing(with_branches=False), **own_kinds()}
+    return [row["name"] for row in kinds[kind]]
+
+
 def own_kinds() -> listing.Kinds:
     """What systems, and runs of them, have names for."""
     return {

@@ -20,6 +20,7 @@ from conformance.known_differences import read_baseline
 from conformance.masks import Masks
 from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
 from conformance.report import JUDGES
+from conformance.verbs.backend_options import add_backend
 from conformance.verbs.systems import SYSTEMS, system_of
 from model.idempotent.variants import DEFAULT_VARIANT
 from model.releases import NEWEST
@@ -65,14 +66,6 @@ def default_judge(options: argparse.Namespace) -> str:
     """Kafka's own client must behave as its model; any other must keep the protocol."""
     is_foreign = options.client is not None and not options.client.startswith(JAVA)
     return "protocol" if is_foreign else JUDGES[0]
-
-
-def setting(text: str) -> tuple[str, str]:
-    """A setting of Spark; argparse says so where it is none."""
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE")
-    return name, value
 
 
 def add_codec(parser: Any, more: str) -> None:
@@ -142,22 +135,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_place(parser: argparse.ArgumentParser) -> None:
     """Where a run runs, and what it writes where."""
     where = parser.add_argument_group("where it runs")
-    where.add_argument("--backend", default=BACKENDS[0], help=f"{' or '.join(BACKENDS)}")
-    where.add_argument(
-        "--master",
-        metavar="M",
-        help="Spark's master (default: that of the session there is, of spark-submit or of"
-        " spark-defaults.conf, else local[*])",
-    )
-    where.add_argument("--remote", metavar="R", help="a Spark Connect server: sc://HOST:PORT")
-    where.add_argument(
-        "--conf",
-        action="append",
-        type=setting,
-        metavar="NAME=VALUE",
-        help="a setting of Spark, as spark-submit takes it; again for each",
-    )
-    where.add_argument("--partitions", type=int, metavar="N", help="tasks of a wave, or processes")
+    add_backend(where, BACKENDS[0])
     where.add_argument(
         "--dataset",
         metavar="URI",

@@ -1,0 +1,1 @@
+"""Commands of `kafka-eos` as jobs: a table of them, done wherever traces are judged."""

@@ -1,0 +1,47 @@
+"""Where work is done: the options of all verbs that take --backend."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from conformance.backends import BACKENDS, Options
+from proofs.run import one_of, positive
+
+
+def add_backend(where: Any, default: str) -> None:
+    """--backend, and what Spark takes; `where` is a parser, or a group of one."""
+    where.add_argument(
+        "--backend", default=default, help=f"{' or '.join(BACKENDS)} (default: {default})"
+    )
+    where.add_argument(
+        "--master",
+        metavar="M",
+        help="Spark's master (default: that of the session there is, of spark-submit or of"
+        " spark-defaults.conf, else local[*])",
+    )
+    where.add_argument("--remote", metavar="R", help="a Spark Connect server: sc://HOST:PORT")
+    where.add_argument(
+        "--conf",
+        action="append",
+        type=setting,
+        metavar="NAME=VALUE",
+        help="a setting of Spark, as spark-submit takes it; again for each",
+    )
+    where.add_argument("--partitions", type=int, metavar="N", help="tasks of a wave, or processes")
+
+
+def setting(text: str) -> tuple[str, str]:
+    """A setting of Spark; argparse says so where it is none."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE")
+    return name, value
+
+
+def backend_options(given: argparse.Namespace, log: Path) -> Options:
+    """How the backend is set up; its own messages go to `log`. Raises BadUse."""
+    one_of("--backend", given.backend, BACKENDS)
+    width = positive("--partitions", given.partitions)
+    return Options(log, given.master, given.remote, width, tuple(given.conf or ()))
