@@ -25,7 +25,7 @@ SEGMENT: Final = re.compile(r"\d{20}\.log")
 
 class PartitionSource(NamedTuple):
     """The segments of one partition, in their order, in a folder or at a URI; `replicas` counts the
-    folders of it."""
+    folders of it, `modified_ns` is the time of the last change, 0 where nothing says it."""
 
     topic: str
     partition: int
@@ -33,6 +33,7 @@ class PartitionSource(NamedTuple):
     segments: tuple[str, ...]
     bytes: int
     replicas: int = 1
+    modified_ns: int = 0
 
     def read(self) -> Iterator[memoryview]:
         """The content of each segment. Raises OSError, BadUse."""
@@ -85,6 +86,7 @@ def logs_in(directory: str) -> Iterator[PartitionSource]:
                 directory if folder is there else f"{directory}/{folder.base_name}",
                 tuple(sorted(one.base_name for one in segments)),
                 sum(one.size for one in segments),
+                modified_ns=max(one.mtime_ns or 0 for one in segments),
             )
 
 

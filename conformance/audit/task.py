@@ -1,9 +1,16 @@
-"""What workers do: audit one partition each, the largest first."""
+"""What workers do: audit one partition each, the largest first.
+
+What is audited is in the journal. A partition that has changed since, or that was judged by other
+settings or other code, is a unit of another name, and audited again.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,9 +21,11 @@ from conformance.audit.partition_audit import AuditSettings, PartitionAudit, aud
 from conformance.audit.segments import PartitionSource
 from conformance.backends import Options, WorkerTask, open_job_backend
 from conformance.backends.processes import usable_cores
-from proofs.run.files import pretty, write_whole
+from proofs.run.files import code_digest, digest, line, pretty, write_whole
+from proofs.run.journal import Journal
 
 PLAN: Final = "plan.json"
+CODE: Final = functools.cache(code_digest)
 BYTES_A_PROCESS: Final = 256 << 20
 """Less is read here before a process has started."""
 
@@ -48,25 +57,61 @@ def run(plan: AuditPlan, number: int) -> bytes:
 
 
 def audit_all(
+    logs: Sequence[PartitionSource],
+    settings: AuditSettings,
+    journal: Journal,
+    backend: str,
+    options: Options,
+) -> Iterator[PartitionAudit | None]:
+    """Audit all partitions that the journal lacks, wherever that is done, and give them all; None
+    now and then while nothing is done. Raises BackendError, OSError."""
+    by_size = sorted(logs, key=lambda log: (-log.bytes, log[:2]))
+    units = {unit_of(log, settings): log for log in by_size}
+    left = [(unit, log) for unit, log in units.items() if unit not in journal]
+    yield from (unpacked(journal[unit]) for unit in units if unit in journal)
+    audits = audit_each([log for _, log in left], settings, backend, options)
+    names = {log[:2]: unit for unit, log in left}
+    for audit in audits:
+        if audit is not None:
+            journal.add(names[audit[:2]], packed(audit))
+        yield audit
+
+
+def audit_each(
     logs: Sequence[PartitionSource], settings: AuditSettings, backend: str, options: Options
 ) -> Iterator[PartitionAudit | None]:
-    """Audit all partitions, wherever that is done; None now and then while nothing is done. Raises
-    BackendError, OSError."""
-    by_size = sorted(logs, key=lambda log: (-log.bytes, log[:2]))
+    """Audit these partitions in their order, as `audit_all`."""
     processes = options.partitions or default_processes(logs)
-    if backend == "processes" and processes == 1:
-        yield from (audit_partition(log, settings) for log in by_size)
+    if backend == "processes" and processes <= 1:
+        yield from (audit_partition(log, settings) for log in logs)
         return
     with TemporaryDirectory(prefix="kafka-eos-audit-") as name:
-        write_plan(AuditPlan(settings, tuple(by_size)), Path(name))
+        write_plan(AuditPlan(settings, tuple(logs)), Path(name))
         task = WorkerTask(__name__, Path(name))
         width = replace(options, partitions=processes) if backend == "processes" else options
         opened = open_job_backend(backend, task, width)
         try:
-            for body in opened.run_jobs(range(len(by_size))):
+            for body in opened.run_jobs(range(len(logs))):
                 yield None if body is None else pickle.loads(body)
         finally:
             opened.close()
+
+
+def unit_of(log: PartitionSource, settings: AuditSettings) -> str:
+    """The name of a partition as it is, judged by these settings and this code."""
+    judged = digest(line({"log": log._asdict(), "settings": asdict(settings), "code": CODE()}))
+    return f"{log.topic}-{log.partition} {judged[:16]}"
+
+
+def packed(audit: PartitionAudit) -> str:
+    """An audit as the journal keeps it."""
+    return b64encode(zlib.compress(pickle.dumps(audit))).decode()
+
+
+def unpacked(text: str) -> PartitionAudit:
+    """What was `packed`."""
+    audit: PartitionAudit = pickle.loads(zlib.decompress(b64decode(text)))
+    return audit
 
 
 def default_processes(logs: Sequence[PartitionSource]) -> int:

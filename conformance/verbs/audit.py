@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from conformance.audit.generated import generate
 from conformance.audit.live import copy_cluster
-from conformance.audit.partition_audit import AuditSettings
+from conformance.audit.partition_audit import AuditSettings, PartitionAudit
 from conformance.audit.report import (
     FINDINGS,
     AuditResult,
@@ -36,7 +36,10 @@ from conformance.dataset import Dataset
 from conformance.verbs.backend_options import add_backend, backend_options
 from model.idempotent import variants as idempotent
 from proofs.run import EXIT_CODES, HOLDS, BadUse, one_of
+from proofs.run.directory import JOURNAL, Stopped
 from proofs.run.files import digest, pretty, write_json, write_whole
+from proofs.run.journal import Journal
+from proofs.run.progress import CountDisplay
 from proofs.say import say
 
 REPORT: Final = "report.json"
@@ -157,14 +160,34 @@ def audit(options: argparse.Namespace, directories: Sequence[str], settings: Aud
     where = backend_options(options, (options.out or Path.cwd()) / LOG)
     dataset = None if options.dataset is None else Dataset.at(options.dataset)
     logs = find_partitions(directories, options.topics)
-    done = audit_all(logs, settings, options.backend, where)
-    result = conclude((one for one in done if one is not None), settings)
+    file = None if options.out is None else options.out / JOURNAL
+    audits: list[PartitionAudit] = []
+    try:
+        with CountDisplay("partitions audited", len(logs)) as progress:
+            done = audit_all(logs, settings, Journal(file), options.backend, where)
+            for audited in done:
+                audits += [] if audited is None else [audited]
+                progress(len(audits))
+    except KeyboardInterrupt:
+        raise Stopped(left_behind(file, len(audits))) from None
+    result = conclude(audits, settings)
     write(result, options)
+    if file is not None:
+        file.unlink(missing_ok=True)  # the next audit reads what is there then
     if dataset is not None:
         dataset.write_table(TABLE, *named_table(result))
     for text in terminal_lines(result):
         say(text)
     return EXIT_CODES[result.verdict]
+
+
+def left_behind(journal: Path | None, audited: int) -> str:
+    """What an interrupted audit says."""
+    if journal is None or not audited:
+        return "stopped; nothing is kept: with --out DIR the same command goes on where it stood"
+    return (
+        f"stopped; {audited:,} partitions are in {journal}, and the same command goes on from there"
+    )
 
 
 def plant(directory: Path, size_bytes: int, of_each: int) -> int:

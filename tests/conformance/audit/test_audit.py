@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+import os
 from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
 
 from conformance.__main__ import main
+from conformance.audit import task
 from conformance.audit.kinds import KINDS
+from conformance.audit.partition_audit import audit_partition
 from impl import Broker, Producer
 from impl.protocol.record_batch import decode_batches, encode_batch
 from proofs.run.files import REPOSITORY
@@ -43,6 +46,31 @@ def test_the_report_the_page_and_the_table_say_the_same(audit, planted):
     assert "## torn: 25 (defect)" in page
     abort = next(f for f in report["findings"] if f["kind"] == "hanging")
     assert abort["action"].endswith(f"--start-offset {abort['offset']}")
+
+
+def test_an_interrupted_audit_goes_on(audit, planted, tmp_path, monkeypatch, capsys):
+    """What was audited and has not changed since is not read again."""
+    read, stops, out = [], [True], tmp_path / "out"
+
+    def audit_one(log, settings):
+        if stops and len(read) == 2:
+            raise KeyboardInterrupt
+        read.append(f"{log.topic}-{log.partition}")
+        return audit_partition(log, settings)
+
+    words = ["audit", "--log-dir", str(planted), "--out", str(out)]
+    monkeypatch.setattr(task, "audit_partition", audit_one)
+    assert main(words) == 3
+    assert f"2 partitions are in {out / 'journal.jsonl'}" in capsys.readouterr().err
+    first = read.copy()
+    os.utime(next(planted.glob(f"{first[0]}/*.log")))
+    read.clear()
+    stops.clear()
+    assert main(words) == 1
+    assert first[0] in read
+    assert first[1] not in read
+    assert (out / "report.json").read_bytes() == (audit / "report.json").read_bytes()
+    assert not (out / "journal.jsonl").exists()
 
 
 def test_topics_are_chosen_by_name(planted, tmp_path):
