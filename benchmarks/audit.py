@@ -39,6 +39,7 @@ from conformance.backends import Options
 from conformance.kafka.releases import NEWEST
 from proofs.cache import cache_folder, make_once
 from proofs.java import FetchFailed, MissingTool, download_jars, find_java
+from proofs.run.journal import Journal
 
 DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
 TOOLS = f"org.apache.kafka:kafka-tools:{NEWEST}"
@@ -111,7 +112,7 @@ def measure_in(folder: Path, asked: Namespace) -> Mapping[str, Any]:
     print(f"{size / 1e6:,.0f} MB in {len(logs)} partitions, {len(planted):,} findings planted")
     options = Options(folder / "log", partitions=asked.partitions)
     read, audits = timed(
-        lambda: done(audit_all(logs, settings, "processes", options)), size, "partitions"
+        lambda: done(audit_all(logs, settings, Journal(), "processes", options)), size, "partitions"
     )
     concluded, result = timed(lambda: conclude(audits, settings), size, "transactions")
     if wrong := differences(planted, result.findings):
