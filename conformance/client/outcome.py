@@ -31,6 +31,7 @@ from conformance.guaranteed import ObservedProperties, not_guaranteed
 from conformance.rows import Found, from_json, to_json
 from conformance.signatures import Finding, count_findings
 from model.idempotent.configuration import Variant
+from model.idempotent.guarantees import GUARANTEES
 from model.idempotent.messages import Error
 
 SENT_NOTHING: Final = "the client sent nothing"
@@ -83,13 +84,17 @@ def outcome_of(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
     diverges = verdict == DIVERGES
     seen = observe(variant, trace, judgement)
     k = configuration_of_guarantees(variant, 1, 1)
-    broken = bool(seen.broken - set(not_guaranteed(k)))
+    broken = seen.broken - set(not_guaranteed(k))
+    if broken and breach is None:
+        breach = broken_guarantee(trace, min(broken))
     summary = Summary(
         traces=1,
         steps=judgement.requests,
         rules=frozenset(judgement.rules),
         error_codes=errors_in(trace) if verdict == EXPLAINED else frozenset(),
-        findings=count_findings([finding_of(trace, judgement, breach, broken)] if diverges else []),
+        findings=count_findings(
+            [finding_of(trace, judgement, breach, bool(broken))] if diverges else []
+        ),
     )
     shows_nothing = bool(trace.problem) or not judgement.requests
     return ClientRunOutcome(
@@ -114,6 +119,18 @@ def observe(variant: Variant, trace: ClientTrace, judgement: ClientJudgement) ->
     if trace.problem or renumber_records(trace) is not trace:
         return ObservedProperties()
     return observe_run(variant, trace, judgement.client or client_by_outcomes(variant, trace))
+
+
+def broken_guarantee(trace: ClientTrace, name: str) -> Breach:
+    """A guarantee that is broken although no rule is: at the end of the run."""
+    stored = {(batch.partition, record) for batch in trace.stored for record in batch.records}
+    acknowledged = {record for record, outcome in trace.outcomes.items() if not outcome.error}
+    missing = ", ".join(f"{p}:{n}" for p, n in sorted(acknowledged - stored)) or "none"
+    (guarantee,) = (one for one in GUARANTEES if one.name == name)
+    text = " ".join((guarantee.check.__doc__ or name).split())
+    path = "application.records"
+    said = f"acknowledged and not stored: {missing}"
+    return Breach(name, len(trace.events) - 1, {path: text}, {path: said})
 
 
 def errors_in(trace: ClientTrace) -> frozenset[str]:

@@ -167,8 +167,8 @@ def sequences_name_one_record(_: ClientTrace, attempts: Iterable[SentBatch]) -> 
         named = dict(sent)
         for sequence, record in attempt.numbered_records():
             if named.get(sequence, record) != record:
-                field = f"records[sequence {sequence}]"
-                return attempt.breaks("sequences_name_one_record", field, named[sequence], record)
+                known, seen = (f"{r} at sequence {sequence}" for r in (named[sequence], record))
+                return attempt.breaks("sequences_name_one_record", "records", known, seen)
     return None
 
 
@@ -178,8 +178,8 @@ def records_keep_their_sequence(_: ClientTrace, attempts: Iterable[SentBatch]) -
         named = {record: sequence for sequence, record in sent}
         for sequence, record in attempt.numbered_records():
             if named.get(record, sequence) != sequence:
-                field = f"sequence[record {record}]"
-                return attempt.breaks("records_keep_their_sequence", field, named[record], sequence)
+                known, seen = (f"{n} of record {record}" for n in (named[record], sequence))
+                return attempt.breaks("records_keep_their_sequence", "sequence", known, seen)
     return None
 
 

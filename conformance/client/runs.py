@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends import BackendFailed
-from conformance.causes import Cause
+from conformance.causes import WORST_FIRST, Cause
 from conformance.client import protocol_rules
 from conformance.client.guaranteed import configuration_of_guarantees, states
 from conformance.client.judgement import EXPLAINED
@@ -44,7 +44,7 @@ from conformance.plan import Plan, PreparedPlan
 from conformance.report import ReportedDivergence, Result
 from conformance.rows import Found
 from conformance.runner import Wave
-from conformance.signatures import Findings, add_up, by_first_id
+from conformance.signatures import Finding, Findings, Signature, add_up, by_first_id
 from conformance.verbs.pipeline import Baseline, Judged, format_findings, judge_and_report
 from model.idempotent.configuration import Variant
 from model.idempotent.messages import Error
@@ -289,12 +289,12 @@ def rules_of_client() -> frozenset[str]:
 def group_findings(
     findings: Findings, rows: Baseline, task: ClientTask, out: Path
 ) -> Iterator[ReportedDivergence]:
-    """One divergence for all that differ in the same fields of the same request: the shortest, its
-    trace and its story in `out`."""
+    """One divergence for all that differ in the same fields of the same request: of the worst the
+    shortest, its trace and its story in `out`."""
     groups = add_up((signature.without_values, found) for signature, found in findings.items())
     for number, (signature, found) in enumerate(by_first_id(groups), start=1):
         name = f"divergences/{number:02d}-{signature.rule}.jsonl"
-        shortest = found.shortest[0]
+        shortest = worst_of(findings, signature)
         text = (out / TRACES / shortest["trace"]).read_text(encoding="utf-8")
         write_whole(out / name, text)
         trace = parse_trace(text, name)
@@ -312,6 +312,12 @@ def group_findings(
             decided_by=text_of_rule(task.client, cause),
             no_script="a client decides itself what it sends; the trace has all its requests",
         )
+
+
+def worst_of(findings: Findings, group: Signature) -> Finding:
+    """Of all findings of a group the one that breaks most, the shortest of these."""
+    kept = [f for s, o in findings.items() if s.without_values == group for f in o.shortest]
+    return min(kept, key=lambda f: (WORST_FIRST.index(f["breaks"]), f["steps"], f["id"]))
 
 
 def text_of_rule(client: str, cause: Cause) -> str:

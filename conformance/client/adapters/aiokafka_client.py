@@ -25,7 +25,11 @@ class Aiokafka:
             transactional_id=s.get("transactional.id"), linger_ms=int(s["linger.ms"]),
             max_batch_size=int(s["batch.size"]), request_timeout_ms=timeout_ms,
             retry_backoff_ms=int(s["retry.backoff.ms"]))  # fmt: skip
-        await producer.start()
+        try:
+            await producer.start()
+        except Exception:
+            await producer.client.close()
+            raise
         return producer
 
     def send(self, partition, value, told):

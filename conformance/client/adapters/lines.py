@@ -7,11 +7,15 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 GROUP, INPUT = "readers", "input"
 """The group, and the topic of its offsets (one partition, 0)."""
+
+STARTS, BETWEEN_S = 5, 0.05
+"""An application that cannot start its producer tries again."""
 
 Told = Callable[[str], None]
 """Called once with `stored OFFSET` or `failed ERROR`."""
@@ -48,7 +52,7 @@ def serve(make: Callable[[Mapping[str, str], str], Client]) -> None:
         run, bootstrap, topic, configs, words = line.split()
         settings = dict(pair.split("=", 1) for pair in configs.split(","))
         try:
-            client = make(settings | {"bootstrap.servers": bootstrap}, topic)
+            client = start(make, settings | {"bootstrap.servers": bootstrap}, topic)
             try:
                 play(client, run, words.split(","))
             finally:
@@ -58,9 +62,23 @@ def serve(make: Callable[[Mapping[str, str], str], Client]) -> None:
         say(run, "closed")
 
 
+def start(
+    make: Callable[[Mapping[str, str], str], Client], settings: Mapping[str, str], topic: str
+) -> Client:
+    """A client that has started; what the last of STARTS raises."""
+    for _ in range(STARTS - 1):
+        try:
+            return make(settings, topic)
+        except Exception:
+            time.sleep(BETWEEN_S)
+    return make(settings, topic)
+
+
 def play(client: Client, run: str, words: Sequence[str]) -> None:
-    """What an application does: after an error it aborts, and where that fails it ends."""
+    """What an application does: after an error in a transaction it aborts, and where that fails it
+    ends."""
     error: Exception | None = None
+    has_transactions = words[0].startswith("begin:")
     for word in words:
         name, _, value = word.partition(":")
         is_end = name in ("commit", "abort")
@@ -71,7 +89,7 @@ def play(client: Client, run: str, words: Sequence[str]) -> None:
             if not is_end and error is None:
                 act(client, run, name, value)
         except Exception as raised:
-            error = raised
+            error = raised if has_transactions else None
 
 
 def act(client: Client, run: str, name: str, value: str) -> None:
@@ -83,7 +101,20 @@ def act(client: Client, run: str, name: str, value: str) -> None:
     elif name == "offsets":
         client.send_offset(int(value))
     else:
-        client.send(int(name), value.encode(), lambda told: say(run, name, value, one_word(told)))
+        send(client, run, int(name), value)
+
+
+def send(client: Client, run: str, partition: int, number: str) -> None:
+    """One record; one that the client does not take has failed."""
+
+    def told(what: str) -> None:
+        say(run, str(partition), number, one_word(what))
+
+    try:
+        client.send(partition, number.encode(), told)
+    except Exception as error:
+        told(f"failed {type(error).__name__}")
+        raise
 
 
 def end(client: Client, run: str, name: str, number: str, error: Exception | None) -> bool:

@@ -4,7 +4,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -12,24 +11,34 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 var background = context.Background()
 
-// client is one run's producer; failed is an error of the current transaction, lost that of a record.
+// group, and the topic of whose partition 0 its offsets are.
+const group, input = "readers", "input"
+
+// What franz-go takes at least.
+const leastRequest, leastDelivery = 100 * time.Millisecond, time.Second
+
+// client is one run's producer, with a session if it has transactions; failed is an error of the
+// current one, lost that of a record, offset what it commits for group.
 type client struct {
 	*kgo.Client
+	session    *kgo.GroupTransactSession
 	run, topic string
 	failed     error
 	lost       atomic.Pointer[error]
+	offset     *int64
 }
 
 func main() {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		line := strings.Fields(lines.Text())
-		c := &client{open(line[1], line[3]), line[0], line[2], nil, atomic.Pointer[error]{}}
+		c := open(line[1], line[3])
+		c.run, c.topic = line[0], line[2]
 		for _, word := range strings.Split(line[4], ",") {
 			if !c.act(word) {
 				break
@@ -43,7 +52,7 @@ func main() {
 	}
 }
 
-func open(bootstrap, configs string) *kgo.Client {
+func open(bootstrap, configs string) *client {
 	of := map[string]string{}
 	for _, pair := range strings.Split(configs, ",") {
 		name, value, _ := strings.Cut(pair, "=")
@@ -55,16 +64,23 @@ func open(bootstrap, configs string) *kgo.Client {
 	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(bootstrap), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerLinger(ms("linger.ms")), kgo.RecordDeliveryTimeout(ms("delivery.timeout.ms")),
-		kgo.ProduceRequestTimeout(ms("request.timeout.ms")),
-		kgo.RequestTimeoutOverhead(max(ms("request.timeout.ms"), 100*time.Millisecond)),
+		kgo.ProducerLinger(ms("linger.ms")),
+		kgo.RecordDeliveryTimeout(max(ms("delivery.timeout.ms"), leastDelivery)),
+		kgo.ProduceRequestTimeout(max(ms("request.timeout.ms"), leastRequest)),
+		kgo.RequestTimeoutOverhead(max(ms("request.timeout.ms"), leastRequest)),
 		kgo.RetryBackoffFn(func(int) time.Duration { return ms("retry.backoff.ms") }),
 		kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(kgo.NoCompression()),
 	}
+	made := &client{}
+	var err error
 	if id := of["transactional.id"]; id != "" {
-		options = append(options, kgo.TransactionalID(id))
+		options = append(options, kgo.TransactionalID(id), kgo.ConsumerGroup(group))
+		if made.session, err = kgo.NewGroupTransactSession(options...); err == nil {
+			made.Client = made.session.Client()
+		}
+	} else {
+		made.Client, err = kgo.NewClient(options...)
 	}
-	made, err := kgo.NewClient(options...)
 	if err != nil {
 		panic(err)
 	}
@@ -78,12 +94,14 @@ func (c *client) act(word string) bool {
 	case name == "commit" || name == "abort":
 		return c.end(name == "commit", value)
 	case name == "begin":
-		c.failed = c.BeginTransaction()
+		c.failed, c.offset = c.session.Begin(), nil
 	case c.failed != nil:
 	case strings.HasPrefix(name, "+"):
 		n, _ := strconv.Atoi(name[1:])
 		time.Sleep(time.Duration(n) * time.Millisecond)
-	case name == "offsets": // franz-go commits offsets of its own consumer alone
+	case name == "offsets":
+		n, _ := strconv.ParseInt(value, 10, 64)
+		c.offset = &n
 	default:
 		partition, _ := strconv.Atoi(name)
 		record := &kgo.Record{Topic: c.topic, Partition: int32(partition), Value: []byte(value)}
@@ -99,30 +117,34 @@ func (c *client) act(word string) bool {
 	return true
 }
 
+// end ends a transaction as a session does: it sends the offsets, and commits, or aborts.
 func (c *client) end(commit bool, number string) bool {
-	err := c.Flush(background)
-	if lost := c.lost.Swap(nil); lost != nil {
-		err = *lost
+	if commit {
+		c.Flush(background)
 	}
-	if c.failed != nil {
-		err, c.failed = c.failed, nil
+	lost := c.lost.Swap(nil)
+	tries := kgo.TransactionEndTry(commit && c.failed == nil && lost == nil)
+	c.failed = nil
+	committed, err := c.session.End(kgo.PreTxnCommitFnContext(background, c.addOffset), tries)
+	switch {
+	case err != nil:
+		fmt.Println(c.run, "transaction", number, "failed", err)
+	case committed:
+		fmt.Println(c.run, "transaction", number, "committed")
+	default:
+		fmt.Println(c.run, "transaction", number, "aborted")
 	}
-	told := "aborted"
-	if commit && err == nil {
-		err = c.EndTransaction(background, kgo.TryCommit)
-		if err == nil {
-			fmt.Println(c.run, "transaction", number, "committed")
-			return true
-		}
-		// Of any other error the outcome is not known, whatever an abort behind it says.
-		if err != kerr.OperationNotAttempted && !errors.Is(err, kerr.TransactionAbortable) {
-			told = "failed unconfirmed: " + err.Error()
-		}
+	return err == nil
+}
+
+// addOffset adds the offset of a record that the session did not read itself.
+func (c *client) addOffset(request *kmsg.TxnOffsetCommitRequest) error {
+	if c.offset != nil {
+		partition := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+		partition.Offset = *c.offset
+		topic := kmsg.NewTxnOffsetCommitRequestTopic()
+		topic.Topic, topic.Partitions = input, append(topic.Partitions, partition)
+		request.Topics = append(request.Topics, topic)
 	}
-	if aborted := c.EndTransaction(background, kgo.TryAbort); aborted != nil {
-		fmt.Println(c.run, "transaction", number, "failed", aborted)
-		return false
-	}
-	fmt.Println(c.run, "transaction", number, told)
-	return true
+	return nil
 }

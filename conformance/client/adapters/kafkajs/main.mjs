@@ -6,6 +6,17 @@ const { Kafka, logLevel } = createRequire(process.cwd() + "/")("kafkajs");
 const say = (...words) => console.log(words.join(" "));
 const oneLine = (error) => `${error.name} ${error.message}`.replaceAll("\n", " ");
 
+// An application that cannot start its producer tries again.
+async function connect(producer, starts = 5) {
+  try { await producer.connect(); }
+  catch (error) {
+    if (starts === 1) throw error;
+    await producer.disconnect();
+    await new Promise((done) => setTimeout(done, 50));
+    await connect(producer, starts - 1);
+  }
+}
+
 async function play(run, bootstrap, topic, configs, words) {
   const of = Object.fromEntries(configs.split(",").map((pair) => pair.split("=")));
   const retry = { initialRetryTime: Number(of["retry.backoff.ms"]), retries: 8 };
@@ -13,7 +24,7 @@ async function play(run, bootstrap, topic, configs, words) {
   const kafka = new Kafka({ brokers: [bootstrap], logLevel: logLevel.NOTHING, requestTimeout, retry });
   const transactionalId = of["transactional.id"];
   const producer = kafka.producer({ idempotent: true, transactionalId, allowAutoTopicCreation: true, maxInFlightRequests: 1 });
-  await producer.connect();
+  await connect(producer);
   let transaction, problem;
   const ends = {
     commit: async () => { if (problem) throw problem; await transaction.commit(); return "committed"; },
@@ -24,7 +35,7 @@ async function play(run, bootstrap, topic, configs, words) {
       if (name.startsWith("+")) await new Promise((done) => setTimeout(done, Number(name.slice(1))));
       else if (name === "begin") { problem = undefined; transaction = await producer.transaction(); }
       else if (ends[name]) { say(run, "transaction", value, await ends[name]()); }
-      else if (problem) continue;
+      else if (problem && transaction) continue;
       else if (name === "offsets") {
         const topics = [{ topic: "input", partitions: [{ partition: 0, offset: value }] }];
         await transaction.sendOffsets({ consumerGroupId: "readers", topics });
