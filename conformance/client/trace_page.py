@@ -11,13 +11,17 @@ from conformance.client.run_plan import PASS, FaultKind, RequestFault
 from conformance.client.trace import (
     NAMES,
     ClientTrace,
+    ConnectionClosed,
+    ConnectionCut,
     ConnectionEvent,
+    ConnectionOpened,
     CoordinatorAnswered,
     CoordinatorRequested,
     ProduceAnswered,
     ProduceRequested,
     ProducerIdAnswered,
     ProducerIdRequested,
+    TransactionalIdFenced,
     WireBatch,
 )
 from conformance.client.trace_text import format_event
@@ -40,6 +44,15 @@ PLAYED: Final[Mapping[FaultKind, str]] = {
     FaultKind.STALL: "the network: delivered; the connection carries no answer any more",
     FaultKind.FENCE: "the test: another producer takes the transactional id before",
 }
+SAID: Final[Mapping[type[ConnectionEvent], str]] = {
+    ConnectionOpened: "connection {} opened",
+    ConnectionClosed: "connection {} closed",
+    ConnectionCut: "connection {} cut",
+    TransactionalIdFenced: "fenced by another",
+}
+"""What is no message, as the picture names it."""
+OF_CLIENT: Final = (*REQUESTS, ConnectionOpened, ConnectionClosed)
+OF_NETWORK: Final = (ConnectionCut, TransactionalIdFenced)
 NEVER_DELIVERED: Final = (FaultKind.CUT, FaultKind.REFUSE)
 ANSWERED_BY_NETWORK: Final = (FaultKind.REFUSE, FaultKind.REPLACE)
 
@@ -67,7 +80,8 @@ def client_page(trace: ClientTrace, finding: Mapping[str, Any] | None, lines: Se
         "seed": trace.plan.seed,
         "system": trace.client,
         "patches": [],
-        "breaches": [f"the application was told: {told}"] if told else [],
+        "breaches": [],
+        "notes": [f"the application was told: {told}"] if told else [],
         "differs": differs_of(finding),
         "lanes": [CLIENT, NETWORK, NODE],
         "events": events,
@@ -114,7 +128,8 @@ def event_json(
 ) -> dict[str, Any]:
     """One event as the page shows it."""
     said = format_event(event)
-    rows = [[CLIENT if isinstance(event, REQUESTS) else NODE, *row] for row in fields_of(event)]
+    moves = list(moves_of(number, event, fault, asked))
+    actor = moves[0]["from"] if moves else actor_of(event)
     played = PLAYED.get(fault.kind)
     more = [] if played is None else [played.format(**asdict(fault) | {"error": fault.error.name})]
     return {
@@ -122,9 +137,16 @@ def event_json(
         "rule": name_of(event),
         "lanes": [],
         "sentences": [f"{event.at_us / 1000:.1f} ms: {said}", *more],
-        "moves": list(moves_of(number, event, fault, asked)),
-        "changes": rows,
+        "moves": moves,
+        "changes": [[actor, *row] for row in fields_of(event)],
     }
+
+
+def actor_of(event: ConnectionEvent) -> str:
+    """Who does what is no message."""
+    if isinstance(event, OF_CLIENT):
+        return CLIENT
+    return NETWORK if isinstance(event, OF_NETWORK) else NODE
 
 
 def fields_of(event: ConnectionEvent) -> Iterator[list[str]]:
@@ -132,16 +154,25 @@ def fields_of(event: ConnectionEvent) -> Iterator[list[str]]:
     for name, value in asdict(event).items():
         if isinstance(value, tuple) and value and isinstance(value[0], dict):
             for index, row in enumerate(value):
-                yield from ([f"{name}[{index}].{k}", str(v)] for k, v in row.items())
-        elif name not in ("at_us", "connection"):
-            yield [name, str(value)]
+                yield from ([f"{name}[{index}].{k}", value_text(v)] for k, v in row.items())
+        elif name != "at_us":
+            yield [name, value_text(value)]
+
+
+def value_text(value: Any) -> str:
+    """A field's value; records one after the other."""
+    if isinstance(value, tuple | list):
+        return ", ".join(map(value_text, value)) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def name_of(event: ConnectionEvent) -> str:
     """What the event is called in the picture."""
     if isinstance(event, CoordinatorRequested):
         return event.api
-    return f"{event.api} answer" if isinstance(event, CoordinatorAnswered) else NAMES[type(event)]
+    if isinstance(event, CoordinatorAnswered):
+        return f"{event.api} answer"
+    return SAID.get(type(event), NAMES[type(event)]).format(event.connection)
 
 
 def moves_of(

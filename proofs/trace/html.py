@@ -35,7 +35,7 @@ def move_json(move: MessageMove) -> dict[str, Any]:
         "to": message.receiver,
         "label": message_label(message.value),
         "refused": error_of(message.value) not in ("", "NONE"),
-        "answer": message.answers is not None,
+        "answer": message.answers is not None or bool(error_of(message.value)),
     }
 
 
@@ -135,6 +135,7 @@ def page(story: Story, title: str = "") -> str:
         "system": header.system,
         "patches": [list(patch) for patch in header.patches],
         "breaches": list(story.breaches),
+        "notes": [],
         "differs": [list(row) for row in header.differs],
         "lanes": list(story.lanes),
         "events": [event_json(event) for event in story.events],

@@ -112,6 +112,7 @@ const seen = frames.map(frame => {
     outside: labels.filter(l => l.left < -1 || l.right > page.getElementById("picture")
       .getBoundingClientRect().left + page.querySelector("svg").getBoundingClientRect().width + 1),
     crossing, labels: labels.map(l => l.text), wrong: page.querySelectorAll("svg .wrong").length,
+    dots: [...page.querySelectorAll("svg .dot")].map(dot => dot.getAttribute("cx")),
     heads: [...page.querySelectorAll("svg .head")].length,
     text: page.body.innerText };
 });
@@ -195,3 +196,18 @@ def test_what_is_lost_and_what_is_broken_are_said_in_words() -> None:
     assert "no_lost_write is broken by step 20" in broken["text"]
     assert "aborted" in broken["text"]
     assert broken["heads"] == 4
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_clients_run_says_who_did_what(width: int) -> None:
+    """What the network plays stands in its lane, and each step in that of who did it."""
+    page = seen()[f"client {width}"]
+    run = judge_run(parse("4.3.1"), next(iter(runs_of("java-2.4.1-resets.jsonl"))))
+    assert run.finding is not None
+    steps = run.finding["steps"]
+    assert len(page["dots"]) == steps, "each step has one actor"
+    assert len(set(page["dots"])) == 3, "client, network, node"
+    assert "connection 0 opened" in " ".join(page["labels"])
+    told = seen()[f"client-transactions {width}"]["text"]
+    assert "the application was told: transaction 0" in told
