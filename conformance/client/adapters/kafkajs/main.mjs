@@ -35,7 +35,7 @@ async function play(run, bootstrap, topic, configs, words) {
       if (name.startsWith("+")) await new Promise((done) => setTimeout(done, Number(name.slice(1))));
       else if (name === "begin") { problem = undefined; transaction = await producer.transaction(); }
       else if (ends[name]) { say(run, "transaction", value, await ends[name]()); }
-      else if (problem && transaction) continue;
+      else if (problem && transactionalId) continue;
       else if (name === "offsets") {
         const topics = [{ topic: "input", partitions: [{ partition: 0, offset: value }] }];
         await transaction.sendOffsets({ consumerGroupId: "readers", topics });
