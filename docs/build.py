@@ -70,6 +70,7 @@ docs/reference/commands
 docs/reference/verbs
 docs/reference/releases
 docs/reference/patches
+docs/reference/client_lines
 docs/reference/embedded_broker
 docs/reference/log_directory
 docs/reference/consumer

@@ -6,6 +6,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from lines import GROUP, INPUT, serve
 
 loop = asyncio.new_event_loop()
+LEAST = {"linger.ms": 0, "retry.backoff.ms": 0, "request.timeout.ms": 500}  # it bounds the start
 
 
 class Aiokafka:
@@ -19,12 +20,10 @@ class Aiokafka:
         self.close = lambda: wait(self.producer.stop())
 
     async def start(self, s):
-        timeout_ms = max(int(s["request.timeout.ms"]), 500)  # it also bounds the start
+        named = {name.replace(".", "_"): max(int(s[name]), least) for name, least in LEAST.items()}
         producer = AIOKafkaProducer(
-            bootstrap_servers=s["bootstrap.servers"], enable_idempotence=True,
-            transactional_id=s.get("transactional.id"), linger_ms=int(s["linger.ms"]),
-            max_batch_size=int(s["batch.size"]), request_timeout_ms=timeout_ms,
-            retry_backoff_ms=int(s["retry.backoff.ms"]))  # fmt: skip
+            bootstrap_servers=s["bootstrap.servers"], transactional_id=s.get("transactional.id"),
+            enable_idempotence=True, max_batch_size=int(s["batch.size"]), **named)  # fmt: skip
         try:
             await producer.start()
         except Exception:

@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import re
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from conformance.__main__ import main
 from conformance.causes import Severity
 from conformance.client import runs
 from conformance.client.__main__ import main as judge_file
+from conformance.client.adapters import lines
 from conformance.client.judgement import (
     DIVERGES,
     EXPLAINED,
@@ -31,6 +35,7 @@ from conformance.client.trace import (
     format_trace,
     parse_trace,
 )
+from conformance.signatures import Finding, count_findings
 from impl.protocol.errors import ErrorCode
 from model.idempotent.variants import DEFAULT_VARIANT, parse
 
@@ -233,3 +238,70 @@ def test_a_foreign_client_is_judged_by_the_protocol(
     report = json.loads((out / "report.json").read_text())
     assert (report["judge"], report["verdict"], report["conforms"]) == ("protocol", "holds", False)
     assert "breaks nothing: the client's policy differs" in capsys.readouterr().out
+
+
+def test_a_promise_that_no_rule_names_is_the_finding(tmp_path: Path):
+    """`pretends` keeps every rule on the wire, and says of a refused record that it is stored."""
+    traces = asyncio.run(traces_of("pretends"))
+    found = [outcome_of(parse(DEFAULT_VARIANT), trace).found.summary.findings for trace in traces]
+    findings = [f for one in found for same in one.values() for f in same.shortest]
+    broken = [f for f in findings if f["breaks"] == Severity.PROMISE]
+    assert {f["rule"] for f in broken} == {"acked_is_stored"}
+    for finding in broken:
+        assert re.fullmatch(
+            r"acknowledged and not stored: \d:\d.*", finding["observed"]["application.records"]
+        )
+
+
+def finding(trace: int, sequence: int, breaks: Severity) -> Finding:
+    path = "partition[0].batch.records"
+    return {
+        "id": trace,
+        "trace": f"{trace}.jsonl",
+        "steps": 10 + trace,
+        "rule": "sequences_name_one_record",
+        "expected": {path: f"1 at sequence {sequence}"},
+        "observed": {path: f"2 at sequence {sequence}"},
+        "breaks": breaks,
+    }
+
+
+def test_a_cause_at_several_sequences_is_one_and_shows_the_worst():
+    found = count_findings(
+        finding(n, n, Severity.PROMISE if n == 3 else Severity.PROTOCOL) for n in range(5)
+    )
+    (group,) = {signature.without_values for signature in found}
+    assert runs.worst_of(found, group)["id"] == 3
+
+
+class Unwilling:
+    """A client that starts at the third attempt, and takes every other record."""
+
+    made = 0
+
+    def __init__(self, settings: Mapping[str, str], topic: str) -> None:
+        type(self).made += 1
+        if self.made < 3:
+            raise RuntimeError("not yet")
+
+    def send(self, partition: int, value: bytes, told: Callable[[str], None]) -> None:
+        if int(value) % 2:
+            raise ValueError("refused")
+        told("stored 7")
+
+    def pause(self, seconds: float) -> None:
+        assert seconds == 0.002
+
+    def close(self) -> None:
+        pass
+
+
+def test_an_application_starts_again_and_goes_on_behind_a_record_that_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "stdin", StringIO("5 here:1 records acks=all 0:0,+2,0:1,0:2\n"))
+    monkeypatch.setattr(lines, "BETWEEN_S", 0)
+    lines.serve(Unwilling)
+    printed = capsys.readouterr().out.splitlines()
+    told = ["5 0 0 stored 7", "5 0 1 failed ValueError", "5 0 2 stored 7", "5 closed"]
+    assert printed == told
