@@ -262,5 +262,6 @@ def broker_of(plan: Plan, options: argparse.Namespace) -> Iterator[ListeningBrok
         return
     variant = configuration(plan).variant
     release = options.kafka or variant.release
-    with started(release, variant.level, options.nodes or 1) as broker:
+    is_killed = plan.faults == "nodes"
+    with started(release, variant.level, options.nodes or 1, is_killed=is_killed) as broker:
         yield broker

@@ -16,9 +16,11 @@ import pytest
 
 from conformance.backends import TraceRange
 from conformance.faults import CLIENTS, Means
+from conformance.kafka.errors import BrokerFailed
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration, prepare
 from conformance.rows import found_in
+from conformance.systems.brokers.idempotent import started_brokers
 from conformance.systems.brokers.idempotent.deliveries import (
     ISOLATE,
     CannotPlay,
@@ -32,8 +34,8 @@ from conformance.systems.brokers.idempotent.observer import Observer
 from conformance.systems.brokers.idempotent.started_brokers import TwoReplicas, means_at_one
 from conformance.systems.brokers.idempotent.testbed_of_leaders import leaders_backend
 from conformance.systems.brokers.idempotent.wire_messages import topic_configs
-from conformance.systems.brokers.listening_broker import ListeningBroker
-from conformance.verbs.over_wire import left_out, means_of, target_at_brokers
+from conformance.systems.brokers.listening_broker import ListeningBroker, NoBroker
+from conformance.verbs.over_wire import broker_of, left_out, means_of, target_at_brokers
 from impl import PartitionLeader
 from impl.partition.leader import DeleteOutcome
 from model.idempotent.configuration import Configuration
@@ -226,6 +228,21 @@ def test_faults_that_a_broker_cannot_have_are_left_out_and_named():
         "expiries",
         "deletions",
     }
+
+
+@pytest.mark.parametrize(
+    ("faults", "session"), [("connections", "60000"), ("none", "60000"), ("nodes", None)]
+)
+def test_a_broker_that_nobody_kills_keeps_its_session_on_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch, faults: str, session: str | None
+):
+    """With two seconds 4.1.2 was fenced under load, and 185 traces ended in NOT_LEADER."""
+    cluster = Mock(**{"return_value.start.side_effect": BrokerFailed("not here")})
+    monkeypatch.setattr(started_brokers, "KafkaCluster", cluster)
+    plan = Plan(system="kafka", faults=faults, scope="idempotent-default")
+    with pytest.raises(NoBroker), broker_of(plan, argparse.Namespace(kafka="4.1.2", nodes=None)):
+        pass
+    assert cluster.call_args.kwargs["properties"].get("broker.session.timeout.ms") == session
 
 
 def test_a_topic_takes_no_larger_batch_than_the_scope_says():

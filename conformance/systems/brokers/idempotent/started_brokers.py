@@ -19,6 +19,7 @@ from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import Release
 from conformance.systems.brokers.idempotent.deliveries import ISOLATE
 from conformance.systems.brokers.listening_broker import Address, ListeningBroker, NoBroker
+from conformance.transactions.layouts import PATIENT
 from model.language import Wire
 from proofs.java import JavaError
 
@@ -108,9 +109,15 @@ class TwoReplicas(ListeningBroker):
 
 
 @contextmanager
-def started(release: str, level: int, nodes: int = 1) -> Iterator[ListeningBroker]:
-    """Apache Kafka of that release, a broker or a cluster, stopped at the end. Raises NoBroker."""
-    cluster = KafkaCluster(release, nodes=nodes, level=level)
+def started(
+    release: str, level: int, nodes: int = 1, *, is_killed: bool = True
+) -> Iterator[ListeningBroker]:
+    """Apache Kafka of that release, a broker or a cluster, stopped at the end. Raises NoBroker.
+
+    A broker that `is_killed` has a short session: it starts again only when that has ended.
+    """
+    properties = {} if is_killed else PATIENT
+    cluster = KafkaCluster(release, nodes=nodes, level=level, properties=properties)
     try:
         cluster.start()
     except (KafkaError, JavaError) as error:
