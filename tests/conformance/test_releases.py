@@ -10,7 +10,14 @@ from conformance.__main__ import main
 from conformance.verbs import releases, run
 from conformance.verbs.releases import plan_runs, table, verdict_of
 
-ROW = {"traces": 5000, "steps": 81000, "divergences": 0, "undecided": 0, "verdict": "holds"}
+ROW = {
+    "traces": 5000,
+    "steps": 81000,
+    "transitions": "63 of 101",
+    "divergences": 0,
+    "undecided": 0,
+    "verdict": "holds",
+}
 
 
 def test_each_level_of_each_release_by_all_requests_that_it_has_transactions_of():
@@ -37,7 +44,7 @@ def test_the_table_is_markdown_and_the_worst_run_decides():
     rows = [{**row, "seconds": 1.5, "steps_per_second": 1200} for row in rows]
     head, line, first, *_, verdict = table(rows)
     assert head.count("|") == line.count("|") == first.count("|")
-    assert "| 4.3.1 | 2 | v2 | transactions-tiny | 5,000 | 81,000 | 0 | 0 |" in first
+    assert "| 4.3.1 | 2 | v2 | transactions-tiny | 5,000 | 81,000 | 63 of 101 | 0 | 0 |" in first
     assert verdict == "verdict: holds"
     assert verdict_of([*rows, {"verdict": "undecided"}]) == "undecided"
     assert verdict_of([*rows, {"verdict": "undecided"}, {"verdict": "violated"}]) == "violated"
@@ -83,6 +90,7 @@ def test_a_release_at_all_its_levels_and_again_from_what_stands(
     for row in first["runs"]:
         assert (row["traces"], row["divergences"], row["undecided"]) == (30, 0, 0)
         assert row["steps"] > 30
+        assert " of " in row["transitions"]
         assert row["seconds"] > 0
     capsys.readouterr()
     assert main([*command, "--out", str(out), "--json", str(tmp_path / "again.json")]) == 0
