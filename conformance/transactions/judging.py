@@ -29,7 +29,7 @@ from conformance.systems.brokers.transactions.testbed_of_nodes import ClusterTes
 from conformance.systems.brokers.transactions.testbed_of_servers import servers_backend
 from conformance.systems.brokers.transactions.transaction_script import refuse
 from conformance.transactions.breaches import write_breaches
-from conformance.transactions.layouts import PATIENT
+from conformance.transactions.layouts import ON_A_BUSY_MACHINE
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.verbs.over_wire import LEFT_ALONE, fit, target_at_brokers
 from conformance.verbs.pipeline import Target
@@ -149,8 +149,7 @@ def opened(
                 backend.other_scopes = lambda other: nodes_backend(other, kafka)
                 yield backend
         else:
-            # A busy machine keeps a broker from its heartbeats: it goes on to lead all the same.
-            properties = {**PATIENT, **(FORGETFUL if id_s else {})}
+            properties = {**ON_A_BUSY_MACHINE, **(FORGETFUL if id_s else {})}
             with KafkaTestbed(release, level=level, properties=properties) as kafka:
                 yield at_server(prepared, kafka, id_s)
     except (KafkaError, JavaError) as error:

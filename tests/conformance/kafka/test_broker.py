@@ -17,6 +17,7 @@ from conformance.kafka.admin import (
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.connection import BrokerConnection, WireRequest
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, RequestRefused
+from conformance.transactions.layouts import ON_A_BUSY_MACHINE
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import Record, client_batch, encode_batch
@@ -169,3 +170,12 @@ def test_a_restart_forgets_a_producer_whose_records_are_dated_a_day_ago(broker, 
     with broker.connect() as after:
         await_leader(after, [(topic, 0)])
         assert append(after, topic, producer, 0, ago=DAY_MS)["base_offset"] == 1
+
+
+@pytest.mark.full
+def test_a_broker_of_4_0_starts_again_when_its_session_is_over():
+    """With a minute, as brokers of clusters have it, it did not answer in time."""
+    with KafkaBroker("4.0.2", properties=ON_A_BUSY_MACHINE) as broker:
+        broker.stop()
+        broker.start()
+        assert broker.is_running

@@ -231,7 +231,7 @@ def test_faults_that_a_broker_cannot_have_are_left_out_and_named():
 
 
 @pytest.mark.parametrize(
-    ("faults", "session"), [("connections", "60000"), ("none", "60000"), ("nodes", None)]
+    ("faults", "session"), [("connections", "20000"), ("none", "20000"), ("nodes", None)]
 )
 def test_a_broker_that_nobody_kills_keeps_its_session_on_a_busy_machine(
     monkeypatch: pytest.MonkeyPatch, faults: str, session: str | None

@@ -19,7 +19,7 @@ from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import Release
 from conformance.systems.brokers.idempotent.deliveries import ISOLATE
 from conformance.systems.brokers.listening_broker import Address, ListeningBroker, NoBroker
-from conformance.transactions.layouts import PATIENT
+from conformance.transactions.layouts import ON_A_BUSY_MACHINE
 from model.language import Wire
 from proofs.java import JavaError
 
@@ -116,7 +116,7 @@ def started(
 
     A broker that `is_killed` has a short session: it starts again only when that has ended.
     """
-    properties = {} if is_killed else PATIENT
+    properties = {} if is_killed else ON_A_BUSY_MACHINE
     cluster = KafkaCluster(release, nodes=nodes, level=level, properties=properties)
     try:
         cluster.start()
