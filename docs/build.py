@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sphinx.cmd.build import main as sphinx
 
+from conformance.client_table.page import kept_page as kept_clients
 from conformance.known_defects.report import kept_page as kept_defects
 from conformance.verbs.matrix import kept_pages
 from kafka_eos.command_line import parser_of
@@ -57,6 +58,7 @@ docs/distinguishable_rules
 docs/delayed_end_txn
 docs/why_five
 docs/matrix/matrix
+docs/client_table
 docs/known_defects
 docs/reference/systematic_mutants
 docs/reference/traces
@@ -101,6 +103,8 @@ def assemble(source: Path, guarantees: Path) -> None:
     kept = kept_page(REPOSITORY / "docs" / "systematic_mutants.json")
     (reference / "systematic_mutants.md").write_text(kept, encoding="utf-8")
     write_matrix(source / "docs" / "matrix")
+    clients = kept_clients(REPOSITORY / "docs" / "client_table.json").markdown()
+    (source / "docs" / "client_table.md").write_text(clients, encoding="utf-8")
     defects = kept_defects(REPOSITORY / "docs" / "known_defects.json").markdown()
     (source / "docs" / "known_defects.md").write_text(defects, encoding="utf-8")
     (reference / "traces.md").write_text(write_traces(source), encoding="utf-8")

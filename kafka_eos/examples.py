@@ -25,6 +25,10 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
         ("matrix --keep docs/matrix.json", "all brokers that can be had here"),
         ("matrix --brokers 4.3.1,kfake --scopes transactions-tiny", "two brokers, in minutes"),
     ),
+    ("conformance", "client-table"): (
+        ("client-table --keep docs/client_table.json", "all clients and features, resumable"),
+        ("client-table --clients kafka-python --features admin,idempotent", "two cells each"),
+    ),
     ("conformance", "known-defects"): (
         ("known-defects --list", "issues, and the releases on both sides of the mend"),
         ("known-defects late_produce_hangs", "Kafka 3.5.2 has it, 3.6.0 does not"),

@@ -57,6 +57,11 @@ VERBS: Final = (
         "Judge brokers, levels and clients, cell by cell, with a page for each cause.",
     ),
     Verb(
+        "client-table",
+        "conformance.verbs.client_table",
+        "Run clients of other hands at Kafka and at this project's broker, feature by feature.",
+    ),
+    Verb(
         "known-defects",
         "conformance.verbs.known_defects",
         "Show defects of old brokers and clients, and that the next releases do not have them.",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import suppress
+from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
 from typing import Any, Final
 
-from conformance.experiments.applications.install import application_command
+from conformance.client.install import program_command
 from conformance.experiments.network import ClientNetwork
 from conformance.experiments.observations import NOTHING
 from conformance.experiments.session import Session
@@ -19,6 +20,7 @@ from conformance.kafka.recipe import HOST
 from impl.protocol.record_batch import decode_batches
 
 CALL_TIMEOUT_S: Final = 90.0
+APPLICATIONS: Final = Path(__file__).with_name("applications")
 
 
 class Application:
@@ -26,7 +28,7 @@ class Application:
 
     def __init__(self, client: str, network: ClientNetwork, topic: str, settings: str) -> None:
         self._process = subprocess.Popen(
-            [*application_command(client), f"{HOST}:{network.port}", topic, settings],
+            [*program_command(client, APPLICATIONS), f"{HOST}:{network.port}", topic, settings],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

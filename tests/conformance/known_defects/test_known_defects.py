@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.experiments.applications.install import PRODUCTS, application_command
+from conformance.client.install import PRODUCTS, products_of, program_command
+from conformance.experiments.client import APPLICATIONS
 from conformance.experiments.player import check, rehearse
 from conformance.known_defects.defects import (
     JAVA,
@@ -55,7 +56,7 @@ def test_the_stories_expect_the_defect_of_a_broker_where_the_table_does(
 def test_brokers_and_clients_of_several_languages_have_rows() -> None:
     products = [defect.product for defect in known_defects()]
     assert products.count(KAFKA) >= 8
-    assert {KAFKA, JAVA, *PRODUCTS} == set(products)
+    assert {KAFKA, JAVA, *products_of(APPLICATIONS)} == set(products)
     names = [defect.name for defect in known_defects()]
     assert len(set(names)) == len(names)
     assert all(row.issue and row.why for row in missing_defects())
@@ -154,7 +155,7 @@ def test_what_is_journaled_goes_by_the_source_of_each_application() -> None:
 
 def test_a_client_that_is_none_is_bad_use() -> None:
     with pytest.raises(BadUse, match="kafkajs"):
-        application_command("nosuch:1.0.0")
+        program_command("nosuch:1.0.0", APPLICATIONS)
 
 
 @pytest.mark.kafka

@@ -1,4 +1,4 @@
-"""Get a client of a release from its registry, once, and say how to start an application of it."""
+"""Get a client of a release from its registry, once, and say how to start a program of it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from proofs.cache import cache_folder, make_once
 from proofs.java import FetchFailed, MissingTool, find_java
 from proofs.run import BadUse
 
-FOLDER: Final = Path(__file__).parent
-JAVA_PROGRAM: Final = FOLDER.with_name("Application.java")
 INSTALL_TIMEOUT_S: Final = 600
 JAVA: Final = "java"
 
@@ -28,36 +26,49 @@ Command = list[str]
 
 
 class Product(NamedTuple):
-    """A client: the source of its application, the program that runs it (GO: none, it is compiled),
-    the Debian packages that it needs, and the commands that put a release into a folder that has
-    the source."""
+    """A client: the name of sources that use it, the program that runs them (GO: none, they are
+    compiled), the Debian packages that it needs, and the commands that put a release into a folder
+    that has the source."""
 
     source: str
     runtime: str
     package: str
-    install: Callable[[str, Path], Sequence[Command]]
+    install: Install
 
 
-def _npm(name: str) -> Callable[[str, Path], Sequence[Command]]:
+Install = Callable[[str, Path], Sequence[Command]]
+
+
+def _npm(name: str, *more: str) -> Install:
     options = ["--no-audit", "--no-fund", "--ignore-scripts"]
     return lambda release, folder: [
-        ["npm", "install", *options, "--prefix", str(folder), f"{name}@{release}"]
+        ["npm", "install", *options, "--prefix", str(folder), f"{name}@{release}", *more]
     ]
 
 
-def _pip(name: str) -> Callable[[str, Path], Sequence[Command]]:
+def _pip(name: str) -> Install:
+    """`name` may end with extras, as `kafka-python[lz4]`."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
     return lambda release, folder: [[*pip, "--target", str(folder), f"{name}=={release}"]]
 
 
-def _go(package: str, source: str) -> Callable[[str, Path], Sequence[Command]]:
+def _go(package: str, source: str) -> Install:
     return lambda release, folder: [
         ["go", "mod", "init", "application"],
         ["go", "get", f"{package}@v{release}"],
+        ["go", "get", "."],  # what else the program imports
         ["go", "build", "-o", source.removesuffix(".go"), source],
     ]
 
 
+def _debian(program: str) -> Install:
+    """A package for all users: it is installed by hand, and asked for its version."""
+    return lambda release, folder: [[program, "-V"]]
+
+
+KCAT: Final = "kcat"
+KAFKAJS_CODECS: Final = ("kafkajs-snappy@1.1.0", "lz4-napi@2.10.0", "zstd-codec@0.1.5")
+"""It has none but gzip; these need no compiler."""
 PRODUCTS: Final = {
     "confluent-kafka-go": Product(
         "confluent.go", GO, "golang", _go(f"{CONFLUENT_GO}/kafka", "confluent.go")
@@ -66,35 +77,53 @@ PRODUCTS: Final = {
         "franz.go", GO, "golang", _go("github.com/twmb/franz-go/pkg/kgo", "franz.go")
     ),
     "sarama": Product("sarama.go", GO, "golang", _go("github.com/Shopify/sarama", "sarama.go")),
-    "kafkajs": Product("kafkajs.js", "node", "nodejs npm", _npm("kafkajs")),
+    "ibm-sarama": Product(
+        "ibm_sarama.go", GO, "golang", _go("github.com/IBM/sarama", "ibm_sarama.go")
+    ),
+    "kafkajs": Product("kafkajs.js", "node", "nodejs npm", _npm("kafkajs", *KAFKAJS_CODECS)),
     "confluent-kafka": Product(
         "confluent.py", sys.executable, "python3-pip", _pip("confluent-kafka")
     ),
+    "kafka-python": Product(
+        "kafka_python.py", sys.executable, "python3-pip", _pip("kafka-python[lz4,snappy,zstd]")
+    ),
+    "aiokafka": Product(
+        "asyncio_kafka.py", sys.executable, "python3-pip", _pip("aiokafka[lz4,snappy,zstd]")
+    ),
+    KCAT: Product("kcat.py", sys.executable, KCAT, _debian(KCAT)),
 }
 """By the names of their registries."""
+JAVA_SOURCE: Final = "Application.java"
 
 
-def application_command(client: str) -> Command:
-    """How to start an application of `RELEASE` of Apache Kafka's client, or `PRODUCT:RELEASE`.
+def products_of(programs: Path) -> list[str]:
+    """The products that a folder has a program for."""
+    return [name for name, product in PRODUCTS.items() if (programs / product.source).exists()]
+
+
+def program_command(client: str, programs: Path) -> Command:
+    """How to start the program, of those in a folder, that uses a client: `RELEASE` of Apache
+    Kafka's, or `PRODUCT:RELEASE`.
 
     Raises BadUse, MissingTool, FetchFailed.
     """
     name, _, release = client.rpartition(":")
     if name in ("", JAVA):
         jars = client_jars(release) / "*"
-        return [str(find_java()), *JVM_OPTIONS, "-cp", str(jars), str(JAVA_PROGRAM)]
-    if name not in PRODUCTS:
-        raise BadUse(f"invalid client {client!r}; valid: RELEASE, {', '.join(PRODUCTS)} :RELEASE")
+        return [str(find_java()), *JVM_OPTIONS, "-cp", str(jars), str(programs / JAVA_SOURCE)]
+    there_are = products_of(programs)
+    if name not in there_are:
+        raise BadUse(f"invalid client {client!r}; valid: RELEASE, {', '.join(there_are)} :RELEASE")
     product = PRODUCTS[name]
-    source = _installed(name, product, release) / product.source
+    source = _installed(name, product, release, programs) / product.source
     if product.runtime == GO:
         return [str(source.with_suffix(""))]
     return [product.runtime, str(source)]
 
 
-def _installed(name: str, product: Product, release: str) -> Path:
-    """The folder with the application and all that it needs. Raises MissingTool, FetchFailed."""
-    source = FOLDER / product.source
+def _installed(name: str, product: Product, release: str, programs: Path) -> Path:
+    """The folder with the program and all that it needs. Raises MissingTool, FetchFailed."""
+    source = programs / product.source
     digest = sha256(source.read_bytes()).hexdigest()[:8]
 
     def make(draft: Path) -> None:
