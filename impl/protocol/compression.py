@@ -6,16 +6,20 @@ Three rules:
 2. Decompression stops at `MAX_DECOMPRESSED_BYTES`, whatever size the block announces.
 3. What cannot be read raises a `DecodeError` with the block's byte offset; nothing else is raised.
 
-Theory of operation: cramjam (the extra `compression`) has the four codecs. Each block is
-decompressed into an anonymous map as large as the limit: the system backs only the pages that are
-written, so a small block costs little and a bomb ends at the limit. Two codecs need care. Snappy
-comes in xerial's framing (a 16-byte header, then blocks of at most 32 KiB behind their sizes) and,
-from other clients, raw. An lz4 frame must have independent blocks: Kafka reads no others.
-Sources: `CompressionType`, `SnappyOutputStream` (xerial), `Lz4BlockInputStream`; KIP-110.
+Theory of operation: cramjam (the extra `compression`) has the four codecs. A block of lz4 or zstd
+is decompressed into an anonymous map as large as the limit: the system backs only the pages that
+are written, so a small block costs little and a bomb ends at the limit. Three codecs need care.
+Snappy comes in xerial's framing (a 16-byte header, then blocks of at most 32 KiB behind their
+sizes) and, from other clients, raw. An lz4 frame must have independent blocks: Kafka reads no
+others, and nothing behind the first frame. gzip may have several members, and anything behind the
+last one; zlib tells where each ends.
+Sources: `CompressionType`, `SnappyOutputStream` (xerial), `Lz4BlockInputStream`,
+`java.util.zip.GZIPInputStream`; KIP-110.
 """
 
 from __future__ import annotations
 
+import zlib
 from enum import IntEnum
 from importlib import import_module
 from mmap import mmap
@@ -38,6 +42,17 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _SIZE: Final = Struct(">i")
+
+_GZIP_MEMBER: Final = b"\x1f\x8b\x08"
+_GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
+_LZ4_DESCRIPTOR_BYTES: Final = 7
+_LZ4_FLAGS: Final = 4
+_LZ4_INDEPENDENT: Final = 0x20
+_LZ4_BLOCK_CHECKSUM: Final = 0x10
+_LZ4_CONTENT_SIZE: Final = 0x08
+_LZ4_CONTENT_CHECKSUM: Final = 0x04
+_LZ4_UNCOMPRESSED: Final = 0x8000_0000
+_LZ4_SIZE: Final = Struct("<I")
 
 
 class Compression(IntEnum):
@@ -85,15 +100,52 @@ def decompress(
     try:
         if codec == Compression.SNAPPY:
             return _read_snappy(cramjam, block, offset, limit_bytes)
-        names = {Compression.GZIP: "gzip", Compression.LZ4: "lz4", Compression.ZSTD: "zstd"}
-        module = getattr(cramjam, names[Compression(codec)])
+        if codec == Compression.GZIP:
+            return _read_gzip(block, offset, limit_bytes)
+        is_lz4 = codec == Compression.LZ4
+        frame = _first_lz4_frame(block, offset) if is_lz4 else block
         with mmap(-1, limit_bytes) as room:
-            return room[: module.decompress_into(block, room)]
-    except cramjam.DecompressionError as error:
+            module = cramjam.lz4 if is_lz4 else cramjam.zstd
+            return room[: module.decompress_into(frame, room)]
+    except (cramjam.DecompressionError, zlib.error) as error:
         if "whole buffer" in str(error):
             raise DecompressedTooLarge(f"a block holds over {limit_bytes} bytes", offset) from None
         name = Compression(codec).name.lower()
         raise InvalidCompression(f"a block is no {name} ({error})", offset) from None
+
+
+def _read_gzip(block: bytes, offset: int, limit_bytes: int) -> bytes:
+    """All members. Kafka ignores what is behind them. Raises `zlib.error`."""
+    found: list[bytes] = []
+    left = limit_bytes
+    while block.startswith(_GZIP_MEMBER) or not found:
+        member = zlib.decompressobj(wbits=_GZIP_FORMAT)
+        found.append(member.decompress(block, left + 1))
+        left -= len(found[-1])
+        if left < 0:
+            raise DecompressedTooLarge(f"a block holds over {limit_bytes} bytes", offset)
+        if not member.eof:
+            raise InvalidCompression("a gzip member is cut off", offset)
+        block = member.unused_data
+    return b"".join(found)
+
+
+def _first_lz4_frame(block: bytes, offset: int) -> bytes:
+    """Without what is behind it, which Kafka ignores. Other damage is left to the decoder."""
+    if len(block) < _LZ4_DESCRIPTOR_BYTES:
+        return block
+    flags = block[_LZ4_FLAGS]
+    if not flags & _LZ4_INDEPENDENT:
+        raise InvalidCompression("an lz4 frame's blocks depend on each other", offset)
+    block_checksum = 4 if flags & _LZ4_BLOCK_CHECKSUM else 0
+    position = _LZ4_DESCRIPTOR_BYTES + (8 if flags & _LZ4_CONTENT_SIZE else 0)
+    while position + _LZ4_SIZE.size <= len(block):
+        (size,) = _LZ4_SIZE.unpack_from(block, position)
+        position += _LZ4_SIZE.size
+        if not size:
+            return block[: position + (4 if flags & _LZ4_CONTENT_CHECKSUM else 0)]
+        position += (size & ~_LZ4_UNCOMPRESSED) + block_checksum
+    return block
 
 
 def _write_xerial(cramjam: ModuleType, records: bytes) -> bytes:

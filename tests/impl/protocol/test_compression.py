@@ -1,6 +1,7 @@
 """Compressed batches: agreement with two other hands, the framing of snappy, damage, limits."""
 
 import gzip
+import random
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -165,6 +166,53 @@ def test_every_cut_is_named(codec: Compression) -> None:
         with pytest.raises(InvalidCompression) as caught:
             decompress(codec, block[:size], HEADER_BYTES)
         assert caught.value.offset >= HEADER_BYTES
+
+
+GZIP_MEMBER = compress(Compression.GZIP, b"more")
+LZ4_FRAME = compress(Compression.LZ4, b"more")
+BEHIND = {
+    "gzip": (Compression.GZIP, b"xx", b""),
+    "gzip, a magic cut off": (Compression.GZIP, b"\x1f", b""),
+    "gzip, a member of another method": (Compression.GZIP, b"\x1f\x8bzzzzzzzzzzzz", b""),
+    "gzip, a second member": (Compression.GZIP, GZIP_MEMBER + b"xx", b"more"),
+    "gzip, a damaged member": (Compression.GZIP, GZIP_MEMBER[:10] + b"\xff" * 40, None),
+    "lz4": (Compression.LZ4, b"xx", b""),
+    "lz4, a second frame": (Compression.LZ4, LZ4_FRAME, b""),
+    "zstd": (Compression.ZSTD, b"xx", None),
+    "zstd, a second frame": (Compression.ZSTD, compress(Compression.ZSTD, b"more"), b"more"),
+}
+"""By what is behind a block: the records that Kafka 4.3.1 reads there, None where it answers a
+Produce by -1 (UNKNOWN_SERVER_ERROR). Asked with records in two members or frames, and one."""
+
+
+@pytest.mark.parametrize(("codec", "behind", "more"), BEHIND.values(), ids=BEHIND)
+@pytest.mark.parametrize("size", [0, 300, 200_000])
+def test_what_is_behind_the_end_is_read_as_kafka_does(
+    codec: Compression, behind: bytes, more: bytes | None, size: int
+) -> None:
+    records = random.Random(1).randbytes(size)
+    block = compress(codec, records) + behind
+    if more is not None:
+        assert decompress(codec, block) == records + more
+        return
+    with pytest.raises(InvalidCompression) as caught:
+        decompress(codec, block, 61)
+    assert caught.value.offset == 61
+
+
+@pytest.mark.parametrize("content_checksum", [False, True])
+def test_an_lz4_frame_with_dependent_blocks_is_refused(content_checksum: bool) -> None:
+    def frame(is_linked: bool) -> bytes:
+        compressor = cramjam.lz4.Compressor(
+            content_checksum=content_checksum, block_linked=is_linked
+        )
+        compressor.compress(b"some records" * 20_000)
+        return bytes(compressor.finish())
+
+    assert len(decompress(Compression.LZ4, frame(False) + b"xx")) == 240_000
+    with pytest.raises(InvalidCompression, match="blocks depend on each other") as caught:
+        decompress(Compression.LZ4, frame(True), 61)
+    assert caught.value.offset == 61
 
 
 @pytest.mark.parametrize("rest", ["0000", "00000000", "ffffffff", "00000009 00"])
