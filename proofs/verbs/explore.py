@@ -13,7 +13,8 @@ from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.scope import ScopeReport, explore_scope, read_pairs
 from proofs.java import FetchFailed, MissingTool
 from proofs.lift.patch import Patch
-from proofs.lift.source import model_for
+from proofs.lift.source import composition_of, load_model, model_for
+from proofs.pages.risks import risks_of
 from proofs.run import BadUse, worst
 from proofs.say import say
 from proofs.trace.breach import breach_of
@@ -345,6 +346,8 @@ def say_report(report: ScopeReport) -> None:
         say(f"    {line}")
     if line := unpromised_line(report):
         say(line)
+    for line in elsewhere_lines(report):
+        say(line)
 
 
 def unpromised_line(report: ScopeReport) -> str:
@@ -354,3 +357,17 @@ def unpromised_line(report: ScopeReport) -> str:
     if report.verdict != "holds" or not names:
         return ""
     return f"what is promised here holds; not promised here, and broken: {', '.join(names)}"
+
+
+def elsewhere_lines(report: ScopeReport) -> Iterator[str]:
+    """Where rules that a variant changes are known to break something that this scope does not
+    show."""
+    home = composition_of(report.scope)
+    own = load_model(home).variants.parse(report.variant.partition("/")[0]).name.split("/")
+    changed = {part.partition("=")[0] for part in report.variant.split("/") if part not in own}
+    risks = [risk for risk in risks_of(home, report.variant) if changed & risk.rules.keys()]
+    for risk in risks if report.verdict == "holds" else ():
+        if risk.scope and risk.scope != report.scope:
+            broken = ", ".join(risk.breaks)
+            command = f"kafka-eos try --variant {report.variant}"
+            yield f"known to break {broken} in {risk.scope}: {command}"

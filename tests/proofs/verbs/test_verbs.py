@@ -75,6 +75,16 @@ def test_explore_holds(report, capsys):
     assert told.splitlines()[-1] == last
 
 
+def test_a_scope_that_holds_names_those_that_a_changed_rule_breaks(report, capsys):
+    variant = "4.3.1/marker_epoch=not_older"
+    code, _ = report("explore", "transactions-tiny", "--variant", variant, "--engine", "ints")
+    assert code == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("known to break no_lost_write, ")
+    assert " in transactions-markers: kafka-eos try --variant 4.3.1/" in last
+    assert last.endswith("/marker_epoch=not_older")
+
+
 def test_explore_without_a_scope_asks_for_one(capsys):
     assert main(["explore"]) == 2
     assert "kafka-eos explore idempotent-tiny" in (said := capsys.readouterr().err)
