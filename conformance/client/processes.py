@@ -199,6 +199,7 @@ class ClientProcess:
         self._command = command
         self._runs: dict[str, tuple[ClientReport, asyncio.Event]] = {}
         self._held: list[socket.socket] = []
+        self._has_run = False
 
     async def __aenter__(self) -> ClientProcess:
         self._process = await asyncio.create_subprocess_exec(
@@ -227,13 +228,15 @@ class ClientProcess:
         return not self._reading.done()
 
     async def run(self, plan: RunPlan, bootstrap: str, clock: Clock) -> ClientReport:
-        """Run a plan to its end, or as long as it may take."""
+        """Run a plan to its end, or as long as it may take: twice that while a process starts."""
         report, ended = ClientReport(clock), asyncio.Event()
+        limit_s = plan.timeout_s if self._has_run else 2 * plan.timeout_s
         self._runs[str(plan.number)] = report, ended
         try:
             assert self._process.stdin is not None
             self._process.stdin.write(f"{format_plan(plan, bootstrap)}\n".encode())
-            await asyncio.wait_for(ended.wait(), plan.timeout_s)
+            await asyncio.wait_for(ended.wait(), limit_s)
+            self._has_run = True
         except TimeoutError:
             report.problem = UNFINISHED
         except OSError as error:
