@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from conformance.backends import ResultRow
+from conformance.coverage.marks import numbers_in
+from conformance.coverage.statements import places, protocol_places
 from conformance.file_systems import find_folder
 from conformance.generate.graph import Numbers
 from conformance.plan import PreparedPlan
@@ -180,12 +182,15 @@ def findings_of(run: str, result: Result) -> Iterator[dict[str, Any]]:
 
 
 def coverage_of(run: str, result: Result) -> Rows:
-    """Rules, branches, error codes by name; transitions by number, with their rules as names."""
+    """Rules, branches, error codes, table entries, statements of impl by name; transitions by
+    number, with their rules as names."""
     prepared, total = result.prepared, result.total
     kinds = {
         "rule": (prepared.rules_total, total.rules),
         "branch": (prepared.branches_total, total.branches),
         "error_code": (prepared.error_codes_total, total.error_codes),
+        "table_entry": (prepared.table_entries_total, total.table_entries),
+        "statement": statements_by_name(total.statements),
     }
     yield table_of(
         "coverage",
@@ -197,6 +202,14 @@ def coverage_of(run: str, result: Result) -> Rows:
     )
     if prepared.transitions_total:
         yield transitions_of(run, prepared, total.transitions)
+
+
+def statements_by_name(bits: bytes) -> tuple[frozenset[str], frozenset[str]]:
+    """The statements of impl's protocol, and those that were executed; none where impl is not
+    judged."""
+    names = {n: str(places()[n]) for n in protocol_places()} if bits else {}
+    executed = numbers_in(bits)
+    return frozenset(names.values()), frozenset(s for n, s in names.items() if n in executed)
 
 
 def transitions_of(run: str, prepared: PreparedPlan, transitions: bytes) -> pa.Table:

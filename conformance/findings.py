@@ -31,6 +31,8 @@ are also offered what must wait."""
 class Summary:
     """What judging some traces gave. `transitions` has bit e set (byte e // 8, bit e % 8) if the
     labelled transition e was executed without a difference; it is empty where none is known.
+    `statements` has a bit for each of impl's protocol that was executed, in these traces or before
+    them in the same process; it is empty where impl is not judged.
 
     `steps` counts those that were executed; `findings` has all traces that ended in a difference.
     """
@@ -41,22 +43,22 @@ class Summary:
     rules: frozenset[str] = frozenset()
     branches: frozenset[str] = frozenset()
     error_codes: frozenset[str] = frozenset()
+    table_entries: frozenset[str] = frozenset()
+    statements: bytes = b""
     findings: Findings = field(default_factory=dict)
     masked: MaskedWork = field(default_factory=dict)
 
     def merge(self, other: Summary) -> Summary:
         """Both together. Associative and commutative; `Summary()` is neutral."""
-        width = max(len(self.transitions), len(other.transitions))
-        either = int.from_bytes(self.transitions, "little") | int.from_bytes(
-            other.transitions, "little"
-        )
         return Summary(
             traces=self.traces + other.traces,
             steps=self.steps + other.steps,
-            transitions=either.to_bytes(width, "little"),
+            transitions=either(self.transitions, other.transitions),
             rules=self.rules | other.rules,
             branches=self.branches | other.branches,
             error_codes=self.error_codes | other.error_codes,
+            table_entries=self.table_entries | other.table_entries,
+            statements=either(self.statements, other.statements),
             findings=merge_findings(self.findings, other.findings),
             masked=add_masked(self.masked, other.masked),
         )
@@ -70,6 +72,12 @@ class Summary:
     def transitions_covered(self) -> int:
         """How many labelled transitions were executed."""
         return int.from_bytes(self.transitions, "little").bit_count()
+
+
+def either(bits: bytes, others: bytes) -> bytes:
+    """The bits that are set in one or both."""
+    found = int.from_bytes(bits, "little") | int.from_bytes(others, "little")
+    return found.to_bytes(max(len(bits), len(others)), "little")
 
 
 class JudgedRange(NamedTuple):
@@ -126,14 +134,13 @@ def judge_range(prepared: PreparedPlan, first: int, last: int) -> JudgedRange:
             masked.append(result.masked)
         steps += result.steps
         seen |= result.seen
-    branches, error_codes = judge.tables.points(seen)
+    covers = judge.tables.points(seen)
     summary = Summary(
         traces=last - first,
         steps=steps,
         transitions=np.packbits(covered, bitorder="little").tobytes(),
         rules=frozenset(instances[instance][0] for instance in executed),
-        branches=branches,
-        error_codes=error_codes,
+        **covers._asdict(),
         findings=count_findings(findings),
         masked=add_masked(*masked),
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from conformance.backends import TraceRange
+from conformance.coverage.marks import statement_marks
 from conformance.findings import JudgedRange, judge_range
 from conformance.guaranteed import GuaranteeWalker, ObservedProperties, observe_transitions
 from conformance.plan import PreparedPlan, configuration
@@ -20,8 +22,11 @@ def load(directory: Path) -> PreparedPlan:
 
 def judge(prepared: PreparedPlan, part: TraceRange) -> Found:
     """All that the range's traces give."""
+    marks = statement_marks()
+    marks.begin(prepared.plan)
     judged = judge_range(prepared, part.first, part.last)
-    return Found(judged.summary, guarantees_of(prepared, part, judged))
+    summary = replace(judged.summary, statements=marks.reached())
+    return Found(summary, guarantees_of(prepared, part, judged))
 
 
 @functools.lru_cache(maxsize=8)

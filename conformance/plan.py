@@ -72,7 +72,7 @@ NEED_NO_GRAPH = frozenset({"pct", "hunts"})
 MANIFEST = "prepared.json"
 PLAN = "plan.json"
 INSTANCES = "instances.json"
-TOTALS = ("rules_total", "branches_total", "error_codes_total")
+TOTALS = ("rules_total", "branches_total", "error_codes_total", "table_entries_total")
 
 
 class BadPlan(ValueError):
@@ -183,7 +183,8 @@ class PreparedPlan:
     the scope was not explored; `cover_steps` and `cover_bound` (least steps that any cover needs)
     are None where there is no cover, or its bound was not computed. `threads` is how many pct
     schedules, `threads_steps` among how many steps it changes priorities; None where no trace is
-    pct's. The totals of rules, branches and error codes are what a run can cover.
+    pct's. The totals of rules, branches, error codes and entries of error tables are what a run can
+    cover.
     """
 
     plan: Plan
@@ -199,6 +200,7 @@ class PreparedPlan:
     error_codes_total: frozenset[str]
     threads: int | None = None
     threads_steps: int | None = None
+    table_entries_total: frozenset[str] = frozenset()
 
     @staticmethod
     def load(directory: Path) -> PreparedPlan:
@@ -407,6 +409,7 @@ def _counted(plan: Plan, directory: Path, graph: TransitionGraph, walks: Cover) 
         rules_total=frozenset(instances[i][0] for i in reached),
         branches_total=frozenset(tables.branches),
         error_codes_total=frozenset(tables.error_codes),
+        table_entries_total=frozenset(tables.table_entries),
         threads=len({stored.thread_of[i] for i in reached}) if is_pct else None,
         threads_steps=longest(stored.walker, stored.thread_of, plan.seed) if is_pct else None,
     )

@@ -16,6 +16,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from conformance.causes import NO_CAUSE, Cause, Severity
+from conformance.coverage.functions import count_statements
 from conformance.distinguish.play import DistinguishingReport
 from conformance.findings import Summary
 from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED
@@ -161,7 +162,8 @@ def coverage_row(found: frozenset[str], total: frozenset[str]) -> dict[str, Any]
 
 
 def coverage_json(prepared: PreparedPlan, total: Summary) -> dict[str, Any]:
-    """What the traces covered; the total of transitions is null if the scope was not explored."""
+    """What the traces covered; the total of transitions is null if the scope was not explored. A
+    total of 0 says that the system is not judged by that."""
     return {
         "transitions": {
             "covered": total.transitions_covered,
@@ -170,7 +172,15 @@ def coverage_json(prepared: PreparedPlan, total: Summary) -> dict[str, Any]:
         "rules": coverage_row(total.rules, prepared.rules_total),
         "branches": coverage_row(total.branches, prepared.branches_total),
         "error_codes": coverage_row(total.error_codes, prepared.error_codes_total),
+        "table_entries": coverage_row(total.table_entries, prepared.table_entries_total),
+        "statements_of_impl": statements_row(total.statements),
     }
+
+
+def statements_row(bits: bytes) -> dict[str, Any]:
+    """The same of impl's statements; `missing` names a function once, with its lines."""
+    covered, count, missing = count_statements(bits)
+    return {"covered": covered, "total": count, "missing": missing}
 
 
 def report_json(result: Result) -> dict[str, Any]:

@@ -39,15 +39,27 @@ class Found:
 # As plain data
 
 
+def bits_json(bits: bytes) -> str:
+    """Bits, compressed: most ranges set few of all."""
+    return b85encode(zlib.compress(bits)).decode("ascii")
+
+
+def bits_from(text: str) -> bytes:
+    """The bits that `bits_json` wrote."""
+    return zlib.decompress(b85decode(text))
+
+
 def summary_json(summary: Summary) -> dict[str, Any]:
-    """A summary; transitions compressed, for most ranges take few of all; sets in their order."""
+    """A summary; sets in their order."""
     return {
         "traces": summary.traces,
         "steps": summary.steps,
-        "transitions": b85encode(zlib.compress(summary.transitions)).decode("ascii"),
+        "transitions": bits_json(summary.transitions),
         "rules": sorted(summary.rules),
         "branches": sorted(summary.branches),
         "error_codes": sorted(summary.error_codes),
+        "table_entries": sorted(summary.table_entries),
+        "statements": bits_json(summary.statements),
         "findings": findings_json(summary.findings),
         "masked": {mask: list(work) for mask, work in sorted(summary.masked.items())},
     }
@@ -58,10 +70,12 @@ def summary_from(value: dict[str, Any]) -> Summary:
     return Summary(
         traces=value["traces"],
         steps=value["steps"],
-        transitions=zlib.decompress(b85decode(value["transitions"])),
+        transitions=bits_from(value["transitions"]),
         rules=frozenset(value["rules"]),
         branches=frozenset(value["branches"]),
         error_codes=frozenset(value["error_codes"]),
+        table_entries=frozenset(value["table_entries"]),
+        statements=bits_from(value["statements"]),
         findings=findings_from(value["findings"]),
         masked={mask: (traces, steps) for mask, (traces, steps) in value["masked"].items()},
     )

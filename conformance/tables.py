@@ -4,7 +4,9 @@
 2. A row is filled by calling the actor's rule as it stands in `model`, the first time that its
    input meets the state. From then on it is one look-up.
 3. Each row knows which branches of the text it took, because the text that fills it is the
-   model's with a note at each condition, and which error code it answers.
+   model's with a note at each condition, which entries of its error tables, and which error code it
+   answers. An entry is a place where the text names an error: it is met where something is equal to
+   that error, or where the error is what is answered.
 
 Theory of operation: `Tables.after` is all that the judge's hot path calls. What a table holds is a
 function of the model alone, so how it grew never shows in a result. When it has too many rows it
@@ -28,7 +30,7 @@ from model.idempotent.leader import Leader, ProducerStateEntry
 from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse
 from model.idempotent.scopes import initial
 from model.language import Disabled, Step
-from proofs.lift.source import Model, load_model
+from proofs.lift.source import Model, load_model, modules_imported_by
 
 MAX_ROWS = 1_000_000
 
@@ -67,43 +69,82 @@ class MemoisedStep(NamedTuple):
 
 
 class _Noter(ast.NodeTransformer):
-    """Puts a note around each condition of one function; `places` grows by one for each."""
+    """Puts a note around each condition of one function, and around each error that it names;
+    `places` and `entries` grow by one for each."""
 
-    def __init__(self, where: str, function: str, places: list[str]) -> None:
+    def __init__(self, where: str, function: str, places: list[str], entries: list[str]) -> None:
         self.where = where
         self.function = function
         self.places = places
+        self.entries = entries
 
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, (ast.If, ast.IfExp)):
-            column = node.col_offset + 1
-            place = f"{self.where}:{node.lineno}:{column}: in {self.function}"
-            number = ast.Constant(len(self.places))
-            self.places.append(place)
+            number = numbered(self.places, self._place_of(node))
             self.generic_visit(node)
-            call = ast.Call(ast.Name("_note", ast.Load()), [number, node.test], [])
-            node.test = ast.fix_missing_locations(ast.copy_location(call, node.test))
+            node.test = noted("_note", number, node.test)
             return node
+        if error := error_compared_in(node):
+            assert isinstance(node, ast.Compare)
+            number = numbered(self.entries, f"{self._place_of(node)}, {error}")
+            is_equal = isinstance(node.ops[0], ast.Eq)
+            self.generic_visit(node.left)
+            return noted("_note_equal" if is_equal else "_note_different", number, node)
+        if error := error_named_by(node):
+            assert isinstance(node, ast.Attribute)
+            number = numbered(self.entries, f"{self._place_of(node)}, {error}")
+            return noted("_note_answered", number, node)
         return self.generic_visit(node)
+
+    def _place_of(self, node: ast.stmt | ast.expr) -> str:
+        return f"{self.where}:{node.lineno}:{node.col_offset + 1}: in {self.function}"
+
+
+def numbered(names: list[str], name: str) -> int:
+    """The number of one more name."""
+    names.append(name)
+    return len(names) - 1
+
+
+def noted(function: str, number: int, value: ast.expr) -> ast.expr:
+    """A call that notes a place, and is the value."""
+    call = ast.Call(ast.Name(function, ast.Load()), [ast.Constant(number), value], [])
+    return ast.fix_missing_locations(ast.copy_location(call, value))
+
+
+def error_named_by(node: ast.AST) -> str:
+    """The error of `Error.NAME`; empty for NONE, which is no error, and for all else."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return ""
+    return node.attr if node.value.id == "Error" and node.attr != "NONE" else ""
+
+
+def error_compared_in(node: ast.AST) -> str:
+    """The error of `value == Error.NAME` or `!=`; empty for all else."""
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+        return ""
+    return error_named_by(node.comparators[0])
 
 
 def watched_modules(model: Model) -> tuple[str, ...]:
-    """The modules whose branches count: those that say what actors do."""
+    """The modules whose branches count: those that say what actors do, and what these import."""
     of_rules = {rule.__module__.rpartition(".")[2] for rule in model.actor_rules.values()}
-    return ("messages", *(name for name in model.modules if name in of_rules))
+    acting = modules_imported_by(model, of_rules)
+    return ("messages", *(name for name in model.modules if name in acting - {"messages"}))
 
 
 class WatchedRules:
     """The functions of some modules, each call noting the branches that it takes.
 
     `rules` by name, with the functions that they call, in these modules; `branches` names both
-    sides of every condition, in the order of their bits; `taken` has the bits of what was taken
-    since it was last set to 0.
+    sides of every condition, in the order of their bits, `entries` those of error tables. `taken`
+    and `met` have the bits of what happened since `begin`.
     """
 
     def __init__(self, model: Model, modules: Sequence[str]) -> None:
-        self.taken = 0
+        self.taken = self.met = 0
         places: list[str] = []
+        self.entries: list[str] = []
         watched: dict[Any, Any] = {}
         spaces: dict[ModuleType, dict[str, Any]] = {}
         for name in modules:
@@ -128,20 +169,37 @@ class WatchedRules:
     ) -> dict[str, Any]:
         """The module's functions with notes; returns the namespace that they run in."""
         module = model.modules[name]
-        space = {**vars(module), "_note": self._note}
+        notes = (self._note, self._note_equal, self._note_different, self._note_answered)
+        space = {**vars(module), **{note.__name__: note for note in notes}}
         for (owner, function), tree in model.functions.items():
             if owner == name:
                 noted = copy.deepcopy(tree)
                 noted.decorator_list = []
-                _Noter(model.files[name], function, places).visit(noted)
+                _Noter(model.files[name], function, places, self.entries).visit(noted)
                 code = compile(ast.Module([noted], []), model.files[name], "exec")
                 exec(code, space)
                 watched[getattr(module, function)] = space[function]
         return space
 
+    def begin(self) -> None:
+        """Nothing has happened yet."""
+        self.taken = self.met = 0
+
     def _note(self, place: int, condition: bool) -> bool:
         self.taken |= 1 << (2 * place + (not condition))
         return condition
+
+    def _note_equal(self, entry: int, is_equal: bool) -> bool:
+        self.met |= is_equal << entry
+        return is_equal
+
+    def _note_different(self, entry: int, is_different: bool) -> bool:
+        self.met |= (not is_different) << entry
+        return is_different
+
+    def _note_answered(self, entry: int, error: Any) -> Any:
+        self.met |= 1 << entry
+        return error
 
 
 # Views
@@ -228,9 +286,17 @@ STATE_VIEWS: Mapping[type, Callable[[WireNumbers, Any], View]] = {
 # Tables
 
 
+class CoveredPoints(NamedTuple):
+    """What rows cover of the model's text, by name."""
+
+    branches: frozenset[str]
+    error_codes: frozenset[str]
+    table_entries: frozenset[str]
+
+
 class ModelTables:
     """A model in one configuration. `points` names what its rows cover, in the order of their bits:
-    branches, then error codes."""
+    branches, error codes, entries of error tables."""
 
     def __init__(self, k: Any, model: Model, modules: Sequence[str]) -> None:
         self.k = k
@@ -238,18 +304,22 @@ class ModelTables:
         self._watched = WatchedRules(model, modules)
         self.branches = self._watched.branches
         self.error_codes = tuple(error.name for error in getattr(model.messages, "Error", ()))
+        self.table_entries = tuple(self._watched.entries)
 
-    def points(self, seen: int) -> tuple[frozenset[str], frozenset[str]]:
-        """(branches, error codes) whose bits are set."""
-        names = (*self.branches, *self.error_codes)
-        found = [name for i, name in enumerate(names) if seen >> i & 1]
-        branches = frozenset(found[: (seen & ((1 << len(self.branches)) - 1)).bit_count()])
-        return branches, frozenset(found) - branches
+    def points(self, seen: int) -> CoveredPoints:
+        """Those whose bits are set."""
+        kinds = (self.branches, self.error_codes, self.table_entries)
+        bits = iter(bin(seen)[:1:-1].ljust(sum(map(len, kinds)), "0"))
+        return CoveredPoints(
+            *(frozenset([name for name in names if next(bits) == "1"]) for names in kinds)
+        )
 
-    def _bits_of(self, errors: Iterable[str]) -> int:
-        """The bits of error codes, by name."""
+    def _noted(self, errors: Iterable[str]) -> int:
+        """The bits of what the watched rules have noted, and of error codes that are answered."""
         first = len(self.branches)
-        return sum(1 << first + self.error_codes.index(name) for name in set(errors))
+        answered = sum(1 << first + self.error_codes.index(name) for name in set(errors))
+        met = self._watched.met << first + len(self.error_codes)
+        return self._watched.taken | answered | met
 
 
 class ActorTables(ModelTables, ABC):
@@ -299,7 +369,7 @@ class ActorTables(ModelTables, ABC):
         """A row filled by the source. What is no state of the actor's is what it sends."""
         rule, *inputs = key
         values = [i.value if isinstance(i, InternedMessage) else i for i in inputs]
-        self._watched.taken = 0
+        self._watched.begin()
         result = self._watched.rules[rule](self.k, node.state, *values)
         if isinstance(result, Step):
             actor, sends = result.actor, result.sends
@@ -308,8 +378,7 @@ class ActorTables(ModelTables, ABC):
         else:
             actor, sends = node.state, (result,)
         sent = tuple(self.message(message) for message in sends)
-        seen = self._bits_of(self.errors_in(sends))
-        row = MemoisedStep(self.node(actor), sent, self._watched.taken | seen)
+        row = MemoisedStep(self.node(actor), sent, self._noted(self.errors_in(sends)))
         self._make_room()
         node.rows[key] = row
         return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -10,10 +11,25 @@ from conformance.evidence.document import Code, Document, FileLink, Heading, Tab
 from conformance.evidence.script import expected_of
 from conformance.report import both_sides, sentence
 from impl.protocol.errors import ErrorCode
+from proofs.run.files import REPOSITORY
 from proofs.trace.format import read
 
 LISTED: Final = 40
 """Requests that a page lists of a script."""
+
+OF_TEXT: Final = ("where", "what no trace met", "text")
+OF_IMPL: Final = ("function", "what no trace executed")
+UNMET: Final = {
+    "rules": ("Rules of the model", ()),
+    "branches": ("Branches of the model's rules", OF_TEXT),
+    "error_codes": ("Error codes that no answer had", ()),
+    "table_entries": (
+        "Entries of error tables: places where this error never was",
+        OF_TEXT,
+    ),
+    "statements_of_impl": ("Statements of impl's protocol", OF_IMPL),
+}
+"""By kind its title, and the columns where it has places."""
 
 Report = Mapping[str, Any]
 
@@ -29,6 +45,7 @@ def run_page(report: Report, out: Path) -> Document:
         page.add(Heading("Causes"), causes_table(report["divergences"]))
     for number, row in enumerate(report["divergences"], start=1):
         add_cause(page, row, out, f"{number}. {title_of(row)}", report["variant"])
+    add_unmet(page, report["coverage"])
     return page
 
 
@@ -51,6 +68,30 @@ def amounts(report: Report) -> list[tuple[str, str]]:
         ("diverging traces", f"{report['diverging_traces']:,}"),
         ("undecided traces", f"{report['undecided']:,}"),
     ]
+
+
+def add_unmet(page: Document, coverage: Report) -> None:
+    """All that no trace met, by kind."""
+    unmet = {kind: row["missing"] for kind, row in coverage.items() if row.get("missing")}
+    if not unmet:
+        return
+    page.add(Heading("What no trace met"))
+    for kind, names in unmet.items():
+        title, columns = UNMET[kind]
+        page.add(Heading(title, 3))
+        if columns:
+            page.add(Table(columns, [unmet_row(name)[: len(columns)] for name in names]))
+        else:
+            page.say(f"{', '.join(names)}.")
+
+
+def unmet_row(name: str) -> tuple[str, str, str]:
+    """A place, what is there, and the line of the model's text if it is a place in that."""
+    place, _, what = name.partition(": ")
+    file, _, rest = place.partition(":")
+    line = rest.partition(":")[0]
+    text = linecache.getline(str(REPOSITORY / file), int(line)).strip() if line else ""
+    return place, what, text
 
 
 def masks_table(masked: Sequence[Report]) -> Table:

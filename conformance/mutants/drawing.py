@@ -16,8 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
-from conformance.mutants.patched_impl import trees_of
-from conformance.mutants.statements import (
+from conformance.coverage.statements import (
     IMPL,
     StatementPlace,
     acts,
@@ -25,6 +24,7 @@ from conformance.mutants.statements import (
     is_outside,
     qualified,
 )
+from conformance.mutants.patched_impl import trees_of
 from proofs.mutants.operators import NEIGHBOURS, joined, literal, negated, number
 from proofs.mutants.systematic import put
 

@@ -21,9 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from conformance.coverage.marks import numbers_in, statement_marks
+from conformance.coverage.statements import places
 from conformance.mutants.drawing import RandomMutant, planted
 from conformance.mutants.planting import in_children, plant, replace_function
-from conformance.mutants.statements import keep_marks, marked, places
 
 FATES: Final = ("found", "alive", "unreached")
 LONGEST_S: Final = 900
@@ -54,7 +55,7 @@ def record_reached(
     prepared: Mapping[str, Path], processes: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """By scope, as the journal has it: what its traces execute."""
-    places()
+    statement_marks()  # so that no child makes them anew
     jobs = [((name, folder), LONGEST_S) for name, folder in prepared.items()]
     for (name, _), found in in_children(reached_in, jobs, processes):
         if found is None:
@@ -64,12 +65,13 @@ def record_reached(
 
 def reached_in(job: tuple[str, Path]) -> dict[str, Any]:
     """What the traces of a scope execute; for a process that ends with it."""
-    reached = keep_marks()
-    plant(marked)
+    marks = statement_marks()
+    marks.begin(job)
     began = time.process_time()
     divergences = divergences_in(job[1], to_the_first=False)
     seconds = round(time.process_time() - began, 2)
-    return {"places": sorted(reached), "divergences": len(divergences), "seconds": seconds}
+    executed = sorted(numbers_in(marks.reached()))
+    return {"places": executed, "divergences": len(divergences), "seconds": seconds}
 
 
 def divergences_in(where: Path, *, to_the_first: bool) -> Sequence[str]:

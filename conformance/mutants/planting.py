@@ -9,7 +9,6 @@ exists for it.
 from __future__ import annotations
 
 import ast
-import inspect
 import multiprocessing
 import resource
 import sys
@@ -22,6 +21,8 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeVar
+
+from conformance.function_code import forget_results, function_of, is_of
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -66,11 +67,6 @@ class PatchedImpl(PathFinder):
         return spec
 
 
-def is_of(package: str, name: str) -> bool:
-    """Whether a module is the package, or in it."""
-    return name == package or name.startswith(f"{package}.")
-
-
 def plant(change: Change) -> None:
     """From here on impl is imported as changed. For a process that ends with it."""
     for name in list(sys.modules):
@@ -113,15 +109,6 @@ def outermost(module: ModuleType, path: Sequence[str]) -> tuple[FunctionType, li
     return None
 
 
-def function_of(part: Any) -> Any:
-    """The function that a decorated one calls; all else as it is."""
-    for attribute in ("fget", "func", "__func__"):
-        part = (
-            getattr(part, attribute, part) if not isinstance(part, (type, FunctionType)) else part
-        )
-    return part if isinstance(part, type) else inspect.unwrap(part) if callable(part) else part
-
-
 def code_at(code: CodeType, path: Sequence[str]) -> CodeType | None:
     """The code of a function of a module, or a class, by its path; None if it is not the only one
     of its name."""
@@ -131,14 +118,6 @@ def code_at(code: CodeType, path: Sequence[str]) -> CodeType | None:
             return None
         [code] = inner
     return code
-
-
-def forget_results(package: str) -> None:
-    """Clear what the functions of a package have cached."""
-    modules = [module for name, module in sys.modules.items() if is_of(package, name)]
-    for value in [value for module in modules for value in vars(module).values()]:
-        if clear := getattr(value, "cache_clear", None):
-            clear()
 
 
 # Children

@@ -76,9 +76,9 @@ class WorldTables(ModelTables):
 
     def _filled(self, node: WorldNode, key: tuple[Any, ...]) -> tuple[WorldNode, int]:
         rule, *choices = key
-        self._watched.taken = 0
+        self._watched.begin()
         world = self._watched.rules[rule](self.k, node.world, *choices)
-        seen = self._watched.taken | self._bits_of(self._errors_of(rule, world, choices))
+        seen = self._noted(self._errors_of(rule, world, choices))
         if self._rows >= MAX_ROWS:
             self._forget()
         self._rows += 1

@@ -18,6 +18,7 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: str) -> str:
         f" {report['seed']}",
         f"  traces       {report['traces']:,} with {report['steps']:,} steps{speed(run)}",
         f"  coverage     {coverage(report['coverage'])}",
+        *never_met(report["coverage"], out),
         *cover(report),
         *pct(report["pct"]),
         f"  guarantees   {guarantees(report)}",
@@ -77,6 +78,16 @@ def coverage(covered: Mapping[str, Any]) -> str:
         for name, row in covered.items()
         if row["total"]
     )
+
+
+def never_met(covered: Mapping[str, Any], out: str) -> list[str]:
+    """How much no trace met, by kind, and where all of it is named; nothing if all was met."""
+    counts = [
+        f"{name.replace('_', ' ')} {row['total'] - row['covered']:,}"
+        for name, row in covered.items()
+        if row.get("missing")
+    ]
+    return [f"  never met    {', '.join(counts)}: named in {out}/report.md"] if counts else []
 
 
 def cover(report: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from conformance.compositions import IDEMPOTENT, SERVER_ACTORS, TRANSACTIONS, judged_composition
+from conformance.coverage.marks import marked_statements
 from conformance.faults import CLIENTS
 from conformance.generate.broker_graph import AT_NODES, AT_ONE
 from conformance.plan import Plan, PreparedPlan
@@ -42,7 +43,11 @@ def target(plan: Plan, options: argparse.Namespace) -> Target:
 
     @contextmanager
     def judge(prepared: PreparedPlan, log: Path) -> Iterator[BrokersBackend]:
-        with closing(opened_nodes(prepared)) as backend:
+        with (
+            marked_statements(prepared.plan) as marks,
+            closing(opened_nodes(prepared)) as backend,
+        ):
+            backend.statements = marks.reached
             if not has_nodes:
                 backend.other_scopes = opened_nodes
             yield backend

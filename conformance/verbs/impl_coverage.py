@@ -1,20 +1,28 @@
-"""`conformance coverage`: which statements of impl's protocol the scopes execute together."""
+"""`conformance coverage`: which statements of impl's protocol the scopes execute together.
+
+All that no scope executes has a reason, function by function. With a ceiling, a file that `--keep`
+wrote, nothing may be left out that was executed when it was written.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends.processes import usable_cores
+from conformance.coverage.functions import UNREACHED, unreached_functions
+from conformance.coverage.statements import protocol_places
 from conformance.guaranteed import HOLDS, VIOLATED
-from conformance.mutants.coverage import FunctionCoverage, unreached_functions
+from conformance.mutants import HuntScope
 from conformance.mutants.judged import Reached
-from conformance.mutants.statements import protocol_places
+from conformance.plan import PreparedPlan
 from conformance.verbs.mutants import prepared_of
 from conformance.verbs.random_mutants import judged_where, reached_by
-from proofs.run import EXIT_CODES
+from proofs.run import EXIT_CODES, BadUse
 from proofs.run.directory import RunDirectory
 from proofs.run.files import code_digest, pretty, write_json, write_whole
 from proofs.say import say
@@ -23,11 +31,28 @@ from proofs.verbs.options import parse_positive
 SCHEMA_VERSION: Final = 1
 DEFAULT_OUT: Final = Path("out") / "impl-coverage"
 
+Ceiling = Mapping[str, Any]
+"""What `--keep` wrote: the `scopes` and how many `traces` of each, None for all; by function how
+many statements are not executed."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `coverage` takes."""
     parser.add_argument(
         "--scope", metavar="SCOPE", action="append", help="this one; again for more (default: all)"
+    )
+    parser.add_argument(
+        "--traces", type=parse_positive, metavar="N", help="the first of each scope (default: all)"
+    )
+    parser.add_argument(
+        "--ceiling",
+        type=Path,
+        metavar="FILE",
+        help="judge the scopes and traces of FILE, and name what was executed when --keep wrote it"
+        " and is no more",
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="write how much of each function is not executed"
     )
     parser.add_argument("--processes", type=parse_positive, metavar="N", help="default: all cores")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR")
@@ -36,31 +61,91 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Judge impl in every scope and report; 0 if each function that is not executed whole has a
-    reason. What was recorded for the same code is not recorded again. Raises BadUse."""
-    with RunDirectory(options.out, {}, code_digest(), ("prepared",)) as run:
-        prepared = judged_where(options.scope, options.out, prepared_of)
+    reason, or is no worse than the ceiling. What was recorded for the same code is not recorded
+    again. Raises BadUse."""
+    ceiling = read_ceiling(options) if options.ceiling else None
+    scopes = ceiling["scopes"] if ceiling else options.scope
+    traces = ceiling["traces"] if ceiling else options.traces
+    with RunDirectory(options.out, {"traces": traces}, code_digest(), ("prepared",)) as run:
+        prepared = judged_where(
+            scopes, options.out, lambda scope, out: first_traces(scope, out, traces)
+        )
         reached = reached_by(prepared, run, options.processes or usable_cores())
-        report = report_of(reached)
+        report = report_of(reached, ceiling)
         write_whole(options.out / "report.json", pretty(report))
     write_json(options.json, report)
-    for row in report["unreached"]:
+    write_json(options.keep, ceiling_of(report, traces))
+    for row in report["unreached" if ceiling is None else "lost"]:
         say(format_row(row))
+    for name in report["stale"]:
+        say(f"{name}: executed whole, so that its reason in unreached.toml can go")
     say(f"{report['executed']} of {report['statements']} statements of the protocol are executed")
     say(f"verdict: {report['verdict']}; report: {options.out / 'report.json'}")
     return EXIT_CODES[report["verdict"]]
 
 
-def report_of(reached: Mapping[str, Reached]) -> dict[str, Any]:
-    """What all scopes execute together, and by function what none does."""
+def read_ceiling(options: argparse.Namespace) -> Ceiling:
+    """The file of --ceiling. Raises BadUse."""
+    if options.scope or options.traces:
+        raise BadUse("--ceiling FILE names the scopes and traces; leave --scope and --traces out")
+    try:
+        found: Ceiling = json.loads(options.ceiling.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadUse(f"--ceiling {options.ceiling}: {error}") from error
+    return found
+
+
+def first_traces(scope: HuntScope, out: Path, traces: int | None) -> PreparedPlan:
+    """The first traces of a scope: those of its cover come first."""
+    prepared = prepared_of(scope, out)
+    if traces is not None and traces < prepared.count:
+        prepared = replace(prepared, count=traces)
+        prepared.save()
+    return prepared
+
+
+# The report
+
+
+def report_of(reached: Mapping[str, Reached], ceiling: Ceiling | None = None) -> dict[str, Any]:
+    """What all scopes execute together, and by function what none does; `stale` has the functions
+    that are executed whole, and have a reason why not."""
     executed = frozenset[int]().union(*(found.places for found in reached.values()))
-    rows: list[FunctionCoverage] = unreached_functions(executed)
+    rows = [row.to_json() for row in unreached_functions(executed)]
+    lost = [] if ceiling is None else beyond(rows, ceiling["unreached"])
+    stale = sorted(UNREACHED.keys() - {row["function"] for row in rows})
+    explained = all(row["why"] for row in rows) and not stale
     return {
         "schema_version": SCHEMA_VERSION,
         "scopes": {name: len(found.places) for name, found in reached.items()},
         "statements": len(protocol_places()),
         "executed": len(executed & protocol_places().keys()),
-        "unreached": [row.to_json() for row in rows],
-        "verdict": HOLDS if all(row.why for row in rows) else VIOLATED,
+        "unreached": rows,
+        "stale": stale,
+        "lost": lost,
+        "verdict": VIOLATED if lost or (ceiling is None and not explained) else HOLDS,
+    }
+
+
+def beyond(rows: Sequence[Mapping[str, Any]], most: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The functions of which more is not executed than may be, with how much that is."""
+    return [
+        {**row, "why": f"{most.get(row['function'], 0)} were not executed before"}
+        for row in rows
+        if len(row["lines"]) > most.get(row["function"], 0)
+    ]
+
+
+def ceiling_of(report: Mapping[str, Any], traces: int | None) -> dict[str, Any]:
+    """What `--keep` writes of a report."""
+    return {
+        "scopes": list(report["scopes"]),
+        "traces": traces,
+        "executed": report["executed"],
+        "unreached": {
+            row["function"]: len(row["lines"])
+            for row in sorted(report["unreached"], key=lambda row: str(row["function"]))
+        },
     }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends.processes import usable_cores
+from conformance.coverage.statements import core, places
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.mutants import GROUPS, HuntScope
 from conformance.mutants.by_stories import story_files
@@ -23,7 +24,6 @@ from conformance.mutants.judged import (
     record_reached,
     verdicts,
 )
-from conformance.mutants.statements import core, places
 from conformance.mutants.survivors import REASONS
 from conformance.plan import PreparedPlan
 from proofs.run import EXIT_CODES

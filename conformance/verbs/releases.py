@@ -7,16 +7,16 @@ stopped. The table has a row for each.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from conformance.kafka.releases import find_release
 from conformance.plan import Plan, configuration
 from conformance.verbs import run
+from conformance.verbs.run_table import figures_of, table, verdict_of
 from conformance.verbs.testbed_options import KAFKAS
-from proofs.run import EXIT_CODES, one_of, positive, worst
+from proofs.run import EXIT_CODES, one_of, positive
 from proofs.run.files import pretty, write_json, write_whole
 from proofs.say import note, say
 
@@ -24,8 +24,6 @@ SCHEMA_VERSION: Final = 1
 SCOPES: Final = "transactions-default"
 TRACES: Final = 5_000
 OUT: Final = Path("out/releases")
-REPORT: Final = "report.json"
-RUN_TIMES: Final = "run.json"
 COLUMNS: Final = (
     "release",
     "level",
@@ -88,12 +86,12 @@ def execute(options: argparse.Namespace) -> int:
         out = options.out / judged.name
         arguments = judged.arguments(traces, options.traces_from, out)
         run.execute(parser.parse_args(arguments))
-        rows.append(row_of(judged, out))
+        rows.append({**judged._asdict(), **figures_of(out)})
         # After each run, so that an interrupted command keeps its rows.
         report = {"schema_version": SCHEMA_VERSION, "runs": rows, "verdict": verdict_of(rows)}
         write_whole(options.out / "releases.json", pretty(report))
         write_json(options.json, report)
-    for line in table(rows):
+    for line in table(COLUMNS, rows):
         say(line)
     return EXIT_CODES[verdict_of(rows)]
 
@@ -114,36 +112,3 @@ def plan_runs(scopes: Sequence[str], kafka: str | None) -> list[ReleaseRun]:
         for level in reversed(find_release(release).stable_levels)
         for requests in (("v2", "v1") if level else ("v1",))
     ]
-
-
-def row_of(judged: ReleaseRun, out: Path) -> dict[str, Any]:
-    """What a run wrote, in short."""
-    report = json.loads((out / REPORT).read_text(encoding="utf-8"))
-    run = json.loads((out / RUN_TIMES).read_text(encoding="utf-8"))
-    return {
-        **judged._asdict(),
-        "traces": report["traces"],
-        "steps": report["steps"],
-        "transitions": "{covered:,} of {total:,}".format_map(report["coverage"]["transitions"]),
-        "divergences": report["diverging_traces"],
-        "undecided": report["undecided"],
-        "seconds": run["seconds"],
-        "steps_per_second": run["steps_per_second_in_all"],
-        "verdict": report["verdict"],
-    }
-
-
-def verdict_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """That of the worst run."""
-    return worst(row["verdict"] for row in rows)
-
-
-def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The rows in Markdown."""
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
-    for row in rows:
-        cells = [
-            f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in COLUMNS
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, f"verdict: {verdict_of(rows)}"]

@@ -20,6 +20,7 @@ from conformance.known_differences import read_baseline
 from conformance.masks import Masks
 from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
 from conformance.report import JUDGES
+from conformance.verbs.all_scopes import ALL, judge_all_scopes
 from conformance.verbs.backend_options import add_backend
 from conformance.verbs.systems import SYSTEMS, system_of
 from model.idempotent.variants import DEFAULT_VARIANT
@@ -100,7 +101,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--actors", help=f"of the system: {' or '.join(ACTORS)}")
     add_codec(what, f"(default: {DEFAULTS.on})")
     traces = parser.add_argument_group("by which traces")
-    traces.add_argument("--scope", default=DEFAULTS.scope, help=f"default: {DEFAULTS.scope}")
+    scopes = f"default: {DEFAULTS.scope}; {ALL}: one after the other, those too large by hunts"
+    traces.add_argument("--scope", default=DEFAULTS.scope, help=scopes)
     traces.add_argument("--faults", help=f"{', '.join(FAULTS)} (default: {DEFAULTS.faults})")
     traces.add_argument("--traces-from", metavar="SOURCES", help=TRACES_FROM)
     traces.add_argument("--depth", type=int, metavar="N", help=DEPTH)
@@ -165,6 +167,8 @@ def run_place(text: str) -> Path | Remote:
 
 def execute(options: argparse.Namespace) -> int:
     """Judge the system; the exit code. Raises what its runner raises."""
+    if options.scope == ALL:
+        return judge_all_scopes(options, execute)
     _, system = system_of(options.system)
     options.judge = options.judge or default_judge(options)
     return system.run(plan_of(options), options)

@@ -14,7 +14,7 @@ import graphlib
 import importlib
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import EnumMeta
@@ -179,9 +179,16 @@ def execute(source: PackageSource) -> dict[str, ModuleType]:
 def modules_that_act(model: Model) -> frozenset[str]:
     """The modules with events, and those that they import, directly or not: what happens stands
     there. All others only look at worlds."""
+    return modules_imported_by(
+        model, {r.__module__.rpartition(".")[2] for r in model.rules.values()}
+    )
+
+
+def modules_imported_by(model: Model, modules: Iterable[str]) -> frozenset[str]:
+    """Some modules of a model, and those that they import, directly or not."""
     trees = read_source(model.package).trees
     found: set[str] = set()
-    frontier = {rule.__module__.rpartition(".")[2] for rule in model.rules.values()}
+    frontier = set(modules)
     while frontier:
         found |= frontier
         imported = (imports_of(trees[name], model.package) for name in frontier)

@@ -119,7 +119,8 @@ def test_the_queries_of_the_page_run(dataset, spark_session):
         spark.sql(query).collect() for query in queries
     )
     assert {row.verdict for row in verdicts} == {"holds", "violated"}
-    assert {row.kind for row in covered} == {"rule", "branch", "error_code", "transition"}
+    kinds = {"rule", "branch", "error_code", "table_entry", "statement", "transition"}
+    assert {row.kind for row in covered} == kinds
     assert missing[0].missing >= missing[-1].missing >= 0
     assert len(rarest) == 20
     assert all(row.traces == 0 or row.first_trace is not None for row in rarest)

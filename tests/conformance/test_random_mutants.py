@@ -9,14 +9,9 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.mutants import coverage, judged
-from conformance.mutants.by_stories import differences_in, story_files
-from conformance.mutants.coverage import UNREACHED, unreached_functions
-from conformance.mutants.drawing import drawn, every_mutant, planted
-from conformance.mutants.judged import Judgement, Reached, judge_mutants, scopes_of, verdicts
-from conformance.mutants.patched_impl import trees_of
-from conformance.mutants.planting import in_children, outermost, replace_function
-from conformance.mutants.statements import (
+from conformance.coverage import functions as coverage
+from conformance.coverage.functions import UNREACHED, unreached_functions
+from conformance.coverage.statements import (
     IMPL,
     MARK,
     OUTSIDE,
@@ -27,6 +22,12 @@ from conformance.mutants.statements import (
     protocol_places,
     qualified,
 )
+from conformance.mutants import judged
+from conformance.mutants.by_stories import differences_in, story_files
+from conformance.mutants.drawing import drawn, every_mutant, planted
+from conformance.mutants.judged import Judgement, Reached, judge_mutants, scopes_of, verdicts
+from conformance.mutants.patched_impl import trees_of
+from conformance.mutants.planting import in_children, outermost, replace_function
 from conformance.mutants.survivors import REASONS
 from conformance.verbs import random_mutants as verb
 

@@ -8,7 +8,8 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.verbs import releases, run
-from conformance.verbs.releases import plan_runs, table, verdict_of
+from conformance.verbs.releases import COLUMNS, plan_runs
+from conformance.verbs.run_table import table, verdict_of
 
 ROW = {
     "traces": 5000,
@@ -42,7 +43,7 @@ def test_each_run_has_arguments_that_run_takes():
 def test_the_table_is_markdown_and_the_worst_run_decides():
     rows = [{**run._asdict(), **ROW} for run in plan_runs(["transactions-tiny"], "4.3.1")]
     rows = [{**row, "seconds": 1.5, "steps_per_second": 1200} for row in rows]
-    head, line, first, *_, verdict = table(rows)
+    head, line, first, *_, verdict = table(COLUMNS, rows)
     assert head.count("|") == line.count("|") == first.count("|")
     assert "| 4.3.1 | 2 | v2 | transactions-tiny | 5,000 | 81,000 | 63 of 101 | 0 | 0 |" in first
     assert verdict == "verdict: holds"

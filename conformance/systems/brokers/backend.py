@@ -95,13 +95,15 @@ class BrokersBackend:
     """Judges the traces of `prepared` by scripts that are played at a testbed. `agreed` are those
     that the brokers followed to their ends, `departed` is how many were another trace from some
     step on. `other_scopes` opens the same brokers for another scope, where that can be done;
-    `afresh` opens them with partitions that no trace had, where requests alone make a trace."""
+    `afresh` opens them with partitions that no trace had, where requests alone make a trace;
+    `statements` gives those of impl that were executed, where the brokers are its nodes."""
 
     name = "wire"
     executors: Sequence[dict[str, Any]] = ()
     cores: int | None = 1
     other_scopes: Callable[[PreparedPlan], BrokersBackend] | None = None
     afresh: Callable[[PreparedPlan], BrokersBackend] | None = None
+    statements: Callable[[], bytes] = bytes
 
     def __init__(
         self, prepared: PreparedPlan, writer: ScriptWriter, testbed: BrokerTestbed
@@ -239,15 +241,15 @@ class BrokersBackend:
             one.covered[edges[: min(len(steps), prepared)]] = True
 
     def _found(self, one: _Range) -> Found:
-        branches, error_codes = self._writer.tables.points(one.seen)
+        covers = self._writer.tables.points(one.seen)
         findings = sorted(one.findings, key=lambda finding: finding["id"])
         summary = Summary(
             traces=one.traces,
             steps=one.steps,
             transitions=np.packbits(one.covered, bitorder="little").tobytes(),
             rules=frozenset(one.rules),
-            branches=branches,
-            error_codes=error_codes,
+            **covers._asdict(),
+            statements=self.statements(),
             findings=count_findings(findings),
             masked=one.masked,
         )

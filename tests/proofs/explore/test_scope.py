@@ -43,7 +43,7 @@ def counted(report):
     return counts.distinct, counts.transitions, counts.depth
 
 
-def test_every_scope_has_expected_counts():
+def test_all_scopes_has_expected_counts():
     models = [load_model("idempotent"), *map(load_model, COMPOSITIONS)]
     known = {scope for model in models for scope in model.scopes.SCOPES}
     assert EXPECTED.keys() == known

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from conformance.mutants.statements import places, protocol_places, reasons_in
+from conformance.coverage.marks import numbers_in
+from conformance.coverage.statements import places, protocol_places, reasons_in
 
 UNREACHED: Final = reasons_in("unreached.toml")
 """Functions in which some statement is executed by no scope, and why none needs to."""
@@ -30,6 +31,17 @@ class FunctionCoverage:
             "statements": self.statements,
             "why": self.why,
         }
+
+
+def count_statements(bits: bytes) -> tuple[int, int, list[str]]:
+    """How many statements of the protocol are executed, of how many, and the others by function;
+    nothing where `bits` says nothing, for then impl is not judged."""
+    if not bits:
+        return 0, 0, []
+    executed, total = numbers_in(bits), protocol_places()
+    rows = sorted(unreached_functions(executed), key=lambda row: row.name)
+    missing = [f"{row.name}: lines {', '.join(map(str, row.lines))}" for row in rows]
+    return len(executed & total.keys()), len(total), missing
 
 
 def unreached_functions(executed: Collection[int]) -> list[FunctionCoverage]:

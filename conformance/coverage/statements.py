@@ -7,16 +7,13 @@ little, and needs nothing of the interpreter.
 from __future__ import annotations
 
 import ast
-import builtins
 import functools
 import tomllib
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from conformance.mutants.patched_impl import path_of, trees_of
 from proofs.run.files import REPOSITORY
 
 IMPL: Final = REPOSITORY / "impl"
@@ -48,22 +45,27 @@ class StatementPlace:
     line: int
 
     def __str__(self) -> str:
-        return f"impl/{path_of(self.module, IMPL)}:{self.line}"
+        return f"{self.module.replace('.', '/')}.py:{self.line}"
 
 
 def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The rows of statements that a node has."""
+    """The rows of statements right below a node."""
     for name in ("body", "orelse", "finalbody"):
         block = getattr(node, name, None)
         if isinstance(block, list):
             yield block
+    for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        yield part.body
 
 
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """All functions of a module, those within others too."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
+def function_blocks(node: ast.AST, *, inside: bool = False) -> Iterator[list[ast.stmt]]:
+    """The rows of statements of all functions below a node."""
+    for block in blocks(node):
+        if inside:
+            yield block
+        for statement in block:
+            is_function = isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef))
+            yield from function_blocks(statement, inside=inside or is_function)
 
 
 def qualified(outer: str, node: ast.AST) -> str:
@@ -87,36 +89,39 @@ def acts(statement: ast.stmt) -> bool:
 
 def statements(tree: ast.Module) -> Iterator[ast.stmt]:
     """The statements of a module's functions that do something."""
-    for function in functions(tree):
-        for node in own_nodes(function):
-            for block in blocks(node):
-                yield from filter(acts, block)
+    for block in function_blocks(tree):
+        yield from filter(acts, block)
 
 
+@functools.cache
 def core() -> tuple[str, ...]:
     """The modules of the protocol core."""
-    return tuple(
-        name
-        for name in sorted(trees_of(IMPL))
-        if name.startswith(PACKAGES) and name not in OUTSIDE and name not in PACKAGES
-    )
+    files = (file for package in PACKAGES for file in (IMPL / package.split(".")[1]).glob("*.py"))
+    names = sorted(f"impl.{file.parent.name}.{file.stem}" for file in files)
+    return tuple(name for name in names if name not in OUTSIDE and not name.endswith("__init__"))
+
+
+@functools.cache
+def trees() -> Mapping[str, ast.Module]:
+    """What the modules of the core say."""
+    return {
+        name: ast.parse((IMPL.parent / f"{name.replace('.', '/')}.py").read_text("utf-8"))
+        for name in core()
+    }
 
 
 @functools.cache
 def places() -> tuple[StatementPlace, ...]:
     """All statements of the core."""
-    trees = trees_of(IMPL)
-    return tuple(
-        sorted({StatementPlace(n, s.lineno) for n in core() for s in statements(trees[n])})
-    )
+    found = {StatementPlace(n, s.lineno) for n, tree in trees().items() for s in statements(tree)}
+    return tuple(sorted(found))
 
 
 @functools.cache
 def protocol_places() -> Mapping[int, str]:
     """By number, those that are protocol, and the functions in which they are. What is raised is
     for who calls impl: it is no protocol by itself."""
-    trees = trees_of(IMPL)
-    found = {name: dict(lines_of(trees[name], "")) for name in core()}
+    found = {name: dict(lines_of(tree, "")) for name, tree in trees().items()}
     functions_at = ((n, p, found[p.module].get(p.line)) for n, p in enumerate(places()))
     return {n: f for n, p, f in functions_at if f is not None and not is_outside(p.module, f)}
 
@@ -136,31 +141,24 @@ def marked(name: str, tree: ast.Module) -> ast.Module:
     """A module whose statements say that they are reached."""
     if name not in core():
         return tree
-    for function in list(functions(tree)):
-        for block in {id(b): b for node in own_nodes(function) for b in blocks(node)}.values():
-            block[:] = [part for one in block for part in with_mark(name, one)]
+    for block in list(function_blocks(tree)):
+        block[:] = [part for one in block for part in with_mark(name, one)]
     return tree
-
-
-def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function, those of functions within it left out."""
-    yield function
-    for child in ast.iter_child_nodes(function):
-        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield from own_nodes(child)
 
 
 def with_mark(module: str, statement: ast.stmt) -> Sequence[ast.stmt]:
     """A statement behind what marks it."""
     if not acts(statement):
         return (statement,)
-    number = bisect_left(places(), StatementPlace(module, statement.lineno))
-    mark = ast.parse(f"{MARK}({number})").body[0]
-    return (ast.copy_location(mark, statement), statement)
+    name, number = ast.Name(MARK, ast.Load()), ast.Constant(_numbers()[module, statement.lineno])
+    call = ast.Call(name, [number], [])
+    mark = ast.Expr(call)
+    for node in (name, number, call, mark):
+        ast.copy_location(node, statement)
+    return (mark, statement)
 
 
-def keep_marks() -> set[int]:
-    """The numbers of the places that are reached, as they are reached in this process."""
-    reached: set[int] = set()
-    setattr(builtins, MARK, reached.add)
-    return reached
+@functools.cache
+def _numbers() -> Mapping[tuple[str, int], int]:
+    """The places by module and line."""
+    return {(place.module, place.line): number for number, place in enumerate(places())}

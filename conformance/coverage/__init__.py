@@ -1,0 +1,1 @@
+"""What traces meet of impl and of the model's text, and what they never do."""
