@@ -29,9 +29,17 @@ from conformance.mutants.judged import Judgement, Reached, judge_mutants, scopes
 from conformance.mutants.patched_impl import trees_of
 from conformance.mutants.planting import in_children, outermost, replace_function
 from conformance.mutants.survivors import REASONS
+from conformance.systems.transactions import judge as transactions_judge
+from conformance.verbs import impl_coverage
 from conformance.verbs import random_mutants as verb
+from proofs.run.files import REPOSITORY
 
 SCOPE = "idempotent-restart"
+CEILINGS = [
+    Path(__file__).parent / "fixtures" / "coverage_of_impl.json",
+    pytest.param(REPOSITORY / "docs" / "impl_coverage.json", marks=pytest.mark.full),
+]
+"""14 scopes; all of them."""
 
 
 def named(name):
@@ -249,6 +257,40 @@ def test_what_a_scope_does_not_execute_is_said(tmp_path, monkeypatch, capsys):
     assert "impl.coordinator.end_txn.decide_v2: " in capsys.readouterr().out
     monkeypatch.setattr(coverage, "UNREACHED", dict.fromkeys(rows, "transactions are elsewhere"))
     assert main(given) == 0
+
+
+@pytest.mark.xdist_group("mutants")
+def test_what_a_question_executed_is_missed_without_it(tmp_path, monkeypatch, capsys):
+    ceiling = tmp_path / "ceiling.json"
+    scope = ["--scope", "transactions-tiny", "--traces", "20", "--keep", str(ceiling)]
+    given = ["coverage", "--processes", "1", "--out"]
+    assert main([*given, str(tmp_path / "whole"), *scope]) == 1
+    limit = ["--ceiling", str(ceiling)]
+    assert main([*given, str(tmp_path / "whole"), *limit]) == 0
+    monkeypatch.setitem(transactions_judge.CHECKS, "coordinator", lambda *given: None)
+    capsys.readouterr()
+    assert main([*given, str(tmp_path / "without"), *limit]) == 1
+    report = json.loads((tmp_path / "without" / "report.json").read_text())
+    assert report["lost"]
+    assert all(row["function"].startswith("impl.coordinator.") for row in report["lost"])
+    assert report["lost"][0]["function"] in capsys.readouterr().out
+    assert main([*given, str(tmp_path / "bad"), *limit, *scope[:2]]) == 2
+
+
+@pytest.mark.parametrize("ceiling", CEILINGS)
+def test_what_the_scopes_executed_they_execute(ceiling, tmp_path):
+    given = ["coverage", "--ceiling", str(ceiling), "--processes", "1"]
+    code = main([*given, "--out", str(tmp_path)])
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [row["function"] for row in report["lost"]] == []
+    assert code == 0
+
+
+def test_a_function_that_is_executed_whole_needs_no_reason():
+    everywhere = Reached(frozenset(range(len(places()))), 0, 1.0)
+    report = impl_coverage.report_of({"all": everywhere})
+    assert report["stale"] == sorted(UNREACHED)
+    assert report["verdict"] == "violated"
 
 
 def test_the_draw_can_be_listed(capsys):
