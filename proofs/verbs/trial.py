@@ -45,6 +45,8 @@ STATES_A_SECOND = 40_000
 """How fast scopes are explored at least, on a machine that has other work, too."""
 START_S = 3.0
 """Lifting and compiling a scope."""
+OF_THEOREMS = 1 / 3
+"""What of the time exploring leaves to the theorems."""
 LEAST_S = 10.0
 """With less time left no theorem is asked."""
 
@@ -129,13 +131,14 @@ def execute(arguments: argparse.Namespace) -> int:
     if not patches and not arguments.variant:
         raise BadUse("write what to try: --patch FILE, or --variant RELEASE/RULE=VALUE")
     until = time.monotonic() + arguments.budget_s
+    kept_s = 0 if arguments.no_theorems else arguments.budget_s * OF_THEOREMS
     with Output(
         arguments, "variant", "only", "budget_s", "stop", "no_theorems", patches=rows_of(patches)
     ) as output:
         trials = []
         for change in changes_of(arguments.variant, patches, arguments.only):
             say(change.title)
-            trials.append(explore_change(change, arguments, until, output))
+            trials.append(explore_change(change, arguments, until - kept_s, output))
             if not arguments.no_theorems:
                 ask_theorems(trials[-1], arguments, until)
             for line in conclusion(trials[-1]):

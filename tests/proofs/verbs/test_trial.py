@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,23 @@ def test_without_time_nothing_holds(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "breaks no promise of 4.3.1/level=2/requests=v2 in 0 scopes" in said
     assert "left out (--budget-s, --stop): transactions-in-flight-leaves, transactions-t" in said
+
+
+@pytest.mark.parametrize(("words", "share"), [([], 2 / 3), (["--no-theorems"], 1)])
+def test_exploring_leaves_time_to_the_theorems(
+    words: list[str], share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scopes took all of it, and no theorem was asked."""
+    given: list[float] = []
+
+    def explore(change: trial.ModelChange, _: object, until: float, *rest: object) -> trial.Trial:
+        given.append(until - time.monotonic())
+        return trial.Trial(change)
+
+    monkeypatch.setattr(trial, "explore_change", explore)
+    monkeypatch.setattr(trial, "ask_theorems", lambda *_: None)
+    run(["try", "--variant", STRICT, "--budget-s", "300", *words])
+    assert given[0] == pytest.approx(300 * share, abs=20)
 
 
 def test_a_process_that_takes_too_long_is_ended() -> None:
