@@ -123,6 +123,12 @@ def change_level(s: Session, level: int) -> None:
     )
 
 
+@verb
+def lead(s: Session, node: Node, at: TopicPartition) -> None:
+    """A broker leads a partition of two replicas."""
+    s.testbed.move_leader(at, node)
+
+
 # The coordinator moves between HOME and SEAT, and some brokers do not know
 
 

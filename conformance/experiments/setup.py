@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from conformance.experiments.session import REACH_TIMEOUT_S, Session
-from conformance.experiments.vocabulary import Committed, Node, verb
+from conformance.experiments.vocabulary import NO_NODES, Committed, Node, Nodes, verb
 from conformance.kafka.admin import TopicPartition
 from conformance.kafka.errors import RequestRefused
 from conformance.kafka.wait import poll
@@ -39,9 +39,9 @@ def fresh(s: Session, word: str) -> str:
 
 
 @verb
-def topic(s: Session, *, on: Node | None = None) -> Any:
+def topic(s: Session, *, on: Node | None = None, followers: Nodes = NO_NODES) -> Any:
     """A new topic with a partition for each name that is given to them."""
-    partitions = s.testbed.topic(s.targets, on=on)
+    partitions = s.testbed.topic(s.targets, on=on, followers=followers)
     return partitions if s.targets > 1 else partitions[0]
 
 

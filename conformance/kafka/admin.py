@@ -201,6 +201,13 @@ def _controller(connection: BrokerConnection) -> tuple[str, int]:
     return addresses.get(body["controller_id"]) or connection.address
 
 
+def acts_as_leader(connection: BrokerConnection, partition: TopicPartition) -> bool:
+    """Whether the broker takes batches of a partition now; nothing is appended, as below."""
+    [answer] = connection.pipeline(map(_probe_request, _chunks([partition])))
+    [row] = answer.body["topics"][0]["partitions"]
+    return bool(row["error_code"] == ErrorCode.CORRUPT_MESSAGE)
+
+
 def await_leader(connection: BrokerConnection, partitions: Iterable[TopicPartition]) -> None:
     """Wait until the broker acts as the leader of each of `partitions`; nothing is appended.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count
 from types import TracebackType
@@ -12,11 +12,13 @@ from typing import Final, Self
 
 from conformance.kafka.admin import (
     TopicPartition,
+    acts_as_leader,
     api_versions,
     await_leader,
     create_topic,
     leaders,
 )
+from conformance.kafka.administration import elect_preferred, order_replicas
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.errors import RequestRefused
@@ -144,10 +146,13 @@ class KafkaTestbed:
         """A name that no experiment had before."""
         return f"{word}-{next(self._numbers)}"
 
-    def topic(self, partitions: int = 1, *, on: int | None = None) -> list[TopicPartition]:
+    def topic(
+        self, partitions: int = 1, *, on: int | None = None, followers: Sequence[int] = ()
+    ) -> list[TopicPartition]:
         """A new topic's partitions, led by the broker `on` (else 1)."""
         name, leader = self.fresh("topic"), on or 1
-        create_topic(self.wire(leader).connection, name, partitions, replicas=[leader])
+        replicas = [leader, *followers]
+        create_topic(self.wire(leader).connection, name, partitions, replicas=replicas)
         found = [(name, index) for index in range(partitions)]
         self._await_known(found)
         self._leaders |= dict.fromkeys(found, leader)
@@ -230,6 +235,17 @@ class KafkaTestbed:
     def leader(self, partition: TopicPartition) -> CoordinatorConnection:
         """The connection to a partition's leader."""
         return self.wire(self.leader_of(partition))
+
+    def move_leader(self, partition: TopicPartition, to: int) -> None:
+        """Another of a partition's two replicas leads it, and both know. Raises RequestRefused."""
+        former = self.leader_of(partition)
+        connection = self.wire(former).connection
+        order_replicas(connection, partition, (to, former))
+        elect_preferred(connection, partition)
+        await_leader(self.wire(to).connection, [partition])
+        failure = RequestRefused(f"broker {former} goes on to lead {partition}")
+        wait_until(lambda: not acts_as_leader(connection, partition), BUSY_TIMEOUT_S, failure)
+        self._leaders[partition] = to
 
     def restart(self) -> None:
         """Stop and start the only broker: its coordinators load their logs."""
