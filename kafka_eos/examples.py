@@ -37,6 +37,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ("conformance", "distinguish"): (
         ("distinguish", "each rule of 4.3.1: the trace that tells it from another release's"),
         ("distinguish --system kafka --kafka 4.3.1", "play these traces on a real broker"),
+        ("distinguish --system kafka --missing --keep", "all that no broker has followed yet"),
     ),
     ("conformance", "delayed-end-txn"): (
         ("delayed-end-txn --kafka 4.3.1 --requests v1", "exits with 1: a write is lost"),

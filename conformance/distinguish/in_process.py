@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from conformance.distinguish.known import ACTORS
 from conformance.distinguish.play import TraceNotApplicable
 from conformance.findings import finding_of, judge_of
+from conformance.judge import Divergence, Lockstep, NotAllowed
 from conformance.plan import BadPlan, Plan, check_plan
 from conformance.signatures import Finding
 from proofs.trace.shrink import Steps
@@ -30,5 +31,16 @@ class InProcessPlayer:
             yield from [TraceNotApplicable(str(error))] * len(traces)
             return
         for steps in traces:
-            divergence = judge.judge(steps).divergence
+            divergence = judge_allowed(judge, steps)
             yield None if divergence is None else finding_of(0, divergence)
+
+
+def judge_allowed(judge: Lockstep, steps: Steps) -> Divergence | None:
+    """The first difference of a trace, whose last step perhaps only the other rule allows: what a
+    system shows before that says whether it would take it. Raises NotAllowed for another step."""
+    try:
+        return judge.judge(steps).divergence
+    except NotAllowed as refused:
+        if refused.step < len(steps):
+            raise
+        return judge.judge(steps[:-1]).divergence

@@ -4,7 +4,8 @@
 2. `--search` searches again: `--keep` puts the answers into the package, where `run` finds them.
    `--missing` searches for all variants of the composition what nobody has answered yet.
 3. `--system` plays the traces: a rule is told apart there if the system follows its trace. `--keep`
-   puts that into the page that `--page` writes.
+   puts that into the page that `--page` writes. `--missing` plays, release by release, all traces
+   that no broker of their release has followed yet.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from conformance.distinguish.known import WAYS, RuleVisibility, in_words
 from conformance.distinguish.play import DistinguishingReport, play_distinguishing_traces, row_for
 from conformance.distinguish.product import Visibility
 from conformance.distinguish.product_search import SCOPES, answer, looks_at, unanswered
-from conformance.plan import check_plan, prepare_one
+from conformance.plan import check_plan, configuration, prepare_one
 from conformance.report import sentence
 from conformance.verbs import run
 from conformance.verbs.targets import target_of
@@ -40,6 +41,8 @@ from proofs.trace.format import Header, Trace, TraceStep, dumps
 SCHEMA_VERSION: Final = 1
 SECONDS: Final = 20.0
 WIDTH: Final = 34
+DIFFERS: Final = "differs"
+NODES: Final = {known.ONE_BROKER: 1, known.THREE_BROKERS: 3}
 
 Line = dict[str, Any]
 
@@ -51,7 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rule", action="append", help="this one; again for more")
     parser.add_argument("--observer", metavar="WHO", help=f"only by {', '.join(WAYS)}")
     parser.add_argument("--search", action="store_true", help="search again")
-    parser.add_argument("--missing", action="store_true", help="of all variants, what is not known")
+    parser.add_argument(
+        "--missing", action="store_true", help="of all variants, what is not known, or not played"
+    )
     parser.add_argument("--scope", action="append", help="with --search: there; again for more")
     parser.add_argument(
         "--seconds",
@@ -175,7 +180,32 @@ def write_trace(row: RuleVisibility, folder: Path) -> None:
 
 
 def played(composition: JudgedComposition, options: argparse.Namespace) -> tuple[list[Line], str]:
-    """What a system does in the traces that are known. Raises BadUse, BackendError."""
+    """What systems do in the traces that are known. Raises BadUse, BackendError."""
+    lines: list[Line] = []
+    for one in plays(composition, options):
+        lines += played_at(composition, one)
+    differs = any(line["says"].startswith(DIFFERS) for line in lines)
+    return lines, "violated" if differs else "holds"
+
+
+def plays(
+    composition: JudgedComposition, options: argparse.Namespace
+) -> Iterator[argparse.Namespace]:
+    """The options of each play: one, or with `--missing` one for each release, level and way to
+    look that nobody took yet. Raises BadUse."""
+    if not options.missing:
+        yield options
+        return
+    one_of("--system", options.system, ("kafka",))
+    for release, variant, observer in rules_table.unplayed(composition):
+        if options.kafka in (None, release):
+            note(f"{variant}, by {observer}")
+            more = {"kafka": release, "variant": variant, "nodes": NODES[observer]}
+            yield argparse.Namespace(**{**vars(options), **more})
+
+
+def played_at(composition: JudgedComposition, options: argparse.Namespace) -> list[Line]:
+    """What one system does. Raises BadUse, BackendError."""
     arguments = arguments_of_run(composition, options)
     plan = run.plan_of(arguments)
     target = target_of(plan, arguments)
@@ -189,18 +219,19 @@ def played(composition: JudgedComposition, options: argparse.Namespace) -> tuple
     lines = list(played_lines(apart))
     if options.keep:
         today = datetime.now(UTC).date().isoformat()
-        judged, variant = options.kafka or plan.system, target.plan.variant
+        judged = options.kafka or plan.system
+        variant = base_of(composition.model, configuration(target.plan).variant)
         rules_table.keep(judged, composition.name, variant, observer, today, lines)
-    return lines, "violated" if apart.findings else "holds"
+    return lines
 
 
 def played_lines(apart: DistinguishingReport) -> Iterator[Line]:
     """A line for each rule."""
     differs = {finding["alternative"]: finding for finding in apart.findings}
     for row in apart.distinguished:
-        says = f"told apart: {in_words(row)}"
+        says = rules_table.told_apart(row)
         if row.name in differs:
-            says = f"differs: {sentence(differs[row.name])}"
+            says = f"{DIFFERS}: {sentence(differs[row.name])}"
         yield {"rule": row.rule, "value": row.value, "says": says, "scope": row.scope}
     for name, why in apart.not_distinguished.items():
         rule, _, value = name.partition("=")

@@ -34,14 +34,17 @@ from conformance.distinguish.play import (
 )
 from conformance.distinguish.product import Visibility, distinguishes, search
 from conformance.distinguish.product_search import OBSERVERS, unanswered
+from conformance.findings import judge_of
+from conformance.judge import NotAllowed
 from conformance.mutants import MUTANTS
 from conformance.mutants.patched_impl import hunt
-from conformance.plan import Plan, prepare, prepare_one
+from conformance.plan import Plan, check_plan, prepare, prepare_one
 from conformance.systems.brokers.transactions.node_server import opened_nodes
 from conformance.systems.brokers.transactions.transaction_probes import with_room
 from conformance.systems.brokers.transactions.transaction_script import TransactionScriptWriter
 from conformance.systems.brokers.transactions.transaction_session import api_of
 from conformance.systems.transactions.tables import tables_of
+from conformance.verbs import distinguish as distinguish_verb
 from conformance.verbs.answer import rules
 from conformance.verbs.run import with_own_rules
 from impl.protocol.errors import ErrorCode
@@ -268,6 +271,63 @@ def test_an_older_rule_that_the_scope_does_not_show_is_found(tiny):
     assert finding["scope"].startswith("transactions-")
     assert finding["rule"] == "late_marker_arrives"
     assert finding["alternative"] == "marker_epoch=not_older"
+
+
+def test_a_trace_is_played_up_to_the_step_that_only_the_other_rule_allows():
+    [row] = [r for r in known.rows_about("processing", "4.3.1", ACTORS) if r.rule == "offset_reads"]
+    plan = Plan(scope=row.scope, variant="4.3.1", actors="group,member")
+    with pytest.raises(NotAllowed):
+        judge_of(check_plan(plan)).judge(row.steps)
+    assert list(InProcessPlayer(plan).play(row.scope, [row.steps])) == [None]
+    with pytest.raises(NotAllowed):
+        list(InProcessPlayer(plan).play(row.scope, [(row.steps[-1], *row.steps)]))
+
+
+# At brokers
+
+
+def test_what_no_broker_has_followed_is_missing(monkeypatch):
+    row = row_of("marker_epoch=not_older", ONE_BROKER)
+    place = ("4.3.1", NEW, ONE_BROKER)
+    key = f"4.3.1 transactions {NEW} {ONE_BROKER}"
+    assert rules_table.is_told(row)
+    assert place not in rules_table.unplayed(TRANSACTIONS)
+    for said in ("", "told apart: 3 steps in another scope", "differs: step 3"):
+        rules = {**rules_table.kept()[key]["rules"], row.name: said}
+        changed = rules_table.kept() | {key: {"date": "2026-11-23", "rules": rules}}
+        with monkeypatch.context() as patched:
+            patched.setattr(rules_table, "kept", lambda changed=changed: changed)
+            assert place in rules_table.unplayed(TRANSACTIONS)
+            assert rules_table.answer_of([row]) == rules_table.NOT_PLAYED
+
+
+def test_each_rule_is_told_apart_at_a_broker_or_not_visible_or_no_brokers():
+    """Whoever finds a new trace plays it: `distinguish --system kafka --missing --keep`."""
+    assert {c.name: rules_table.unplayed(c) for c in rules_table.told()} == {
+        "transactions": [],
+        "idempotent": [],
+        "processing": [],
+        "producer_ids": [],
+    }
+
+
+def test_the_missing_are_played_release_by_release(monkeypatch, capsys):
+    places = [("4.0.2", "4.0.2/requests=v1", THREE_BROKERS), ("3.3.2", "3.3.2", ONE_BROKER)]
+    monkeypatch.setattr(rules_table, "unplayed", lambda composition: places)
+    asked = []
+
+    def play(composition, options):
+        asked.append((options.kafka, options.variant, options.nodes))
+        differs = {"rule": "fence", "value": "same_epoch", "says": "differs: step 3", "scope": ""}
+        return [differs] if options.nodes == 1 else []
+
+    monkeypatch.setattr(distinguish_verb, "played_at", play)
+    arguments = ["distinguish", "--system", "kafka", "--missing"]
+    assert main(arguments) == 1
+    assert asked == [("4.0.2", "4.0.2/requests=v1", 3), ("3.3.2", "3.3.2", 1)]
+    assert main([*arguments, "--kafka", "4.0.2"]) == 0
+    assert main(["distinguish", "--system", "impl", "--missing"]) == 2
+    assert "invalid --system 'impl'" in capsys.readouterr().err
 
 
 # The verb
