@@ -20,7 +20,15 @@ from itertools import chain
 from types import CodeType, FunctionType
 from typing import Final
 
-from conformance.coverage.statements import MARK, core, function_blocks, marked, places, trees
+from conformance.coverage.statements import (
+    MARK,
+    core,
+    function_blocks,
+    marked,
+    places,
+    protocol_places,
+    trees,
+)
 from conformance.function_code import codes_in, forget_results, functions_of
 
 OFTEN: Final = 4
@@ -92,7 +100,7 @@ class StatementMarks:
     again."""
 
     def __init__(self) -> None:
-        places()  # before there are marks in the trees
+        protocol_places()  # counted before there are marks in the trees
         self.modules = [MarkedModule(name) for name in core()]
         self._known: dict[Hashable, set[int]] = {}
         self._subject: Hashable = None

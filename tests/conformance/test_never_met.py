@@ -13,8 +13,9 @@ from conformance.coverage.marks import (
     codes_in,
     marked_statements,
     numbers_in,
+    statement_marks,
 )
-from conformance.coverage.statements import MARK, places, protocol_places
+from conformance.coverage.statements import IMPL, MARK, core, places, protocol_places
 from conformance.tables import WatchedRules, watched_modules
 from conformance.verbs import all_scopes
 from impl import ErrorCode
@@ -83,6 +84,16 @@ def test_each_statement_of_the_protocol_can_be_marked():
     with marked_statements("all") as marks:
         numbers = {n for m in marks.modules for f in m.functions for n in marks_in(f)}
     assert protocol_places().keys() <= numbers
+
+
+def test_a_mark_is_no_statement_of_its_own():
+    statement_marks()
+    lines = {
+        name: (IMPL.parent / f"{name.replace('.', '/')}.py").read_text().splitlines()
+        for name in core()
+    }
+    texts = [lines[places()[n].module][places()[n].line - 1].strip() for n in protocol_places()]
+    assert not [text for text in texts if text.startswith("raise ")]
 
 
 def test_bits_say_the_same_as_numbers():
