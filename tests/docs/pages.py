@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ def page(path: Path) -> Page:
             for run in re.split(rf"^\$ {COMMAND.pattern}", block, flags=re.MULTILINE)[1:]
         ),
         tuple(
-            tuple(COMMAND.sub("", line, count=1).partition(" #")[0].split())
+            tuple(shlex.split(COMMAND.sub("", line, count=1).partition(" #")[0]))
             for language, block in blocks
             if not language
             for line in block.splitlines()
@@ -61,7 +62,7 @@ def missing(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
 def called(command: str) -> int:
     """Run one command, as a page writes it; what it must exit with is checked."""
     words, _, remark = command.partition("  # exits with ")
-    code = main(words.split())
+    code = main(shlex.split(words))
     assert code == int(remark or 0)
     return code
 
