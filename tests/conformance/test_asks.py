@@ -16,6 +16,7 @@ ASKED = """
 a member that was removed commits: stale_member_commits
 a member of an older generation commits: stale_generation_commits
 a static member that was replaced commits: fenced_instance_commits
+who is no member commits: commit_outside_needs_no_member
 several rows of offsets in one request: one_row_of_offsets_stays one_row_of_offsets_sent
 two partitions of the group's log: one_offsets_log
 two partitions of the transaction log: one_transaction_log
@@ -29,6 +30,9 @@ a load that another election overtook: overtaken_load_counts
 a resignation that comes late: late_resignation_counts
 a newer epoch at EndTxn: newer_epoch_ends_in_v1
 a newer epoch at AddPartitionsToTxn: newer_epoch_joins
+a stranger at InitProducerId: stranger_gets_an_epoch
+EndTxn with the last epoch while no producer id can be had: ends_without_producer_id
+a log that says that an id was forgotten: forgotten_id_is_loaded
 markers of the transaction before: marker_of_before_counts
 a plain batch inside a transaction: plain_batch_in_transaction
 DUPLICATE_SEQUENCE_NUMBER at a client: duplicate_fails_transaction

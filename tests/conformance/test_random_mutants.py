@@ -3,7 +3,10 @@
 import ast
 import functools
 import json
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -27,7 +30,7 @@ from conformance.mutants.by_stories import differences_in, story_files
 from conformance.mutants.drawing import drawn, every_mutant, planted
 from conformance.mutants.judged import Judgement, Reached, judge_mutants, scopes_of, verdicts
 from conformance.mutants.patched_impl import trees_of
-from conformance.mutants.planting import in_children, outermost, replace_function
+from conformance.mutants.planting import FORKS, in_children, outermost, replace_function
 from conformance.mutants.survivors import REASONS
 from conformance.systems.transactions import judge as transactions_judge
 from conformance.verbs import impl_coverage
@@ -152,6 +155,47 @@ def test_a_child_that_does_not_end_gives_no_answer():
         return -number
 
     assert dict(in_children(work, [(0, 1), (1, 1), (2, 1)], 2)) == {0: 0, 1: None, 2: -2}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is of Linux")
+def test_children_and_theirs_end_with_a_parent_that_is_terminated(tmp_path):
+    file = tmp_path / "ids"
+
+    def sleep(number):
+        file.open("a").write(f"{os.getpid()}\n")
+        signal.pause()
+
+    def fork(number):
+        sys.exit(list(in_children(sleep, [(0, 1)], 1)))
+
+    parent = FORKS.Process(target=lambda: list(in_children(fork, [(0, 1), (1, 1)], 2)))
+    parent.start()
+    try:
+        wait_until(lambda: file.exists() and len(file.read_text().split()) == 2)
+    finally:
+        parent.terminate()
+        parent.join()
+    sleeping = [int(number) for number in file.read_text().split()]
+    try:
+        wait_until(lambda: not any(is_at_work(number) for number in sleeping))
+    finally:
+        for number in filter(is_at_work, sleeping):
+            os.kill(number, signal.SIGKILL)
+
+
+def is_at_work(number):
+    """Whether a process is there, and no zombie."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(holds):
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_one_function_gets_other_code_and_what_stands_in_none_does_not():

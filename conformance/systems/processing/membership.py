@@ -157,9 +157,10 @@ class ProcessingGroup:
     # ---- what the group makes of identities
 
     def refusals(self) -> View:
-        """What each identity is answered: by Heartbeat, OffsetCommit, TxnOffsetCommit. Nothing is
-        committed: the coordinator only decides."""
-        return tuple([self._refusal(identity) for identity in self.given])
+        """What each identity is answered, and then who claims to be no member: by Heartbeat,
+        OffsetCommit, TxnOffsetCommit. Nothing is committed: the coordinator only decides."""
+        nobody = [GroupMetadata(GROUP)] if self.given else []
+        return tuple([self._refusal(identity) for identity in [*self.given, *nobody]])
 
     def _refusal(self, identity: GroupMetadata) -> View:
         coordinators = self._nodes.by_id[self._node_id].coordinators
@@ -186,9 +187,19 @@ Joins = tuple[tuple[int, int], ...]
 """(member, which process of its) of those who were assigned the input, in order."""
 
 
+NOBODY: Final = (
+    ErrorCode.UNKNOWN_MEMBER_ID.name,
+    ErrorCode.UNKNOWN_MEMBER_ID.name,
+    ErrorCode.NONE.name,
+)
+"""What is answered who claims to be no member of a group that has some: only producers of before
+KIP-447 commit in its name."""
+
+
 def expected_refusals(joins: Joins) -> View:
-    """What each identity is answered, by the rules above."""
-    return tuple([(expected_refusal(joins, i),) * 3 for i in range(len(joins))])
+    """What each identity is answered, by the rules above, and then who is no member."""
+    of_members = [(expected_refusal(joins, i),) * 3 for i in range(len(joins))]
+    return (*of_members, NOBODY) if joins else ()
 
 
 def expected_refusal(joins: Joins, index: int) -> str:

@@ -46,11 +46,14 @@ from impl.broker.transaction_requests import END_TXN_V2_FROM
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.effects import AppendRecords, Effect, SendAnswer, SendMarkers
 from impl.coordinator.log_records import decode_value
-from impl.coordinator.metadata import TopicPartition, TransactionImage
+from impl.coordinator.metadata import TopicPartition, TransactionImage, is_epoch_exhausted
+from impl.coordinator.states import TransactionState
 from impl.coordinator.transactions import TransactionCoordinator
 from impl.protocol.record_batch import NO_PRODUCER, ProducerIdAndEpoch
 
 REQUEST: Final = "request"
+NO_BLOCK: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+"""What a broker answers that waits for its next block of producer ids."""
 OTHER_ID: Final = 100
 """So far away is a producer id that nobody has."""
 
@@ -76,13 +79,16 @@ def newer_epoch(epoch: int) -> int:
 
 
 class ProducerIds:
-    """Producer ids in order."""
+    """Producer ids in order; none while their block `is_empty`."""
 
     def __init__(self) -> None:
         self.given = 0
+        self.is_empty = False
 
     def generate(self, now_ms: int) -> tuple[ErrorCode, int]:
         """The next one."""
+        if self.is_empty:
+            return NO_BLOCK, NO_PRODUCER.producer_id
         self.given += 1
         return ErrorCode.NONE, FIRST_PRODUCER_ID + self.given - 1
 
@@ -244,10 +250,32 @@ class Coordinator:
         known = rows[0].image.identity if rows else ProducerIdAndEpoch(FIRST_PRODUCER_ID, 0)
         newer = known._replace(producer_epoch=newer_epoch(known.producer_epoch))
         other = known._replace(producer_id=known.producer_id + OTHER_ID)
-        refused = tuple([(self._ends(who), self._joins(who)) for who in (newer, other)])
+        strangers = tuple([(self._ends(who), self._joins(who)) for who in (newer, other)])
+        if rows and rows[0].image.state is TransactionState.ONGOING:
+            self._check_without_ids(known)
+        believing = self._begins(other) if rows else ""
         if view.coordinator_epochs and not view.loading:
             self._check_records()
-        return refused
+        return Refusals(strangers, believing)
+
+    def _check_without_ids(self, known: ProducerIdAndEpoch) -> None:
+        """While no producer id can be had, a transaction of V2 with the last epoch does not end.
+        Raises UnexpectedEffects."""
+        if self._core.view().pending_appends or not is_epoch_exhausted(known.producer_epoch):
+            return
+        self._ids.is_empty = True
+        effects = self._core.end_txn(
+            REQUEST, TRANSACTIONAL_ID, known, True, IMPLICIT_ADD, self._now_ms
+        )
+        self._ids.is_empty = False
+        if effects != [SendAnswer(REQUEST, NO_BLOCK)]:
+            raise UnexpectedEffects(f"it ends without a producer id: {effects}")
+
+    def _begins(self, who: ProducerIdAndEpoch) -> str:
+        """InitProducerId, by who believes that it has this identity."""
+        return error_in(
+            self._core.init_producer_id(REQUEST, TRANSACTIONAL_ID, TIMEOUT_MS, who, self._now_ms)
+        )
 
     def _check_records(self) -> None:
         """What is logged next is read as it was meant, by a new instance of the producer a moment
@@ -387,7 +415,19 @@ class Coordinator:
         due_ms = image.last_update_timestamp_ms + self._config.transactional_id_expiration_ms
         expect_nothing("an id forgotten before its time", self._core.remove_expired(due_ms - 1))
         self._now_ms = max(self._now_ms, due_ms)
+        before = self._log
         self._perform(self._core.remove_expired(self._now_ms))
+        if self._log is None:
+            self._check_forgotten(before)
+
+    def _check_forgotten(self, before: bytes | None) -> None:
+        """A log that is not compacted yet says so, too, to who loads it. Raises
+        UnexpectedEffects."""
+        loads, epoch = TransactionCoordinator(self._ids.generate, self._config), self._epoch + 1
+        loads.elect(self._partition, epoch)
+        loads.load(self._partition, epoch, [(self._key, before), (self._key, None)], self._now_ms)
+        if known := loads.view().transactions:
+            raise UnexpectedEffects(f"loaded after it was forgotten: {known}")
 
     def take_over_with_append(self) -> None:
         """Another broker loads the log, in which the append that was held is."""

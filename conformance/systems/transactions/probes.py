@@ -1,7 +1,8 @@
 """What coordinators and leaders refuse that no client of a scope asks: copies are asked.
 
 1. A coordinator is asked to end a transaction, and to add to one, by a producer of a newer epoch
-   (KAFKA-9600), and by one that it has never heard of.
+   (KAFKA-9600), and by one that it has never heard of; the latter also asks for its next epoch
+   (KIP-360).
 2. A leader is sent a plain batch inside an open transaction, and one that leaves out a sequence;
    not while the next transaction is verified, whose lowest sequence comes first.
 
@@ -12,14 +13,21 @@ and compares them with what the view of that state says: Kafka checks these befo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from conformance.systems.base import View
 from conformance.systems.transactions.messages import NONE
 from impl import ErrorCode
 
-Refusals = tuple[tuple[tuple[str, ...], ...], ...]
-"""By stranger: EndTxn in V1 and V2, AddPartitionsToTxn to verify and to add."""
+
+class Refusals(NamedTuple):
+    """What a coordinator answers `strangers`, of a newer epoch and with an unknown id: EndTxn in V1
+    and V2, AddPartitionsToTxn to verify and to add. InitProducerId of the unknown id is answered
+    `initializing`, "" where nobody asked."""
+
+    strangers: tuple[tuple[tuple[str, ...], ...], ...]
+    initializing: str
+
 
 _E = ErrorCode
 
@@ -42,12 +50,15 @@ def is_refused(view: View, refusals: Refusals) -> bool:
     state, is_appending = known[0], image[0] != "ABSENT"
     if leadership in BY_LEADERSHIP or state == "ABSENT":
         error = BY_LEADERSHIP.get(leadership, _E.INVALID_PRODUCER_ID_MAPPING).name
-        return all(name == error for names in refusals for pair in names for name in pair)
-    is_busy = is_appending or state.startswith("PREPARE")
-    return all(
-        {in_v1, verified} == {error.name}
-        and {in_v2, added} <= ({error.name, BUSY.name} if is_busy else {error.name})
-        for error, ((in_v1, in_v2), (verified, added)) in zip(STRANGERS, refusals, strict=True)
+        return all(name == error for names in refusals.strangers for pair in names for name in pair)
+    may_be_busy = {BUSY.name} if is_appending or state.startswith("PREPARE") else set()
+    # An id whose first epoch was never logged belongs to nobody yet.
+    initializing = _E.PRODUCER_FENCED.name if known[2] != NONE else ""
+    return refusals.initializing in {initializing, *may_be_busy} and all(
+        {in_v1, verified} == {error.name} and {in_v2, added} <= {error.name, *may_be_busy}
+        for error, ((in_v1, in_v2), (verified, added)) in zip(
+            STRANGERS, refusals.strangers, strict=True
+        )
     )
 
 
