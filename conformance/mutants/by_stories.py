@@ -63,4 +63,6 @@ def _differences(experiment: Experiment) -> list[str]:
             return []
         facts, failure = play(experiment, testbed, None, {"client": NEWEST})
     found = [f"{experiment.name}: {fact.name}" for fact in facts if not fact.agrees]
-    return found + ([f"{experiment.name}: {failure}"] if failure else [])
+    # Its text has ports and correlation ids, which are others when it comes again.
+    kind = failure.partition(":")[0]
+    return found + ([f"{experiment.name}: {kind}"] if kind else [])

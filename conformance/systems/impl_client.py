@@ -31,6 +31,8 @@ from conformance.systems.impl_messages import (
     value_of,
 )
 from conformance.systems.last_epoch import last_epoch_of
+from conformance.systems.refused_batches import RETRIES as REFUSALS
+from conformance.systems.refused_batches import differences_when_refused
 from impl import (
     DeliveryHandle,
     Disconnect,
@@ -51,6 +53,8 @@ DELIVERY_TIMEOUT_MS: Final = 2**29
 LONGEST_STEP_MS: Final = 2**28
 """Halved with each batch, it leaves room for twenty of them."""
 MAX_INT32: Final = 2**31 - 1
+NO_ANSWERS: Final = 0
+"""acks=0."""
 MOST_ASKED: Final = 100_000
 """Views in which copies are asked."""
 UNUSED: Final = PartitionEntry()
@@ -124,11 +128,7 @@ class ImplClient:
 
     def _new_core(self) -> IdempotentProducerCore:
         """Without a producer id."""
-        return IdempotentProducerCore(
-            self._config,
-            produce_version=PRODUCE_VERSION,
-            init_producer_id_version=INIT_PRODUCER_ID_VERSION,
-        )
+        return new_core(self._config)
 
     def begin_at(self, partition: int, sequence: int) -> None:
         """The next batch begins with this sequence: see the theory of operation."""
@@ -253,7 +253,7 @@ class ImplClient:
         """What a scope does not have comes to copies: requests that are overdue, and at a new
         producer the errors of InitProducerId. Asked once a view. Raises UnexpectedEffects."""
         if not self._asked:
-            self._ask_initializing()
+            self._ask_new_producers()
         view = self.view()
         if view not in self._asked and len(self._asked) < MOST_ASKED:
             self._ask_overdue()
@@ -276,6 +276,11 @@ class ImplClient:
         if views[0] != views[1] or closed[: len(nodes)] != tuple(map(Disconnect, nodes)):
             raise UnexpectedEffects(f"{nodes} overdue: {closed}, {views[1]} and not {views[0]}")
 
+    def _ask_new_producers(self) -> None:
+        """Asked once. Raises UnexpectedEffects."""
+        self._ask_initializing()
+        self._ask_refused()
+
     def _ask_initializing(self) -> None:
         """Each error of InitProducerId: the state that follows, and that is asked again if one may
         go on."""
@@ -289,6 +294,14 @@ class ImplClient:
             found = core.state, [isinstance(e, SendRequest) for e in asks_again(core)]
             if found != (state, [True] * is_asked_again):
                 raise UnexpectedEffects(f"InitProducerId is answered {error.name}: {found}")
+
+    def _ask_refused(self) -> None:
+        """What is refused again and again, at new producers: see `refused_batches`."""
+        if self._config.acks == NO_ANSWERS:
+            return
+        config = replace(self._config, retries=REFUSALS)
+        if found := differences_when_refused(lambda: new_core(config)):
+            raise UnexpectedEffects("; ".join(found))
 
     def _copied(self) -> IdempotentProducerCore:
         """Half as long as copy.deepcopy takes."""
@@ -373,6 +386,15 @@ INITIALIZING: Final[Mapping[ErrorCode, tuple[State, bool]]] = {
 """`TransactionManager.InitProducerIdHandler`; after an error of authorization, a producer without
 transactions begins anew (KAFKA-13668)."""
 REFUSED: Final = {"producer_id": NO_PRODUCER_ID, "producer_epoch": NO_PRODUCER_EPOCH}
+
+
+def new_core(config: ProducerConfig) -> IdempotentProducerCore:
+    """A producer without an id."""
+    return IdempotentProducerCore(
+        config,
+        produce_version=PRODUCE_VERSION,
+        init_producer_id_version=INIT_PRODUCER_ID_VERSION,
+    )
 
 
 def asks_again(core: IdempotentProducerCore) -> Sequence[Any]:

@@ -123,8 +123,8 @@ class ImplLeader:
         replica = ReplicaLog(config=self._config)
         for batch in self._stored:
             replica.append_as_follower(batch.data, leader.leader_epoch)
+        replica.advance_high_watermark(leader.high_watermark)
         replica.truncate_to(end, BROKER_NOW_MS)
-        replica.advance_high_watermark(min(leader.high_watermark, end))
         self._leader = PartitionLeader(
             log=replica, leader_epoch=leader.leader_epoch + 1, replication_factor=REPLICAS
         )

@@ -70,7 +70,7 @@ class ImplTransactionClient(ImplClient):
         answer = self._codec.response(asked.api_version, asked.api_key, correlation_id, body)
         self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
 
-    def _ask_initializing(self) -> None:
+    def _ask_new_producers(self) -> None:
         """The scopes of transactions ask."""
 
     def send_new(self, partition: int, record_count: int) -> Reaction:

@@ -24,7 +24,7 @@ from conformance.mutants.judged import (
     record_reached,
     verdicts,
 )
-from conformance.mutants.survivors import REASONS
+from conformance.mutants.survivors import NO_CHANGE, REASONS
 from conformance.plan import PreparedPlan
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
@@ -152,7 +152,8 @@ def by_module(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     found: dict[str, Counter[str]] = {name: Counter() for name in core()}
     for row in rows:
         module = f"impl.{row['name'].partition(':')[0]}"
-        found[module]["no_change" if is_open(row) and row["reason"] else row["fate"]] += 1
+        is_none = is_open(row) and row["reason"].startswith(NO_CHANGE)
+        found[module]["no_change" if is_none else row["fate"]] += 1
     return {
         name: {figure: counts[figure] for figure in FIGURES}
         for name, counts in found.items()

@@ -35,6 +35,7 @@ EndTxn with the last epoch while no producer id can be had: ends_without_produce
 a log that says that an id was forgotten: forgotten_id_is_loaded
 markers of the transaction before: marker_of_before_counts
 a plain batch inside a transaction: plain_batch_in_transaction
+a plain batch while a transaction is verified: plain_batch_ends_verification
 DUPLICATE_SEQUENCE_NUMBER at a client: duplicate_fails_transaction
 UNKNOWN_PRODUCER_ID at a client: unknown_producer_at_coordinator_is_fatal
 a broker of an older epoch asks for a block: old_epoch_gets_block
@@ -43,6 +44,11 @@ TRANSACTION_ABORTABLE at a client: abortable_answer_is_fatal
 what the log of transactions keeps: log_forgets_the_beginning
 a request that is overdue at a client: overdue_requests_stay
 a client that may not get a producer id: refused_initialization_is_final
+a cluster that gives no new epochs: bump_is_always_possible lost_batches_go_unnoticed
+a batch that is refused until its client gives up: attempts_count_twice
+a batch whose parts are too large again: parts_stay_as_large
+an answer that names another leader: unknown_leader_is_believed
+whether the log may have a record that failed: refused_record_is_safe_to_send_again
 a coordinator that throttles: throttled_request_is_lost
 the offset of each record: offset_of_the_batch_is_told
 a deletion above the high watermark: deletes_above_high_watermark

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import itertools
 import json
 import os
 import signal
@@ -25,13 +26,13 @@ from conformance.coverage.statements import (
     protocol_places,
     qualified,
 )
-from conformance.mutants import judged
+from conformance.mutants import by_stories, judged
 from conformance.mutants.by_stories import differences_in, story_files
 from conformance.mutants.drawing import drawn, every_mutant, planted
 from conformance.mutants.judged import Judgement, Reached, judge_mutants, scopes_of, verdicts
 from conformance.mutants.patched_impl import trees_of
 from conformance.mutants.planting import FORKS, in_children, outermost, replace_function
-from conformance.mutants.survivors import REASONS
+from conformance.mutants.survivors import LIMIT, NO_CHANGE, REASONS
 from conformance.systems.transactions import judge as transactions_judge
 from conformance.verbs import impl_coverage
 from conformance.verbs import random_mutants as verb
@@ -109,6 +110,7 @@ def test_what_no_scope_executes_is_protocol_and_says_why():
 
 def test_a_reason_is_of_a_mutant():
     assert set(REASONS) <= {mutant.name for mutant in every_mutant()}
+    assert all(reason.startswith((*NO_CHANGE, LIMIT)) for reason in REASONS.values())
 
 
 def test_each_statement_is_marked_once():
@@ -251,11 +253,25 @@ def test_stories_judge_that_one_broker_can_play_soon():
     assert differences_in(names["story end_txn_v2_by_state"], to_the_first=True) == []
 
 
+def test_a_broker_that_never_answers_differs(monkeypatch):
+    ports = itertools.count(1)
+    failures = (f"AnswerTimeout: 127.0.0.1:{port}: no answer" for port in ports)
+    monkeypatch.setattr(by_stories, "play", lambda *given: ([], next(failures)))
+    file = story_files()["story end_txn_v2_by_state"]
+    assert differences_in(file, to_the_first=True) == ["end_txn_v2_by_state: AnswerTimeout"]
+
+
 def test_what_changes_nothing_of_the_protocol_does_not_count():
     rows = [
         {"name": f"partition.leader:f:constant:{n}", "fate": fate, "reason": reason}
         for n, (fate, reason) in enumerate(
-            [("found", ""), ("found", ""), ("alive", ""), ("alive", "equivalent"), ("found", "e")]
+            [
+                ("found", ""),
+                ("found", ""),
+                ("alive", "a limit: more ids than a scope has"),
+                ("alive", "equivalent: the same sum"),
+                ("found", "equivalent: so a reader thought"),
+            ]
         )
     ]
     figures = verb.by_module(rows)

@@ -52,6 +52,7 @@ from conformance.systems.transactions.messages import (
 from conformance.systems.transactions.refusals import (
     NOTHING_SENT,
     Refused,
+    bumps_for,
     error_for,
     refusal,
 )
@@ -61,7 +62,12 @@ from impl.producer import State
 from impl.producer.arguments import GroupMetadata
 from impl.producer.in_flight_requests import NodeQueue
 from impl.producer.transactional_core import TransactionalProducerCore
-from impl.producer.transactional_requests import CallResult, TxnRequest
+from impl.producer.transactional_requests import (
+    BUMP_SINCE,
+    CallResult,
+    RequestVersions,
+    TxnRequest,
+)
 from impl.protocol.fields import CoordinatorType
 from impl.protocol.record_batch import NO_SEQUENCE
 
@@ -342,13 +348,33 @@ class Client:
         if not found:
             return NOTHING_SENT
         error = error_for(found[0].api_key, state)
+        bumps = self._is_v2 or bumps_for(state)
+        self._serve_init_producer_id(BUMP_SINCE if bumps else BUMP_SINCE - 1)
         payload = self._codec.pack_answer(self._codec.pack(found[0]), refusal(found[0], error))
         correlation_id, body = self._codec.unpack_answer(payload)
         self._core.receive(correlation_id, body, self._now_ms)
         after = STATES[self._core.state]
         then = self._polled(leaders)
         next_api = int(then[0].api_key) if then else NONE
-        return Refused(int(found[0].api_key), error, before, after, next_api)
+        return Refused(int(found[0].api_key), error, before, after, next_api, bumps)
+
+    def _serve_init_producer_id(self, version: int) -> None:
+        """The cluster serves no later version of InitProducerId."""
+        newest = {**self._core._versions.newest, ApiKey.INIT_PRODUCER_ID: version}
+        self._core._manager._queue.versions = RequestVersions(newest)
+
+    def loses_all(self) -> str:
+        """The state that follows, "" where nothing was sent: the delivery time of all that was sent
+        is up, and the cluster gives no new epochs. The client is of no use after that."""
+        self._serve_init_producer_id(BUMP_SINCE - 1)
+        sent = [b for b in self._core._accumulator._incomplete if b.base_sequence != NO_SEQUENCE]
+        for batch in sent:
+            batch.created_ms = self._now_ms - DELIVERY_TIMEOUT_MS
+        for partition in range(self._count):
+            self._core.disconnected(partition, self._now_ms)
+        self._core._expire_batches(self._now_ms)
+        self._core._manager.maybe_resolve_sequences()
+        return STATES[self._core.state] if sent else ""
 
     def _throttle(self, node_ids: Iterable[int]) -> None:
         """Nodes have said that they throttle for a millisecond."""

@@ -29,6 +29,7 @@ from conformance.systems.transactions.system import ActorUnderTest, ImplTransact
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.tables import InternedMessage, InternedState
 from impl import ApiKey
+from impl.producer import State
 from model.language import Map, Step, is_input
 from proofs.lift.values import Shapes
 
@@ -262,6 +263,10 @@ class TransactionJudge(Lockstep):
             raise Differs([(f"{name}.would_send", sorted(allowed), refused.api)])
         if refused.api != NONE:
             check_refusal(name, refused, pair.snapshot.view)
+        if not self.tables.is_v2 and may_lose(pair.snapshot.view):
+            found = self._react(actor.store.ask, (pair.snapshot, "loses_all"))
+            if found not in ("", State.FATAL_ERROR.name):
+                raise Differs([(f"{name}.loses_all", State.FATAL_ERROR.name, found)])
 
     def _sendable(self, node: InternedState) -> set[int]:
         """The APIs of all that the model's client may send."""
@@ -282,6 +287,13 @@ CHECKS: Final[Mapping[str, Check]] = {
     "group": TransactionJudge._check_batches,
 }
 """What a copy of an actor is asked in each state, by the actor's kind."""
+
+
+def may_lose(state: View) -> bool:
+    """Whether what a client of this state has sent last in its transaction has no answer: behind a
+    later one, Kafka's client misses nothing (`TransactionManager.maybeResolveSequences`)."""
+    is_open = state[0] in ("IN_TRANSACTION", "COMMITTING")
+    return is_open and any(write == "SENT" for _, write, _, _ in state[4])
 
 
 def check_refusal(name: str, refused: Refused, state: View) -> None:

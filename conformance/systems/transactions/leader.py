@@ -25,6 +25,7 @@ from conformance.systems.transactions.messages import (
     produced,
     record_of,
 )
+from conformance.systems.transactions.probes import WHILE_VERIFIED
 from impl import ErrorCode, PartitionLeader, ProduceOutcome, decode_batch
 from impl.broker.produce_requests import IMPLICIT_ADD_FROM, error_for_version
 from impl.coordinator.effects import SendMarkers
@@ -273,9 +274,13 @@ class Leader:
 
     def _refusals_of(self, producer_id: int) -> tuple[str, ...]:
         entry = self._leader.producers.get(producer_id, UNKNOWN_PRODUCER)
-        if not is_open(entry) or producer_id in self._leader.log.producer_states.verifications:
-            return ()
+        verifications = self._leader.log.producer_states.verifications
         following = entry.last_sequence + 1
+        if producer_id in verifications and entry is not UNKNOWN_PRODUCER and not is_open(entry):
+            self._offer(producer_id, 0, following)
+            return WHILE_VERIFIED if producer_id in verifications else ()
+        if not is_open(entry) or producer_id in verifications:
+            return ()
         refused = ((0, following), (TRANSACTIONAL, following + 1))
         return tuple([self._offer(producer_id, *batch) for batch in refused])
 

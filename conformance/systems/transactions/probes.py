@@ -4,7 +4,8 @@
    (KAFKA-9600), and by one that it has never heard of; the latter also asks for its next epoch
    (KIP-360).
 2. A leader is sent a plain batch inside an open transaction, and one that leaves out a sequence;
-   not while the next transaction is verified, whose lowest sequence comes first.
+   not while the next transaction is verified, whose lowest sequence comes first. Before that one
+   begins, a plain batch ends no verification.
 
 Theory of operation: in each state that an actor comes to, the judge asks a copy for its `refusals`
 and compares them with what the view of that state says: Kafka checks these before all else.
@@ -42,6 +43,8 @@ BUSY: Final = _E.CONCURRENT_TRANSACTIONS
 
 IN_TRANSACTION: Final = (_E.INVALID_TXN_STATE.name, _E.OUT_OF_ORDER_SEQUENCE_NUMBER.name)
 """What a plain batch is answered inside a transaction, and one that leaves out a sequence."""
+WHILE_VERIFIED: Final = ("the verification stays",)
+"""What follows a plain batch while a transaction's first batch is verified."""
 
 
 def is_refused(view: View, refusals: Refusals) -> bool:
@@ -64,6 +67,9 @@ def is_refused(view: View, refusals: Refusals) -> bool:
 
 def expected_in_transactions(view: View) -> Iterator[tuple[str, ...]]:
     """What a leader refuses, producer by producer, by its view."""
-    for (*_, first_offset), (verified_epoch, _) in zip(view[1], view[2], strict=True):
-        is_asked = first_offset != NONE and verified_epoch == NONE
-        yield IN_TRANSACTION if is_asked else ()
+    for (epoch, *_, first_offset), (verified_epoch, _) in zip(view[1], view[2], strict=True):
+        is_open, is_verified = first_offset != NONE, verified_epoch != NONE
+        if is_open == is_verified or epoch == NONE:
+            yield ()
+        else:
+            yield IN_TRANSACTION if is_open else WHILE_VERIFIED

@@ -4,7 +4,9 @@
    one depends on the state alone.
 2. The table is what Kafka's client does: a row an error, a column an API. `TransactionManager`'s
    handlers of 4.3.1, `Sender.completeBatch`.
-3. Behind a request that failed its transaction, batches that were sent before still go on, to the
+3. Half of the copies of V1 have a cluster that gives no new epochs (before KIP-360): where Kafka's
+   client asks for one with its abort, it fails. `TransactionManager.abortableErrorIfPossible`.
+4. Behind a request that failed its transaction, batches that were sent before still go on, to the
    partitions that are in the transaction. AddPartitionsToTxnHandler.
 """
 
@@ -33,15 +35,19 @@ class AnswerOutcome(Enum):
 
 class Refused(NamedTuple):
     """What a client sends, -1 for nothing, and what it is `before` it is answered with the error
-    and `after` that; `then` is the API of what it sends next, -1 for nothing."""
+    and `after` that; `then` is the API of what it sends next, -1 for nothing. The cluster gives no
+    new epochs unless it `bumps`."""
 
     api: int
     error: ErrorCode
     before: str
     after: str
     then: int
+    bumps: bool = True
 
 
+BUMPED_FOR: Final = (ErrorCode.UNKNOWN_PRODUCER_ID,)
+"""The errors of coordinators behind which an abort gets a new epoch, if it can."""
 NOTHING_SENT: Final = Refused(NONE, ErrorCode.NONE, "", "", NONE)
 
 APIS: Final = (
@@ -85,6 +91,11 @@ def error_for(api: int, state: View) -> ErrorCode:
     return errors[crc32(repr(state).encode()) % len(errors)]
 
 
+def bumps_for(state: View) -> bool:
+    """Whether the cluster of a client of this state gives new epochs."""
+    return bool(crc32(repr(state).encode()) >> 16 & 1)
+
+
 def refusal(request: SendRequest, error: ErrorCode) -> Body:
     """The answer with the error, for each partition of the request."""
     asked = request.body
@@ -124,8 +135,10 @@ def refusal(request: SendRequest, error: ErrorCode) -> Body:
 def expected_after(refused: Refused, state: View) -> tuple[str, int | None]:
     """(the client's state, the API of what it sends next; None for whatever). `state` is as it was
     before."""
-    api, error, before, _, _ = refused
+    api, error, before, _, _, bumps = refused
     how = OUTCOMES[ApiKey(api)][error]
+    if not bumps and error in BUMPED_FOR and api != ApiKey.PRODUCE:
+        how = AnswerOutcome.DIE
     if how is AnswerOutcome.DIE:
         return "FATAL_ERROR", NONE
     if how is AnswerOutcome.RETRY:

@@ -33,7 +33,8 @@ from impl.partition.validation import LogConfig
 
 ADDRESS: Final = "wire://node:1"
 LOGS: Final = 2
-"""Partitions of each internal topic at one node; three have one of each."""
+"""Partitions of `__consumer_offsets` at one node, which has one more of `__transaction_state`;
+three have one of each."""
 SCAN_MS: Final = 100
 """How often a coordinator looks for what has lasted too long."""
 ID_EXPIRES_S: Final = 8.0
@@ -48,7 +49,7 @@ def settings_of(k: Any, logs: int) -> dict[str, Any]:
     transactions = replace(
         of_release(CONFIGS, release),
         transaction_version=level,
-        num_partitions=logs,
+        num_partitions=logs + 1 if logs > 1 else logs,
         abort_timed_out_interval_ms=SCAN_MS,
         remove_expired_interval_ms=SCAN_MS,
     )
