@@ -14,6 +14,7 @@ from conformance.findings import judge_of
 from conformance.guaranteed import observe_world
 from conformance.plan import BadPlan, Plan
 from conformance.signatures import INDEX
+from conformance.systems.processing.membership import NOBODY
 from conformance.systems.processing.world_judge import observed_world
 from impl.coordinator import offsets, state_manager
 from impl.coordinator.classic_group import ClassicGroup
@@ -96,7 +97,9 @@ def test_who_was_replaced_is_refused_as_it_was_replaced() -> None:
         (BACK, ("FENCED_INSTANCE_ID", "NONE")),
     ):
         played.judge(story(text))
-        assert played.system.view()[1] == tuple((error,) * 3 for error in errors)
+        *of_members, of_nobody = played.system.view()[1]
+        assert of_members == [(error,) * 3 for error in errors]
+        assert of_nobody == NOBODY
 
 
 def test_what_the_group_answers_is_covered() -> None:
