@@ -26,7 +26,7 @@ from conformance.coverage.statements import (
     protocol_places,
     qualified,
 )
-from conformance.mutants import by_stories, judged
+from conformance.mutants import by_stories, drawing, judged
 from conformance.mutants.by_stories import differences_in, story_files
 from conformance.mutants.drawing import drawn, every_mutant, planted
 from conformance.mutants.judged import Judgement, Reached, judge_mutants, scopes_of, verdicts
@@ -59,6 +59,13 @@ def test_each_has_its_name_and_the_draw_of_fewer_begins_that_of_more():
     assert len({mutant.name for mutant in mutants}) == len(mutants)
     assert drawn(5, 1) == drawn(9, 1)[:5] != drawn(5, 2)
     assert {mutant.module for mutant in mutants} <= set(core())
+
+
+def test_a_module_that_is_new_draws_no_other_mutants(monkeypatch):
+    without = [m for m in every_mutant() if m.module != "impl.partition.leader"]
+    expected = [m for m in drawn(50, 1) if m in without]
+    monkeypatch.setattr(drawing, "every_mutant", lambda: without)
+    assert drawn(len(expected), 1) == expected
 
 
 @pytest.mark.parametrize("mutant", drawn(12, 1), ids=lambda mutant: mutant.name)
