@@ -228,7 +228,7 @@ def epochs_of_ends(k: Configuration, faults: Faults, client: Client) -> int:
     """V2 takes an epoch for each end that an application has asked for; a client of V1 for each
     abort, if a batch may have failed."""
     outcomes = client.outcomes.values()
-    failed = trouble(faults) + faults.expirations > 0
+    failed = trouble(faults) + faults.expirations + faults.rejections > 0
     if speaks_v2(k):
         return sum(1 for outcome in outcomes if outcome != Outcome.OPEN)
     return sum(1 for outcome in outcomes if failed and asked_to_abort(outcome))

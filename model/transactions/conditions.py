@@ -69,6 +69,19 @@ def whole(k: Configuration) -> bool:
     return nothing_is_late(k) and markers_are_known(k) and nothing_stays(k) and fences
 
 
+def refusals_are_true(k: Configuration) -> bool:
+    """No batch is refused for good that is stored: its sequence would be given again, under the
+    same epoch, and the leader would take the next batch for it. V2 ends the epoch with the
+    transaction."""
+    b = k.budgets
+    return speaks_v2(k) or b.rejections == 0 or b.unheard == 0
+
+
+def writes_count(k: Configuration) -> bool:
+    """What is sent is stored, or its sender knows that it is not."""
+    return whole(k) and refusals_are_true(k)
+
+
 def alone(k: Configuration) -> bool:
     """One instance; nothing is late, lasts too long, fails or moves."""
     b = k.budgets
@@ -77,8 +90,9 @@ def alone(k: Configuration) -> bool:
 
 
 def untroubled(k: Configuration) -> bool:
-    """The same, no batch expires, and no marker is skipped."""
-    return alone(k) and k.budgets.expirations == 0 and markers_wait(k)
+    """The same, no batch expires or is refused for good, and no marker is skipped."""
+    b = k.budgets
+    return alone(k) and b.expirations == 0 and b.rejections == 0 and markers_wait(k)
 
 
 def epochs_rotate(k: Configuration) -> bool:

@@ -170,7 +170,7 @@ def late_batch_arrives(k: Configuration, w: World, late: LateIndex, partition: P
     require(request.partition == partition)
     require(not k.bounds.guards or not leader_rules.must_ask(k, leader, request.batch))
     within_scope(room_in_log(k, w, partition))
-    return arrived(produced(k, w, request.batch, partition).actor, late)
+    return arrived(produced(k, w, request.batch, partition, 1).actor, late)
 
 
 @event(LATE_BATCHES, Incident("delayed_batch"), wire=Wire.REQUESTS)
@@ -179,7 +179,7 @@ def late_offsets_arrive(k: Configuration, w: World, late: LateIndex, partition: 
     request = arriving(w, late, Api.TXN_OFFSET_COMMIT)
     require(request.partition == partition)
     within_scope(room_in_log(k, w, partition))
-    return arrived(produced(k, w, request.batch, partition).actor, late)
+    return arrived(produced(k, w, request.batch, partition, 1).actor, late)
 
 
 @event(LATE_BATCHES)

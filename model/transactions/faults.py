@@ -15,6 +15,8 @@ class Faults:
     """An answer to a client is lost."""
     expirations: int = 0
     """The delivery time of a batch is up."""
+    rejections: int = 0
+    """A batch is refused for good: no retry can help."""
     marker_losses: int = 0
     """The answer to a marker is lost."""
     marker_delays: int = 0

@@ -298,6 +298,15 @@ def on_produce(k: Configuration, leader: Leader, batch: Batch) -> Step[Leader, P
 
 
 @receives
+def on_invalid_produce(
+    k: Configuration, leader: Leader, batch: Batch
+) -> Step[Leader, ProduceAnswer]:
+    """The topic does not take the record, say for its timestamp: nothing is written, and a
+    duplicate is not looked for. LogValidator."""
+    return refused(leader, Error.INVALID_TIMESTAMP)
+
+
+@receives
 def hold(k: Configuration, leader: Leader, batch: Batch) -> Leader:
     """A batch is verified, and does not come to the log yet: another thread has it.
     KafkaRequestHandler.wrapAsyncCallback."""

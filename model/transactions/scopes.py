@@ -86,6 +86,13 @@ transactions-in-flight-leaves: two records at once, and a leader that goes, and 
 transactions-in-flight-three: three records at once, and a leader that goes, and leads again
     | from=transactions-in-flight-leaves writes=3 in_flight=3 log=5 expirations=1
     | room leaves=1 expirations=2 | sometimes commit_failure_is_reported
+transactions-rejection: two transactions, and a batch that is refused for good, perhaps on a retry
+    | instances=1 partitions=1 log=6 late=0 late_markers=0 max_epoch=4 unheard=1 rejections=1 | room
+    | never zombie_died: there is no other instance
+transactions-in-flight-rejection: two records of each transaction at once, one refused for good
+    | instances=1 partitions=1 writes=2 in_flight=2 log=6 late=0 late_markers=0 max_epoch=4
+    unheard=2 rejections=1 | room
+    | never zombie_died: there is no other instance
 transactions-in-flight-partitions: two records at once to each of two partitions, one of them late
     | instances=1 transactions=1 writes=2 in_flight=2 log=2 late_markers=0 max_epoch=1 begun=1
     delays=1 unheard=1
@@ -159,11 +166,12 @@ transactions-two-expirations: two batches of one transaction, each given up at a
 transactions-trouble: one instance after another, the last epoch near; room for every trouble by
     budgets
     | partitions=1 transactions=1 log=4 producer_ids=3 max_epoch=2 epochs_end begun=1 | room
-    delays=2 unheard=2 expirations=1 marker_losses=1 marker_delays=1 moves=2 timeouts=1 forgotten=1
-    others=1 leaves=1 begun=2 | never both_committed: there is one transaction
+    delays=2 unheard=2 expirations=1 rejections=1 marker_losses=1 marker_delays=1 moves=2 timeouts=1
+    forgotten=1 others=1 leaves=1 begun=2 | never both_committed: there is one transaction
 transactions-trouble-log: the same, where appends to the transaction log take their time
-    | from=transactions-trouble appends | room delays=2 unheard=2 expirations=1 marker_losses=1
-    marker_delays=1 moves=2 timeouts=1 forgotten=1 failures=2 others=1 leaves=1 begun=2
+    | from=transactions-trouble appends | room delays=2 unheard=2 expirations=1 rejections=1
+    marker_losses=1 marker_delays=1 moves=2 timeouts=1 forgotten=1 failures=2 others=1 leaves=1
+    begun=2
 """,
 )
 

@@ -377,6 +377,8 @@ FAILURES = frozenset(
         "partitions_are_added",
         "batch_is_produced",
         "batch_is_produced_again",
+        "batch_is_rejected",
+        "batch_is_rejected_again",
         "batch_expires",
         "transaction_is_ended",
     }

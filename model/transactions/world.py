@@ -349,18 +349,19 @@ def verified(
 
 
 def produced(
-    k: Configuration, w: World, batch: Batch, partition: Partition
+    k: Configuration, w: World, batch: Batch, partition: Partition, valid: Flag
 ) -> Step[World, ProduceAnswer]:
-    """A batch arrives: the coordinator is asked if it must be, and then the leader takes it."""
+    """A batch arrives: the coordinator is asked if it must be, and then the leader takes it, if its
+    record is `valid`."""
     leader = w.leaders[partition]
     if not leader_rules.must_ask(k, leader, batch):
-        return taken(k, w, batch, partition)
+        return taken(k, w, batch, partition, valid)
     step = verified(k, w, batch, partition)
     moved = with_coordinator_at(k, w, w.placement.of_leaders[partition], step.actor)
     verifying = leader_rules.verify(k, leader, batch)
     asked = with_leader(moved, partition, verifying)
     if step.sends[0] == Error.NONE:
-        return taken(k, asked, batch, partition)
+        return taken(k, asked, batch, partition, valid)
     of_group = is_of_group(k, partition)
     refused = leader_rules.refuse(k, verifying, batch, step.sends[0], of_group)
     there = asked.leaders.put(partition, refused.actor)
@@ -368,10 +369,13 @@ def produced(
 
 
 def taken(
-    k: Configuration, w: World, batch: Batch, partition: Partition
+    k: Configuration, w: World, batch: Batch, partition: Partition, valid: Flag
 ) -> Step[World, ProduceAnswer]:
     """The leader has the batch: a client's, or the group coordinator's."""
     leader = w.leaders[partition]
+    if valid == 0:
+        invalid = leader_rules.on_invalid_produce(k, leader, batch)
+        return Step(with_leader(w, partition, invalid.actor), (invalid.sends[0],))
     if is_of_group(k, partition):
         offsets = leader_rules.on_offset_commit(k, leader, batch)
         return Step(with_leader(w, partition, offsets.actor), (offsets.sends[0],))
@@ -388,11 +392,34 @@ def batch_is_produced(
     is_lost = client_rules.is_behind_break(k, w.clients[instance], partition)
     require(not is_lost or (heard == 0 and not is_late(w, partition)))
     asked = client_rules.produce(k, w.clients[instance], instance, partition)
-    step = produced(k, w, asked.sends[0].batch, partition)
+    step = produced(k, w, asked.sends[0].batch, partition, 1)
     told = client_rules.on_produced(k, asked.actor, partition, step.sends[0])
     lost = client_rules.lose_leader(k, asked.actor, partition)
     after = fate_known(k, step.actor, heard)
     return with_client(after, instance, told if heard == 1 else lost)
+
+
+@event(BATCHES, Incident("rejection"))
+def batch_is_rejected(k: Configuration, w: World, instance: Instance, partition: Partition) -> World:
+    """Produce is refused for good, whether or not its batch is stored already."""
+    client = w.clients[instance]
+    require(not client_rules.is_behind_break(k, client, partition))
+    asked = client_rules.produce(k, client, instance, partition)
+    step = rejected(k, w, asked.sends[0].batch, partition)
+    told = client_rules.on_produced(k, asked.actor, partition, step.sends[0])
+    return with_client(step.actor, instance, told)
+
+
+def rejected(
+    k: Configuration, w: World, batch: Batch, partition: Partition
+) -> Step[World, ProduceAnswer]:
+    """The leader does not take the record, which it says once the batch's transaction is
+    verified; an older epoch is told so before."""
+    entry = w.leaders[partition].producers[batch.producer_id]
+    require(not leader_rules.is_refused_unasked(k, entry, batch))
+    step = produced(k, spend(k, w, Faults(rejections=1)), batch, partition, 0)
+    require(step.sends[0].error == Error.INVALID_TIMESTAMP)
+    return step
 
 
 def is_late(w: World, partition: Partition) -> bool:
@@ -426,11 +453,23 @@ def batch_is_produced_again(
     within_scope(client_rules.pipelines(k))
     within_scope(room_in_log(k, w, partition))
     asked = client_rules.produce_again(k, w.clients[instance], instance, partition)
-    step = produced(k, w, asked.sends[0].batch, partition)
+    step = produced(k, w, asked.sends[0].batch, partition, 1)
     told = client_rules.on_produced_again(k, asked.actor, partition, step.sends[0])
     lost = client_rules.lose_leader(k, asked.actor, partition)
     after = fate_known(k, step.actor, heard)
     return with_client(after, instance, told if heard == 1 else lost)
+
+
+@event(BATCHES, Incident("rejection"))
+def batch_is_rejected_again(
+    k: Configuration, w: World, instance: Instance, partition: Partition
+) -> World:
+    """The same, of the first of several batches in flight."""
+    within_scope(client_rules.pipelines(k))
+    asked = client_rules.produce_again(k, w.clients[instance], instance, partition)
+    step = rejected(k, w, asked.sends[0].batch, partition)
+    told = client_rules.on_produced_again(k, asked.actor, partition, step.sends[0])
+    return with_client(step.actor, instance, told)
 
 
 @event(BATCHES, LOST_ANSWER, wire=Wire.REQUESTS)
@@ -440,7 +479,7 @@ def offsets_are_committed(
     """TxnOffsetCommit, to the coordinator of the group."""
     within_scope(room_in_log(k, w, partition))
     asked = client_rules.commit_offsets(k, free(w, instance), instance, partition)
-    step = produced(k, w, asked.sends[0].batch, partition)
+    step = produced(k, w, asked.sends[0].batch, partition, 1)
     told = client_rules.on_offsets_committed(k, asked.actor, partition, step.sends[0])
     lost = client_rules.lose_leader(k, asked.actor, partition)
     after = fate_known(k, step.actor, heard)

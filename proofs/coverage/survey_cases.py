@@ -48,6 +48,7 @@ v1: transactions-tiny transactions-default transactions-markers transactions-gua
     transactions-guards-partitions transactions-two-expirations transactions-moves
     transactions-in-flight transactions-in-flight-again transactions-in-flight-three
     transactions-in-flight-three/expirations=2 transactions-in-flight-offsets
+    transactions-rejection transactions-in-flight-rejection
 level=0/requests=v1: transactions-trouble transactions-trouble-log/failures=2/timeouts=1
 level=1: transactions-trouble-log/failures=2/timeouts=1/moves=1
 verification=none: transactions-tiny
@@ -97,6 +98,9 @@ TROUBLES: Mapping[str, Sequence[str]] = {
         "leaves=1/delays=1/unheard=1/expirations=1/timeouts=1/others=1",
         "leaves=1/marker_losses=1/marker_delays=1/moves=1/forgotten=1",
         "others=1/marker_losses=1/marker_delays=1/timeouts=1/moves=1/forgotten=1",
+        "rejections=1/delays=1/unheard=1/others=1",
+        "rejections=1/marker_losses=1/marker_delays=1/timeouts=1/moves=1/forgotten=1",
+        "rejections=1/leaves=1/begun=2/expirations=1",
     ),
     "transactions-moves": ("moves=2/begun=1/unheard=0",),
     "transactions-trouble-log": (
@@ -109,6 +113,7 @@ TROUBLES: Mapping[str, Sequence[str]] = {
         "unheard=1/delays=1/expirations=1",
         "unheard=1/marker_losses=1/marker_delays=1/timeouts=1/forgotten=1",
         "unheard=1/others=1",
+        "rejections=1/failures=2/moves=1/unheard=1",
     ),
 }
 """Budgets by hand: every two events meet in one of these; all at once would make them too large."""

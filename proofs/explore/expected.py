@@ -83,6 +83,8 @@ EXPECTED: dict[str, Expected] = {
     "transactions-in-flight-moves": Expected(729, 1_792, 16),
     "transactions-in-flight-leaves": Expected(124, 204, 12),
     "transactions-in-flight-three": Expected(344, 624, 15),
+    "transactions-rejection": Expected(584, 893, 15),
+    "transactions-in-flight-rejection": Expected(6_281, 12_510, 22),
     "transactions-in-flight-partitions": Expected(4_417, 9_808, 16),
     "transactions-in-flight-offsets": Expected(476, 683, 16),
     "transactions-others": Expected(7_138, 15_509, 18),

@@ -155,16 +155,6 @@ GUESSES = Patch(
 """The second instance uses the first one's pair, and asks nobody for its own."""
 
 
-DENIES = (
-    Patch(
-        "leader.on_produce",
-        "ProduceAnswer(error=Error.NONE, base_offset=base_offset_of(leader, batch))",
-        "ProduceAnswer(error=Error.NONE if batch.transaction > 0 else"
-        " Error.OUT_OF_ORDER_SEQUENCE_NUMBER, base_offset=base_offset_of(leader, batch))",
-    ),
-)
-"""A leader that refuses what it has, when it comes again in the first transaction."""
-
 GIVES_BACK = (
     Patch(
         "client.give_up",
@@ -247,9 +237,7 @@ DROPPED |= {
         expirations=1,
         moves=1,
     ),
-    "refusals_are_true": of_transactions(
-        "no_lost_write", f"{V1}/bump=goes_on", {}, *DENIES, unheard=1
-    ),
+    "refusals_are_true": of_transactions("no_lost_write", V1, {}, unheard=1, rejections=1),
     "batches_on_time": of_transactions(
         "no_lost_write",
         f"{V1}/bump=goes_on",

@@ -124,6 +124,7 @@ LEFT_OUT = {
     "one_batch_in_flight": (
         "batch_is_produced_again",
         "batch_is_delayed_again",
+        "batch_is_rejected_again",
         "batch_is_turned_away",
     ),
     "leaders_are_there": ("leader_leaves", "leader_returns", "marker_is_skipped"),

@@ -50,6 +50,7 @@ from impl.protocol.record_batch import (
 )
 
 NOW_MS: Final = 0
+NEVER_MS: Final = 2**62
 MAX_BYTES: Final = 2**20
 OTHER: Final = 9000
 """The producer id of another transactional id."""
@@ -194,6 +195,10 @@ class Leader:
         """The broker does not lead the partition: no leader is asked."""
         return self._refuse(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
+    def on_invalid_produce(self, request: Payload) -> Sent:
+        """The broker's clock is so far behind that it does not believe the record's timestamp."""
+        return self._append(request, self._taken_guard(), now_ms=-NEVER_MS)
+
     def _begin(self, request: Payload) -> AppendDecision:
         """What the broker asks first."""
         _, body = self._codec.unpack(request)
@@ -212,11 +217,11 @@ class Leader:
         told = error_for_version(ErrorCode(error), request.api_version)
         return self._answered(request, ProduceOutcome(told, NONE, NONE, NONE, NONE))
 
-    def _append(self, request: Payload, guard: int) -> Sent:
+    def _append(self, request: Payload, guard: int, now_ms: int = NOW_MS) -> Sent:
         """The batch is appended, or refused."""
         _, body = self._codec.unpack(request)
         outcome = self._leader.produce(
-            produced(body)[1], required_acks=body["acks"], now_ms=NOW_MS, guard=guard
+            produced(body)[1], required_acks=body["acks"], now_ms=now_ms, guard=guard
         )
         self._leader.advance_high_watermark(self._leader.log_end_offset)
         return self._answered(request, outcome)

@@ -43,6 +43,7 @@ BOUNDS = {"instances": 1, "partitions": 0, "transactions": 1, "log": 1, "produce
 
 LOG = "transactions-log/begun=0"
 SMALL = (
+    "transactions-rejection/begun=1",
     "transactions-forgotten/begun=0",
     "transactions-offsets/begun=1/timeouts=0",
     "transactions-markers/begun=1",
@@ -59,8 +60,8 @@ GUARDED = "transactions-guards-partitions"
 EXPIRING = "transactions-offsets-log/delays=0"
 """Where leaders leave; where a batch is verified before it comes; where batches expire."""
 
-ON_TIME_SCOPES = SMALL[-2:]
-"""The same, where nothing is late."""
+ON_TIME_SCOPES = (*SMALL[-2:], "transactions-rejection/unheard=0")
+"""The same, where nothing is late, and what is refused for good is not stored."""
 
 SEARCHED = ("transactions-default", "transactions-late-batch/delays=0")
 """Where V1, and older releases, break what is guaranteed of others."""
@@ -137,6 +138,7 @@ LAST_EPOCH = replace(
 
 LEADER_STEPS = (
     "batch_is_taken",
+    "batch_is_invalid",
     "offsets_are_taken",
     "is_asked",
     "refuse",
@@ -249,8 +251,10 @@ LOSSES = ("lose_coordinator", "lose_leader")
 SENDS = (
     "batch_is_produced",
     "offsets_are_committed",
+    "batch_is_rejected",
     "batch_is_produced_elsewhere",
     "offsets_are_committed_elsewhere",
+    "batch_is_rejected_elsewhere",
 )
 ADDITIONS = ("partitions_are_added", "offsets_are_added")
 APPENDS = ("append_is_done", "append_is_refused")
@@ -404,6 +408,7 @@ SOLE_INSTANCE = replace(
     ),
     scopes=(
         "transactions-tiny",
+        "transactions-rejection/begun=1",
         "transactions-log-again",
         "transactions-offsets-log/delays=0",
         "transactions-adopted/delays=0",

@@ -183,8 +183,9 @@ def pasts(found: SourceGraph) -> list[Past]:
 Key = tuple[int, int, int, int]
 """A record: instance, partition, transaction, number."""
 ENDS = ("transaction_is_ended", "end_is_delayed")
-BATCHES = ("batch_is_produced", "batch_is_delayed", "offsets_are_committed", "offsets_are_delayed")
-"""Those that send a batch: two of records, then two of offsets, which have no sequence."""
+RECORDS = ("batch_is_produced", "batch_is_rejected", "batch_is_delayed")
+BATCHES = (*RECORDS, "offsets_are_committed", "offsets_are_delayed")
+"""Those that send a batch: of records, and of offsets, which have no sequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,7 @@ class Own:
         if rule in BATCHES:
             me, here = choice["instance"], choice["partition"]
             sender = before.clients[me]
-            own = own.with_batch((me, here), sender, after.clients[me], rule in BATCHES[:2])
+            own = own.with_batch((me, here), sender, after.clients[me], rule in RECORDS)
         return own
 
     def with_batch(self, place: Pair, sender: Any, after: Any, counts: bool) -> Own:

@@ -265,6 +265,7 @@ STEPS: Mapping[str, StepText] = {
     "any_marker_arrives": text("on_marker", assumes.has_epoch),
     # What a leader does with a batch, whatever the coordinator says
     "batch_is_taken": text("on_produce", BATCH),
+    "batch_is_invalid": text("on_invalid_produce", BATCH),
     "offsets_are_taken": text("on_offset_commit", BATCH),
     "is_asked": text("verify", BATCH),
     "refuse": text("refuse", BATCH),
@@ -296,6 +297,8 @@ STEPS: Mapping[str, StepText] = {
     "offsets_are_committed": text(
         "offsets_are_committed", BATCH, assumes.is_counted, partition=HERE
     ),
+    "batch_is_rejected": text("batch_is_rejected", BATCH, assumes.is_counted, partition=HERE),
+    "batch_is_rejected_elsewhere": text("batch_is_rejected", BATCH, assumes.is_elsewhere),
     "batch_is_produced_elsewhere": text("batch_is_produced", BATCH, assumes.is_elsewhere),
     "offsets_are_committed_elsewhere": text("offsets_are_committed", BATCH, assumes.is_elsewhere),
 }

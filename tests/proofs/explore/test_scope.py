@@ -98,6 +98,16 @@ def test_a_batch_refused_for_good_makes_the_next_epoch_store_another_twice(varia
     assert not any(found.guaranteed for found in report.violations)
 
 
+@pytest.mark.parametrize("scope", ["transactions-rejection", "transactions-in-flight-rejection"])
+def test_a_stored_batch_refused_for_good_costs_v1_a_record_of_the_next_transaction(scope):
+    report = explore_scope(scope, "v1", engine="c", workers=2)
+    (found,) = [found for found in report.violations if found.property == "no_lost_write"]
+    assert (found.guaranteed, found.steps) == (False, 16)
+    assert not any(found.guaranteed for found in report.violations)
+    told = explore_scope(f"{scope}/unheard=0", "v1", engine="c", workers=2)
+    assert "no_lost_write" not in {found.property for found in told.violations}
+
+
 OLDER = list(
     product(
         ("idempotent-tiny", "idempotent-timeout", "idempotent-deletion", "idempotent-split"),
