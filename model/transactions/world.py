@@ -400,7 +400,9 @@ def batch_is_produced(
 
 
 @event(BATCHES, Incident("rejection"))
-def batch_is_rejected(k: Configuration, w: World, instance: Instance, partition: Partition) -> World:
+def batch_is_rejected(
+    k: Configuration, w: World, instance: Instance, partition: Partition
+) -> World:
     """Produce is refused for good, whether or not its batch is stored already."""
     client = w.clients[instance]
     require(not client_rules.is_behind_break(k, client, partition))

@@ -197,7 +197,7 @@ class Leader:
 
     def on_invalid_produce(self, request: Payload) -> Sent:
         """The broker's clock is so far behind that it does not believe the record's timestamp."""
-        return self._append(request, self._taken_guard(), now_ms=-NEVER_MS)
+        return self._produce(request, self._taken_guard(), -NEVER_MS)
 
     def _begin(self, request: Payload) -> AppendDecision:
         """What the broker asks first."""
@@ -217,8 +217,12 @@ class Leader:
         told = error_for_version(ErrorCode(error), request.api_version)
         return self._answered(request, ProduceOutcome(told, NONE, NONE, NONE, NONE))
 
-    def _append(self, request: Payload, guard: int, now_ms: int = NOW_MS) -> Sent:
+    def _append(self, request: Payload, guard: int) -> Sent:
         """The batch is appended, or refused."""
+        return self._produce(request, guard, NOW_MS)
+
+    def _produce(self, request: Payload, guard: int, now_ms: int) -> Sent:
+        """The batch goes to `produce`, at a time of the broker's clock."""
         _, body = self._codec.unpack(request)
         outcome = self._leader.produce(
             produced(body)[1], required_acks=body["acks"], now_ms=now_ms, guard=guard
