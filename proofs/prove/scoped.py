@@ -78,6 +78,7 @@ MORE_SIMULATED: dict[str, tuple[tuple[str, str], ...]] = {
         ("transactions-markers/begun=1", "v2"),
         ("transactions-readers/begun=1/delays=0/unheard=0", "v2"),
         ("transactions-tiny", "v2"),
+        ("transactions-rejection/begun=1", "v2"),
         ("transactions-small/begun=1/unheard=0/delays=0", "v2"),
         ("transactions-late-batch/begun=1/delays=1", "v2"),
         ("transactions-markers/begun=1/moves=0", "v2"),
