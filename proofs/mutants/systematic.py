@@ -107,8 +107,8 @@ class Anchors:
                 self._times[ast.dump(node)] += 1
 
     def is_anchor(self, node: ast.AST) -> bool:
-        """A patch that names this text finds it once."""
-        if isinstance(node, ast.FunctionDef) or not isinstance(node, (ast.expr, ast.stmt)):
+        """A patch that names this text finds it once; a slice is no text that stands alone."""
+        if isinstance(node, ast.FunctionDef | ast.Slice) or not isinstance(node, (ast.expr, ast.stmt)):
             return False
         return self._times[ast.dump(node)] == 1
 
