@@ -108,7 +108,9 @@ class Anchors:
 
     def is_anchor(self, node: ast.AST) -> bool:
         """A patch that names this text finds it once; a slice is no text that stands alone."""
-        if isinstance(node, ast.FunctionDef | ast.Slice) or not isinstance(node, (ast.expr, ast.stmt)):
+        if not isinstance(node, ast.expr | ast.stmt) or isinstance(
+            node, ast.FunctionDef | ast.Slice
+        ):
             return False
         return self._times[ast.dump(node)] == 1
 
