@@ -41,7 +41,8 @@ def fresh(s: Session, word: str) -> str:
 @verb
 def topic(s: Session, *, on: Node | None = None, followers: Nodes = NO_NODES) -> Any:
     """A new topic with a partition for each name that is given to them."""
-    partitions = s.testbed.topic(s.targets, on=on, followers=followers)
+    chosen = {"followers": followers} if followers else {}  # a lone broker has none to choose
+    partitions = s.testbed.topic(s.targets, on=on, **chosen)
     return partitions if s.targets > 1 else partitions[0]
 
 
