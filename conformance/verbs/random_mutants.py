@@ -107,7 +107,7 @@ def judge_all(
         for judgement in judge_mutants(mutants, reached, prepared, known, processes):
             run.journal.add(f"judgement {len(known)}", judgement._asdict())
             known.append(judgement)
-            progress(sum(len(one.found) for one in known))
+            progress(len({name for one in known for name in one.found}))
     return known
 
 
