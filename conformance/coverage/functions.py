@@ -59,3 +59,8 @@ def unreached_functions(executed: Collection[int]) -> list[FunctionCoverage]:
         for name, lines in found.items()
     ]
     return sorted(rows, key=lambda row: (-len(row.lines), row.name))
+
+
+def stale_reasons(unreached: Collection[str]) -> list[str]:
+    """The functions that have a reason, and are not among these."""
+    return sorted(UNREACHED.keys() - set(unreached))

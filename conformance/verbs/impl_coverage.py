@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends.processes import usable_cores
-from conformance.coverage.functions import UNREACHED, unreached_functions
+from conformance.coverage.functions import stale_reasons, unreached_functions
 from conformance.coverage.statements import protocol_places
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.mutants import HuntScope
@@ -113,7 +113,7 @@ def report_of(reached: Mapping[str, Reached], ceiling: Ceiling | None = None) ->
     executed = frozenset[int]().union(*(found.places for found in reached.values()))
     rows = [row.to_json() for row in unreached_functions(executed)]
     lost = [] if ceiling is None else beyond(rows, ceiling["unreached"])
-    stale = sorted(UNREACHED.keys() - {row["function"] for row in rows})
+    stale = stale_reasons([row["function"] for row in rows])
     explained = all(row["why"] for row in rows) and not stale
     return {
         "schema_version": SCHEMA_VERSION,

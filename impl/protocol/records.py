@@ -267,6 +267,8 @@ def _read_headers(data: bytes, position: int, stop: int, named: bool) -> tuple[A
 def _read_record(
     data: bytes, first: int, end: int, base_timestamp: int, named: bool
 ) -> tuple[tuple[Any, ...], int]:
+    if first > end:
+        raise InvalidRecord(f"{first - end} bytes lack for the record before", end)
     try:
         size, position = decode_varint(data, first)
         stop = position + size

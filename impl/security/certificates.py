@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import subprocess
 import tempfile
 from functools import cache
@@ -19,10 +21,11 @@ _FOLDER: Final = "kafka-eos-tls-"
 _NEW_KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
 
-@cache
-def _folder_of_process() -> tempfile.TemporaryDirectory[str]:
-    """Removed when the process ends."""
-    return tempfile.TemporaryDirectory(prefix=_FOLDER)
+def _folder_of_process() -> Path:
+    """A new folder, removed when the process ends."""
+    folder = tempfile.mkdtemp(prefix=_FOLDER)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 @cache
@@ -31,7 +34,7 @@ def certificates_of_process() -> Tls:
 
     Raises `MissingCertificates`.
     """
-    folder = Path(_folder_of_process().name)
+    folder = _folder_of_process()
     authority = _make(folder, "ca", "kafka-eos tests", "basicConstraints=critical,CA:TRUE")
     signed = ("-CA", authority[0], "-CAkey", authority[1])
     names = "subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1"

@@ -17,13 +17,18 @@ from conformance.audit.task import audit_all
 from conformance.backends import Options
 from impl.coordinator.states import TransactionState
 from model.idempotent.variants import RELEASES
+from proofs.run.journal import Journal
 
 SETTINGS = AuditSettings("4.3.1")
 
 
 def audited(directory, settings=SETTINGS):
     done = audit_all(
-        find_partitions([str(directory)]), settings, "processes", Options(directory, partitions=1)
+        find_partitions([str(directory)]),
+        settings,
+        Journal(),
+        "processes",
+        Options(directory, partitions=1),
     )
     return conclude((audit for audit in done if audit is not None), settings)
 

@@ -107,6 +107,17 @@ def test_damage_behind_a_fitting_checksum_is_read_or_named(
     read_or_named(everything, damaged)
 
 
+def test_a_record_that_is_cut_off_before_another_is_named_where_the_data_ends() -> None:
+    """The next record would begin behind the end."""
+    first = Record(offset_delta=0, timestamp=0, key=None, value=b"", headers=(("", b"\0\0"),))
+    batch = RecordBatch(
+        (first, first._replace(offset_delta=1)), last_offset_delta=1, base_timestamp=0
+    )
+    whole = encode_batch(batch)
+    for size in range(HEADER_BYTES, len(whole)):
+        assert read_or_named(everything, sealed(whole[:size])) is None
+
+
 def byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     """No record is read by the fast path any more."""
     none = records_module._NO_LAYOUT

@@ -1,0 +1,1 @@
+"""Programs of the client table, one for each client; see `features.py`."""
