@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Final
 
 from impl.coordinator.effects import SendMarkers
-from impl.coordinator.metadata import TopicPartition, TransactionImage
+from impl.coordinator.metadata import TopicPartition, TransactionImage, TransactionMetadata
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import ProducerIdAndEpoch
 
@@ -66,7 +66,7 @@ class Completion:
     """One transaction between PrepareX and CompleteX."""
 
     token: int
-    transactional_id: str
+    metadata: TransactionMetadata
     log_partition: int
     coordinator_epoch: int
     image: TransactionImage
@@ -76,6 +76,11 @@ class Completion:
     sent: set[TopicPartition] = field(default_factory=set)
     waiting: set[TopicPartition] = field(default_factory=set)
     state: CompletionState = CompletionState.AWAITING_MARKERS
+
+    @property
+    def transactional_id(self) -> str:
+        """Whose transaction it is."""
+        return self.metadata.transactional_id
 
     def send(self) -> SendMarkers:
         """Markers for all waiting partitions."""

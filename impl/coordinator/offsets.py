@@ -35,7 +35,6 @@ from impl.coordinator.offsets_groups import (
     SIMPLE_GROUP,
     Committer,
     GroupMembers,
-    GroupState,
     check_committer,
 )
 from impl.coordinator.offsets_records import (
@@ -399,9 +398,7 @@ class OffsetsCoordinator:
             return FetchedOffsets(
                 found if isinstance(found, ErrorCode) else ErrorCode.INVALID_GROUP_ID
             )
-        group = self._group(found, group_id)
-        exists = group is not None and group.state is not GroupState.DEAD
-        offsets = found if exists else GroupOffsets()
+        offsets = GroupOffsets() if self._group(found, group_id) is None else found
         keys = (
             sorted(key for key in offsets.committed if key.group_id == group_id)
             if partitions is None

@@ -67,8 +67,6 @@ def check_committer(
 
     A transactional one is accepted during a rebalance, and without a member (before KIP-447).
     """
-    if group.state is GroupState.DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
     is_empty = group.state is GroupState.EMPTY
     if is_empty and committer.generation_id < 0:
         return ErrorCode.NONE

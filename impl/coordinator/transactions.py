@@ -404,7 +404,7 @@ class TransactionCoordinator:
         self._next_token += 1
         completion = Completion(
             self._next_token,
-            entry.metadata.transactional_id,
+            entry.metadata,
             self._states.partition_of(entry.metadata.transactional_id),
             entry.coordinator_epoch,
             image,
@@ -414,14 +414,11 @@ class TransactionCoordinator:
             waiting=set(now.partitions),
         )
         self._completions.add(completion)
-        return (
-            [completion.send()]
-            if completion.waiting
-            else self._append_completion(completion, entry)
-        )
+        return [completion.send()] if completion.waiting else self._append_completion(completion)
 
-    def _append_completion(self, completion: Completion, entry: EpochAndMetadata) -> list[Effect]:
+    def _append_completion(self, completion: Completion) -> list[Effect]:
         """Append CompleteX: all markers are written. `writeTxnCompletion`."""
+        entry = EpochAndMetadata(completion.coordinator_epoch, completion.metadata)
         completion.state = CompletionState.APPENDING
         try:
             return [self._states.append(Purpose.COMPLETE, entry, completion.image)]
@@ -439,10 +436,7 @@ class TransactionCoordinator:
         completion = self._completions.find(sent.transactional_id, sent.coordinator_epoch)
         if completion is None or completion.token != sent.token:
             return []
-        metadata = self._states.find_under(sent.transactional_id, sent.coordinator_epoch)
-        if isinstance(metadata, ErrorCode):
-            self._completions.remove(completion)
-            return []
+        metadata = completion.metadata
         for partition, error in errors.items():
             action = completion.apply_answer(partition, error)
             if action is MarkerAction.STOP:
@@ -452,21 +446,16 @@ class TransactionCoordinator:
                 metadata.remove_partition(partition)
         if metadata.current.partitions or completion.state is not CompletionState.AWAITING_MARKERS:
             return []
-        return self._append_completion(
-            completion, EpochAndMetadata(sent.coordinator_epoch, metadata)
-        )
+        return self._append_completion(completion)
 
     def retry(self) -> list[Effect]:
         """Retry the markers, and the appends of CompleteX, that failed."""
         effects: list[Effect] = []
         for completion in self._completions:
-            entry = self._states.find(completion.transactional_id)
-            if not isinstance(entry, EpochAndMetadata):
-                self._completions.remove(completion)
-            elif completion.waiting:
+            if completion.waiting:
                 effects.append(completion.send())
             elif completion.state is CompletionState.APPEND_FAILED:
-                effects += self._append_completion(completion, entry)
+                effects += self._append_completion(completion)
         return effects
 
     # ---- leadership

@@ -8,7 +8,6 @@ from impl.coordinator.offsets import (
     OffsetToCommit,
     RowError,
 )
-from impl.coordinator.offsets_groups import GroupMembers, GroupState
 from impl.coordinator.offsets_records import (
     CommittedOffset,
     OffsetKey,
@@ -225,12 +224,3 @@ def test_all_of_a_groups_offsets() -> None:
     assert found.rows == (FetchedOffset("t", 0, NONE, 5), FetchedOffset("t", 3, UNSTABLE))
     assert found.required_offset == shard.leader.log_end_offset
     assert shard.coordinator.fetch("nobody", None, require_stable=True).rows == ()
-
-
-def test_a_dead_group_has_no_offsets() -> None:
-    shard = Shard()
-    shard.commit(5)
-    shard.commit_in_transaction(6)
-    shard.coordinator.members["g"] = GroupMembers(GroupState.DEAD)
-    assert shard.fetch(stable=True) == -1
-    assert shard.coordinator.fetch("g", None, require_stable=False).rows == ()
