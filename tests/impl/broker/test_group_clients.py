@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -81,6 +82,16 @@ class Reader:
             self.partitions = self.assigned()
         self.close()
 
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[Reader]:
+        """Runs until the body ends: a thread that a failed test left behind would never end."""
+        running = asyncio.create_task(asyncio.to_thread(self.run))
+        try:
+            yield self
+        finally:
+            self.stops = True
+            await running
+
 
 def kafka_python(address: str, **more: Any) -> Reader:
     consumer = KafkaConsumer(
@@ -139,19 +150,16 @@ async def test_partitions_are_shared_by_members_that_come_and_go(
         await write(server, 40)
         address = f"127.0.0.1:{server.port}"
         one = await asyncio.to_thread(make, address)
-        running = [asyncio.create_task(asyncio.to_thread(one.run))]
-        await until(lambda: len(one.values) == 40)
-        two = await asyncio.to_thread(make, address)
-        running.append(asyncio.create_task(asyncio.to_thread(two.run)))
-        await until(lambda: (one.partitions, two.partitions) == (2, 2))
-        await until(lambda: states(server) == {"g": ("Stable", 2)})
-        one.stops = True
-        await running[0]
-        await until(lambda: two.partitions == PARTITIONS)
-        await write(server, 40)
-        await until(lambda: len(two.values) >= 40)
-        two.stops = True
-        await running[1]
+        async with AsyncExitStack() as two_reads:
+            async with one.reading():
+                await until(lambda: len(one.values) == 40)
+                two = await asyncio.to_thread(make, address)
+                await two_reads.enter_async_context(two.reading())
+                await until(lambda: (one.partitions, two.partitions) == (2, 2))
+                await until(lambda: states(server) == {"g": ("Stable", 2)})
+            await until(lambda: two.partitions == PARTITIONS)
+            await write(server, 40)
+            await until(lambda: len(two.values) >= 40)
         assert states(server) == {"g": ("Empty", 0)}
         assert committed(server) == 80
 
@@ -189,10 +197,8 @@ async def test_a_static_member_comes_back_without_a_rebalance() -> None:
 
         for generation in range(2):
             reader = await asyncio.to_thread(member)
-            running = asyncio.create_task(asyncio.to_thread(reader.run))
-            await until(lambda reader=reader: reader.partitions == PARTITIONS)
-            reader.stops = True
-            await running
+            async with reader.reading():
+                await until(lambda reader=reader: reader.partitions == PARTITIONS)
             group = server.node.coordinators.memberships.groups.groups["g"]
             assert (group.state.value, group.generation_id) == ("Stable", 1), generation
 
@@ -203,8 +209,9 @@ def _process_in_a_transaction(address: str) -> int:
     consumer: Any = reader.poll.__closure__[0].cell_contents  # type: ignore[index]
     producer = LibrdkafkaProducer({"bootstrap.servers": address, "transactional.id": "T"})
     producer.init_transactions(SECONDS)
+    begun = monotonic()
     while not reader.poll():
-        pass
+        assert monotonic() - begun < SECONDS
     producer.begin_transaction()
     producer.produce("out", b"v")
     offsets = [LibrdkafkaPartition("t", 0, 1)]
@@ -226,17 +233,15 @@ async def test_kafka_python_lists_describes_and_deletes_groups() -> None:
         await write(server, 4)
         address = f"127.0.0.1:{server.port}"
         reader = await asyncio.to_thread(kafka_python, address)
-        running = asyncio.create_task(asyncio.to_thread(reader.run))
-        await until(lambda: states(server) == {"g": ("Stable", 1)})
-        admin = await asyncio.to_thread(KafkaAdminClient, bootstrap_servers=address)
+        async with reader.reading():
+            await until(lambda: states(server) == {"g": ("Stable", 1)})
+            admin = await asyncio.to_thread(KafkaAdminClient, bootstrap_servers=address)
 
-        def administer() -> tuple[Any, Any]:
-            return admin.list_groups(), admin.describe_groups(["g"])
+            def administer() -> tuple[Any, Any]:
+                return admin.list_groups(), admin.describe_groups(["g"])
 
-        listed, described = await asyncio.to_thread(administer)
-        print(listed, described)
-        reader.stops = True
-        await running
+            listed, described = await asyncio.to_thread(administer)
+            print(listed, described)
         await asyncio.to_thread(admin.delete_groups, ["g"])
         assert states(server) == {}
         await asyncio.to_thread(admin.close)
