@@ -38,6 +38,7 @@ AGAIN: Final = ("impl", "conformance")
 NO_ANSWER: Final = None
 """Of a child that was ended: it had used up its time, or its memory."""
 MOST_MEMORY: Final = 4 << 30
+"""What a child may take in bytes, beside what its parent had when it was forked."""
 PR_SET_PDEATHSIG: Final = 1
 """Of prctl(2): the signal that a process gets when its parent ends."""
 
@@ -131,7 +132,14 @@ def code_at(code: CodeType, path: Sequence[str]) -> CodeType | None:
 def limit_resources(seconds: int) -> None:
     """End this process where it uses more of a processor's time, or far more memory."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    most = inherited_memory() + MOST_MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def inherited_memory() -> int:
+    """The bytes of address space that this process has; 0 where only Linux would tell."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[0]) * resource.getpagesize() if statm.exists() else 0
 
 
 def end_with_parent(parent: int) -> None:

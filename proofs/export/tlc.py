@@ -135,6 +135,7 @@ def _run(
                     progress(now)
         except BaseException:
             process.kill()
+            process.wait()  # after Ctrl-C, leaving Popen waits for a quarter of a second only
             raise
     return process.returncode
 

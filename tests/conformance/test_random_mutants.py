@@ -4,6 +4,7 @@ import ast
 import functools
 import itertools
 import json
+import mmap
 import os
 import signal
 import sys
@@ -31,7 +32,13 @@ from conformance.mutants.by_stories import differences_in, story_files
 from conformance.mutants.drawing import drawn, every_mutant, planted
 from conformance.mutants.judged import Judgement, Reached, judge_mutants, scopes_of, verdicts
 from conformance.mutants.patched_impl import trees_of
-from conformance.mutants.planting import FORKS, in_children, outermost, replace_function
+from conformance.mutants.planting import (
+    FORKS,
+    MOST_MEMORY,
+    in_children,
+    outermost,
+    replace_function,
+)
 from conformance.mutants.survivors import LIMIT, NO_CHANGE, REASONS
 from conformance.systems.transactions import judge as transactions_judge
 from conformance.verbs import impl_coverage
@@ -164,6 +171,15 @@ def test_a_child_that_does_not_end_gives_no_answer():
         return -number
 
     assert dict(in_children(work, [(0, 1), (1, 1), (2, 1)], 2)) == {0: 0, 1: None, 2: -2}
+
+
+def test_a_child_may_take_what_it_needs_beside_what_its_parent_has():
+    def takes(size):
+        return len(mmap.mmap(-1, size))
+
+    with mmap.mmap(-1, MOST_MEMORY + 1):
+        answers = dict(in_children(takes, [(1 << 20, 1), (MOST_MEMORY + 1, 1)], 1))
+    assert answers == {1 << 20: 1 << 20, MOST_MEMORY + 1: None}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is of Linux")
