@@ -6,10 +6,12 @@ Each answer is a unit of work in the journal of the run, named by seed, solver a
 from __future__ import annotations
 
 import hashlib
+import math
 import multiprocessing
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing.pool import Pool
+from multiprocessing.pool import IMapIterator, Pool
 from types import TracebackType
 from typing import Self
 
@@ -37,23 +39,34 @@ class SolverQuestion:
         return f"{self.seed} {self.solver} {digest}{quick}"
 
 
+Answered = tuple[SolverQuestion, SolverAnswer]
+
+
 def unseen(_done: int, _total: int) -> None:
     """Progress that nobody looks at."""
 
 
+class OutOfTime(Exception):
+    """The time of a source has ended; it keeps the answers that it has."""
+
+
 class AnswerSource:
     """Answers of solvers: from the journal of the run, from the cache, or of worker processes,
-    which end with the context."""
+    which end with the context. With `until`, a reading of the monotonic clock, all who ask later
+    raise OutOfTime, and who wait then, too."""
 
     def __init__(
         self,
         processes: int = 1,
         journal: Journal | None = None,
         cache: AnswerCache | None = None,
+        *,
+        until: float = math.inf,
     ) -> None:
         self.processes = processes
         self.journal = Journal() if journal is None else journal
         self.cache = AnswerCache(None) if cache is None else cache
+        self.until = until
         self.asked = 0
         self._pool: Pool | None = None
 
@@ -73,7 +86,8 @@ class AnswerSource:
     def answers(
         self, questions: Sequence[SolverQuestion], seen: Callable[[int, int], None] = unseen
     ) -> dict[SolverQuestion, SolverAnswer]:
-        """An answer to each question; `seen(done, total)` after each that a solver gives."""
+        """An answer to each question; `seen(done, total)` after each that a solver gives. Raises
+        OutOfTime."""
         known = {q: self._known(q) for q in questions}
         found = {q: answer for q, answer in known.items() if answer is not None}
         for question, answer in self._ask([q for q in known if q not in found]):
@@ -89,15 +103,30 @@ class AnswerSource:
             return self.cache.get(question.solver, question.text, question.timeout_s)
         return SolverAnswer(row["solver"], row["result"], row["seconds"], tuple(row["core"]))
 
-    def _ask(
-        self, questions: Sequence[SolverQuestion]
-    ) -> Iterator[tuple[SolverQuestion, SolverAnswer]]:
-        if self.processes == 1 or (len(questions) <= FEW and self._pool is None):
+    def _ask(self, questions: Sequence[SolverQuestion]) -> Iterator[Answered]:
+        has_end = self.until < math.inf  # no solver of this process could be left alone
+        is_here = self.processes == 1 or (len(questions) <= FEW and self._pool is None)
+        if is_here and not has_end:
             return map(_answer, questions)
         if self._pool is None:
             with without_interrupts():
                 self._pool = multiprocessing.get_context("spawn").Pool(self.processes)
-        return self._pool.imap_unordered(_answer, questions, chunksize=4)
+        answers = self._pool.imap_unordered(_answer, questions, chunksize=1 if has_end else 4)
+        return self._in_time(answers) if has_end else answers
+
+    def _in_time(self, answers: IMapIterator[Answered]) -> Iterator[Answered]:
+        while True:
+            try:
+                yield answers.next(max(self.until - time.monotonic(), 0))
+            except StopIteration:
+                return
+            except multiprocessing.TimeoutError:
+                raise OutOfTime from None
+
+    def demand_time(self) -> None:
+        """Raises OutOfTime if there is none left."""
+        if time.monotonic() > self.until:
+            raise OutOfTime
 
     def _keep(self, question: SolverQuestion, answer: SolverAnswer) -> None:
         row = {
@@ -110,7 +139,7 @@ class AnswerSource:
         self.cache.add(question.text, answer, question.timeout_s)
 
 
-def _answer(question: SolverQuestion) -> tuple[SolverQuestion, SolverAnswer]:
+def _answer(question: SolverQuestion) -> Answered:
     asked = (question.solver, question.text, question.seed, question.timeout_s)
     return question, ask(*asked)
 

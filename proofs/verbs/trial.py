@@ -1,31 +1,31 @@
 """`try`: what a change of the protocol breaks first, where, and what it leaves as it is.
 
 The change is a patch of the model, or a variant. Every scope of its composition is explored, the
-smallest first; then the theorems that it can reach are asked. What counts is what the base
-promises: the release that the variant replaces rules of, or the model without the patch.
+smallest first; then the theorems that it reaches are asked, one after the other. What counts is
+what the base promises: the release that the variant replaces rules of, or the model without the
+patch.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.scope import DEFAULT_VARIANT, Finding, ScopeReport, explore_scope
 from proofs.lift.patch import Patch
 from proofs.lift.source import COMPOSITIONS, composition_of, load_model, patches_by_composition
+from proofs.prove.answers import AnswerCache, answers_folder
+from proofs.prove.asking import AnswerSource
+from proofs.prove.run import ProofTarget
+from proofs.prove.theorem_trial import TheoremOutcome, TheoremTrial
+from proofs.prove.theorems import THEOREMS
 from proofs.run import BadUse, worst
-from proofs.say import note, say
+from proofs.run.progress import count_display
+from proofs.say import say
 from proofs.trace.breach import breach_of
 from proofs.trace.replay import configuration_of
 from proofs.verbs.options import (
@@ -47,8 +47,22 @@ START_S = 3.0
 """Lifting and compiling a scope."""
 OF_THEOREMS = 1 / 3
 """What of the time exploring leaves to the theorems."""
-LEAST_S = 10.0
-"""With less time left no theorem is asked."""
+VERDICTS = {
+    TheoremOutcome.LOST: "undecided",
+    TheoremOutcome.VACUOUS: "vacuous",
+    TheoremOutcome.WITHOUT_STEPS: "undecided",
+    TheoremOutcome.NOT_DECIDED: "undecided",
+}
+"""What theorems say of a change: a trial in which all others hold has this verdict."""
+HEADINGS = {
+    TheoremOutcome.HOLDS: "theorems that hold as before",
+    TheoremOutcome.NOT_REACHED: "theorems that the change does not reach",
+    TheoremOutcome.LOST: "theorems that are not proved any more",
+    TheoremOutcome.VACUOUS: "theorems that hold only since a rule is never taken",
+    TheoremOutcome.WITHOUT_STEPS: "theorems that do not speak of all that happens now",
+    TheoremOutcome.NEVER_HELD: "theorems that are not proved without the change either",
+    TheoremOutcome.NOT_DECIDED: "theorems not decided in time (ask again: answers are kept)",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +120,7 @@ class Trial:
     left_out: list[str] = field(default_factory=list)
     broken: list[tuple[str, Finding]] = field(default_factory=list)
     lost: dict[str, list[str]] = field(default_factory=dict)
-    theorems: dict[str, str] = field(default_factory=dict)
+    theorems: dict[str, TheoremOutcome] = field(default_factory=dict)
 
     @property
     def kept(self) -> list[str]:
@@ -121,8 +135,7 @@ class Trial:
         """violated, vacuous, undecided where something was left out, or holds."""
         found = ["violated"] * bool(self.broken) + ["vacuous"] * bool(self.lost)
         found += ["undecided"] * bool(self.left_out)
-        said = set(self.theorems.values())
-        return worst((*found, *("undecided" for name in said if name != "holds")))
+        return worst((*found, *(VERDICTS.get(said, "holds") for said in self.theorems.values())))
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -130,14 +143,17 @@ def execute(arguments: argparse.Namespace) -> int:
     patches = patches_of(arguments)
     if not patches and not arguments.variant:
         raise BadUse("write what to try: --patch FILE, or --variant RELEASE/RULE=VALUE")
-    until = time.monotonic() + arguments.budget_s
-    kept_s = 0 if arguments.no_theorems else arguments.budget_s * OF_THEOREMS
+    end = time.monotonic() + arguments.budget_s
     with Output(
         arguments, "variant", "only", "budget_s", "stop", "no_theorems", patches=rows_of(patches)
     ) as output:
         trials = []
-        for change in changes_of(arguments.variant, patches, arguments.only):
+        changes = changes_of(arguments.variant, patches, arguments.only)
+        for number, change in enumerate(changes):
             say(change.title)
+            mine_s = (end - time.monotonic()) / (len(changes) - number)
+            kept_s = 0 if arguments.no_theorems else mine_s * OF_THEOREMS
+            until = time.monotonic() + mine_s
             trials.append(explore_change(change, arguments, until - kept_s, output))
             if not arguments.no_theorems:
                 ask_theorems(trials[-1], arguments, until)
@@ -253,54 +269,31 @@ def first_break(scope: str, found: Finding) -> Iterator[str]:
 
 
 def ask_theorems(trial: Trial, arguments: argparse.Namespace, until: float) -> None:
-    """Prove the composition's theorems with the change, in a process that ends with the time."""
-    left = until - time.monotonic()
-    if left < LEAST_S or (arguments.stop and trial.broken):
-        say("  theorems: not asked (--budget-s, --stop)")
-        trial.theorems["all"] = "not asked"
+    """Decide as many of the composition's theorems as there is time for."""
+    if arguments.stop and trial.broken:
+        say("  theorems: not asked (--stop)")
         return
-    change = trial.change
-    note(f"asking the theorems of {change.composition}, for {left:.0f} s at most")
-    given = ["--patch", str(arguments.patch)] if change.patches else ["--variant", change.variant]
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "report.json"
-        command = [sys.executable, "-m", "proofs", "prove", "--no-scopes", *given]
-        command += ["--only", change.composition, "--json", str(file)]
-        complaint = run_for(command, left)
-        if not file.exists():
-            say(f"  theorems: {complaint}")
-            trial.theorems["all"] = complaint
-            return
-        trial.theorems.update(theorem_verdicts(json.loads(file.read_text(encoding="utf-8"))))
+    changed, base = targets_of(trial.change)
+    theorems = [t for t in THEOREMS if t.home == trial.change.composition]
+    asked = [t for t in changed.asks(theorems) if t in base.asks(theorems)] if theorems else []
+    broken = {found.property for _, found in trial.broken}
+    asked.sort(key=lambda theorem: not broken.isdisjoint(theorem.answered_by))  # failing takes long
+    with (
+        AnswerSource(arguments.workers, cache=AnswerCache(answers_folder()), until=until) as source,
+        count_display("theorems") as progress,
+    ):
+        trial.theorems.update(TheoremTrial(changed, base, source).decide(asked, progress))
 
 
-def run_for(command: Sequence[str], seconds: float) -> str:
-    """Run a command, and end it and its children after so long; its last complaint."""
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            _, errors = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return "not decided in time; answers are kept, so ask again"
-        return (errors.strip().splitlines() or ["no report"])[-1]
-
-
-def theorem_verdicts(report: dict[str, Any]) -> dict[str, str]:
-    """holds, or not proved, by theorem."""
-    failed = {
-        name
-        for row in report["obligations"]
-        if row["result"] != "proved"
-        for name in row["needed_by"]
-    }
-    names = (row["name"] for row in report["theorems"])
-    return {name: "not proved" if name in failed else "holds" for name in names}
+def targets_of(change: ModelChange) -> tuple[ProofTarget, ProofTarget]:
+    """What theorems are asked of, and of what they are asked without the change. A patch of the
+    usual variant leaves each theorem the variant that it needs."""
+    if not change.patches:
+        changed, base = (ProofTarget(variants={"*": v}) for v in (change.variant, change.base))
+        return changed, base
+    variants = {} if change.variant == DEFAULT_VARIANT else {"*": change.variant}
+    patches = {change.composition: change.patches}
+    return ProofTarget(patches, variants), ProofTarget(variants=variants)
 
 
 # The answer
@@ -321,12 +314,9 @@ def conclusion(trial: Trial) -> Iterator[str]:
     yield f"  still holds in all of them: {', '.join(trial.kept) or 'nothing'}"
     if trial.as_before:
         yield f"  not changed at all: {', '.join(trial.as_before)}"
-    unproved = [name for name, said in trial.theorems.items() if said == "not proved"]
-    proved = [name for name, said in trial.theorems.items() if said == "holds"]
-    if proved or unproved:
-        yield f"  theorems that hold as before: {', '.join(proved) or 'none'}"
-    if unproved:
-        yield f"  theorems that are not proved any more: {', '.join(unproved)}"
+    for outcome, heading in HEADINGS.items():
+        if names := [name for name, said in trial.theorems.items() if said is outcome]:
+            yield f"  {heading}: {', '.join(names)}"
     if trial.left_out:
         yield f"  left out (--budget-s, --stop): {', '.join(trial.left_out)}"
 

@@ -15,6 +15,8 @@ from proofs.__main__ import main as run
 from proofs.lift.patch import parse_diff
 from proofs.lift.source import model_folder, read_patches
 from proofs.mutants.table import MUTANTS
+from proofs.prove.theorem import Theorem
+from proofs.prove.theorem_trial import TheoremOutcome, TheoremTrial
 from proofs.verbs import trial
 
 MUTANT = next(m for m in MUTANTS if m.name == "gap_dropped_silently")
@@ -62,22 +64,25 @@ def test_a_variant_is_compared_with_its_release_and_theorems_are_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     limit(monkeypatch, "transactions-trouble")
-    asked: list[Sequence[str]] = []
+    asked: list[TheoremTrial] = []
 
-    def answer(command: Sequence[str], seconds: float) -> str:
-        asked.append(command)
-        row = {"name": "x", "result": "failed", "needed_by": ["fenced"]}
-        names = [{"name": "fenced"}, {"name": "stored_once"}]
-        Path(command[-1]).write_text(json.dumps({"theorems": names, "obligations": [row]}))
-        return ""
+    def decide(
+        changed: TheoremTrial, theorems: Sequence[Theorem], *_: Any
+    ) -> dict[str, TheoremOutcome]:
+        asked.append(changed)
+        found = dict.fromkeys((t.name for t in theorems), TheoremOutcome.NOT_DECIDED)
+        return found | {"fenced": TheoremOutcome.LOST, "stored_once": TheoremOutcome.HOLDS}
 
-    monkeypatch.setattr(trial, "run_for", answer)
+    monkeypatch.setattr(TheoremTrial, "decide", decide)
     assert run(["try", "--variant", STRICT]) == 3, "a theorem that fails has no trace here"
     said = capsys.readouterr().out
     assert "marker_epoch=strictly_newer, compared with 4.3.1/level=2/requests=v2\n" in said
     assert "  theorems that hold as before: stored_once\n" in said
     assert "  theorems that are not proved any more: fenced\n" in said
-    assert asked[0][asked[0].index("--variant") + 1].endswith("marker_epoch=strictly_newer")
+    assert "  theorems not decided in time (ask again: answers are kept): tr" in said
+    (given,) = asked
+    assert given.changed.variants["*"].endswith("marker_epoch=strictly_newer")
+    assert given.base.variants == {"*": "4.3.1/level=2/requests=v2"}
 
 
 def test_without_time_nothing_holds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,8 +109,18 @@ def test_exploring_leaves_time_to_the_theorems(
     assert given[0] == pytest.approx(300 * share, abs=20)
 
 
-def test_a_process_that_takes_too_long_is_ended() -> None:
-    assert trial.run_for(["sleep", "60"], 0.1).startswith("not decided in time")
+def test_changes_of_several_compositions_share_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one took it all."""
+    given: dict[str, float] = {}
+
+    def explore(change: trial.ModelChange, _: object, until: float, *rest: object) -> trial.Trial:
+        given[change.composition] = until - time.monotonic()
+        return trial.Trial(change)
+
+    monkeypatch.setattr(trial, "explore_change", explore)
+    run(["try", "--variant", "4.0.2", "--budget-s", "300", "--no-theorems"])
+    assert given["idempotent"] == pytest.approx(100, abs=15)
+    assert given["transactions"] == pytest.approx(300, abs=40), "what the others left over"
 
 
 @pytest.mark.parametrize(
