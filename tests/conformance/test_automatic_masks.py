@@ -3,6 +3,7 @@
 import json
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,10 @@ from conformance.automatic_masks import (
     texts_for,
 )
 from conformance.masks import MaskedTrace, Masks
+from conformance.plan import Plan, prepare_one
 from conformance.signatures import Signature, count_findings
+from conformance.systems.brokers.backend import Replayed
+from conformance.verbs.over_wire import OverWire
 from impl import Broker, ErrorCode
 from impl.partition import leader as leader_rules
 
@@ -87,6 +91,19 @@ def test_behind_a_mask_of_what_a_system_does_all_may_follow():
 
 
 # ---- over a wire
+
+
+def test_a_trace_of_another_scope_is_shown_again_as_it_was_found(tmp_path: Path):
+    """Its cause may be masked in the run: then it had no script."""
+    run, other = (
+        SimpleNamespace(testbed=SimpleNamespace(masks=Masks(masks)), close=lambda: None)
+        for masks in (["probe_old_epoch:answer.error..."], ["coordinator.state"])
+    )
+    run.other_scopes = lambda _: other
+    other.replayed = lambda steps: Replayed(steps, {"rule": "probe_old_epoch"}, False)
+    prepared = prepare_one(Plan(scope="transactions-tiny"), tmp_path, 1, 1)
+    [found] = OverWire(prepared, run, {}, 1).play("transactions-markers", [()])
+    assert found == {"rule": "probe_old_epoch", "behind": ["coordinator.state"]}
 
 
 @pytest.fixture(scope="module")
