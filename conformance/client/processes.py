@@ -141,7 +141,8 @@ def check_command(text: str) -> tuple[str, ...]:
     except ValueError as error:
         raise BadUse(f"--client {text!r}: {error}") from error
     if not words or shutil.which(words[0]) is None:
-        raise BadUse(f"--client {text!r}: there is no such command; write java:RELEASE or CMD")
+        known = ", ".join(("java:RELEASE", *SHIPPED))
+        raise BadUse(f"--client {text!r}: there is no such command; write CMD, or one of {known}")
     return words
 
 

@@ -70,7 +70,8 @@ def execute(options: argparse.Namespace) -> int:
     broken = {} if difference else broken_at_end(trace)
     for line in format_replay(trace, difference, left_out, [*broken.values()]):
         say(line)
-    say(f"verdict: {verdict}")
+    agreed = f" ({options.system} does what the trace says, and that breaks: {', '.join(broken)})"
+    say(f"verdict: {verdict}{agreed if broken else ''}")
     write_json(
         options.json,
         {

@@ -368,7 +368,9 @@ def read_patches(path: Path) -> tuple[Patch, ...]:
         if re.search(r"^\+\+\+ ", text, re.MULTILINE):
             return parse_diff(text)
         return tuple(Patch(*row) for row in ast.literal_eval(text))
-    except (OSError, SyntaxError, ValueError, TypeError) as error:
+    except OSError as error:
+        raise PatchError(f"{path}: {error.strerror}; name a patch file") from error
+    except (SyntaxError, ValueError, TypeError) as error:
         raise PatchError(
             f"{path}: {error}; write a unified diff, or a list of (function, expression before,"
             " expression after)"

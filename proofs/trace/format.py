@@ -34,10 +34,12 @@ Instance = tuple[str, Choice]
 
 
 class TraceError(ValueError):
-    """A trace that cannot be read; the message says file, line, what is wrong and the cure."""
+    """A trace that cannot be read; the message says file, line, what is wrong and the cure. Line 0
+    is the file itself."""
 
     def __init__(self, source: str, line: int, what: str, cure: str) -> None:
-        super().__init__(f"{source}:{line}: {what}; {cure}")
+        place = f"{source}:{line}" if line else source
+        super().__init__(f"{place}: {what}; {cure}")
         self.source = source
         self.line = line
         self.what = what
@@ -262,5 +264,6 @@ def read(path: Path) -> Trace:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(str(path), 0, str(error), "name a readable trace file") from error
+        why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        raise TraceError(str(path), 0, why, "name a readable trace file") from error
     return loads(text, str(path))

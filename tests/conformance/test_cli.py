@@ -276,8 +276,10 @@ def test_a_malformed_trace_is_bad_input(verb, change, message, tmp_path, capsys)
 
 @pytest.mark.parametrize("verb", ["replay", "explain"])
 def test_a_missing_trace_is_bad_input(verb, tmp_path, capsys):
-    assert main([verb, str(tmp_path / "none.jsonl")]) == 2
-    assert "name a readable trace file" in capsys.readouterr().err
+    missing = tmp_path / "none.jsonl"
+    assert main([verb, str(missing)]) == 2
+    said = capsys.readouterr().err
+    assert f"{missing}: No such file or directory; name a readable trace file" in said
 
 
 def test_replay_refuses_systems_that_are_not_built(tmp_path, capsys):
@@ -328,9 +330,9 @@ def test_a_patch_that_no_longer_applies_is_refused(verb, tmp_path, capsys):
 def test_replay_says_what_the_end_of_a_counterexample_breaks(capsys):
     story = Path(__file__).parents[2] / "docs/stories/delayed_end_txn_shown.jsonl"
     assert main(["replay", str(story)]) == 0
-    assert re.search(
-        r"^no_aborted_read is broken by step \d+, .*Where: ", capsys.readouterr().out, re.MULTILINE
-    )
+    said = capsys.readouterr().out
+    assert re.search(r"^no_aborted_read is broken by step \d+, .*Where: ", said, re.MULTILINE)
+    assert "verdict: holds (model does what the trace says, and that breaks: " in said
 
 
 def test_explain_tells_the_story_and_draws_it(tmp_path, capsys):
