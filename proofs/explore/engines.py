@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from proofs.explore.explorer import Report, explore
 from proofs.explore.result import Exploration, Interrupted, SearchProgress
 from proofs.explore.source import explore_source, instances
 from proofs.explore.symmetry import symmetry_of
-from proofs.lift.build import machine_of
+from proofs.lift.build import check_of, machine_of
 from proofs.lift.compiler import NoCompiler
 from proofs.lift.machine import Machine
 from proofs.lift.source import Model
@@ -26,7 +26,8 @@ class EngineJob:
 
     `checkpoint` is a folder in which the engines c and ints keep the search, to go on there; the
     others begin again. `symmetry` names an index type whose elements are interchangeable; c and
-    ints explore one state for all that differ by them, the others all.
+    ints explore one state for all that differ by them, the others all. Without `witnesses`, c and
+    ints do not look for any: lifting and compiling them takes longer than a short search.
     """
 
     model: Model
@@ -40,6 +41,7 @@ class EngineJob:
     say: Callable[[str], None]
     checkpoint: Path | None = None
     symmetry: str | None = None
+    witnesses: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +123,13 @@ def by_source(job: EngineJob) -> EngineCounts:
 
 def lifted(job: EngineJob) -> Machine:
     """The job's machine with the guarantees that the job asks for."""
-    machine = machine_of(job.model, job.k, job.name)
-    return Machine(
-        machine.name,
-        machine.leaves,
-        machine.initial,
-        machine.inputs,
-        machine.rules,
-        {name: node for name, node in machine.guarantees.items() if name in job.guarantees},
-        machine.witnesses,
+    model = job.model
+    asked = [p for p in model.guarantees.GUARANTEES if p.name in job.guarantees]
+    witnesses = model.guarantees.WITNESSES if job.witnesses else ()
+    return replace(
+        machine_of(model, job.k, job.name),
+        guarantees={p.name: check_of(model, job.k, p.check) for p in asked},
+        witnesses={w.name: check_of(model, job.k, w.check) for w in witnesses},
     )
 
 

@@ -240,6 +240,43 @@ def explore_scope(
     return replace(report, seconds=clock() - begun)
 
 
+def shortest_counterexample(
+    scope: str,
+    variant: str,
+    name: str,
+    *,
+    patches: Sequence[Patch] = (),
+    assumed: bool = False,
+    engine: str = "c",
+    workers: int = 1,
+) -> Finding | None:
+    """A shortest trace to what breaks one property, guaranteed or not; None if nothing does.
+
+    The search ends where it is found, and looks at nothing else: what else is broken, and what
+    happens at all in the scope, is `explore_scope`'s to say. The property is a guarantee of the
+    model's, or `assumed`. Raises as `explore_scope`.
+    """
+    own = [name] if assumed else []
+    model = with_assumed_properties(model_for(scope, tuple(patches)), own)
+    stepper = Stepper(model, configuration_of(model, scope, variant))
+    job = EngineJob(
+        model=model,
+        k=stepper.k,
+        name=scope,
+        workers=workers,
+        stop=True,
+        max_depth=None,
+        guarantees=frozenset({name}),
+        progress=None,
+        say=say_on_stderr,
+        witnesses=False,
+    )
+    path = ENGINES[engine](job).violations.get(name)
+    if path is None:
+        return None
+    return finding(stepper, header_of(stepper, scope, patches), name, path)
+
+
 @functools.lru_cache(maxsize=64)
 def explore_unpatched(scope: str, variant: str, engine: str, workers: int) -> ScopeReport:
     """The model as it stands in this configuration; explored once."""

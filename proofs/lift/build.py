@@ -15,7 +15,7 @@ from proofs.lift.dag import FALSE, Node
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.machine import Leaf, Machine, RuleInstance
 from proofs.lift.source import Model
-from proofs.lift.values import Rec, Shapes, scalars
+from proofs.lift.values import Rec, Shapes, scalars, shapes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,24 @@ def lift(
 
 @functools.lru_cache(maxsize=2)
 def machine_of(model: Model, k: Any, name: str) -> Machine:
-    """The machine with all guarantees, lifted once for those that ask one after the other. Models
-    are told apart by identity: one that is patched is another one. Raises as `lift`."""
-    return lift(model, k, name).machine
+    """The machine without guarantees and witnesses, lifted once for those that ask one after the
+    other. Models are told apart by identity: one that is patched is another one. Raises as `lift`.
+    """
+    return lift(model, k, name, guarantees=False).machine
+
+
+@functools.lru_cache(maxsize=128)
+def check_of(model: Model, k: Any, function: Callable[..., Any]) -> Node:
+    """The node of a guarantee or a witness; the last ones are kept as machines are. Raises as
+    `lift`."""
+    node: Node = Evaluator(model, k).call(function, [k, world_of(model, k)])
+    return node
+
+
+@functools.lru_cache(maxsize=2)
+def world_of(model: Model, k: Any) -> Rec:
+    """The symbolic world of a configuration, shared by its checks."""
+    return symbolic_world(model, shapes_of(k.bounds))
 
 
 def concrete(model: Model, k: Any) -> Any:

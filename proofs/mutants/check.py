@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from proofs.explore.scope import Finding, ScopeReport, explore_scope
+from proofs.explore.scope import (
+    Finding,
+    ScopeReport,
+    explore_scope,
+    shortest_counterexample,
+)
 from proofs.lift.build import is_unbounded
 from proofs.lift.source import Model, model_for
 from proofs.live.check import PropertyOutcome, explore_live
@@ -51,10 +56,14 @@ def find_defect(mutant: ModelMutant, *, engine: str, workers: int = 1) -> Findin
         return lassoed(
             live.stepper.model, live.report(only=[mutant.property]).outcome(mutant.property)
         )
-    report = explore_scope(
-        mutant.scope, mutant.variant, patches=mutant.patches, engine=engine, workers=workers
+    return shortest_counterexample(
+        mutant.scope,
+        mutant.variant,
+        mutant.property,
+        patches=mutant.patches,
+        engine=engine,
+        workers=workers,
     )
-    return report.found(mutant.property)
 
 
 def is_twin_clean(mutant: ModelMutant, *, engine: str, workers: int = 1) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from proofs.explore.expected import EXPECTED
-from proofs.explore.scope import Finding, explore_scope
+from proofs.explore.scope import Finding, explore_scope, shortest_counterexample
 from proofs.lift.source import COMPOSITIONS, load_model
 from proofs.live.check import Live, PropertyOutcome, explore_live
 from proofs.mutants.table import ModelMutant
@@ -258,8 +258,9 @@ def finding_of(mutant: ModelMutant) -> Finding:
     """The run by which a known defect shows. Raises NotFound."""
     size = EXPECTED[mutant.scope.partition("/")[0]].distinct
     engine = "ints" if size <= MOST_STATES else "c"
-    report = explore_scope(mutant.scope, mutant.variant, patches=mutant.patches, engine=engine)
-    found = report.found(mutant.property)
+    found = shortest_counterexample(
+        mutant.scope, mutant.variant, mutant.property, patches=mutant.patches, engine=engine
+    )
     if found is None:
         raise NotFound(f"{mutant.name} breaks {mutant.property} no more")
     return found
@@ -327,11 +328,10 @@ class Gathering:
         known = self.findings.get((run.scope, run.variant, run.property))
         if known is None:
             self.say(f"{run.scope}, {run.variant}, {run.property}")
-            assumed_properties = {run.property} & set(assumed_properties_in(composition))
-            report = explore_scope(
-                run.scope, run.variant, assumed_properties=assumed_properties, engine="ints"
+            assumed = run.property in assumed_properties_in(composition)
+            known = shortest_counterexample(
+                run.scope, run.variant, run.property, assumed=assumed, engine="ints"
             )
-            known = report.found(run.property)
         assert known is not None
         return known
 

@@ -90,6 +90,20 @@ FOUND = {
     "offsets_error_not_retried": (15, 15),
 }
 
+FAR = {
+    "delayed_end_txn",
+    "marker_at_equal_epoch",
+    "exhausted_epoch_not_rotated",
+    "next_producer_id_not_logged",
+    "no_generation_check",
+    "ongoing_not_logged",
+    "verification_is_a_boolean",
+    "bump_inside_transaction",
+    "late_produce_adopted",
+    "pending_state_leaks",
+}
+"""Behind more than 10,000 states: for all others compiling takes longer than the search."""
+
 FULL = [mutant for number, mutant in enumerate(MUTANTS) if number % 3]
 """Twins that `kafka-eos mutants` and `make full` explore: two of three."""
 
@@ -105,13 +119,9 @@ def test_what_cannot_be_expressed_says_what_is_lacking():
     assert all(NOT_EXPRESSIBLE.values())
 
 
-def engine_for(mutant):
-    return "c" if mutant in TRANSACTIONAL else "ints"
-
-
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_it_is_found(mutant):
-    found = find_defect(mutant, engine=engine_for(mutant))
+    found = find_defect(mutant, engine="c" if mutant.name in FAR else "ints")
     assert (found.steps, found.events) == FOUND[mutant.name]
     assert found.events <= MAX_EVENTS
     assert len(replay(found.trace)) == found.steps + 1
@@ -119,7 +129,7 @@ def test_it_is_found(mutant):
 
 @pytest.mark.parametrize("mutant", sized(MUTANTS, FULL), ids=lambda mutant: mutant.name)
 def test_its_twin_is_clean(mutant):
-    assert is_twin_clean(mutant, engine=engine_for(mutant))
+    assert is_twin_clean(mutant, engine="c" if mutant in TRANSACTIONAL else "ints")
 
 
 def test_a_name_that_there_is_not():
