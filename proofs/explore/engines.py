@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from proofs.explore.explorer import Report, explore
 from proofs.explore.result import Exploration, Interrupted, SearchProgress
 from proofs.explore.source import explore_source, instances
 from proofs.explore.symmetry import symmetry_of
-from proofs.lift.build import check_of, machine_of
+from proofs.lift.build import lift, with_checks
 from proofs.lift.compiler import NoCompiler
 from proofs.lift.machine import Machine
 from proofs.lift.source import Model
@@ -126,11 +126,8 @@ def lifted(job: EngineJob) -> Machine:
     model = job.model
     asked = [p for p in model.guarantees.GUARANTEES if p.name in job.guarantees]
     witnesses = model.guarantees.WITNESSES if job.witnesses else ()
-    return replace(
-        machine_of(model, job.k, job.name),
-        guarantees={p.name: check_of(model, job.k, p.check) for p in asked},
-        witnesses={w.name: check_of(model, job.k, w.check) for w in witnesses},
-    )
+    machine = lift(model, job.k, job.name, guarantees=False).machine
+    return with_checks(machine, model, job.k, asked, witnesses)
 
 
 def by_machine(job: EngineJob, engine: str) -> EngineCounts:

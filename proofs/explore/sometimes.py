@@ -14,12 +14,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from proofs.explore.engines import EngineCounts
-from proofs.lift.build import is_unbounded, lift, machine_of
+from proofs.lift.build import is_unbounded, lift
 from proofs.lift.dag import FALSE
-from proofs.lift.machine import Machine
 from proofs.lift.source import Model, model_for
 from proofs.lift.specialise import specialise, with_constant_inputs
 from proofs.trace.format import Trace
@@ -50,17 +48,12 @@ def allowed_events(scope: str, variant: str) -> frozenset[str]:
     """The events that sizes, budgets and variant do not exclude by themselves."""
     model = model_for(scope)
     k = configuration_of(model, scope, variant)
-    machine = (
-        without_normal_forms(model, k, scope) if is_unbounded(k) else machine_of(model, k, scope)
-    )
+    # A world and its normal form have the same events, and normal forms are nearly all of the time
+    # that lifting an unbounded scope takes.
+    forms = not is_unbounded(k)
+    machine = lift(model, k, scope, guarantees=False, normal_forms=forms).machine
     rules = specialise(with_constant_inputs(machine)).rules
     return frozenset(rule.rule for rule in rules if rule.guard is not FALSE)
-
-
-def without_normal_forms(model: Model, k: Any, scope: str) -> Machine:
-    """An unbounded scope's machine as far as its events go: a world and its normal form have the
-    same ones, and normal forms are nearly all of the time that lifting takes."""
-    return lift(model, k, scope, guarantees=False, normal_forms=False).machine
 
 
 def sometimes(

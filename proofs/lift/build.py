@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import typing
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from proofs.lift import dag, subset
@@ -60,64 +60,63 @@ def lift(
 
     Raises SubsetError or LiftError, each with file, line, column and a cure.
     """
+    lifted = lift_rules(model, k, name, normal_forms)
+    if not guarantees:
+        return lifted
+    every = model.guarantees.GUARANTEES, model.guarantees.WITNESSES
+    return replace(lifted, machine=with_checks(lifted.machine, model, k, *every))
+
+
+@functools.lru_cache(maxsize=8)
+def lift_rules(model: Model, k: Any, name: str, normal_forms: bool) -> Lifted:
+    """The machine without guarantees and witnesses. The last ones are kept for those that ask one
+    after the other; models are told apart by identity: one that is patched is another one."""
     subset.check(model)
-    shapes = Shapes(k.bounds)
-    world = symbolic_world(model, shapes)
+    shapes = shapes_of(k.bounds)
+    world = world_of(model, k)
     leaves = tuple(node for node in scalars(world) if node.op == "leaf")
     values = list(scalars(concrete(model, k)))
     first = dict(zip([n.name or str(i) for i, n in enumerate(scalars(world))], values, strict=True))
-    lifted = Lifted(
-        machine=Machine(
-            name=name,
-            leaves=tuple(Leaf(n.name, n.lo, n.hi, n.is_bool) for n in leaves),
-            initial=tuple(first[n.name].value for n in leaves),
-            inputs=asdict(k.budgets),
-            rules=(),
-            guarantees=checks(model, k, world, model.guarantees.GUARANTEES) if guarantees else {},
-            witnesses=checks(model, k, world, model.guarantees.WITNESSES) if guarantees else {},
-        ),
-        world=world,
-        limits={},
-        obligations={},
+    machine = Machine(
+        name=name,
+        leaves=tuple(Leaf(n.name, n.lo, n.hi, n.is_bool) for n in leaves),
+        initial=tuple(first[n.name].value for n in leaves),
+        inputs=asdict(k.budgets),
+        rules=(),
+        guarantees={},
+        witnesses={},
     )
+    lifted = Lifted(machine, world, limits={}, obligations={})
     instances = tuple(
         instance
         for function in model.rules.values()
         for choice in choices(shapes, function)
         if (instance := lift_rule(model, k, world, function, choice, lifted, normal_forms))
     )
-    machine = lifted.machine
-    complete = Machine(
-        machine.name,
-        machine.leaves,
-        machine.initial,
-        machine.inputs,
-        instances,
-        machine.guarantees,
-        machine.witnesses,
+    return replace(lifted, machine=replace(machine, rules=instances))
+
+
+def with_checks(
+    machine: Machine, model: Model, k: Any, guarantees: Iterable[Any], witnesses: Iterable[Any]
+) -> Machine:
+    """The machine with these guarantees and witnesses of its model. Raises LiftError."""
+    return replace(
+        machine,
+        guarantees={p.name: check_of(model, k, p.check) for p in guarantees},
+        witnesses={w.name: check_of(model, k, w.check) for w in witnesses},
     )
-    return Lifted(complete, world, lifted.limits, lifted.obligations)
 
 
-@functools.lru_cache(maxsize=2)
-def machine_of(model: Model, k: Any, name: str) -> Machine:
-    """The machine without guarantees and witnesses, lifted once for those that ask one after the
-    other. Models are told apart by identity: one that is patched is another one. Raises as `lift`.
-    """
-    return lift(model, k, name, guarantees=False).machine
-
-
-@functools.lru_cache(maxsize=128)
+@functools.lru_cache(maxsize=256)
 def check_of(model: Model, k: Any, function: Callable[..., Any]) -> Node:
-    """The node of a guarantee or a witness; the last ones are kept as machines are. Raises as
-    `lift`."""
+    """The node of a guarantee or a witness; the last ones are kept, as rules are."""
     node: Node = Evaluator(model, k).call(function, [k, world_of(model, k)])
     return node
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=8)
 def world_of(model: Model, k: Any) -> Rec:
-    """The symbolic world of a configuration, shared by its checks."""
+    """The symbolic world of a configuration, shared by its rules and checks."""
     return symbolic_world(model, shapes_of(k.bounds))
 
 

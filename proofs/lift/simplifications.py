@@ -42,6 +42,7 @@ class Facts:
     def __init__(self, leaves: Mapping[str, Node] | None = None) -> None:
         self._conditions: dict[int, Node] = {}
         self._leaves: dict[str, Node] = dict(leaves or {})
+        self._applied: dict[int, Node] = {}
 
     def copy(self) -> Facts:
         """The same facts, to which others may be added."""
@@ -50,15 +51,24 @@ class Facts:
         return other
 
     def applied(self, roots: Iterable[Node]) -> list[Node]:
-        """The roots with the facts folded in; one result for each root."""
+        """The roots with the facts folded in; one result for each root. What roots share is folded
+        once, also of roots asked for later, until another fact is learned."""
         wanted = list(roots)
-        done: dict[int, Node] = {}
-        for node in dag.reachable(wanted):
-            known = self._conditions.get(node.serial)
-            if known is None:
-                made = self._made(node, done)
-                known = self._conditions.get(made.serial, made)
-            done[node.serial] = known
+        done = self._applied
+        stack = wanted[::-1]
+        while stack:
+            node = stack[-1]
+            if node.serial not in done:
+                known = self._conditions.get(node.serial)
+                if known is None:
+                    waiting = [a for a in node.args if a.serial not in done]
+                    if waiting:
+                        stack += waiting[::-1]
+                        continue
+                    made = self._made(node, done)
+                    known = self._conditions.get(made.serial, made)
+                done[node.serial] = known
+            stack.pop()
         return [done[root.serial] for root in wanted]
 
     def _made(self, node: Node, done: Mapping[int, Node]) -> Node:
@@ -70,12 +80,14 @@ class Facts:
     def know(self, node: Node, value: int) -> None:
         """The node has this value."""
         self._conditions[node.serial] = dag.const(value)
+        self._applied = {}
 
     def learn(self, condition: Node, holds: bool) -> None:
         """The condition is true, or false, from here on."""
         if condition.is_const:
             return
         self._conditions[condition.serial] = dag.const(holds)
+        self._applied = {}
         op, args = condition.op, condition.args
         if op == "leaf":
             self._leaves[condition.name] = dag.const(holds)

@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import EnumMeta
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import model
 from model.language import is_actor_rule, is_event
-from proofs.lift.patch import Patch, PatchError, apply, apply_to_text, parse_diff
+from proofs.lift.patch import Patch, PatchError, apply, apply_to_text, find_scope, parse_diff
 
 NOT_LIFTED = frozenset({"configuration", "scopes", "spec", "variants"})
 """Modules that make configurations and initial worlds; the functions of all others are lifted."""
@@ -128,10 +128,7 @@ def read_source(package: str, hunks: Sequence[Patch] = ()) -> PackageSource:
 
     Raises PatchError.
     """
-    root = importlib.import_module(package).__file__
-    assert root is not None
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in Path(root).parent.glob("*.py")}
-    del texts["__init__"]
+    texts = texts_of(package)
     for patch in hunks:
         name = Path(patch.function).stem
         texts[name] = apply_to_text(patch, texts[name])
@@ -139,6 +136,15 @@ def read_source(package: str, hunks: Sequence[Patch] = ()) -> PackageSource:
     imports = {name: imports_of(tree, package) & set(trees) for name, tree in trees.items()}
     order = graphlib.TopologicalSorter(imports).static_order()
     return PackageSource(package, {name: trees[name] for name in order})
+
+
+def texts_of(package: str) -> dict[str, str]:
+    """The text of each module of a package, by the module's name."""
+    root = importlib.import_module(package).__file__
+    assert root is not None
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in Path(root).parent.glob("*.py")}
+    del texts["__init__"]
+    return texts
 
 
 def parse(text: str, file: str) -> ast.Module:
@@ -171,8 +177,14 @@ def execute(source: PackageSource) -> dict[str, ModuleType]:
             module.__file__ = source.file(name)
             sys.modules[module.__name__] = module
             setattr(parent, name, module)
-            exec(compile(tree, module.__file__, "exec"), module.__dict__)
+            exec(code_of(tree, module.__file__), module.__dict__)
     return modules
+
+
+@functools.lru_cache(maxsize=512)
+def code_of(tree: ast.Module, file: str) -> CodeType:
+    """A module's code; of a tree that many models share it is compiled once."""
+    return compile(tree, file, "exec")
 
 
 @functools.lru_cache(maxsize=64)
@@ -186,7 +198,7 @@ def modules_that_act(model: Model) -> frozenset[str]:
 
 def modules_imported_by(model: Model, modules: Iterable[str]) -> frozenset[str]:
     """Some modules of a model, and those that they import, directly or not."""
-    trees = read_source(model.package).trees
+    trees = source_of(model.package).trees
     found: set[str] = set()
     frontier = set(modules)
     while frontier:
@@ -197,9 +209,15 @@ def modules_imported_by(model: Model, modules: Iterable[str]) -> frozenset[str]:
 
 
 @functools.cache
+def source_of(package: str) -> PackageSource:
+    """A package's source as it stands, which nobody changes."""
+    return read_source(package)
+
+
+@functools.cache
 def load_package(package: str) -> Model:
     """The model that a package is, as it stands."""
-    source = read_source(package)
+    source = source_of(package)
     modules = {name: importlib.import_module(f"{package}.{name}") for name in source.trees}
     files = {name: source.file(name) for name in modules}
     return Model(package, modules, functions_of(source.trees), files, ())
@@ -207,16 +225,35 @@ def load_package(package: str) -> Model:
 
 def load(package: str, patches: Sequence[Patch] = ()) -> Model:
     """The model that a package is, with patches applied. Raises PatchError."""
+    return load_patched(package, tuple(patches)) if patches else load_package(package)
+
+
+@functools.lru_cache(maxsize=16)
+def load_patched(package: str, patches: tuple[Patch, ...]) -> Model:
+    """The model with patches applied; who explores it and who replays its traces get the same one.
+    Raises PatchError."""
     unpatched = load_package(package)
-    if not patches:
-        return unpatched
-    source = read_source(package, hunks_of(unpatched, patches))
-    for patch in patches:
-        if not patch.is_text:
-            apply(patch, source.trees)
+    source = patched_source(unpatched, patches)
     modules = execute(source)
     check_members(unpatched.modules, modules)
-    return Model(package, modules, functions_of(source.trees), unpatched.files, tuple(patches))
+    return Model(package, modules, functions_of(source.trees), unpatched.files, patches)
+
+
+def patched_source(unpatched: Model, patches: Sequence[Patch]) -> PackageSource:
+    """The source with patches applied. Modules that no patch changes are shared with the model
+    without patches: reading them is most of the time that a small change takes. Raises PatchError.
+    """
+    package, hunks = unpatched.package, hunks_of(unpatched, patches)
+    source = read_source(package, hunks) if hunks else source_of(package)
+    named = [patch for patch in patches if not patch.is_text]
+    if not hunks:
+        own = {find_scope(patch.function, source.trees)[0] for patch in named}
+        texts = texts_of(package)
+        fresh = {name: parse(texts[name], source.file(name)) for name in own}
+        source = PackageSource(package, {**source.trees, **fresh})
+    for patch in named:
+        apply(patch, source.trees)
+    return source
 
 
 def members_of(module: ModuleType) -> Iterator[tuple[str, Any]]:

@@ -28,12 +28,12 @@ def initial_node(leaf: Leaf, value: int) -> Node:
     return dag.const(bool(value)) if leaf.is_bool else dag.const(value)
 
 
-def _contradicted(rule: RuleInstance, constants: Mapping[str, Node]) -> set[str]:
+def _contradicted(rule: RuleInstance, constants: Mapping[str, Node], facts: Facts) -> set[str]:
     """Which of the constants the rule changes, if it is enabled under them at all."""
     names = [name for name in rule.updates if name in constants]
-    if not names or substitute([rule.guard], constants)[0] is dag.FALSE:
+    if not names or facts.applied([rule.guard])[0] is dag.FALSE:
         return set()
-    values = substitute([rule.updates[name] for name in names], constants)
+    values = facts.applied(rule.updates[name] for name in names)
     return {name for name, value in zip(names, values, strict=True) if value is not constants[name]}
 
 
@@ -45,12 +45,16 @@ def constant_leaves(machine: Machine) -> dict[str, Node]:
     }
     reads = [leaves_of(rule) for rule in machine.rules]
     unread = set(range(len(machine.rules)))
+    facts = Facts(constants)
     while unread:
         number = min(unread)
         unread.remove(number)
-        contradicted = _contradicted(machine.rules[number], constants)
+        contradicted = _contradicted(machine.rules[number], constants, facts)
+        if not contradicted:
+            continue
         for name in contradicted:
             del constants[name]
+        facts = Facts(constants)
         unread |= {n for n, names in enumerate(reads) if not names.isdisjoint(contradicted)}
     return constants
 
@@ -61,9 +65,11 @@ def leaves_of(rule: RuleInstance) -> frozenset[str]:
     return frozenset(rule.updates).union(node.name for node in read if node.op == "leaf")
 
 
-def _specialised_rule(rule: RuleInstance, constants: Mapping[str, Node]) -> RuleInstance:
+def _specialised_rule(
+    rule: RuleInstance, constants: Mapping[str, Node], facts: Facts
+) -> RuleInstance:
     names = [name for name in rule.updates if name not in constants]
-    guard, *values = substitute([rule.guard, *(rule.updates[n] for n in names)], constants)
+    guard, *values = facts.applied([rule.guard, *(rule.updates[n] for n in names)])
     guard, updates = under_guard(guard, dict(zip(names, values, strict=True)))
     if guard is dag.FALSE:
         return replace(rule, guard=guard, updates={})
@@ -111,11 +117,12 @@ def specialise(machine: Machine) -> Machine:
     the guard False and no updates; an update that changes nothing goes.
     """
     constants = constant_leaves(machine)
-    guarantees = substitute(machine.guarantees.values(), constants)
-    witnesses = substitute(machine.witnesses.values(), constants)
+    facts = Facts(constants)
+    guarantees = facts.applied(machine.guarantees.values())
+    witnesses = facts.applied(machine.witnesses.values())
     return replace(
         machine,
-        rules=tuple(_specialised_rule(rule, constants) for rule in machine.rules),
+        rules=tuple(_specialised_rule(rule, constants, facts) for rule in machine.rules),
         guarantees=dict(zip(machine.guarantees, guarantees, strict=True)),
         witnesses=dict(zip(machine.witnesses, witnesses, strict=True)),
     )

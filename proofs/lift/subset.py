@@ -244,9 +244,15 @@ class Checker:
         self.expression(node.elt, inner)
 
 
+@functools.lru_cache(maxsize=4096)
+def called(tree: ast.FunctionDef) -> frozenset[str]:
+    """The names that a function calls, or hands on to be called; most trees of a patched model are
+    those of the model without patches."""
+    return frozenset(calls(tree))
+
+
 def calls(tree: ast.FunctionDef) -> Iterator[str]:
-    """The names that a function calls, or hands on to be called; what its decorators name is
-    declared, not called."""
+    """What `called` gathers; what a function's decorators name is declared, not called."""
     for node in (inner for statement in tree.body for inner in ast.walk(statement)):
         if isinstance(node, ast.Call):
             for callee in (node.func, *node.args):
@@ -259,7 +265,7 @@ def calls(tree: ast.FunctionDef) -> Iterator[str]:
 def recursive(model: Model) -> Iterator[Refusal]:
     """Functions that reach themselves."""
     by_name = {n: t for (m, n), t in model.functions.items() if model.is_lifted(m)}
-    edges = {n: {c for c in calls(t) if c in by_name} for n, t in by_name.items()}
+    edges = {n: called(t) & by_name.keys() for n, t in by_name.items()}
     for (module, name), tree in model.functions.items():
         if not model.is_lifted(module):
             continue
