@@ -313,7 +313,8 @@ def conclusion(trial: Trial) -> Iterator[str]:
         yield f"breaks no promise of {base} in {len(trial.explored)} scopes"
     yield f"  still holds in all of them: {', '.join(trial.kept) or 'nothing'}"
     if trial.as_before:
-        yield f"  not changed at all: {', '.join(trial.as_before)}"
+        same = ", ".join(trial.as_before)
+        yield f"  as many states and transitions as in {DEFAULT_VARIANT}: {same}"
     for outcome, heading in HEADINGS.items():
         if names := [name for name, said in trial.theorems.items() if said is outcome]:
             yield f"  {heading}: {', '.join(names)}"

@@ -77,6 +77,7 @@ def test_a_variant_is_compared_with_its_release_and_theorems_are_asked(
     assert run(["try", "--variant", STRICT]) == 3, "a theorem that fails has no trace here"
     said = capsys.readouterr().out
     assert "marker_epoch=strictly_newer, compared with 4.3.1/level=2/requests=v2\n" in said
+    assert "  as many states and transitions as in 4.3.1: transactions-trouble\n" in said
     assert "  theorems that hold as before: stored_once\n" in said
     assert "  theorems that are not proved any more: fenced\n" in said
     assert "  theorems not decided in time (ask again: answers are kept): tr" in said
