@@ -72,10 +72,11 @@ def usage(room: str | None = None) -> str:
         ""
         if room
         else (
-            "ROOM is proofs or conformance. Both have `mutants`, `coverage` and `list`:\n"
+            "ROOM is proofs or conformance. Both have these verbs:\n"
             "`kafka-eos conformance mutants` plants bugs in impl instead of the model,\n"
             "`kafka-eos conformance coverage` says what of impl no scope executes,\n"
-            "`kafka-eos proofs list` leaves out what only systems need.\n"
+            "`kafka-eos proofs list` leaves out what only systems need,\n"
+            "`kafka-eos proofs explore` leaves out Spark.\n"
         )
     )
     return (

@@ -68,11 +68,16 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
         ("serve", "a broker at 127.0.0.1:9092"),
         ("serve --listen 127.0.0.1:0 --nodes 3 --topic orders:4", "a cluster; the port is printed"),
     ),
-    ("proofs", "explore"): (
+    ("conformance", "explore"): (
         ("explore idempotent-tiny", "every state, every guarantee"),
         ("explore transactions-small --variant v1", "requests of V1"),
         ("explore transactions-tiny --patch idea.diff", "the model with a change"),
+        (
+            "explore transactions-medium --backend spark --master spark://HOST:7077 --out out/m",
+            "the same counts from many machines",
+        ),
     ),
+    ("proofs", "explore"): (("proofs explore idempotent-tiny", "on this machine"),),
     ("proofs", "try"): (
         ("try --variant 4.3.1/marker_epoch=not_older", "a rule of an older release"),
         ("try --patch idea.json --stop --budget-s 100", "up to the first broken promise"),

@@ -109,6 +109,11 @@ VERBS: Final = (
     ),
     Verb(
         "explore",
+        "conformance.verbs.explore",
+        "Explore every reachable state of a scope, also on Spark; write shortest counterexamples.",
+    ),
+    Verb(
+        "explore",
         "proofs.verbs.explore",
         "Explore every reachable state of a scope; write shortest counterexamples.",
     ),

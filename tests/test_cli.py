@@ -228,7 +228,7 @@ def test_errors_become_messages_and_exit_codes(
         ("prove", "z3", "proofs"),
         ("run", "pyspark.sql", "conformance"),
         ("run", "networkx", "conformance"),
-        ("explore", "networkx", "proofs"),
+        ("prove", "networkx", "proofs"),
         ("run", "kazoo.client", "zookeeper"),
     ],
 )

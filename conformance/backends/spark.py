@@ -142,7 +142,7 @@ class Spark:
     def __init__(
         self, opened: OpenSession, task: WorkerTask, options: Options, scratch: Path
     ) -> None:
-        self._session, self._opened = opened.session, opened
+        self.session, self._opened = opened.session, opened
         self._scratch = scratch
         self._log = options.log
         self._task = task
@@ -156,33 +156,43 @@ class Spark:
         """Bring workers what they need, and have them load it: else the first wave would take for
         judging what is loading, and the second would be cut for a slow machine. Raises
         BackendError."""
-        self._thread.submit(self._in_spark, self._read_environment).result()
+        self.submit("which Python executors have", self._read_environment).result()
         if not self._opened.is_local:
-            self._shipped = self._in_spark(lambda: ship(self._session, self._task, self._scratch))
-        self._thread.submit(self._in_spark, self._load).result()
+            self._shipped = self._in_spark(lambda: ship(self.session, self._task, self._scratch))
+        self.submit("loading what is judged", self._load).result()
 
     @property
     def cores(self) -> int | None:
         """Those that are there now: executors come and go."""
         if self._opened.is_remote:
             return None
-        return int(self._session.sparkContext.defaultParallelism)
+        return int(self.session.sparkContext.defaultParallelism)
 
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
         """The rows of all ranges, as they come: at the end of the wave. Raises BackendFailed."""
-        collected = self._thread.submit(self._in_spark, lambda: self._collect(ranges))
+        what = f"traces {ranges[0].first:,} to {ranges[-1].last:,}"
+        collected = self.submit(what, lambda: self._collect(ranges))
         while (rows := wait_for_result(collected)) is None:
             yield None
         yield from rows
 
+    def submit(self, what: str, work: Callable[[], T]) -> Future[T]:
+        """Begin work whose jobs have a name and belong to the group of this backend, behind all
+        that was begun before it. The future raises BackendFailed, whatever Spark raises."""
+
+        def named() -> T:
+            self._describe(what)
+            return work()
+
+        return self._thread.submit(self._in_spark, named)
+
     def _collect(self, ranges: Sequence[TraceRange]) -> list[ResultRow]:
-        self._describe(f"traces {ranges[0].first:,} to {ranges[-1].last:,}")
         width = min(self._partitions or default_partitions(self.cores), len(ranges))
-        numbers = self._session.range(0, len(ranges), 1, width)
+        numbers = self.session.range(0, len(ranges), 1, width)
         bounds = [tuple(part) for part in deal(ranges, width)]
-        rows = numbers.mapInArrow(self._at_workers("judge_numbers", bounds), SCHEMA)
+        rows = numbers.mapInArrow(self.at_workers("judge_numbers", bounds), SCHEMA)
         if width > MERGED:
-            rows = rows.repartition(MERGED).mapInArrow(self._at_workers("merge_batches"), SCHEMA)
+            rows = rows.repartition(MERGED).mapInArrow(self.at_workers("merge_batches"), SCHEMA)
         return [ResultRow(*map(bytes, row)) for row in rows.collect()]
 
     def run_jobs(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
@@ -191,18 +201,18 @@ class Spark:
         while left:
             size = JOBS_A_CORE * (self.cores or REMOTE_PARTITIONS)
             wave, left = left[:size], left[size:]
-            collected = self._thread.submit(self._in_spark, partial(self._collect_jobs, wave))
+            collected = self.submit(f"{len(wave):,} jobs", partial(self._collect_jobs, wave))
             while (rows := wait_for_result(collected)) is None:
                 yield None
             yield from rows
 
     def _collect_jobs(self, wave: Sequence[int]) -> list[bytes]:
-        self._describe(f"{len(wave):,} jobs")
-        places = self._session.range(0, len(wave), 1, len(wave))  # each job is a task of its own
-        rows = places.mapInArrow(self._at_workers("run_numbers", tuple(wave)), JOB_SCHEMA)
+        places = self.session.range(0, len(wave), 1, len(wave))  # each job is a task of its own
+        rows = places.mapInArrow(self.at_workers("run_numbers", tuple(wave)), JOB_SCHEMA)
         return [bytes(row.body) for row in rows.collect()]
 
-    def _at_workers(self, entry: str, *given: Any) -> WorkerFunction:
+    def at_workers(self, entry: str, *given: Any) -> WorkerFunction:
+        """The function for `mapInArrow` that calls `entry` of `spark_worker` where workers are."""
         return at_workers(self._task, self._shipped, entry, *given)
 
     def _in_spark(self, work: Callable[[], T]) -> T:
@@ -215,24 +225,22 @@ class Spark:
     def _describe(self, what: str) -> None:
         """Name the jobs of this thread, in Spark's UI and to cancel them by."""
         if self._opened.is_remote:
-            self._session.addTag(self.group)
+            self.session.addTag(self.group)
         else:
-            context = self._session.sparkContext
+            context = self.session.sparkContext
             context.setJobGroup(self.group, f"kafka-eos: {what}", interruptOnCancel=True)
 
     def _load(self) -> None:
-        self._describe("loading what is judged")
         width = self.cores or REMOTE_PARTITIONS
-        there = self._session.range(0, width, 1, width)
-        there.mapInArrow(self._at_workers("load"), SCHEMA).collect()
+        there = self.session.range(0, width, 1, width)
+        there.mapInArrow(self.at_workers("load"), SCHEMA).collect()
 
     def _read_environment(self) -> None:
         """Read which Python and packages executors have. Raises BackendError where one lacks what
         judging needs: else the first wave says it, after what is large has travelled. That they
         have the same Python is looked at by Spark."""
-        self._describe("which Python executors have")
         width = min(default_partitions(self.cores), REMOTE_PARTITIONS)
-        there = self._session.range(0, width, 1, width)
+        there = self.session.range(0, width, 1, width)
         rows = there.mapInArrow(environment_at(), "environment string").collect()
         found = [json.loads(row.environment) for row in rows]
         for environment in found:
@@ -243,22 +251,23 @@ class Spark:
                     f" {', '.join(missing)}: install it there, or name another Python by"
                     " PYSPARK_PYTHON"
                 )
-        spark = {"spark": self._session.version}
+        spark = {"spark": self.session.version}
         self.executors = [{**group, **spark} for group in group_by_host(found)]
 
-    def _cancel(self) -> None:
+    def cancel(self) -> None:
+        """End the jobs of this backend."""
         if self._opened.is_remote:
-            self._session.interruptTag(self.group)
+            self.session.interruptTag(self.group)
         else:
-            self._session.sparkContext.cancelJobGroup(self.group)
+            self.session.sparkContext.cancelJobGroup(self.group)
 
     def close(self) -> None:
         """End the jobs, stop the session if it is ours, and remove what was left behind."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         with suppress(PySparkException, Py4JError, OSError):  # what is gone needs no end
-            self._cancel()
+            self.cancel()
             if self._opened.is_ours:
-                self._session.stop()
+                self.session.stop()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 

@@ -48,6 +48,12 @@ def merge_batches(_: WorkerTask, batches: Iterator[Any]) -> Iterator[Any]:
     yield batch_of(merge_rows(rows))
 
 
+def map_batches(task: WorkerTask, given: Sequence[Any], batches: Iterator[Any]) -> Iterator[Any]:
+    """What the task's own `map_batches` gives for the batches."""
+    module, prepared = load_task(task)
+    yield from module.map_batches(prepared, *given, batches)
+
+
 def batch_of(row: ResultRow) -> Any:
     """A batch of one row."""
     return pyarrow.RecordBatch.from_pylist([row._asdict()])

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from conformance.backends import BACKENDS, Options
-from proofs.run import one_of, positive
+from proofs.run import BadUse, one_of, positive
+from proofs.run.directory import Remote
 
 
-def add_backend(where: Any, default: str) -> None:
+def add_backend(where: Any, default: str, backends: Sequence[str] = BACKENDS) -> None:
     """--backend, and what Spark takes; `where` is a parser, or a group of one."""
     where.add_argument(
-        "--backend", default=default, help=f"{' or '.join(BACKENDS)} (default: {default})"
+        "--backend", default=default, help=f"{' or '.join(backends)} (default: {default})"
     )
     where.add_argument(
         "--master",
@@ -40,8 +42,23 @@ def setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def backend_options(given: argparse.Namespace, log: Path) -> Options:
+def run_place(text: str) -> Path | Remote:
+    """The folder of a run, here or at a URI."""
+    if "://" not in text:
+        return Path(text)
+    from conformance.file_systems import find_folder  # Arrow takes long to import
+    from conformance.remote import RemoteDirectory
+
+    try:
+        return RemoteDirectory(text, *find_folder("--out", text))
+    except BadUse as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def backend_options(
+    given: argparse.Namespace, log: Path, backends: Sequence[str] = BACKENDS
+) -> Options:
     """How the backend is set up; its own messages go to `log`. Raises BadUse."""
-    one_of("--backend", given.backend, BACKENDS)
+    one_of("--backend", given.backend, backends)
     width = positive("--partitions", given.partitions)
     return Options(log, given.master, given.remote, width, tuple(given.conf or ()))

@@ -21,12 +21,11 @@ from conformance.masks import Masks
 from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
 from conformance.report import JUDGES
 from conformance.verbs.all_scopes import ALL, judge_all_scopes
-from conformance.verbs.backend_options import add_backend
+from conformance.verbs.backend_options import add_backend, run_place
 from conformance.verbs.systems import SYSTEMS, system_of
 from model.idempotent.variants import DEFAULT_VARIANT
 from model.releases import NEWEST
 from proofs.run import BadUse, one_of
-from proofs.run.directory import Remote
 
 JUDGED_BY: Final = (
     "(differences that break the protocol, or a guarantee). Default: model; of a client that is"
@@ -150,19 +149,6 @@ def add_place(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where the report and its files go: a folder, or a URI that outlives the driver",
     )
-
-
-def run_place(text: str) -> Path | Remote:
-    """The folder of a run, here or at a URI."""
-    if "://" not in text:
-        return Path(text)
-    from conformance.file_systems import find_folder  # Arrow takes long to import
-    from conformance.remote import RemoteDirectory
-
-    try:
-        return RemoteDirectory(text, *find_folder("--out", text))
-    except BadUse as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def execute(options: argparse.Namespace) -> int:

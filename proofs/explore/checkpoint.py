@@ -14,7 +14,7 @@ import json
 import os
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -59,6 +59,39 @@ class Snapshot:
     counts: SearchCounters
     firings: tuple[int, ...]
     first: tuple[int | None, ...]
+
+
+class SearchCheckpoint(Protocol):
+    """Where a search is kept, level by level."""
+
+    def load(self) -> Snapshot | None:
+        """Puts a kept search into the engine; None if there is none. Raises CheckpointError."""
+
+    def level_done(self, snapshot: Snapshot) -> None:
+        """Notes a complete level."""
+
+    def write(self) -> None:
+        """Writes the last complete level, unless that was done."""
+
+
+def snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
+    """A snapshot as plain data."""
+    return {
+        "levels": snapshot.levels,
+        "counts": snapshot.counts._asdict(),
+        "firings": snapshot.firings,
+        "first": snapshot.first,
+    }
+
+
+def snapshot_from(data: Mapping[str, Any]) -> Snapshot:
+    """What `snapshot_json` gave. Raises KeyError, TypeError."""
+    return Snapshot(
+        tuple(data["levels"]),
+        SearchCounters(**data["counts"]),
+        tuple(data["firings"]),
+        tuple(data["first"]),
+    )
 
 
 def key_of(machine: Machine, layout: Layout, *arguments: object) -> str:
@@ -116,12 +149,7 @@ class Checkpoint:
                     f"{self._folder} holds a search with other arguments or of another model;"
                     " remove it to begin again"
                 )
-            return Snapshot(
-                tuple(head["levels"]),
-                SearchCounters(**head["counts"]),
-                tuple(head["firings"]),
-                tuple(head["first"]),
-            )
+            return snapshot_from(head)
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self._head} is damaged: {error!r}") from error
 
@@ -163,14 +191,7 @@ class Checkpoint:
         if self._latest is None or self._latest is self._saved:
             return
         self._append(self._latest.counts.distinct)
-        head = {
-            "format": FORMAT,
-            "key": self._key,
-            "levels": self._latest.levels,
-            "counts": self._latest.counts._asdict(),
-            "firings": self._latest.firings,
-            "first": self._latest.first,
-        }
+        head = {"format": FORMAT, "key": self._key, **snapshot_json(self._latest)}
         new = self._head.with_suffix(".new")
         with new.open("w") as file:
             json.dump(head, file)

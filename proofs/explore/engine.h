@@ -87,4 +87,30 @@ KX_API void kx_resume(struct kx_engine *e, const uint64_t *counts, const uint64_
 KX_API uint32_t kx_successors(const uint64_t *state, const int64_t *inputs, uint64_t *words,
                               uint16_t *rules);
 
+enum kx_noted { KX_OPEN = 0, KX_NOTED = 1, KX_CLOSED = 2 };
+
+/* What kx_expand writes. A row is a successor that no earlier row has; what is counted is added
+ * to what is there. */
+struct kx_rows {
+    uint64_t room, rows;            /* room for all rules at least */
+    int64_t *high, *low;            /* the successor's fingerprint, */
+    int64_t *parent;                /* the least high word of a state that it follows, */
+    uint64_t *words;                /* and its words */
+    uint32_t *slots;                /* slot_mask + 1 of them, more than the room: to find a row */
+    uint64_t slot_mask;
+    uint64_t transitions, deadlocks;
+    uint64_t *firings;              /* by rule instance of the machine */
+    uint64_t broken;                /* the rule instance that wrote a value out of range in the
+                                       state whose fingerprint stands behind the rows; else KX_NONE */
+    uint8_t *noted;                 /* by test: kx_noted; a closed one is not evaluated */
+    int64_t *first;                 /* by test, if noted: the fingerprint, least of all */
+};
+
+/* Successors of the first states of `count`, as many as there is room for; how many states these
+ * are. */
+KX_API uint64_t kx_expand(const int64_t *inputs, const uint64_t *states, uint64_t count,
+                          struct kx_rows *out);
+/* The fingerprint of one state, and its tests. */
+KX_API void kx_look_at(const int64_t *inputs, const uint64_t *state, struct kx_rows *out);
+
 #endif

@@ -202,7 +202,9 @@ def by_tlc(job: EngineJob) -> EngineCounts:
     )
 
 
-ENGINES: dict[str, Callable[[EngineJob], EngineCounts]] = {
+EngineFunction = Callable[[EngineJob], EngineCounts]
+
+ENGINES: Mapping[str, EngineFunction] = {
     "c": by_c,
     "ints": by_ints,
     "source": by_source,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from proofs.explore.checkpoint import Checkpoint, Snapshot, key_of
+from proofs.explore.checkpoint import Checkpoint, SearchCheckpoint, Snapshot, key_of
 from proofs.explore.native import Library, NativeSearch, build_machine
 from proofs.explore.packed import IntsSearch
 from proofs.explore.result import (
@@ -75,7 +75,7 @@ class ExplorationRun:
         name: str,
         engine: Engine,
         progress: Report | None,
-        checkpoint: Checkpoint | None = None,
+        checkpoint: SearchCheckpoint | None = None,
         genuine: OrbitPaths | None = None,
     ) -> None:
         self._machine = machine

@@ -39,6 +39,7 @@ _RUNTIME = (
     "room.c",
     "engine.c",
     "report.c",
+    "batch.c",
 )
 _RULE_FLAGS = ("-O1",)
 _RUNTIME_FLAGS = ("-O2",)

@@ -13,7 +13,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from proofs.explore.engines import ENGINES, EngineCounts, EngineJob, say_on_stderr
+from proofs.explore.engines import (
+    ENGINES,
+    EngineCounts,
+    EngineFunction,
+    EngineJob,
+    say_on_stderr,
+)
 from proofs.explore.explorer import Report
 from proofs.explore.sometimes import (
     Sometimes,
@@ -181,6 +187,7 @@ def explore_scope(
     assumed_properties: Collection[str] = (),
     witnesses: bool = False,
     engine: str = "c",
+    engines: Mapping[str, EngineFunction] = ENGINES,
     workers: int = 1,
     stop: bool = False,
     budgets: Mapping[str, int] | None = None,
@@ -207,8 +214,8 @@ def explore_scope(
     PatchError, all of them a ValueError; LiftError for a patch that cannot be lifted;
     EnginesDisagree; RangeBroken; CheckpointError; what an engine needs and does not find.
     """
-    if engine not in ENGINES:
-        raise UnknownEngine(f"no engine is called {engine!r}; choose one of {', '.join(ENGINES)}")
+    if engine not in engines:
+        raise UnknownEngine(f"no engine is called {engine!r}; choose one of {', '.join(engines)}")
     begun = clock()
     model = with_assumed_properties(model_for(scope_name, tuple(patches)), assumed_properties)
     name = with_budgets(scope_name, budgets)
@@ -229,11 +236,12 @@ def explore_scope(
         checkpoint=checkpoint,
         symmetry=symmetry,
     )
-    counts = ENGINES[engine](job)
+    counts = engines[engine](job)
     enforce = witnesses or is_as_named(stepper, name)
     claims = sometimes_explored(model, name, variant_text, counts, enforce=enforce)
     if patches and (claims.lost or claims.unexpected):
-        unpatched = explore_unpatched(name, variant_text, engine, workers)
+        here = engine if engine in ENGINES else "c"
+        unpatched = explore_unpatched(name, variant_text, here, workers)
         claims = compare_unpatched(claims, happened(unpatched.counts), unpatched.witnesses)
     header = header_of(stepper, name, patches)
     report = reported(stepper, header, patches, counts, claims, workers)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from proofs.explore.engines import ENGINES
+from proofs.explore.engines import ENGINES, EngineFunction
 from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.scope import ScopeReport, explore_scope, read_pairs
 from proofs.java import FetchFailed, MissingTool
@@ -16,6 +16,7 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of, load_model, model_for
 from proofs.pages.risks import risks_of
 from proofs.run import BadUse, worst
+from proofs.run.directory import Remote
 from proofs.say import say
 from proofs.trace.breach import breach_of
 from proofs.trace.replay import configuration_of
@@ -67,8 +68,10 @@ AGREED = ("distinct", "transitions", "depth", "levels")
 """What engines must agree on; None is what an engine cannot tell."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's options."""
+def add_arguments(
+    parser: argparse.ArgumentParser, place: Callable[[str], Path | Remote] = Path
+) -> None:
+    """The verb's options; `place` reads --out."""
     parser.add_argument("scopes", nargs="*", metavar="SCOPE", help="NAME[/BUDGET=N...]")
     parser.add_argument(
         "--all",
@@ -98,17 +101,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="what must happen sometimes decides other variants and budgets, too",
     )
-    add_output(parser)
+    add_output(parser, place)
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace, engines: Mapping[str, EngineFunction] = ENGINES) -> int:
     """Explore, compare where several engines are asked for, write. Raises ValueError."""
     patches = patches_of(arguments)
     plan = plan_of(arguments)
     names = ("variant", "stop", "ask", "symmetry", "witnesses")
     rows = [list(row) for row in plan]
     with Output(arguments, *names, made=(CHECKPOINTS,), plan=rows, patches=rows_of(patches)) as out:
-        work = Work(arguments, patches, out)
+        work = Work(arguments, patches, out, engines)
         done, skipped = work.explore_all(plan)
         disagreements = compare(done)
         for line in side_by_side(done):
@@ -155,11 +158,16 @@ class Work:
     """The explorations of one command. `run` gathers what `run.json` holds."""
 
     def __init__(
-        self, arguments: argparse.Namespace, patches: Sequence[Patch], output: Output
+        self,
+        arguments: argparse.Namespace,
+        patches: Sequence[Patch],
+        output: Output,
+        engines: Mapping[str, EngineFunction],
     ) -> None:
         self.arguments = arguments
         self.patches = tuple(patches)
         self.output = output
+        self.engines = engines
         self.run: dict[str, Any] = {"peak_bytes": 0, "explorations": []}
 
     def explore_all(
@@ -216,6 +224,7 @@ class Work:
                 assumed_properties=self.arguments.ask,
                 witnesses=self.arguments.witnesses,
                 engine=engine,
+                engines=self.engines,
                 workers=self.arguments.workers,
                 stop=self.arguments.stop,
                 checkpoint=self.checkpoint(scope, engine),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from proofs.explore.engines import ENGINES
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.patch import Patch
 from proofs.lift.source import read_patches
+from proofs.run.directory import Remote
 
 
 def parse_positive(text: str) -> int:
@@ -20,12 +21,14 @@ def parse_positive(text: str) -> int:
     return int(text)
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """--json and --out."""
+def add_output(
+    parser: argparse.ArgumentParser, place: Callable[[str], Path | Remote] = Path
+) -> None:
+    """--json and --out, which `place` reads."""
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report with its times")
     parser.add_argument(
         "--out",
-        type=Path,
+        type=place,
         metavar="DIR",
         help="report.json, run.json and traces; the same command goes on there",
     )
