@@ -310,7 +310,9 @@ def group_findings(
             found,
             cause,
             decided_by=text_of_rule(task.client, cause),
-            no_script="a client decides itself what it sends; the trace has all its requests",
+            no_script="a client decides itself what it sends; the first line of the trace has its"
+            " settings, what the application sent and when, and what the network did to the n-th"
+            " request; the others have all requests and answers",
         )
 
 
