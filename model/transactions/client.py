@@ -4,7 +4,8 @@ Theory of operation. The application calls; the manager sends what the calls nee
 the coordinator at a time, in an order: producer id, partitions, batches, end. After an error the
 request is sent again, the transaction must be aborted, or the instance is finished (`effects.py`).
 While a batch's outcome is unknown the transaction does not end; a batch whose time is up fails, and
-then the transaction can only be aborted. `TransactionManager`, `Sender`.
+then the transaction can only be aborted. What becomes of batches is in `sender.py`.
+`TransactionManager`.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from model.transactions.client_state import (
     Client,
     ClientPartition,
     ClientState,
-    InFlightBatch,
     Membership,
     Outcome,
     Write,
+    has_room,
+    in_flight,
+    is_sent,
+    is_unfinished,
 )
 from model.transactions.configuration import Bump, Configuration, GroupMemory, LateBump
-from model.transactions.effects import Effect, effect_of, produce_effect_of
+from model.transactions.effects import Effect, effect_of
 from model.transactions.messages import (
     NO_BATCH,
     NO_OFFSET,
@@ -79,33 +83,6 @@ def waits_for_offsets(k: Configuration, client: Client) -> bool:
 def asks_again(k: Configuration, partition: Partition) -> bool:
     """The group is added before each commit of its offsets."""
     return is_of_group(k, partition) and k.variant.group_memory == GroupMemory.ASKS_AGAIN
-
-
-def in_flight(there: ClientPartition) -> tuple[InFlightBatch, ...]:
-    """What was sent and is not finished, the oldest first."""
-    if there.write != Write.SENT:
-        return there.earlier
-    newest = InFlightBatch(
-        base_sequence=there.next_sequence - 1, number=there.written - 1, is_overtaken=False
-    )
-    return (*there.earlier, newest)
-
-
-def is_sent(there: ClientPartition) -> bool:
-    """A batch was sent, and is not finished."""
-    return there.write == Write.SENT or len(there.earlier) > 0
-
-
-def is_unfinished(there: ClientPartition) -> bool:
-    """A batch is queued, or in flight."""
-    return there.write != Write.NONE or len(there.earlier) > 0
-
-
-def has_room(k: Configuration, partition: Partition, there: ClientPartition) -> bool:
-    """One more batch may follow: as many as may be in flight; of offsets there is one."""
-    if not pipelines(k) or is_of_group(k, partition) or there.write != Write.SENT:
-        return there.write == Write.NONE
-    return len(in_flight(there)) < k.bounds.in_flight
 
 
 @acts
@@ -313,63 +290,6 @@ def numbered(
 
 
 @acts
-def produce(
-    k: Configuration, client: Client, instance: Instance, partition: Partition
-) -> Step[Client, Request]:
-    """The partition's newest batch goes out, first or again: again only if it is the first in
-    flight. RecordAccumulator.drain, shouldStopDrainBatchesForPartition."""
-    there = client.partitions[partition]
-    require(not is_of_group(k, partition))
-    require(is_working(client))
-    require(not must_add_first(client))
-    require(there.membership == Membership.IN)
-    require(there.write != Write.NONE)
-    require(there.write == Write.SENT or client.state != ClientState.ABORTABLE_ERROR)
-    is_first = there.write == Write.QUEUED
-    require(is_first or len(there.earlier) == 0)
-    batch = numbered(
-        client,
-        instance,
-        there.next_sequence if is_first else there.next_sequence - 1,
-        there.written - 1,
-    )
-    sent = replace(
-        there,
-        write=Write.SENT,
-        next_sequence=there.next_sequence + 1 if is_first else there.next_sequence,
-    )
-    request = replace(request_of(k, client, Api.PRODUCE), partition=partition, batch=batch)
-    return Step(replace(client, partitions=client.partitions.put(partition, sent)), (request,))
-
-
-@acts
-def produce_again(
-    k: Configuration, client: Client, instance: Instance, partition: Partition
-) -> Step[Client, Request]:
-    """The first batch in flight goes out again, with newer ones behind it."""
-    there = client.partitions[partition]
-    require(is_working(client))
-    require(not must_add_first(client))
-    require(len(there.earlier) > 0)
-    oldest = in_flight(there)[0]
-    batch = numbered(client, instance, oldest.base_sequence, oldest.number)
-    request = replace(request_of(k, client, Api.PRODUCE), partition=partition, batch=batch)
-    return Step(client, (request,))
-
-
-def pipelines(k: Configuration) -> bool:
-    """Several batches of a partition may be in flight."""
-    return k.bounds.in_flight > 1
-
-
-def is_behind_break(k: Configuration, client: Client, partition: Partition) -> bool:
-    """What goes out now is new, and the connection that it goes out on has broken: what was sent
-    before has to be sent again first."""
-    there = client.partitions[partition]
-    return pipelines(k) and there.must_resend and there.write == Write.QUEUED
-
-
-@acts
 def commit_offsets(
     k: Configuration, client: Client, instance: Instance, partition: Partition
 ) -> Step[Client, Request]:
@@ -484,103 +404,9 @@ def settled(client: Client, partition: Partition) -> Client:
     return replace(client, partitions=client.partitions.put(partition, there))
 
 
-@receives
-def on_produced(
-    k: Configuration, client: Client, partition: Partition, answer: ProduceAnswer
-) -> Client:
-    """Produce is answered. Sender.completeBatch, TransactionManager.canRetry: behind a gap it may
-    still come to be in order."""
-    there = client.partitions[partition]
-    if answer.error == Error.NONE:
-        stored = with_partition(client, partition, acknowledged(there))
-        return resolved(k, client, stored, partition)
-    effect = produce_effect_of(answer.error)
-    is_next = not there.has_gap and len(there.earlier) == 0
-    if effect == Effect.RETRY or is_retried(k, there, answer.error, is_next):
-        arrived = with_partition(client, partition, replace(there, must_resend=False))
-        return arrived if pipelines(k) else client
-    refused = with_partition(client, partition, refused_newest(there))
-    return resolved(k, client, in_batch_error(k, refused, effect), partition)
-
-
 def with_partition(client: Client, partition: Partition, there: ClientPartition) -> Client:
     """The client with one partition replaced."""
     return replace(client, partitions=client.partitions.put(partition, there))
-
-
-def is_retried(k: Configuration, there: ClientPartition, error: Error, is_next: bool) -> bool:
-    """A batch that is not the next one in its log may still come to be in order, unless nobody
-    knows what became of one before it. TransactionManager.canRetry."""
-    unordered = error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
-    return unordered and not is_next and not (pipelines(k) and there.is_unresolved)
-
-
-def acknowledged(there: ClientPartition) -> ClientPartition:
-    """The log has the newest batch, and so whatever it has of those before."""
-    return replace(
-        there,
-        write=Write.NONE,
-        earlier=tuple(replace(b, is_overtaken=True) for b in there.earlier),
-        must_resend=False,
-        has_gap=False,
-    )
-
-
-def refused_newest(there: ClientPartition) -> ClientPartition:
-    """The leader did not take the batch: its sequence is the next one's.
-    TransactionManager.adjustSequencesDueToFailedBatch."""
-    next_sequence = there.next_sequence - 1
-    return replace(there, write=Write.NONE, must_resend=False, next_sequence=next_sequence)
-
-
-@receives
-def on_produced_again(
-    k: Configuration, client: Client, partition: Partition, answer: ProduceAnswer
-) -> Client:
-    """Produce is answered, of the first batch in flight, which has newer ones behind it."""
-    there = sent_again(client.partitions[partition])
-    if answer.error == Error.NONE:
-        after = replace(without_oldest(there), has_gap=False)
-        return resolved(k, client, with_partition(client, partition, after), partition)
-    effect = produce_effect_of(answer.error)
-    is_next = not there.has_gap and not is_overtaken(there)
-    if effect == Effect.RETRY or is_retried(k, there, answer.error, is_next):
-        return with_partition(client, partition, there)
-    refused = with_partition(client, partition, refused_oldest(there))
-    return resolved(k, client, in_batch_error(k, refused, effect), partition)
-
-
-def sent_again(there: ClientPartition) -> ClientPartition:
-    """The first batch in flight has arrived: new ones may follow if it was the last to be sent."""
-    is_last = len(there.earlier) == 1 and there.write != Write.SENT
-    return replace(there, must_resend=there.must_resend and not is_last)
-
-
-def without_oldest(there: ClientPartition) -> ClientPartition:
-    """The first batch in flight is finished."""
-    return replace(there, earlier=there.earlier[1:])
-
-
-def refused_oldest(there: ClientPartition) -> ClientPartition:
-    """The leader did not take the first batch in flight: those behind it move down.
-    TransactionManager.adjustSequencesDueToFailedBatch."""
-    return replace(
-        there,
-        earlier=tuple(replace(b, base_sequence=b.base_sequence - 1) for b in there.earlier[1:]),
-        next_sequence=there.next_sequence - 1,
-        has_gap=there.has_gap or is_overtaken(there),
-    )
-
-
-def resolved(k: Configuration, before: Client, client: Client, partition: Partition) -> Client:
-    """Once nothing is in flight behind a batch of unknown outcome, its sequence is settled: by one
-    behind it that was acknowledged, or by the next epoch. TransactionManager.maybeResolveSequences.
-    """
-    there = client.partitions[partition]
-    if not pipelines(k) or not there.is_unresolved or is_sent(there):
-        return client
-    settled = with_partition(client, partition, replace(there, is_unresolved=False))
-    return unresolved(k, before, settled) if there.has_gap and bumps(k) else settled
 
 
 @receives
@@ -603,61 +429,10 @@ def lose_coordinator(k: Configuration, client: Client) -> Client:
     return client
 
 
-@receives
-def lose_leader(k: Configuration, client: Client, partition: Partition) -> Client:
-    """The same, of the connection to a partition's leader, or to the group's coordinator."""
-    if not pipelines(k):
-        return client
-    there = client.partitions[partition]
-    lost = is_sent(there) and not is_of_group(k, partition)
-    return with_partition(client, partition, replace(there, must_resend=lost))
-
-
 @acts
 def find_coordinator(k: Configuration, client: Client) -> Client:
     """FindCoordinator is sent, and answered. TransactionManager.lookupCoordinator."""
     return client
-
-
-@acts
-def give_up(k: Configuration, client: Client, partition: Partition, waits: bool) -> Client:
-    """The delivery time of a batch is up: its outcome is unknown. Sender.failBatch.
-
-    Whether it `waits` to be sent again makes a difference only to V1 when the end was asked for:
-    the next epoch is then wanted for its sequence, else for nothing, and there may be a gap.
-    """
-    require(is_working(client))
-    require(not is_of_group(k, partition))
-    require(is_sent(client.partitions[partition]))
-    before = client.partitions[partition]
-    there = without_first(before, waits)
-    require(waits or (bumps(k) and is_completing(client)) or is_sent(there))
-    failed = in_batch_error(k, with_partition(client, partition, there), Effect.ABORT)
-    is_known = is_overtaken(before)
-    if is_sent(there):
-        return with_partition(failed, partition, replace(there, has_gap=not is_known))
-    is_wanted = (waits or (pipelines(k) and before.is_unresolved)) and not is_known
-    after = unresolved(k, client, failed) if is_wanted and bumps(k) else failed
-    has_gap = not speaks_v2(k) and not after.must_bump and not is_known
-    return with_partition(after, partition, replace(there, has_gap=has_gap, is_unresolved=False))
-
-
-def without_first(there: ClientPartition, waits: bool) -> ClientPartition:
-    """The first batch in flight is given up: if it waits to be sent again, its outcome is unknown.
-    TransactionManager.markSequenceUnresolved."""
-    if len(there.earlier) == 0:
-        return replace(there, write=Write.NONE, must_resend=False)
-    rest = without_oldest(there)
-    return replace(
-        rest,
-        must_resend=rest.must_resend and is_sent(rest),
-        is_unresolved=waits or rest.is_unresolved,
-    )
-
-
-def is_overtaken(there: ClientPartition) -> bool:
-    """One behind the first batch in flight was acknowledged."""
-    return any(b.is_overtaken for b in there.earlier[:1])
 
 
 def unresolved(k: Configuration, before: Client, client: Client) -> Client:

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from model.language import AtMost, Map, record
+from model.transactions.configuration import Configuration
 from model.transactions.messages import (
     EpochOrNone,
     Partition,
@@ -15,6 +16,7 @@ from model.transactions.messages import (
     TransactionCount,
     WriteCount,
     WriteNumber,
+    is_of_group,
 )
 
 
@@ -109,3 +111,38 @@ class Client:
     too_late: bool
     partitions: Map[Partition, ClientPartition]
     outcomes: Map[Transaction, Outcome]
+
+
+# What is in flight
+
+
+def pipelines(k: Configuration) -> bool:
+    """Several batches of a partition may be in flight."""
+    return k.bounds.in_flight > 1
+
+
+def in_flight(there: ClientPartition) -> tuple[InFlightBatch, ...]:
+    """What was sent and is not finished, the oldest first."""
+    if there.write != Write.SENT:
+        return there.earlier
+    newest = InFlightBatch(
+        base_sequence=there.next_sequence - 1, number=there.written - 1, is_overtaken=False
+    )
+    return (*there.earlier, newest)
+
+
+def is_sent(there: ClientPartition) -> bool:
+    """A batch was sent, and is not finished."""
+    return there.write == Write.SENT or len(there.earlier) > 0
+
+
+def is_unfinished(there: ClientPartition) -> bool:
+    """A batch is queued, or in flight."""
+    return there.write != Write.NONE or len(there.earlier) > 0
+
+
+def has_room(k: Configuration, partition: Partition, there: ClientPartition) -> bool:
+    """One more batch may follow: as many as may be in flight; of offsets there is one."""
+    if not pipelines(k) or is_of_group(k, partition) or there.write != Write.SENT:
+        return there.write == Write.NONE
+    return len(in_flight(there)) < k.bounds.in_flight

@@ -15,7 +15,8 @@ from model.transactions import client as client_rules
 from model.transactions import coordinator as coordinator_rules
 from model.transactions import end_txn as end_rules
 from model.transactions import leader as leader_rules
-from model.transactions.client_state import Client
+from model.transactions import sender as sender_rules
+from model.transactions.client_state import Client, pipelines
 from model.transactions.configuration import Configuration
 from model.transactions.faults import Faults
 from model.transactions.messages import NO_OFFSET, Api, Error, Instance, Partition, Request
@@ -70,7 +71,7 @@ def delayed_to_leader(
     partition: Partition,
 ) -> World:
     """The same, of the connection to a leader."""
-    lost = client_rules.lose_leader(k, asked.actor, partition)
+    lost = sender_rules.lose_leader(k, asked.actor, partition)
     return delayed(k, w, instance, asked.sends[0], lost)
 
 
@@ -101,7 +102,7 @@ def end_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
 @event(DELAYS, wire=Wire.CONNECTIONS)
 def batch_is_delayed(k: Configuration, w: World, instance: Instance, partition: Partition) -> World:
     """Produce is given up on its way."""
-    asked = client_rules.produce(k, w.clients[instance], instance, partition)
+    asked = sender_rules.produce(k, w.clients[instance], instance, partition)
     return delayed_to_leader(k, w, instance, asked, partition)
 
 
@@ -110,8 +111,8 @@ def batch_is_delayed_again(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
     """Produce, of the first of several batches in flight, is given up on its way."""
-    within_scope(client_rules.pipelines(k))
-    asked = client_rules.produce_again(k, w.clients[instance], instance, partition)
+    within_scope(pipelines(k))
+    asked = sender_rules.produce_again(k, w.clients[instance], instance, partition)
     return delayed_to_leader(k, w, instance, asked, partition)
 
 

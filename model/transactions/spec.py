@@ -20,8 +20,8 @@ from enum import IntEnum
 from typing import Annotated
 
 from model.language import AtMost, Map, record
-from model.transactions.client import is_sent, present
-from model.transactions.client_state import Client, ClientState, Outcome
+from model.transactions.client import present
+from model.transactions.client_state import Client, ClientState, Outcome, is_sent
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import TransactionState, decided
 from model.transactions.fates import Log, asked_to_commit, is_aborted, is_committed

@@ -1,7 +1,9 @@
-"""The whole: instances of one transactional id, its coordinator, the partitions, and every event.
+"""The whole: instances of one transactional id, its coordinator, the partitions, and the events of
+applications, requests, markers and readers.
 
 One request with the fate of its answer is one event: it is handled at once, and the answer is
-heard or not. What its sender gives up is late: `late.py`. No network sends a request twice; only
+heard or not. What its sender gives up is late: `delayed_messages.py`. What happens to the
+coordinator without a request is in `coordinator_events.py`. No network sends a request twice; only
 a client that retries does.
 """
 
@@ -30,18 +32,17 @@ from model.transactions import coordinator as coordinator_rules
 from model.transactions import coordinator_leadership as leadership_rules
 from model.transactions import end_txn as end_rules
 from model.transactions import leader as leader_rules
-from model.transactions.client_state import Client, ClientState, Write
+from model.transactions import sender as sender_rules
+from model.transactions.client_state import Client, ClientState, Write, pipelines
 from model.transactions.configuration import Configuration, LeaderlessMarker
-from model.transactions.coordinator import Coordinator, TransactionState
+from model.transactions.coordinator import Coordinator
 from model.transactions.coordinator_leadership import Place, Placement
 from model.transactions.faults import Faults
 from model.transactions.incidents import (
     LOST_ANSWER,
     LOST_ANSWER_AT_ONCE,
     LOST_MARKER_ANSWER,
-    is_in_log,
     is_not_first,
-    is_not_in_log,
 )
 from model.transactions.leader import Leader
 from model.transactions.messages import (
@@ -154,7 +155,6 @@ APPLICATION = Thread("application", ("instance",))
 COORDINATOR_REQUESTS = Thread("requests to the coordinator", ("instance",))
 BATCHES = Thread("batches", ("instance", "partition"))
 MARKERS = Thread("markers", ("partition",))
-MOVES = Thread("moves", ())
 
 
 # When an event is an incident
@@ -220,7 +220,7 @@ def batch_expires(
     """The delivery time of a batch that was sent is up, while it `waits` to be sent again, or
     while its first request is on its way."""
     counted = spend(k, w, Faults(expirations=1))
-    given_up = client_rules.give_up(k, w.clients[instance], partition, waits == 1)
+    given_up = sender_rules.give_up(k, w.clients[instance], partition, waits == 1)
     return with_client(counted, instance, given_up)
 
 
@@ -389,12 +389,12 @@ def batch_is_produced(
 ) -> World:
     """Produce."""
     within_scope(room_in_log(k, w, partition))
-    is_lost = client_rules.is_behind_break(k, w.clients[instance], partition)
+    is_lost = sender_rules.is_behind_break(k, w.clients[instance], partition)
     require(not is_lost or (heard == 0 and not is_late(w, partition)))
-    asked = client_rules.produce(k, w.clients[instance], instance, partition)
+    asked = sender_rules.produce(k, w.clients[instance], instance, partition)
     step = produced(k, w, asked.sends[0].batch, partition, 1)
-    told = client_rules.on_produced(k, asked.actor, partition, step.sends[0])
-    lost = client_rules.lose_leader(k, asked.actor, partition)
+    told = sender_rules.on_produced(k, asked.actor, partition, step.sends[0])
+    lost = sender_rules.lose_leader(k, asked.actor, partition)
     after = fate_known(k, step.actor, heard)
     return with_client(after, instance, told if heard == 1 else lost)
 
@@ -405,10 +405,10 @@ def batch_is_rejected(
 ) -> World:
     """Produce is refused for good, whether or not its batch is stored already."""
     client = w.clients[instance]
-    require(not client_rules.is_behind_break(k, client, partition))
-    asked = client_rules.produce(k, client, instance, partition)
+    require(not sender_rules.is_behind_break(k, client, partition))
+    asked = sender_rules.produce(k, client, instance, partition)
     step = rejected(k, w, asked.sends[0].batch, partition)
-    told = client_rules.on_produced(k, asked.actor, partition, step.sends[0])
+    told = sender_rules.on_produced(k, asked.actor, partition, step.sends[0])
     return with_client(step.actor, instance, told)
 
 
@@ -436,13 +436,13 @@ def batch_is_turned_away(
     """A new batch comes to the broker that led the partition. If it leads again before it gets the
     next batch of the connection, it takes that one first. A batch that is alone in flight might as
     well have waited."""
-    within_scope(client_rules.pipelines(k))
+    within_scope(pipelines(k))
     require(w.leaderless[partition])
     client = w.clients[instance]
     require(client.partitions[partition].write == Write.QUEUED)
-    asked = client_rules.produce(k, client, instance, partition)
+    asked = sender_rules.produce(k, client, instance, partition)
     step = leader_rules.turn_away(k, w.leaders[partition], asked.sends[0].batch)
-    told = client_rules.on_produced(k, asked.actor, partition, step.sends[0])
+    told = sender_rules.on_produced(k, asked.actor, partition, step.sends[0])
     return with_client(w, instance, told)
 
 
@@ -452,12 +452,12 @@ def batch_is_produced_again(
 ) -> World:
     """Produce, of the first of several batches in flight. A newer one may have been handled before:
     it had left before the answer to this one's last request came."""
-    within_scope(client_rules.pipelines(k))
+    within_scope(pipelines(k))
     within_scope(room_in_log(k, w, partition))
-    asked = client_rules.produce_again(k, w.clients[instance], instance, partition)
+    asked = sender_rules.produce_again(k, w.clients[instance], instance, partition)
     step = produced(k, w, asked.sends[0].batch, partition, 1)
-    told = client_rules.on_produced_again(k, asked.actor, partition, step.sends[0])
-    lost = client_rules.lose_leader(k, asked.actor, partition)
+    told = sender_rules.on_produced_again(k, asked.actor, partition, step.sends[0])
+    lost = sender_rules.lose_leader(k, asked.actor, partition)
     after = fate_known(k, step.actor, heard)
     return with_client(after, instance, told if heard == 1 else lost)
 
@@ -467,10 +467,10 @@ def batch_is_rejected_again(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
     """The same, of the first of several batches in flight."""
-    within_scope(client_rules.pipelines(k))
-    asked = client_rules.produce_again(k, w.clients[instance], instance, partition)
+    within_scope(pipelines(k))
+    asked = sender_rules.produce_again(k, w.clients[instance], instance, partition)
     step = rejected(k, w, asked.sends[0].batch, partition)
-    told = client_rules.on_produced_again(k, asked.actor, partition, step.sends[0])
+    told = sender_rules.on_produced_again(k, asked.actor, partition, step.sends[0])
     return with_client(step.actor, instance, told)
 
 
@@ -483,7 +483,7 @@ def offsets_are_committed(
     asked = client_rules.commit_offsets(k, free(w, instance), instance, partition)
     step = produced(k, w, asked.sends[0].batch, partition, 1)
     told = client_rules.on_offsets_committed(k, asked.actor, partition, step.sends[0])
-    lost = client_rules.lose_leader(k, asked.actor, partition)
+    lost = sender_rules.lose_leader(k, asked.actor, partition)
     after = fate_known(k, step.actor, heard)
     return with_client(after, instance, told if heard == 1 else lost)
 
@@ -522,13 +522,13 @@ def leader_leaves(k: Configuration, w: World, partition: Partition) -> World:
     within_scope(not k.bounds.guards)
     counted = spend(k, w, Faults(leaves=1))
     require(not w.leaderless[partition])
-    alone = disconnected(k, counted, partition) if client_rules.pipelines(k) else counted
+    alone = disconnected(k, counted, partition) if pipelines(k) else counted
     return replace(alone, leaderless=w.leaderless.put(partition, True))
 
 
 def disconnected(k: Configuration, w: World, partition: Partition) -> World:
     """All connections to a leader break."""
-    clients = tuple(client_rules.lose_leader(k, c, partition) for c in w.clients.values())
+    clients = tuple(sender_rules.lose_leader(k, c, partition) for c in w.clients.values())
     return replace(w, clients=Map(clients))
 
 
@@ -539,121 +539,6 @@ def leader_returns(k: Configuration, w: World, partition: Partition) -> World:
     back = leader_rules.restarted(k, w.leaders[partition])
     there = w.leaderless.put(partition, False)
     return with_leader(replace(w, leaderless=there), partition, back)
-
-
-# The coordinator
-
-
-@event(
-    Thread("the transaction's time", ()),
-    Incident("transaction_timeout"),
-    EXHAUSTED_EPOCHS,
-    wire=Wire.REQUESTS,
-)
-def transaction_times_out(k: Configuration, w: World) -> World:
-    """The open transaction has lasted too long."""
-    counted = spend(k, w, Faults(timeouts=1))
-    return with_coordinator(k, counted, coordinator_rules.time_out(k, w.coordinator))
-
-
-@event(MOVES, Incident("coordinator_move"), wire=Wire.CLUSTER)
-def coordinator_moves(k: Configuration, w: World) -> World:
-    """Another broker takes the coordinator's place, and everybody knows it at once."""
-    within_scope(not k.bounds.loads)
-    counted = without_requester(k, spend(k, w, Faults(moves=1)))
-    return replace(counted, coordinator=leadership_rules.take_over(k, w.coordinator))
-
-
-@event(MOVES, Incident("move_with_append"))
-def coordinator_moves_with_append(k: Configuration, w: World) -> World:
-    """The same, while an append is on its way, and it is in the log that the next one reads."""
-    require(k.bounds.appends)
-    counted = without_requester(k, spend(k, w, Faults(moves=1)))
-    return replace(counted, coordinator=leadership_rules.take_over_with_append(k, w.coordinator))
-
-
-def without_requester(k: Configuration, w: World) -> World:
-    """The connection of whoever waits for an append breaks."""
-    requester = w.coordinator.requester
-    if requester == coordinator_rules.NOBODY:
-        return w
-    return with_client(w, requester, client_rules.lose_coordinator(k, w.clients[requester]))
-
-
-@event(Thread("expiry of the id", ()), Incident("forgotten_id"), wire=Wire.STATIC_CONFIGS)
-def transactional_id_is_forgotten(k: Configuration, w: World) -> World:
-    """The id was not used for long."""
-    counted = spend(k, w, Faults(forgotten=1))
-    return replace(counted, coordinator=coordinator_rules.forget(k, w.coordinator))
-
-
-def append_settled(k: Configuration, w: World, step: Step[Coordinator, Answer]) -> World:
-    """Whoever waits for the append hears; the request was its only one."""
-    requester = w.coordinator.requester
-    moved = with_coordinator(k, w, step.actor)
-    if requester == coordinator_rules.NOBODY:
-        return moved
-    client = w.clients[requester]
-    answer = step.sends[0]
-    told = heard_after_append(k, w.coordinator, client, answer)
-    initializes = client.state == ClientState.INITIALIZING and answer.error == Error.NONE
-    after = with_client(moved, requester, told)
-    return replace(
-        after, initialization=initialized_by(w, answer) if initializes else w.initialization
-    )
-
-
-def heard_after_append(k: Configuration, c: Coordinator, client: Client, answer: Answer) -> Client:
-    """What the client makes of it, by what it had asked: the image says what that was."""
-    if client.state == ClientState.INITIALIZING:
-        return client_rules.on_producer_id(k, client, answer)
-    if c.image.metadata.state == TransactionState.ONGOING:
-        wanted = client_rules.asked_partitions(k, client, adds_group(k, c))
-        return client_rules.on_partitions_added(k, client, wanted, answer)
-    return client_rules.on_ended(k, client, answer)
-
-
-def adds_group(k: Configuration, c: Coordinator) -> bool:
-    """What is on its way adds the group's partition: no request adds that and others."""
-    known = c.known.metadata.partitions
-    return any(
-        is_of_group(k, partition) and there and not known[partition]
-        for partition, there in c.image.metadata.partitions.items()
-    )
-
-
-@event(Thread("the coordinator's log", ()), wire=Wire.BROKERS)
-def append_is_done(k: Configuration, w: World) -> World:
-    """What is on its way is in the transaction log."""
-    require(k.bounds.appends)
-    return append_settled(k, w, coordinator_rules.append_succeeds(k, w.coordinator))
-
-
-@event(
-    Thread("failures of the log", ()),
-    Incident("append_refused", is_not_in_log),
-    Incident("append_refused_in_log", is_in_log),
-    wire=Wire.BROKER_CONNECTIONS,
-)
-def append_is_refused(k: Configuration, w: World, in_log: Flag) -> World:
-    """The append is reported as failed; it may be in the log all the same."""
-    require(k.bounds.appends)
-    counted = spend(k, w, Faults(failures=1))
-    step = coordinator_rules.append_fails(k, w.coordinator, in_log == 1)
-    return append_settled(k, counted, step)
-
-
-@event(
-    Thread("connections to the coordinator", ()),
-    Incident("requester_left"),
-    wire=Wire.CONNECTIONS,
-)
-def requester_leaves(k: Configuration, w: World) -> World:
-    """The connection of whoever waits for an append breaks."""
-    require(k.bounds.appends)
-    require(w.coordinator.requester != coordinator_rules.NOBODY)
-    left = without_requester(k, fate_known(k, w, 0))
-    return replace(left, coordinator=coordinator_rules.lose_requester(k, w.coordinator))
 
 
 # Readers, and other transactional ids

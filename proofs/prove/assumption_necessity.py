@@ -157,7 +157,7 @@ GUESSES = Patch(
 
 GIVES_BACK = (
     Patch(
-        "client.give_up",
+        "sender.give_up",
         "without_first(before, waits)",
         "refused_newest(without_first(before, waits))",
     ),

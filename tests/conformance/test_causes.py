@@ -81,7 +81,7 @@ def test_the_rule_that_decides_is_that_of_the_actor_that_differs():
     assert decider_of(finding("x", leader__log=(1, 2)), taken) == "leader.on_produce"
     assert decider_of(finding("x", client__fatal=(1, 2)), taken) == "responses.on_answer"
     assert decider_of(finding("probe", leader__log=(1, 2)), []) == "probe"
-    verified = [("Client", "client.produce"), ("Leader", "leader.verify"), *taken]
+    verified = [("Client", "sender.produce"), ("Leader", "leader.verify"), *taken]
     assert decider_of(finding("x", answer__error=(1, 2)), verified) == "leader.on_produce"
 
 

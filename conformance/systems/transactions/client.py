@@ -18,10 +18,10 @@
 8. A new batch that the model sends while one before it waits to be sent again had left before the
    answer to that one came: what waits is put aside while the new one goes.
 
-Theory of operation: a method for each rule of `model.transactions.client`, under its name. The
-model's calls are `impl`'s calls; what the model's manager sends is what `poll` gives, answers go to
-`receive`, a connection that breaks is `disconnected`. What a state does not matter for is not
-shown: see `view`.
+Theory of operation: a method for each rule of `client` and `sender` in `model.transactions`, under
+its name. The model's calls are `impl`'s calls; what the model's manager sends is what `poll` gives,
+answers go to `receive`, a connection that breaks is `disconnected`. What a state does not matter
+for is not shown: see `view`.
 """
 
 from __future__ import annotations

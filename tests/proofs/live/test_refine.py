@@ -170,7 +170,7 @@ ANY_SEQUENCE = Patch(
 BACKWARDS = Patch("leader.appended", "(*leader.log, stored)", "(stored, *leader.log)")
 SHOWN = Patch("coordinator.marker_for", "metadata.state == TransactionState.PREPARE_COMMIT", "True")
 NOT_POISONED = Patch(
-    "client.give_up",
+    "sender.give_up",
     "in_batch_error(k, with_partition(client, partition, there), Effect.ABORT)",
     "with_partition(client, partition, there)",
 )

@@ -271,7 +271,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "stored_once",
         "",
         Patch(
-            "client.produce",
+            "sender.produce",
             "there.next_sequence if is_first else there.next_sequence - 1",
             "there.next_sequence",
         ),
@@ -291,7 +291,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "acked_is_stored_once",
         "",
         Patch(
-            "client.give_up",
+            "sender.give_up",
             "without_first(before, waits)",
             "refused_newest(without_first(before, waits))",
         ),
@@ -313,7 +313,7 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "all_or_none",
         "",
         Patch(
-            "client.give_up",
+            "sender.give_up",
             "in_batch_error(k, with_partition(client, partition, there), Effect.ABORT)",
             "with_partition(client, partition, there)",
         ),
@@ -329,9 +329,9 @@ PLANTED: tuple[tuple[str, str, Patch | None, str], ...] = (
         "all_or_none",
         "",
         Patch(
-            "client.on_produced",
+            "sender.on_produced",
             "in_batch_error(k, refused, effect)",
-            "settled(client, partition)",
+            "with_partition(client, partition, replace(there, write=Write.NONE))",
         ),
         "batch_is_produced/settled_is_stored",
     ),
