@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,33 @@ def test_what_is_not_there_is_refused_with_what_there_is(arguments, message, tmp
     out = ["--out", str(tmp_path / "out"), "--scope", "idempotent-restart"]
     assert main(["run", *out, *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("scope", ["idempotent-tiny", "transactions-tiny"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--system", "kafka"], "Java is missing"), (["--backend", "spark"], "Spark needs Java")],
+)
+def test_java_is_looked_for_before_any_work(
+    scope, arguments, message, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    out = tmp_path / "out"
+    assert main(["run", "--out", str(out), "--scope", scope, *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("scope", ["idempotent-tiny", "transactions-tiny"])
+def test_a_broker_is_asked_before_any_work(scope, tmp_path, capsys):
+    """It does not listen: a port that was bound, and is free again."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = "{}:{}".format(*listening.getsockname())
+    out = tmp_path / "out"
+    assert main(["run", "--out", str(out), "--scope", scope, "--system", f"wire://{address}"]) == 2
+    assert address in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_an_unknown_scope_leaves_no_folder(tmp_path, monkeypatch):
