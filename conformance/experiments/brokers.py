@@ -9,7 +9,13 @@ from conformance.experiments.session import Session, await_true
 from conformance.experiments.setup import begin, end, open_
 from conformance.experiments.vocabulary import NO_NODES, Committed, Node, Nodes, verb
 from conformance.kafka.admin import TopicPartition, api_versions
-from conformance.kafka.administration import elect_preferred, order_replicas, set_level, unregister
+from conformance.kafka.administration import (
+    elect_preferred,
+    order_replicas,
+    set_level,
+    set_topic_config,
+    unregister,
+)
 from conformance.kafka.errors import KafkaError
 from conformance.transactions.layouts import HOME, SEAT
 from conformance.transactions.reading import TRANSACTION_STATE, leadership
@@ -121,6 +127,12 @@ def change_level(s: Session, level: int) -> None:
         lambda: f"the broker does not go by level {level}",
         LEVEL_TIMEOUT_S,
     )
+
+
+@verb
+def configure(s: Session, at: TopicPartition, name: str, value: str) -> None:
+    """A partition's topic has another setting; its leader uses it a little later."""
+    set_topic_config(s.testbed.leader(at).connection, at[0], name, value)
 
 
 @verb

@@ -146,7 +146,10 @@ def crash(s: Session) -> None:
 @verb
 def sent_as(s: Session, record: str) -> str:
     """`P:0#1`: under which identity and sequence the client sent a record last."""
-    *_, sent = (one for one in _network(s).sent if one.record == record)
+    found = [one for one in _network(s).sent if one.record == record]
+    if not found:
+        raise RequestRefused(f"the client has not sent {record}")
+    sent = found[-1]
     return f"{s.names.identity(sent.producer_id, sent.producer_epoch)}#{sent.sequence}"
 
 

@@ -62,10 +62,11 @@ def produce(
     *,
     plain: Yes = NO,
     acks: int = ALL_REPLICAS,
+    age: int = 0,
     named: Name | None = OWN,
 ) -> WireCall[Any]:
-    """Write one record; a `plain` batch is not transactional."""
-    call = c.produce(who, at, sequence, value, is_transactional=not plain, acks=acks)
+    """Write one record, made `age` ms ago; a `plain` batch is not transactional."""
+    call = c.produce(who, at, sequence, value, is_transactional=not plain, acks=acks, age_ms=age)
     if named is OWN:
         return call
     body = {**call.request.body, "transactional_id": named}

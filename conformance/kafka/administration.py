@@ -61,7 +61,7 @@ response
 """
 _MESSAGES: Final = parse_table(_TABLE)
 _TIMEOUT_MS: Final = 10_000
-_PREFERRED, _BROKER, _SET, _UPGRADE, _SAFE_DOWNGRADE = 0, 4, 0, 1, 2
+_PREFERRED, _TOPIC, _BROKER, _SET, _UPGRADE, _SAFE_DOWNGRADE = 0, 2, 4, 0, 1, 2
 
 
 def set_config(connection: BrokerConnection, node_id: int, name: str, value: str) -> None:
@@ -69,11 +69,23 @@ def set_config(connection: BrokerConnection, node_id: int, name: str, value: str
 
     Raises RequestRefused, and as `BrokerConnection.ask`.
     """
+    _set(connection, _BROKER, str(node_id), name, value)
+
+
+def set_topic_config(connection: BrokerConnection, topic: str, name: str, value: str) -> None:
+    """The same, of a topic."""
+    _set(connection, _TOPIC, topic, name, value)
+
+
+def _set(
+    connection: BrokerConnection, resource_type: int, resource: str, name: str, value: str
+) -> None:
     configs = [{"name": name, "config_operation": _SET, "value": value}]
-    broker = {"resource_type": _BROKER, "resource_name": str(node_id), "configs": configs}
-    body = {"resources": [broker], "validate_only": False}
+    row = {"resource_type": resource_type, "resource_name": resource, "configs": configs}
+    body = {"resources": [row], "validate_only": False}
     answer = connection.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, body)
-    _check(answer, f"{name}={value} at broker {node_id}")
+    kind = "broker" if resource_type == _BROKER else "topic"
+    _check(answer, f"{name}={value} at {kind} {resource}")
 
 
 def set_level(connection: BrokerConnection, feature: str, level: int, *, is_upgrade: bool) -> None:

@@ -244,9 +244,11 @@ class Conversation:
         *values: str,
         is_transactional: bool = True,
         acks: int = ALL_REPLICAS,
+        age_ms: int = 0,
     ) -> WireCall[Produced]:
-        """Write one batch; the request names the transactional id if the batch is transactional."""
-        batch = _batch(producer, base_sequence, values, is_transactional)
+        """Write one batch; the request names the transactional id if the batch is transactional.
+        Its records were made `age_ms` ago."""
+        batch = _batch(producer, base_sequence, values, is_transactional, age_ms)
         name, index = partition
         body = {
             "transactional_id": producer.transactional_id if is_transactional else None,
@@ -389,10 +391,14 @@ def _who(producer: ClientIdentity) -> dict[str, Any]:
 
 
 def _batch(
-    producer: ClientIdentity, base_sequence: int, values: Sequence[str], is_transactional: bool
+    producer: ClientIdentity,
+    base_sequence: int,
+    values: Sequence[str],
+    is_transactional: bool,
+    age_ms: int,
 ) -> bytes:
-    now = time.time_ns() // 1_000_000
-    records = [Record(i, now, None, value.encode()) for i, value in enumerate(values)]
+    made_ms = time.time_ns() // 1_000_000 - age_ms
+    records = [Record(i, made_ms, None, value.encode()) for i, value in enumerate(values)]
     batch = client_batch(
         records,
         producer_id=producer.producer_id,

@@ -25,6 +25,8 @@ from impl.protocol.schemas import ApiKey
 BREAKS = {
     "forgotten_id": ("acked_is_stored", {"2.0.0"}),
     "late_error_behind_a_refusal": ("acked_once", {"4.3.1"}),
+    "refused_retry_of_a_client_before": ("acked_is_stored", {"2.4.1", "4.3.1 level-1"}),
+    "refused_retry_of_a_client_after": ("acked_is_stored", set[str]()),
 }
 """Stories of clients that were recorded: the guarantee that each is about, and who breaks it."""
 RECORDED = {
@@ -34,16 +36,18 @@ RECORDED = {
         (Path(__file__).parent / "recorded" / f"{story}.json").read_text()
     ).items()
 }
-"""The facts by the releases of the client and of the broker."""
+"""The facts by the releases of the client and of the broker, and its level if that is not 2."""
 
 
 @pytest.mark.parametrize(("story", "releases"), RECORDED)
 def test_what_was_recorded_of_clients_is_expected(story: str, releases: str) -> None:
-    client, _ = releases.split()
-    expected = rehearse(stories()[story], "4.3.1", 2, client)
+    client, _, *level = releases.split()
+    number = int(level[0].removeprefix("level-")) if level else 2
+    expected = rehearse(stories()[story], "4.3.1", number, client)
     assert {fact.name: fact.expected for fact in expected} == RECORDED[story, releases]
     guarantee, clients = BREAKS[story]
-    assert broken_by(expected) == ({story: [guarantee]} if client in clients else {})
+    is_broken = " ".join((client, *level)) in clients
+    assert broken_by(expected) == ({story: [guarantee]} if is_broken else {})
 
 
 @pytest.mark.kafka

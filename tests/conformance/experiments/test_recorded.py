@@ -56,6 +56,7 @@ NOT_RECORDED = {
     "forgotten_id",  # of clients: below
     "late_abort",
     "late_error_behind_a_refusal",
+    "refused_retry_of_a_client",
 }
 
 
