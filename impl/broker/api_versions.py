@@ -6,11 +6,9 @@ import re
 from typing import Final
 
 from impl.broker.outputs import DecodedRequest
-from impl.broker.releases import announced_versions, newest_level
+from impl.broker.releases import TRANSACTION_VERSION, announced_versions, newest_levels
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
-
-TRANSACTION_VERSION: Final = "transaction.version"
 
 ZERO_FEATURES_FROM: Final = 4
 
@@ -28,20 +26,23 @@ def api_versions(
     software = (body["client_software_name"], body["client_software_version"])
     if request.version >= 3 and not all(_SOFTWARE.fullmatch(word) for word in software):
         return {"error_code": ErrorCode.INVALID_REQUEST, "api_keys": []}
-    level = {"name": TRANSACTION_VERSION, "max_version_level": transaction_version}
-    newest = newest_level(release)
-    supported = {"name": TRANSACTION_VERSION, "min_version": 0, "max_version": newest}
+    newest = newest_levels(release)
+    current = {**newest, TRANSACTION_VERSION: transaction_version}
     return {
         "error_code": ErrorCode.NONE,
         "api_keys": [
             {"api_key": api_key, "min_version": versions[0], "max_version": versions[-1]}
             for api_key, versions in announced_versions(release).items()
         ],
-        "supported_features": [supported]
-        if newest and request.version >= ZERO_FEATURES_FROM
-        else [],
+        "supported_features": [
+            {"name": name, "min_version": 0, "max_version": greatest}
+            for name, greatest in newest.items()
+            if request.version >= ZERO_FEATURES_FROM
+        ],
         "finalized_features_epoch": features_epoch,
-        "finalized_features": [level | {"min_version_level": transaction_version}]
-        if transaction_version
-        else [],
+        "finalized_features": [
+            {"name": name, "max_version_level": level, "min_version_level": level}
+            for name, level in current.items()
+            if name in newest and level
+        ],
     }

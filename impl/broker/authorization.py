@@ -322,6 +322,34 @@ def _fetched_group(asking: _Asking, group: Value) -> None:
     asking.edits.append(edit)
 
 
+def _consumer_group_heartbeat(asking: _Asking) -> None:
+    """With the group, then with all topics that are named."""
+    _needs(_O.READ, _R.GROUP, "group_id")(asking)
+    if not all(
+        asking.may(_O.DESCRIBE, _R.TOPIC, name)
+        for name in asking.body["subscribed_topic_names"] or ()
+    ):
+        asking.refuse(_R.TOPIC)
+
+
+def _consumer_group_describe(asking: _Asking) -> None:
+    """With each group; the members of one with a topic that may not be described are hidden."""
+    _each_name(_O.DESCRIBE, _R.GROUP, "group_ids", answered="groups")(asking)
+
+    def topics_of(member: Value) -> Iterable[str]:
+        yield from member["subscribed_topic_names"]
+        for assignment in (member["assignment"], member["target_assignment"]):
+            yield from (row["topic_name"] for row in assignment["topic_partitions"])
+
+    def edit(answer: Value) -> None:
+        for row in answer["groups"]:
+            names = {name for member in row.get("members", ()) for name in topics_of(member)}
+            if not all(asking.may(_O.DESCRIBE, _R.TOPIC, name) for name in names):
+                row |= _HIDDEN_MEMBERS
+
+    asking.edits.append(edit)
+
+
 def _add_partitions_to_txn(asking: _Asking) -> None:
     """Clients: the id, then all topics or none. Brokers, from version 4 on: CLUSTER_ACTION."""
     if asking.request.version >= BROKERS_FROM:
@@ -379,6 +407,12 @@ def _create_topics(asking: _Asking) -> None:
     asking.edits.append(edit)
 
 
+_HIDDEN_MEMBERS: Final[Value] = {
+    "error_code": _E.TOPIC_AUTHORIZATION_FAILED,
+    "error_message": "The group has described topic(s) that the client is not authorized to"
+    " describe.",
+    "members": [],
+}
 _HIDDEN_SETTINGS: Final[Value] = {
     "topic_config_error_code": _E.TOPIC_AUTHORIZATION_FAILED,
     "num_partitions": -1,
@@ -507,6 +541,8 @@ RULES: Final[Mapping[ApiKey, Sequence[_Rule]]] = MappingProxyType(
             _lists(_O.DESCRIBE, _R.TRANSACTIONAL_ID, "transaction_states", "transactional_id"),
         ),
         ApiKey.ALLOCATE_PRODUCER_IDS: (_needs(_O.CLUSTER_ACTION, _R.CLUSTER),),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: (_consumer_group_heartbeat,),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: (_consumer_group_describe,),
         ApiKey.LIST_CONFIG_RESOURCES: (_needs(_O.DESCRIBE_CONFIGS, _R.CLUSTER),),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: (_describe_topic_partitions,),
     }

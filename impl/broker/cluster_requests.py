@@ -13,10 +13,9 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-from impl.broker.api_versions import TRANSACTION_VERSION
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
-from impl.broker.releases import newest_level
+from impl.broker.releases import TRANSACTION_VERSION, newest_levels
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
@@ -113,8 +112,8 @@ def _upgrade_type(version: int, update: Value) -> int:
 def _explain_refusal(node: HandlerContext, feature: str, level: int, kind: int) -> str:
     """Why a feature cannot have this level; "" if it can."""
     controller = f"Local controller {node.cluster.controller_id}"
-    now, newest = node.transaction_version, newest_level(node.config.release)
-    if feature != TRANSACTION_VERSION or not newest:
+    now, newest = node.transaction_version, newest_levels(node.config.release).get(feature)
+    if feature != TRANSACTION_VERSION or newest is None:
         return f"{controller} does not support this feature."
     if kind not in tuple(UpgradeType):
         return "The controller does not support the given upgrade type."

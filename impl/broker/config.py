@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from impl.broker.releases import NEWEST_RELEASE, RELEASES, entry_of_release
 from impl.broker.topics import MAX_PARTITIONS
 from impl.coordinator.config import CONFIGS, TransactionConfig
+from impl.coordinator.consumer_group_messages import CONSUMER_GROUP_CONFIGS, ConsumerGroupConfig
 from impl.coordinator.group_messages import GroupConfig
 from impl.coordinator.offsets import OFFSETS_CONFIGS, OffsetsConfig
 from impl.partition.replica_log import DEFAULT_CONFIG
@@ -57,6 +58,7 @@ class NodeConfig(Settings):
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
     offsets: OffsetsConfig = field(default_factory=OffsetsConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
+    consumer_groups: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
     security: Security = field(default_factory=Security)
 
     def __post_init__(self) -> None:
@@ -73,6 +75,7 @@ class NodeConfig(Settings):
             log=replace(me.log, rules=entry_of_release(RULES, release)),
             transactions=_with_rules(me.transactions, CONFIGS, release),
             offsets=_with_rules(me.offsets, OFFSETS_CONFIGS, release),
+            consumer_groups=_with_rules(me.consumer_groups, CONSUMER_GROUP_CONFIGS, release),
         )
 
 

@@ -27,6 +27,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Final
 
+from impl.broker.consumer_memberships import ConsumerMemberships
 from impl.broker.memberships import Memberships
 from impl.broker.releases import served_versions
 from impl.broker.services import NodeServices
@@ -84,7 +85,7 @@ class AddPartitionsRequest:
 
 
 class Coordinators:
-    """Public state: `transactions`, `offsets`, `memberships`."""
+    """Public state: `transactions`, `offsets`, `memberships`, `consumer_groups`."""
 
     __slots__ = (
         "_callbacks",
@@ -93,6 +94,7 @@ class Coordinators:
         "_request_numbers",
         "_topic_ids",
         "_topics_version",
+        "consumer_groups",
         "memberships",
         "offsets",
         "transactions",
@@ -113,6 +115,7 @@ class Coordinators:
         self.transactions = TransactionCoordinator(generate_producer_id, node.config.transactions)
         self.offsets = OffsetsCoordinator(node.config.offsets)
         self.memberships = Memberships(node, self.offsets, self.append_offsets)
+        self.consumer_groups = ConsumerMemberships(node, self.offsets, self.memberships)
 
     # ---- who coordinates what
 
@@ -156,6 +159,7 @@ class Coordinators:
             self.offsets.begin_loading(partition)
             self._run_after(load_ms, partial(self._load_offsets, partition, leader), now_ms)
         self._forget_deleted_topics(now_ms)
+        self.consumer_groups.follow_topics()
 
     def _update_led(self, name: str) -> tuple[set[int], dict[int, PartitionLeader]]:
         """The topic's partitions that this node lost, and those that it leads in a new epoch."""
@@ -181,6 +185,7 @@ class Coordinators:
         if self._led_epochs[OFFSETS_TOPIC].get(partition) == leader.leader_epoch:
             self.offsets.load(partition, (stored.data for stored in leader.batches))
             self.memberships.load(partition, now_ms)
+            self.consumer_groups.load(partition, now_ms)
 
     def _forget_deleted_topics(self, now_ms: int) -> None:
         """A topic that is created again starts without offsets. `onPartitionsDeleted`."""
@@ -217,6 +222,7 @@ class Coordinators:
     def run_periodic_checks(self, now_ms: int) -> None:
         """Retry what failed, abort timed-out transactions and remove expired ids, when due."""
         self.memberships.advance(now_ms)
+        self.consumer_groups.advance(now_ms)
         me = self.transactions.config
         if self._node.is_due("retry", RETRY_BACKOFF_MS, now_ms):
             self.perform(self.transactions.retry(), now_ms)

@@ -28,6 +28,7 @@ from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.coordinators import INTERNAL_CONFIGS
 from impl.broker.producer_ids import ProducerIdBlock, ProducerIdBlocks
+from impl.broker.releases import TRANSACTION_VERSION
 from impl.broker.topic_settings import log_config
 from impl.broker.topics import INTERNAL_TOPICS, Topic
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
@@ -54,7 +55,6 @@ from impl.storage.metadata_log import (
 META_PROPERTIES: Final = "meta.properties"
 METADATA: Final = PartitionName(METADATA_TOPIC, 0)
 METADATA_CONFIG: Final = LogConfig(flush_messages=1)
-TRANSACTION_VERSION: Final = "transaction.version"
 FIRST_NODE: Final = 1
 
 _log = logging.getLogger(__name__)

@@ -33,6 +33,7 @@ from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import NEWEST_RELEASE
 from impl.broker.server import Server, system_clock_ms
 from impl.broker.timeline import Timeline
+from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
 from impl.coordinator.group_messages import GroupConfig
 from impl.log.disk import DirectoryDisk
 from impl.security.certificates import certificates_of_process
@@ -42,7 +43,10 @@ from impl.security.tls import Tls
 T = TypeVar("T")
 
 EMBEDDED: Final = NodeConfig(
-    host="127.0.0.1", port=0, groups=GroupConfig(initial_rebalance_delay_ms=0)
+    host="127.0.0.1",
+    port=0,
+    groups=GroupConfig(initial_rebalance_delay_ms=0),
+    consumer_groups=ConsumerGroupConfig(heartbeat_interval_ms=500, assignment_interval_ms=0),
 )
 """The settings of a `Broker`, if none are given: free ports, on this machine only."""
 

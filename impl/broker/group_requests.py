@@ -20,6 +20,7 @@ from typing import Final
 from impl.broker.coordinators import AddPartitionsRequest
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
+from impl.broker.topics import Topic
 from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.offsets import (
     ANY_VERSION,
@@ -74,7 +75,7 @@ class _CommitRows:
                 elif topic.partition(index) is None:
                     self.errors[key, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 else:
-                    self.rows.append(_offset(topic.name, row))
+                    self.rows.append(_offset(topic, row))
 
     def _key(self, asked: Value) -> str | bytes:
         """The topic's id or name, whichever this version uses."""
@@ -103,13 +104,14 @@ class _CommitRows:
         return {"topics": topics}
 
 
-def _offset(name: str, row: Value) -> OffsetToCommit:
+def _offset(topic: Topic, row: Value) -> OffsetToCommit:
     return OffsetToCommit(
-        name,
+        topic.name,
         row["partition_index"],
         row["committed_offset"],
         row["committed_leader_epoch"],
         row["committed_metadata"],
+        topic_id=topic.topic_id,
     )
 
 
@@ -288,7 +290,11 @@ def _fetch_group(
         else:
             wanted += [(name, index) for index in row["partition_indexes"]]
     fetched = node.coordinators.offsets.fetch(
-        asked["group_id"], wanted, require_stable=require_stable
+        asked["group_id"],
+        wanted,
+        require_stable=require_stable,
+        member_id=asked.get("member_id"),
+        member_epoch=asked.get("member_epoch", -1),
     )
     rows = _topic_rows(fetched, lambda name: _topic_id(node, name))
     return {

@@ -1,11 +1,13 @@
 """Handlers of classic groups: JoinGroup ... LeaveGroup, and those that list and delete groups.
 
-Three rules:
+Four rules:
 
 1. The group's coordinator answers; any other node answers NOT_COORDINATOR, one that loads the
    group's partition COORDINATOR_LOAD_IN_PROGRESS.
 2. JoinGroup and SyncGroup wait for the other members.
 3. Groups that only commit offsets are described as empty, and can be deleted.
+4. A consumer group (KIP-848) takes no members of this protocol, as with
+   `group.consumer.migration.policy=disabled`, unless it is empty: then a classic group replaces it.
 
 Sources: `KafkaApis.handleJoinGroupRequest` and its siblings, `GroupCoordinatorService`;
 release 4.3.1.
@@ -13,7 +15,7 @@ release 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -21,8 +23,9 @@ from impl.broker.handler import Handler, HandlerContext
 from impl.broker.memberships import GroupAnswer
 from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
 from impl.coordinator.classic_group import CONSUMER_PROTOCOL, ClassicGroup, subscribed_topics
+from impl.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
 from impl.coordinator.group_messages import JoinAnswer, JoinRequest, MemberIdentity, SyncRequest
-from impl.coordinator.offsets_groups import GroupState
+from impl.coordinator.offsets_groups import NO_MEMBER, GroupState
 from impl.coordinator.offsets_state import GroupOffsets
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
@@ -42,6 +45,8 @@ NOT_FOUND_FROM: Final = 6
 """The first DescribeGroups version that says that a group does not exist (KIP-1043)."""
 
 CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+"""The types of groups (KIP-848)."""
 
 
 def _error(node: HandlerContext, group_id: str) -> ErrorCode:
@@ -57,6 +62,9 @@ def join_group(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Va
     """Answered when all members have joined."""
     body, memberships = request.body, node.coordinators.memberships
     error = _error(node, body["group_id"])
+    if error:
+        return _join_row(request, JoinAnswer(0, error, body["member_id"]))
+    error = _make_classic(node, body["group_id"], body["member_id"], now_ms)
     if error:
         return _join_row(request, JoinAnswer(0, error, body["member_id"]))
     rebalance_ms = body["rebalance_timeout_ms"]
@@ -80,6 +88,18 @@ def join_group(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Va
     number = memberships.await_answer(answer)
     memberships.perform(memberships.groups.join(number, asked, now_ms), now_ms)
     return DEFERRED
+
+
+def _make_classic(node: HandlerContext, group_id: str, member_id: str, now_ms: int) -> ErrorCode:
+    """Remove an empty consumer group for a new member of a classic one."""
+    group = node.coordinators.consumer_groups.get(group_id)
+    if group is None:
+        return ErrorCode.NONE
+    if group.members:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if member_id != NO_MEMBER:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return node.coordinators.consumer_groups.remove_empty(group, now_ms)
 
 
 def _join_row(request: DecodedRequest, joined: JoinAnswer) -> Value:
@@ -171,19 +191,21 @@ def leave_group(node: HandlerContext, request: DecodedRequest, now_ms: int) -> V
 # ---- groups
 
 
-def _groups(node: HandlerContext) -> Iterable[ClassicGroup]:
+def _groups(node: HandlerContext) -> Iterable[ClassicGroup | ConsumerGroup]:
     """The groups of this node, and those that only commit offsets, as empty ones."""
     coordinators = node.coordinators
     known = coordinators.memberships.groups.groups
     yield from known.values()
+    yield from coordinators.consumer_groups
     for offsets in coordinators.offsets.partitions.values():
-        for group_id in sorted(offsets.groups if offsets else ()):
+        for group_id in sorted(offsets.groups - offsets.consumer_groups.keys() if offsets else ()):
             if group_id not in known:
                 yield ClassicGroup(group_id)
 
 
-def _find(node: HandlerContext, group_id: str) -> ClassicGroup | None:
-    known = node.coordinators.memberships.groups.groups.get(group_id)
+def _find(node: HandlerContext, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+    consumers = node.coordinators.consumer_groups.get(group_id)
+    known = consumers or node.coordinators.memberships.groups.groups.get(group_id)
     offsets = node.coordinators.offsets.find(group_id, may_be_empty=True)
     is_simple = isinstance(offsets, GroupOffsets) and group_id in offsets.groups
     return known or (ClassicGroup(group_id) if is_simple else None)
@@ -196,16 +218,21 @@ def list_groups(node: HandlerContext, request: DecodedRequest, now_ms: int) -> V
     if any(offsets is None for offsets in node.coordinators.offsets.partitions.values()):
         return {"error_code": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "groups": []}
     rows = [
-        {
-            "group_id": group.group_id,
-            "protocol_type": group.protocol_type or "",
-            "group_state": group.state.value,
-            "group_type": CLASSIC,
-        }
-        for group in _groups(node)
-        if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
+        row
+        for row in map(_list, _groups(node))
+        if not states or row["group_state"].lower() in states
+        if not types or row["group_type"] in types
     ]
     return {"error_code": ErrorCode.NONE, "groups": rows}
+
+
+def _list(group: ClassicGroup | ConsumerGroup) -> Value:
+    return {
+        "group_id": group.group_id,
+        "protocol_type": group.protocol_type or "",
+        "group_state": group.state.value,
+        "group_type": CLASSIC if isinstance(group, ClassicGroup) else CONSUMER,
+    }
 
 
 def describe_groups(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
@@ -217,7 +244,7 @@ def describe_groups(node: HandlerContext, request: DecodedRequest, now_ms: int) 
 def _describe(node: HandlerContext, request: DecodedRequest, group_id: str) -> Value:
     error = _error(node, group_id)
     group = None if error else _find(node, group_id)
-    if group is not None:
+    if isinstance(group, ClassicGroup):
         row = _describe_group(group)
         if request.body["include_authorized_operations"]:
             operations = node.authorized_operations(request, ResourceType.GROUP, group_id)
@@ -225,7 +252,8 @@ def _describe(node: HandlerContext, request: DecodedRequest, group_id: str) -> V
         return row
     message = None
     if not error and request.version >= NOT_FOUND_FROM:
-        error, message = ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
+        why = "not found" if group is None else "is not a classic group"
+        error, message = ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}."
     is_missing = error in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)
     return {
         "error_code": error,
@@ -278,13 +306,17 @@ def _delete_group(node: HandlerContext, group_id: str, now_ms: int) -> ErrorCode
     group = _find(node, group_id)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state is not GroupState.EMPTY:
+    if group.state not in (GroupState.EMPTY, ConsumerGroupState.EMPTY):
         return ErrorCode.NON_EMPTY_GROUP
     tombstones = node.coordinators.offsets.forget_group(group_id, now_ms=now_ms)
     error = memberships.append(*tombstones, now_ms)
     if not error:
         memberships.groups.remove(group_id)
     return error
+
+
+def _subscribed(group: ClassicGroup | ConsumerGroup) -> Collection[str]:
+    return subscribed_topics(group) if isinstance(group, ClassicGroup) else group.subscribed_topics
 
 
 def offset_delete(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
@@ -299,7 +331,7 @@ def offset_delete(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
         error = ErrorCode.NON_EMPTY_GROUP
     if error or group is None:
         return {"error_code": error, "topics": []}
-    subscribed = subscribed_topics(group)
+    subscribed = _subscribed(group)
     topics, deleted = [], []
     for asked in body["topics"]:
         name, rows = asked["name"], []

@@ -44,12 +44,12 @@ class Memberships:
         self._append = append
         self._numbers = count(1)
         self._callbacks: dict[int, Callable[[GroupAnswer], None]] = {}
-        self.groups = GroupCoordinator(offsets.members, self._new_member_id, node.config.groups)
+        self.groups = GroupCoordinator(offsets.members, self.new_member_id, node.config.groups)
 
-    def _new_member_id(self, prefix: str, now_ms: int) -> str:
-        """Unique even for a node that begins anew: members of the last one still send heartbeats.
+    def new_member_id(self, prefix: str, now_ms: int) -> str:
+        """An id from a client id or instance id, in the form of Kafka's.
 
-        The text has the form of Kafka's ids.
+        Unique even for a node that begins anew: members of the last one still send heartbeats.
         """
         node = self._node
         text = f"{node.cluster.cluster_id}/{node.config.node_id}/{now_ms}/{next(self._numbers)}"

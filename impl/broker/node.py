@@ -33,6 +33,7 @@ from typing import Final
 from impl.broker import (
     cluster_requests,
     config_requests,
+    consumer_group_requests,
     group_requests,
     membership_requests,
     metadata_requests,
@@ -226,7 +227,12 @@ class Node(HandlerContext):
         """When `advance` should be called at the latest; 0 for at once, None if nothing waits."""
         if self.producer_ids.has_request:
             return 0
-        due_ms = super().next_due_ms, self.coordinators.memberships.next_due_ms
+        waiting = self.coordinators
+        due_ms = (
+            super().next_due_ms,
+            waiting.memberships.next_due_ms,
+            waiting.consumer_groups.groups.next_due_ms,
+        )
         return min((due for due in due_ms if due is not None), default=None)
 
     def _skip_delays(self, now_ms: int) -> None:
@@ -290,6 +296,7 @@ _HANDLERS: Final[Mapping[ApiKey, _NodeHandler]] = MappingProxyType(
         **transaction_requests.HANDLERS,
         **group_requests.HANDLERS,
         **membership_requests.HANDLERS,
+        **consumer_group_requests.HANDLERS,
         **security_requests.HANDLERS,
     }
 )

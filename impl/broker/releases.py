@@ -65,6 +65,8 @@ DESCRIBE_CLUSTER                0-0   0-0   0-1   0-2   0-2   0-2   0-2
 DESCRIBE_PRODUCERS              0-0   0-0   0-0   0-0   0-0   0-0   0-0
 DESCRIBE_TRANSACTIONS           -     0-0   0-0   0-0   0-0   0-0   0-0
 LIST_TRANSACTIONS               -     0-0   0-1   0-1   0-2   0-2   0-2
+CONSUMER_GROUP_HEARTBEAT        -     -     -     0-1   0-1   0-1   0-1
+CONSUMER_GROUP_DESCRIBE         -     -     -     0-1   0-1   0-1   0-1
 LIST_CONFIG_RESOURCES           -     -     0-0   0-0   0-1   0-1   0-1
 DESCRIBE_TOPIC_PARTITIONS       -     -     0-0   0-0   0-0   0-0   0-0
 """
@@ -73,9 +75,12 @@ NEWEST_RELEASE: Final = "4.3"
 OLDEST_PRODUCE: Final = 3
 """The oldest version of Produce that is served; 0 is announced, for old clients (KAFKA-18659)."""
 
-NEWEST_LEVEL: Final = 2
-LEVELS_FROM: Final = "4.0"
-"""The first release with the feature `transaction.version`."""
+TRANSACTION_VERSION: Final = "transaction.version"
+GROUP_VERSION: Final = "group.version"
+"""Features of the cluster (KIP-584); the second, consumer groups, is always at its newest level."""
+NEWEST_LEVELS: Final = MappingProxyType({GROUP_VERSION: 1, TRANSACTION_VERSION: 2})
+FEATURES_FROM: Final = "4.0"
+"""The first release with these features."""
 
 
 def _parse(text: str) -> dict[str, dict[int, range]]:
@@ -109,9 +114,9 @@ def served_versions(release: str) -> Mapping[int, range]:
     return MappingProxyType({**announced, ApiKey.PRODUCE: produce, **between_brokers})
 
 
-def newest_level(release: str) -> int:
-    """The greatest level of `transaction.version`; 0 where the feature does not exist."""
-    return NEWEST_LEVEL if _numbers(release) >= _numbers(LEVELS_FROM) else 0
+def newest_levels(release: str) -> Mapping[str, int]:
+    """The greatest level of each feature that the release has."""
+    return NEWEST_LEVELS if _numbers(release) >= _numbers(FEATURES_FROM) else {}
 
 
 def entry_of_release(table: Mapping[str, T], release: str) -> T:

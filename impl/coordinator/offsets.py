@@ -30,12 +30,16 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from impl.coordinator.consumer_group import ConsumerGroup
+from impl.coordinator.consumer_group_records import encode_group_record, group_tombstones
 from impl.coordinator.group_records import encode_group_key
 from impl.coordinator.offsets_groups import (
     SIMPLE_GROUP,
     Committer,
     GroupMembers,
     check_committer,
+    check_epoch_committer,
+    check_fetcher,
 )
 from impl.coordinator.offsets_records import (
     NO_EXPIRY,
@@ -50,6 +54,7 @@ from impl.coordinator.offsets_records import (
 from impl.coordinator.offsets_state import GroupOffsets, OffsetsView
 from impl.coordinator.placement import LOG_ERRORS, partition_for
 from impl.protocol.errors import ErrorCode
+from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.record_batch import (
     INVALID_OFFSET,
     TRANSACTIONAL,
@@ -112,7 +117,10 @@ _TOO_LARGE: Final = frozenset((_E.MESSAGE_TOO_LARGE, _E.RECORD_LIST_TOO_LARGE))
 
 
 class OffsetToCommit(NamedTuple):
-    """One row of a commit; `commit_timestamp_ms` is only in OffsetCommit 1."""
+    """One row of a commit; `commit_timestamp_ms` is only in OffsetCommit 1.
+
+    Members of consumer groups are held to the partitions that they have by `topic_id`.
+    """
 
     topic: str
     partition: int
@@ -120,6 +128,7 @@ class OffsetToCommit(NamedTuple):
     leader_epoch: int = NO_LEADER_EPOCH
     metadata: str | None = None
     commit_timestamp_ms: int = DEFAULT_TIMESTAMP
+    topic_id: bytes = ZERO_UUID
 
 
 class RowError(NamedTuple):
@@ -236,6 +245,13 @@ class OffsetsCoordinator:
         offsets = self.partitions[partition]
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if offsets is None else offsets
 
+    def classic_group(self, group_id: str) -> GroupMembers | None:
+        """A group that is no consumer group, if it exists here; one of offsets alone is empty."""
+        found = self.find(group_id, may_be_empty=True)
+        if not isinstance(found, GroupOffsets) or group_id in found.consumer_groups:
+            return None
+        return self._group(found, group_id)
+
     def _group(self, offsets: GroupOffsets, group_id: str) -> GroupMembers | None:
         simple = SIMPLE_GROUP if group_id in offsets.groups else None
         return self.members.get(group_id, simple)
@@ -257,7 +273,9 @@ class OffsetsCoordinator:
         if api_version < GROUP_ID_NOT_FOUND_FROM:
             unknown = ErrorCode.ILLEGAL_GENERATION
         found = self.find(group_id, may_be_empty=True)
-        error = self._check(found, group_id, committer, unknown, is_transactional=False)
+        error = self._check(
+            found, group_id, committer, rows, unknown, api_version, is_transactional=False
+        )
         if error or group_id is None:
             return _answer_all(rows, error)
         expiry = NO_EXPIRY
@@ -280,7 +298,9 @@ class OffsetsCoordinator:
         """TxnOffsetCommit, once it is verified. `commitTransactionalOffset`."""
         unknown = ErrorCode.ILLEGAL_GENERATION
         found = self.find(group_id, may_be_empty=False)
-        error = self._check(found, group_id, committer, unknown, is_transactional=True)
+        error = self._check(
+            found, group_id, committer, rows, unknown, api_version, is_transactional=True
+        )
         if error or group_id is None:
             return _answer_all(rows, _error_for_version(error, api_version))
         header = RecordBatch(
@@ -307,13 +327,21 @@ class OffsetsCoordinator:
         found: GroupOffsets | ErrorCode,
         group_id: str | None,
         committer: Committer,
+        rows: Sequence[OffsetToCommit],
         unknown: ErrorCode,
+        api_version: int,
         *,
         is_transactional: bool,
     ) -> ErrorCode:
         """`validateOffsetCommit`, `validateTransactionalOffsetCommit`."""
         if isinstance(found, ErrorCode) or group_id is None:
             return found if isinstance(found, ErrorCode) else ErrorCode.INVALID_GROUP_ID
+        consumers = found.consumer_groups.get(group_id)
+        if consumers is not None:
+            places = [(row.topic_id, row.partition) for row in rows]
+            return check_epoch_committer(
+                consumers, committer, places, api_version, is_transactional=is_transactional
+            )
         group = self._group(found, group_id)
         if group is None:
             return unknown if committer.generation_id >= 0 else ErrorCode.NONE
@@ -365,7 +393,8 @@ class OffsetsCoordinator:
         offsets = self.find(group_id, may_be_empty=True)
         assert isinstance(offsets, GroupOffsets), "the caller has found the group"
         keys = [encode_key(key) for key in offsets.keys(lambda key: key.group_id == group_id)]
-        keys.append(encode_group_key(group_id))
+        consumers = offsets.consumer_groups.get(group_id)
+        keys += [encode_group_key(group_id)] if consumers is None else _keys_of(consumers)
         rows = [Record(n, now_ms, key, None) for n, key in enumerate(keys)]
         return Tombstones(self.partition_of(group_id), encode_commit(rows, now_ms))
 
@@ -387,10 +416,13 @@ class OffsetsCoordinator:
         partitions: Iterable[tuple[str, int]] | None,
         *,
         require_stable: bool,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> FetchedOffsets:
         """OffsetFetch for one group; None for all partitions with an offset.
 
-        With `require_stable` (versions 7 and later) pending offsets are UNSTABLE_OFFSET_COMMIT
+        A member of a consumer group is held to its epoch (versions 9 and later). With
+        `require_stable` (versions 7 and later) pending offsets are UNSTABLE_OFFSET_COMMIT
         (KIP-447). `fetchOffsets`, `fetchAllOffsets`.
         """
         found = self.find(group_id, may_be_empty=True)
@@ -398,6 +430,11 @@ class OffsetsCoordinator:
             return FetchedOffsets(
                 found if isinstance(found, ErrorCode) else ErrorCode.INVALID_GROUP_ID
             )
+        consumers = found.consumer_groups.get(group_id)
+        if consumers is not None:
+            error = check_fetcher(consumers, member_id, member_epoch)
+            if error:
+                return FetchedOffsets(error)
         offsets = GroupOffsets() if self._group(found, group_id) is None else found
         keys = (
             sorted(key for key in offsets.committed if key.group_id == group_id)
@@ -448,6 +485,10 @@ def encode_commit(records: Sequence[Record], now_ms: int, header: RecordBatch = 
         base_sequence=0,
     )
     return encode_batch(batch)
+
+
+def _keys_of(group: ConsumerGroup) -> list[bytes]:
+    return [encode_group_record(group.group_id, gone)[0] for gone in group_tombstones(group)]
 
 
 def _tombstones(keys: Sequence[OffsetKey], now_ms: int) -> bytes:

@@ -1,25 +1,31 @@
 """Which commits a group accepts: its state, its generation, its members.
 
-Two rules:
+Three rules:
 
 1. A group without members accepts commits that claim no generation.
 2. A commit that claims a member must come from one of the current generation (KIP-447).
+3. A member of a consumer group (KIP-848) commits with its epoch, or with an older one from which
+   on it has had the partition (KIP-1251).
 
 Theory of operation: one frozen `GroupMembers` a group, set by the code that manages membership; a
-group without one has no members. Source: `ClassicGroup.validateOffsetCommit`; release 4.3.1.
+group without one has no members. Sources:
+`ClassicGroup.validateOffsetCommit`, `ConsumerGroup.validateOffsetCommit`; release 4.3.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
+from impl.coordinator.consumer_group import ConsumerGroup, TopicIdPartition
 from impl.protocol.errors import ErrorCode
 
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
+MEMBER_EPOCH_FROM: Final = 9
+"""The first OffsetCommit version that members of consumer groups may use."""
 
 
 class GroupState(Enum):
@@ -94,3 +100,40 @@ def _check_member(group: GroupMembers, committer: Committer) -> ErrorCode:
     if committer.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     return ErrorCode.NONE
+
+
+def check_epoch_committer(
+    group: ConsumerGroup,
+    committer: Committer,
+    places: Iterable[TopicIdPartition],
+    api_version: int,
+    *,
+    is_transactional: bool,
+) -> ErrorCode:
+    """Check a commit of these partitions to a consumer group; its generation is an epoch."""
+    epoch = committer.generation_id
+    if epoch < 0 and (not group.members or (is_transactional and not committer.is_member)):
+        return ErrorCode.NONE
+    member = group.members.get(committer.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not is_transactional and api_version < MEMBER_EPOCH_FROM:
+        return ErrorCode.UNSUPPORTED_VERSION
+    had_since = {**member.revoking, **member.assigned}
+    is_old = epoch < member.epoch and all(epoch >= had_since.get(p, epoch + 1) for p in places)
+    if epoch == member.epoch or is_old:
+        return ErrorCode.NONE
+    # `OffsetMetadataManager.commitTransactionalOffset`: producers know no epochs of members.
+    return ErrorCode.ILLEGAL_GENERATION if is_transactional else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def check_fetcher(group: ConsumerGroup, member_id: str | None, member_epoch: int) -> ErrorCode:
+    """Check who fetches offsets of a consumer group; without a member it is an administrator."""
+    if member_id is None and member_epoch < 0:
+        return ErrorCode.NONE
+    if member_id is None:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # QUIRK: Kafka looks a member up that is null
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if member_epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH

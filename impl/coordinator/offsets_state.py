@@ -8,7 +8,7 @@ Five rules:
    COMMIT commits it unless a plain commit has a later record.
 4. A tombstone removes the committed offset and all pending ones of its key.
 5. A group exists from its first commit on, even if that is aborted, or from its first record of
-   members, until its tombstone.
+   members, until its tombstone. Consumer groups (KIP-848) are here as a whole.
 
 Source: `OffsetMetadataManager.replay`, `replayEndTransactionMarker`; release 4.3.1.
 """
@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from impl.coordinator.consumer_group import ConsumerGroup, GroupRecord, RecordKind
+from impl.coordinator.consumer_group_records import decode_consumer_group_record
 from impl.coordinator.group_records import decode_group_key
 from impl.coordinator.offsets_records import (
     CommittedOffset,
@@ -41,16 +43,24 @@ class GroupOffsets:
     """The offsets of all groups of one partition: see the rules above.
 
     Read-only: `committed`, `pending` (by producer id), `groups`, `stored_groups` (the last record
-    of members, by group), `next_offset` (after the last replayed batch).
+    of members, by classic group), `consumer_groups`, `next_offset` (after the last replayed batch).
     """
 
-    __slots__ = ("committed", "groups", "next_offset", "pending", "stored_groups")
+    __slots__ = (
+        "committed",
+        "consumer_groups",
+        "groups",
+        "next_offset",
+        "pending",
+        "stored_groups",
+    )
 
     def __init__(self) -> None:
         self.committed: dict[OffsetKey, CommittedOffset] = {}
         self.pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}
         self.groups: set[str] = set()
         self.stored_groups: dict[str, bytes] = {}
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.next_offset = 0
 
     def view(self) -> OffsetsView:
@@ -93,7 +103,12 @@ class GroupOffsets:
             self.pending.setdefault(producer_id, {})[key] = committed
 
     def _apply_group(self, record: Record) -> None:
-        group_id = None if record.key is None else decode_group_key(record.key)
+        assert record.key is not None, "a record without a key is refused before"
+        found = decode_consumer_group_record(record.key, record.value)
+        if found is not None:
+            self._apply_consumer_group(*found)
+            return
+        group_id = decode_group_key(record.key)
         if group_id is None:
             return
         if record.value is None:
@@ -102,6 +117,18 @@ class GroupOffsets:
         else:
             self.groups.add(group_id)
             self.stored_groups[group_id] = record.value
+
+    def _apply_consumer_group(self, group_id: str, record: GroupRecord) -> None:
+        """A tombstone of a group that there is not is ignored."""
+        group = self.consumer_groups.get(group_id)
+        if record.value is not None and group is None:
+            group = self.consumer_groups[group_id] = ConsumerGroup(group_id)
+            self.groups.add(group_id)
+        if group is not None and record == GroupRecord(RecordKind.GROUP):
+            self.groups.discard(group_id)
+            del self.consumer_groups[group_id]
+        elif group is not None:
+            group.apply(record)
 
     def _forget(self, key: OffsetKey) -> None:
         self.committed.pop(key, None)

@@ -1,5 +1,6 @@
 """The schemas of messages: the reader of the tables in `schemas_data`, `schemas_transactions`,
-`schemas_groups`, `schemas_admin`, `schemas_metadata` and `schemas_security`.
+`schemas_groups`, `schemas_consumer_groups`, `schemas_admin`, `schemas_metadata` and
+`schemas_security`.
 
 Three rules:
 
@@ -33,6 +34,7 @@ from typing import Final
 
 from impl.protocol import (
     schemas_admin,
+    schemas_consumer_groups,
     schemas_data,
     schemas_groups,
     schemas_metadata,
@@ -89,6 +91,8 @@ class ApiKey(IntEnum):
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
 
@@ -255,6 +259,7 @@ MESSAGES: Final = MappingProxyType(
     parse_table(schemas_data.TABLE)
     | parse_table(schemas_transactions.TABLE)
     | parse_table(schemas_groups.TABLE)
+    | parse_table(schemas_consumer_groups.TABLE)
     | parse_table(schemas_admin.TABLE)
     | parse_table(schemas_metadata.TABLE)
     | parse_table(schemas_security.TABLE)

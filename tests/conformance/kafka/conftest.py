@@ -8,10 +8,17 @@ from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.connection import BrokerConnection
 from proofs.java import MissingTool
 
+CONSUMER_GROUPS = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.migration.policy": "disabled",
+}
+"""As our broker has them in tests."""
+
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    broker = KafkaBroker("4.3.1", folder=tmp_path_factory.mktemp("kafka") / "broker")
+    folder = tmp_path_factory.mktemp("kafka") / "broker"
+    broker = KafkaBroker("4.3.1", folder=folder, properties=CONSUMER_GROUPS)
     try:
         broker.start()
     except MissingTool as error:

@@ -130,6 +130,11 @@ def settings(key: str, rows: Mapping[int, Any]) -> dict[str, Any]:
     return {"resources": resources, "validate_only": True}
 
 
+def alive(group_id: str, *topics: str) -> dict[str, Any]:
+    member = {"group_id": group_id, "member_id": "m", "member_epoch": 5}
+    return member | {"subscribed_topic_names": list(topics) or None}
+
+
 SETTING = {TOPIC: "retention.ms", BROKER: "node.id", 32: "nope"}
 NEW_SETTING = {
     kind: {"name": name, "value": "1000", "config_operation": 0} for kind, name in SETTING.items()
@@ -363,6 +368,15 @@ EACH: list[tuple[ApiKey, int, dict[str, Any]]] = [
     admin_recording.resources(0),
     admin_recording.partitions("t", "other", "nope"),
     admin_recording.partitions(),
+    *(
+        (K.CONSUMER_GROUP_HEARTBEAT, 1, alive(group, *topics))
+        for group, topics in (("g", ()), ("g", ("t",)), ("g", BOTH), ("h", ("t",)))
+    ),
+    (
+        K.CONSUMER_GROUP_DESCRIBE,
+        1,
+        {"group_ids": ["g", "h"], "include_authorized_operations": True},
+    ),
     (K.CREATE_ACLS, 3, creations(NOBODYS_ACL)),
     (K.DESCRIBE_ACLS, 3, ANY_ACL),
     (K.DELETE_ACLS, 3, {"filters": [ANY_ACL]}),

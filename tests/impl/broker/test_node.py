@@ -116,7 +116,7 @@ def test_api_versions_lists_what_is_served(client: Client, version: int) -> None
     body = {"client_software_name": "kafka-eos", "client_software_version": "0.1"}
     answer = client.ask(ApiKey.API_VERSIONS, version, body)
     listed = {r["api_key"]: (r["min_version"], r["max_version"]) for r in answer["api_keys"]}
-    groups_and_transactions = [*range(8, 17), *range(22, 29), 42, 47, 61, 65, 66]
+    groups_and_transactions = [*range(8, 17), *range(22, 29), 42, 47, 61, 65, 66, 68, 69]
     administration = [*range(18, 22), 32, 33, 35, 37, 44, 57, 60, 74, 75]
     security = [17, 29, 30, 31, 36, 50, 51]
     served = sorted([*range(4), *groups_and_transactions, *administration, *security])

@@ -198,8 +198,8 @@ def test_a_group_belongs_to_one_partition() -> None:
 
 def test_records_of_other_kinds_are_skipped() -> None:
     shard = Shard()
-    members = Record(0, NOW_MS, b"\0\3\0\1g", b"anything")
-    shard.coordinator.load(0, [encode_batch(RecordBatch((members,)))])
+    share_group = Record(0, NOW_MS, b"\0\x0b\0\1g", b"anything")
+    shard.coordinator.load(0, [encode_batch(RecordBatch((share_group,)))])
     assert shard.offsets.view() == GroupOffsets().view()
     assert shard.offsets.next_offset == 1
 

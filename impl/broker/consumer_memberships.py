@@ -1,0 +1,122 @@
+"""The consumer groups at one node: what their coordinator decides is carried out.
+
+Theory of operation: the groups are in `offsets`, whose partitions are loaded from their logs. The
+records of a decision are one batch; once it is appended it is applied to the group, and the member
+is answered. Regular expressions are resolved right after that, as if by another request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from impl.broker.memberships import Memberships
+from impl.broker.services import NodeServices
+from impl.coordinator.consumer_group import ConsumerGroup
+from impl.coordinator.consumer_group_messages import (
+    GroupDecision,
+    GroupRefusal,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    SubscribedTopic,
+)
+from impl.coordinator.consumer_group_records import encode_group_record, group_tombstones
+from impl.coordinator.consumer_groups import ConsumerGroupCoordinator
+from impl.coordinator.group_records import encode_group_key
+from impl.coordinator.offsets import APPEND_ERRORS, OffsetsCoordinator, encode_commit
+from impl.coordinator.offsets_state import GroupOffsets
+from impl.protocol.errors import ErrorCode
+from impl.protocol.record_batch import Record
+
+
+class ConsumerMemberships:
+    """Read-only: `groups`, the coordinator."""
+
+    __slots__ = ("_memberships", "_node", "_offsets", "groups")
+
+    def __init__(
+        self, node: NodeServices, offsets: OffsetsCoordinator, memberships: Memberships
+    ) -> None:
+        self._node = node
+        self._offsets = offsets
+        self._memberships = memberships
+        self.groups = ConsumerGroupCoordinator(node.config.consumer_groups)
+
+    def __iter__(self) -> Iterator[ConsumerGroup]:
+        for offsets in self._offsets.partitions.values():
+            yield from offsets.consumer_groups.values() if offsets else ()
+
+    def get(self, group_id: str) -> ConsumerGroup | None:
+        """The group, None if there is none, or it is not coordinated here."""
+        offsets = self._offsets.find(group_id, may_be_empty=True)
+        return offsets.consumer_groups.get(group_id) if isinstance(offsets, GroupOffsets) else None
+
+    def heartbeat(
+        self, asked: HeartbeatRequest, may_describe: Callable[[str], bool], now_ms: int
+    ) -> HeartbeatAnswer:
+        """Answer a member of a group that is coordinated here. Raises `GroupRefusal`."""
+        group = self.get(asked.group_id)
+        classic = None if group else self._offsets.classic_group(asked.group_id)
+        decision = self.groups.heartbeat(group, classic, asked, now_ms)
+        self._perform(decision, now_ms)
+        group = self.get(asked.group_id)
+        if decision.regexes and group is not None:
+            self._perform(
+                self.groups.resolve(group, decision.regexes, may_describe, now_ms), now_ms
+            )
+        assert decision.answer is not None, "a heartbeat is answered"
+        return decision.answer
+
+    def _perform(self, decision: GroupDecision, now_ms: int) -> None:
+        """Append the records, and apply them. Raises `GroupRefusal`."""
+        rows = [encode_group_record(decision.group_id, record) for record in decision.records]
+        if decision.replaces_classic:
+            rows.insert(0, (encode_group_key(decision.group_id), None))
+        error = self._append(decision.group_id, rows, now_ms)
+        if error:
+            raise GroupRefusal(error)
+        if decision.replaces_classic:
+            self._memberships.groups.remove(decision.group_id)
+        self.groups.on_appended(decision, now_ms)
+
+    def _append(
+        self, group_id: str, rows: Iterable[tuple[bytes, bytes | None]], now_ms: int
+    ) -> ErrorCode:
+        records = [Record(n, now_ms, key, value) for n, (key, value) in enumerate(rows)]
+        if not records:
+            return ErrorCode.NONE
+        partition = self._offsets.partition_of(group_id)
+        error = self._memberships.append(partition, encode_commit(records, now_ms), now_ms)
+        return APPEND_ERRORS.get(error, error)
+
+    def remove_empty(self, group: ConsumerGroup, now_ms: int) -> ErrorCode:
+        """Make room for a classic group. `maybeDeleteEmptyConsumerGroup`."""
+        gone = group_tombstones(group)
+        rows = [encode_group_record(group.group_id, record) for record in gone]
+        return self._append(group.group_id, rows, now_ms)
+
+    # ---- time, leadership, topics
+
+    def advance(self, now_ms: int) -> None:
+        """Fence members whose time is over; those whose records cannot be stored, later."""
+        for group_id, member_id in self.groups.pop_due(now_ms):
+            decision = self.groups.expire(self.get(group_id), member_id)
+            if decision is None:
+                continue
+            try:
+                self._perform(decision, now_ms)
+            except GroupRefusal:
+                self.groups.postpone(group_id, member_id, now_ms)
+
+    def load(self, partition: int, now_ms: int) -> None:
+        """Load the groups of a partition whose offsets are loaded."""
+        offsets = self._offsets.partitions[partition]
+        assert offsets is not None, "its offsets are loaded first"
+        self.groups.load(offsets.consumer_groups.values(), now_ms)
+
+    def follow_topics(self) -> None:
+        """The metadata has changed."""
+        images = {
+            topic.name: SubscribedTopic(topic.topic_id, len(topic.partitions))
+            for topic in self._node.topics
+        }
+        self.groups.set_topics(images, self._node.topics.version, self)

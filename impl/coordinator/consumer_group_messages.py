@@ -1,0 +1,119 @@
+"""What members ask of the coordinator of consumer groups, and what it decides (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from impl.coordinator.consumer_group import (
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    GroupRecord,
+    TopicIdPartition,
+)
+from impl.protocol.errors import ErrorCode
+from impl.settings import INT_MAX, Settings, integer
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupConfig(Settings):
+    """A coordinator's settings: `group.consumer.*` of Kafka, in its units.
+
+    Raises `InvalidSetting`.
+    """
+
+    session_timeout_ms: int = integer(45_000, least=1)
+    heartbeat_interval_ms: int = integer(5_000, least=1)
+    """How often members are told to send heartbeats."""
+    max_size: int = integer(INT_MAX, least=1)
+    """How many members a group may have."""
+    assignment_interval_ms: int = integer(1_000)
+    """The least time between two target assignments; 0 before 4.3 (KIP-1263)."""
+
+
+CONSUMER_GROUP_CONFIGS: Final[Mapping[str, ConsumerGroupConfig]] = MappingProxyType(
+    {
+        "4.3": ConsumerGroupConfig(),
+        "4.0": ConsumerGroupConfig(assignment_interval_ms=0),
+    }
+)
+"""The settings of each release that changed them."""
+
+
+class GroupRefusal(Exception):
+    """A request is refused; `error` and the text are the answer."""
+
+    def __init__(self, error: ErrorCode, text: str | None = None) -> None:
+        super().__init__(text)
+        self.error = error
+        self.text = text
+
+
+class SubscribedTopic(NamedTuple):
+    """A topic, as assignments see it."""
+
+    topic_id: bytes
+    partitions: int
+
+
+class HeartbeatRequest(NamedTuple):
+    """ConsumerGroupHeartbeat; None, and -1 for a time, where nothing has changed since the last."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: frozenset[str] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: frozenset[TopicIdPartition] | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the member leaves, for good or until its next instance comes."""
+        return self.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the member says all of itself, and so wants to hear all."""
+        has_subscription = self.topics is not None or self.regex is not None
+        return self.rebalance_timeout_ms != -1 and has_subscription and self.owned is not None
+
+
+class HeartbeatAnswer(NamedTuple):
+    """Answer a heartbeat; `assignment` None where it has not changed."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: frozenset[TopicIdPartition] | None = None
+
+
+class TimerChange(NamedTuple):
+    """A member's timer of this kind is due then, ms; None: it is cancelled."""
+
+    kind: str
+    member_id: str
+    due_ms: int | None
+
+
+class GroupDecision(NamedTuple):
+    """What a coordinator wants done: append `records` as one batch, then tell it (`on_appended`).
+
+    `refreshed_epoch`: the group epoch for which topics were looked at, None if they were not.
+    `regexes` are to be resolved next. `replaces_classic`: an empty classic group goes first.
+    """
+
+    group_id: str
+    records: tuple[GroupRecord, ...] = ()
+    answer: HeartbeatAnswer | None = None
+    timers: tuple[TimerChange, ...] = ()
+    refreshed_epoch: int | None = None
+    regexes: frozenset[str] = frozenset()
+    replaces_classic: bool = False
