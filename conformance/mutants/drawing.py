@@ -56,6 +56,12 @@ class RandomMutant:
         return self.place.module
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether it runs only while its module is loaded: a constant, or what makes members of an
+        enumeration."""
+        return not self.function or self.function.endswith("__new__")
+
+    @property
     def is_protocol(self) -> bool:
         """Whether `outside.toml` leaves it in; what is raised is for who calls impl, and a swap of
         equal arguments is no change."""

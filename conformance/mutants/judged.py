@@ -176,8 +176,9 @@ def how_it_diverges(job: tuple[RandomMutant, Path]) -> str:
     """What shows a mutant first, empty if nothing does; for a process that ends with it."""
     mutant, where = job
     try:
-        if not replace_function(mutant.module, mutant.function, partial(planted, mutant)):
-            plant(partial(planted, mutant))
+        change = partial(planted, mutant)
+        if mutant.is_loaded or not replace_function(mutant.module, mutant.function, change):
+            plant(change)
         forget_judges()
         return next(iter(divergences_in(where, to_the_first=True)), "")
     except Exception as error:
@@ -212,7 +213,8 @@ def scopes_of(mutant: RandomMutant, reached: Mapping[str, Reached]) -> list[str]
     enum) is executed wherever the module is, and in any scope if the module is a table alone. A
     scope that diverges without a mutant shows nothing."""
     module = mutant.place.module
-    numbers = numbers_at(module, mutant.place.line) or numbers_at(module, None)
+    line = None if mutant.is_loaded else mutant.place.line
+    numbers = numbers_at(module, line) or numbers_at(module, None)
     sound = {name: found for name, found in reached.items() if not found.divergences}
     return [name for name, found in sound.items() if not numbers or found.places & numbers]
 

@@ -24,7 +24,13 @@ from impl.partition.producer_state import UNKNOWN_PRODUCER, ProducerStateEntry
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.validation import LogConfig
 from impl.partition.verification import NO_GUARD
-from impl.protocol.record_batch import INVALID_OFFSET, read_header
+from impl.protocol.record_batch import (
+    INVALID_OFFSET,
+    Record,
+    RecordBatch,
+    encode_batch,
+    read_header,
+)
 from model.idempotent.configuration import Configuration
 
 BROKER_NOW_MS: Final = 0
@@ -32,6 +38,10 @@ NEVER_MS: Final = 2**62
 """Longer than anything lasts."""
 REPLICAS: Final = 2
 """Of each partition, and so many must be in sync; the model's bounds says how long that takes."""
+
+
+PLAIN_BATCH: Final = encode_batch(RecordBatch((Record(0, 0, None, b"plain"),)))
+"""Of a producer without idempotence."""
 
 
 class ImplLeader:
@@ -71,6 +81,7 @@ class ImplLeader:
         outcome = self._produced(request)
         if self._has_one_replica:
             self._replicate()
+        self._check_settled(outcome)
         return self._answers(request, outcome)
 
     def on_produce_then_unreplicated(self, request: ProducePayload, timed_out: int) -> Reaction:
@@ -92,6 +103,7 @@ class ImplLeader:
         """One of two replicas is in sync: the broker refuses, and nothing is written."""
         self._leader.update_in_sync_replicas(1)
         outcome = self._produced(request)
+        self._check_settled(outcome)
         self._leader.update_in_sync_replicas(REPLICAS)
         return self._answers(request, outcome)
 
@@ -122,7 +134,9 @@ class ImplLeader:
         leader, end = self._leader, end_of(self._stored[:kept])
         replica = ReplicaLog(config=self._config)
         for batch in self._stored:
+            leave_out_what_is_later(replica, batch)
             replica.append_as_follower(batch.data, leader.leader_epoch)
+        remember_no_plain_writer(self._config)
         replica.advance_high_watermark(leader.high_watermark)
         replica.truncate_to(end, BROKER_NOW_MS)
         self._leader = PartitionLeader(
@@ -169,6 +183,14 @@ class ImplLeader:
         if log.log_end_offset > before:
             self._stored.append(log.batches[-1])
         return outcome
+
+    def _check_settled(self, outcome: ProduceOutcome) -> None:
+        """What is refused, or waits for no replica, is answered as it is; all else once replicas
+        have it. Raises UnexpectedEffects."""
+        is_over = outcome.error or outcome.required_offset <= self._leader.high_watermark
+        settled = self._leader.settle(outcome)
+        if settled != (outcome if is_over else None):
+            raise UnexpectedEffects(f"{outcome} is answered {settled}")
 
     def _guard(self, records: bytes) -> int:
         """What a batch of a transaction is appended with, once the coordinator has agreed."""
@@ -260,6 +282,23 @@ class ImplLeader:
 def end_of(stored: Sequence[StoredBatch]) -> int:
     """The offset behind the last of these batches."""
     return stored[-1].base_offset + stored[-1].last_offset_delta + 1 if stored else 0
+
+
+def leave_out_what_is_later(replica: ReplicaLog, batch: StoredBatch) -> None:
+    """The leader of the epoch before the batch's own sends it: a follower leaves it out
+    (KAFKA-18723). Raises UnexpectedEffects."""
+    asked_epoch = read_header(batch.data).partition_leader_epoch - 1
+    replica.append_as_follower(batch.data, asked_epoch)
+    if replica.log_end_offset > batch.base_offset:
+        raise UnexpectedEffects(f"a leader of epoch {asked_epoch} gives a batch of a later one")
+
+
+def remember_no_plain_writer(config: LogConfig) -> None:
+    """A follower remembers nobody for a batch without a producer id. Raises UnexpectedEffects."""
+    replica = ReplicaLog(config=config)
+    replica.append_as_follower(PLAIN_BATCH, 0)
+    if replica.producer_states.entries:
+        raise UnexpectedEffects(f"of a plain batch it has {replica.producer_states.entries}")
 
 
 def entry_view(entry: ProducerStateEntry) -> View:

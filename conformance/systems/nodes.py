@@ -33,10 +33,14 @@ class NodeRequest(NamedTuple):
     request: BrokerRequest
 
     @property
+    def header(self) -> Any:
+        """What it is, and its version."""
+        return decode_request(self.request.payload)[0]
+
+    @property
     def is_marker(self) -> bool:
         """Whether it is WriteTxnMarkers."""
-        header, _ = decode_request(self.request.payload)
-        return bool(header["api_key"] == ApiKey.WRITE_TXN_MARKERS)
+        return bool(self.header["api_key"] == ApiKey.WRITE_TXN_MARKERS)
 
 
 class Question:

@@ -13,6 +13,7 @@ the next one when an id is wanted, which nobody can see: views show the next one
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from impl.broker.producer_ids import (
     BLOCK_SIZE,
     MAX_PRODUCER_ID,
     RETRY_BACKOFF_MS,
+    ProducerIdBlock,
     ProducerIdBlocks,
     ProducerIdController,
     ProducerIdManager,
@@ -113,6 +115,7 @@ class ImplProducerIds:
         """The controller answers; its answer comes twice, and counts once."""
         answer = self._ask(broker)
         self._requests[broker] -= 1
+        check_unanswered(self._managers[broker], self._now_ms)
         for _ in range(2):
             self._managers[broker].receive(answer, self._now_ms)
 
@@ -144,6 +147,34 @@ class ImplProducerIds:
 
     def _block_of(self, producer_id: int) -> int:
         return int(producer_id - self._first) // BLOCK_SIZE
+
+
+def check_unanswered(manager: ProducerIdManager, now_ms: int) -> None:
+    """A broker whose request is on its way does not ask again; once it has given up it does, at
+    once, and once it has heard of nothing that it can use, after a backoff. Raises
+    UnexpectedEffects."""
+    before = ProducerIdBlock(manager._block.first_producer_id - 1, BLOCK_SIZE)
+    for what, expected in (
+        (None, (False, False)),
+        ("too late", (True, False)),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, (False, True)),
+        (before, (False, True)),
+    ):
+        copy = deepcopy(manager)
+        copy._claimed = copy._block.size
+        if what == "too late":
+            copy.time_out()
+        elif isinstance(what, (ErrorCode, ProducerIdBlock)):
+            copy.receive(what, now_ms)
+        asked = tuple([asks(copy, now_ms + wait_ms) for wait_ms in (0, RETRY_BACKOFF_MS)])
+        if asked != expected:
+            raise UnexpectedEffects(f"{what}: it asks at once, and after a backoff: {asked}")
+
+
+def asks(manager: ProducerIdManager, now_ms: int) -> bool:
+    """Whether it asks for a block where an id is wanted and none is left."""
+    manager.generate(now_ms)
+    return manager.take_request()
 
 
 def turned_over(block: int, used: int, next_block: int, k: Any, requests: int) -> View:

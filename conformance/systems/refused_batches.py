@@ -5,6 +5,8 @@
 2. What is too large for the leader is sent in ever smaller batches, down to single records, which
    then fail (KAFKA-8350).
 3. An answer may name another leader: it is believed if its node is known (KIP-951).
+4. A leader that has lost its state of the producer, UNKNOWN_PRODUCER_ID, gets the batch again, as
+   the first of the next epoch (KIP-360).
 """
 
 from __future__ import annotations
@@ -15,7 +17,12 @@ from typing import Any, Final, NamedTuple
 from conformance.systems.impl_messages import TOPIC, value_of
 from impl import DeliveryHandle, ErrorCode, IdempotentProducerCore, SendRequest
 from impl.producer.errors import DeliveryError
-from impl.protocol.record_batch import INVALID_OFFSET
+from impl.protocol.record_batch import (
+    INVALID_OFFSET,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    read_header,
+)
 from impl.protocol.schemas import ApiKey
 
 RETRIES: Final = 2
@@ -67,11 +74,17 @@ class RefusedProducer:
         found = [e for e in self._core.poll(self._now_ms) if isinstance(e, SendRequest)]
         return found[0] if found else None
 
-    def refuse(self, request: SendRequest, error: ErrorCode, leader_id: int = UNKNOWN) -> None:
+    def refuse(
+        self,
+        request: SendRequest,
+        error: ErrorCode,
+        leader_id: int = UNKNOWN,
+        log_start_offset: int = INVALID_OFFSET,
+    ) -> None:
         """The leader refuses the batch, and names another leader."""
         assert request.api_key == ApiKey.PRODUCE, "nothing else is asked any more"
         row: dict[str, Any] = {"index": PLACE[1], "error_code": error}
-        row |= {"base_offset": INVALID_OFFSET, "log_start_offset": INVALID_OFFSET}
+        row |= {"base_offset": INVALID_OFFSET, "log_start_offset": log_start_offset}
         row |= {"current_leader": {"leader_id": leader_id, "leader_epoch": 1}}
         body = {"topics": [{"name": TOPIC, "partitions": [row]}]}
         self._core.receive(request.correlation_id, body, self._now_ms)
@@ -87,7 +100,8 @@ class RefusedProducer:
 
 def differences_when_refused(new_core: Callable[[], IdempotentProducerCore]) -> list[str]:
     """What is not as above; `new_core` is without a producer id, and retries so often."""
-    return [*_of_retries(new_core), *_of_sizes(new_core), *_of_leaders(new_core)]
+    judged = (_of_retries, _of_sizes, _of_leaders, _of_lost_states)
+    return [difference for judge in judged for difference in judge(new_core)]
 
 
 def _of_retries(new_core: Callable[[], IdempotentProducerCore]) -> list[str]:
@@ -124,3 +138,26 @@ def _of_leaders(new_core: Callable[[], IdempotentProducerCore]) -> list[str]:
         again = producer.sends()
         found[leader_id] = again and again.node_id
     return [] if found == LED_BY else [f"batches go to {found} by the leader that answers name"]
+
+
+def _of_lost_states(new_core: Callable[[], IdempotentProducerCore]) -> list[str]:
+    producer = RefusedProducer(new_core())
+    producer.append(0)
+    first = producer.sends()
+    assert first is not None, "it has a leader"
+    sent = header_of(first)
+    producer.refuse(first, ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=0)
+    again = producer.sends()
+    if sent.producer_id == NO_PRODUCER_ID:
+        return []
+    assert again is not None, "it tries again"
+    found = header_of(again)
+    renewed = (sent.producer_id, sent.producer_epoch + 1, 0)
+    is_renewed = (found.producer_id, found.producer_epoch, found.base_sequence) == renewed
+    return [] if is_renewed else [f"to a leader that knows nothing of it, it sends {found}"]
+
+
+def header_of(request: SendRequest) -> BatchHeader:
+    """Of its one batch."""
+    [topic] = request.body["topics"]
+    return read_header(topic["partitions"][0]["records"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends.processes import usable_cores
-from conformance.coverage.statements import core, places
+from conformance.coverage.statements import places
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.mutants import GROUPS, HuntScope
 from conformance.mutants.by_stories import story_files
@@ -24,7 +24,7 @@ from conformance.mutants.judged import (
     record_reached,
     verdicts,
 )
-from conformance.mutants.survivors import NO_CHANGE, REASONS
+from conformance.mutants.survivors import REASONS, by_module, is_open, share_found, short
 from conformance.plan import PreparedPlan
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
@@ -58,7 +58,7 @@ def execute(options: argparse.Namespace, prepare: Prepare) -> int:
         report = report_of(rows, reached)
         write_whole(options.out / "random.json", pretty(report))
     write_json(options.json, report)
-    write_json(options.keep, {**summary_of(report), **origin(count=len(rows), seed=options.seed)})
+    write_json(options.keep, {**kept_of(rows), **origin(count=len(rows), seed=options.seed)})
     for row in rows:
         if is_open(row):
             say(format_row(row))
@@ -143,50 +143,13 @@ def report_of(rows: Sequence[Mapping[str, Any]], reached: Mapping[str, Reached])
     }
 
 
-FIGURES: Final = ("found", "no_change", "alive", "unreached")
-"""What a module's mutants are: `no_change` changes nothing of the protocol, as a reader says."""
-
-
-def by_module(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """The figures by module."""
-    found: dict[str, Counter[str]] = {name: Counter() for name in core()}
-    for row in rows:
-        module = f"impl.{row['name'].partition(':')[0]}"
-        is_none = is_open(row) and row["reason"].startswith(NO_CHANGE)
-        found[module]["no_change" if is_none else row["fate"]] += 1
-    return {
-        name: {figure: counts[figure] for figure in FIGURES}
-        for name, counts in found.items()
-        if counts
-    }
-
-
-def share_found(figures: Iterable[Mapping[str, int]]) -> str:
-    """How many of those that change the protocol are found."""
-    total = sum((Counter(its) for its in figures), Counter[str]())
-    changing = total.total() - total["no_change"]
-    share = f"{100 * total['found'] / changing:.1f} %" if changing else "none"
-    return f"{total['found']} of {changing} that change the protocol are found: {share}"
-
-
-def summary_of(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a run: the figures, and each that is not found, with its reason."""
-    left = [row for row in report["mutants"] if is_open(row)]
-    return {"modules": report["modules"], "not_found": left}
-
-
-def is_open(row: Mapping[str, Any]) -> bool:
-    """Conformance does not find it."""
-    return row["fate"] in ("alive", "unreached")
+def kept_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is kept of a run for the site: what became of each mutant. Its reason is not: the page
+    has that of today."""
+    return {"mutants": [{k: v for k, v in row.items() if k != "reason"} for row in rows]}
 
 
 def format_row(row: Mapping[str, Any]) -> str:
     """A mutant for the reader."""
     change = f"{short(row['before'])} -> {short(row['after'])}"
     return f"{row['fate']}: {row['name']} ({row['place']}): {change}: {row['reason'] or '?'}"
-
-
-def short(text: str) -> str:
-    """Some text on one line, the end of a long one left out."""
-    one_line = " ".join(text.split())
-    return one_line if len(one_line) <= 60 else f"{one_line[:57]}..."

@@ -25,6 +25,7 @@ a transaction before its time-out: timeout_comes_early
 a transactional id before its expiration: id_forgotten_too_early
 a producer id before its expiration: producer_forgotten_too_early
 a follower that fetches: follower_knows_no_producers
+a follower that is sent what a later leader wrote: follower_takes_later_epochs
 a follower that truncates its log: truncation_keeps_producers truncation_keeps_the_end
 a load that another election overtook: overtaken_load_counts
 a resignation that comes late: late_resignation_counts
@@ -52,6 +53,13 @@ whether the log may have a record that failed: refused_record_is_safe_to_send_ag
 a coordinator that throttles: throttled_request_is_lost
 the offset of each record: offset_of_the_batch_is_told
 a deletion above the high watermark: deletes_above_high_watermark
+what is refused while replicas are missing: refused_again_after_the_append
+what is answered once replicas have it: stored_where_replicas_are_missing
+a leader that has lost its state of a producer: lost_state_bumps_no_epoch
+a follower that is sent a batch without a producer id: plain_writer_is_remembered
+a broker that hears of no block, or of an older one: late_request_is_awaited refused_block_is_used
+several errors in an answer to AddPartitionsToTxn: first_error_hides_others
+a call that is repeated before its result was seen: repeated_call_is_refused
 """
 """What is asked, and the bugs that show it is."""
 

@@ -39,7 +39,15 @@ from conformance.mutants.planting import (
     outermost,
     replace_function,
 )
-from conformance.mutants.survivors import LIMIT, NO_CHANGE, REASONS
+from conformance.mutants.survivors import (
+    LIMIT,
+    NO_CHANGE,
+    REASONS,
+    by_module,
+    kept_page,
+    page_lines,
+    share_found,
+)
 from conformance.systems.transactions import judge as transactions_judge
 from conformance.verbs import impl_coverage
 from conformance.verbs import random_mutants as verb
@@ -297,11 +305,16 @@ def test_what_changes_nothing_of_the_protocol_does_not_count():
             ]
         )
     ]
-    figures = verb.by_module(rows)
+    figures = by_module(rows)
     assert figures == {
         "impl.partition.leader": {"found": 3, "no_change": 1, "alive": 1, "unreached": 0}
     }
-    assert verb.share_found(figures.values()).endswith(": 75.0 %")
+    assert share_found(figures.values()).endswith(": 75.0 %")
+    shown = page_lines([{**row, "before": "a", "after": "b", "how": ""} for row in rows], "")
+    assert [line.split("|")[-2].strip() for line in shown if line.startswith("| `partition")] == [
+        "a limit: more ids than a scope has",
+        "equivalent: the same sum",
+    ]
 
 
 # The verb
@@ -314,7 +327,9 @@ def test_a_mutant_is_found_and_what_no_trace_executes_is_said(tmp_path, monkeypa
     monkeypatch.setattr(verb, "drawn", lambda count, seed: [found, unreached])
     out = tmp_path / "out"
     given = ["mutants", "--random", "2", "--scope", SCOPE, "--out", str(out), "--processes", "1"]
+    given += ["--keep", str(tmp_path / "kept.json")]
     assert main(given) == 1
+    assert f"| `{unreached.name}` |" in kept_page(tmp_path / "kept.json")
     report = json.loads((out / "random.json").read_text())
     assert [row["fate"] for row in report["mutants"]] == ["found", "unreached"]
     assert report["mutants"][0]["scope"] == SCOPE

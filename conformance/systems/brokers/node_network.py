@@ -24,8 +24,14 @@ ANSWER_MS: Final = 1
 """How long an answer is on its way."""
 TICK_MS: Final = 100
 """How often nodes look for what is due, at the least."""
+MARKER_VERSION: Final = 2
+"""The newest of WriteTxnMarkers, which names the transaction's version (KIP-1228)."""
 MOST_ROUNDS: Final = 1_000
 """Of work that makes more work, without time."""
+
+
+class WrongVersion(Exception):
+    """Nodes have agreed on another version than the newest that both serve."""
 
 
 class NodesUnsettled(Exception):
@@ -90,7 +96,10 @@ class NodeNetwork(Nodes):
     # ---- faults
 
     def waits(self, request: NodeRequest) -> bool:
-        """What is for a node that is frozen."""
+        """What is for a node that is frozen. Raises WrongVersion."""
+        version = request.header["api_version"]
+        if request.is_marker and version != MARKER_VERSION:
+            raise WrongVersion(f"a marker between nodes has version {version}")
         return request.request.node_id == self._frozen
 
     def freeze(self, node_id: int) -> None:

@@ -45,7 +45,7 @@ _S = TransactionState
 
 LOGS_A_NODE: Final = 2
 MAX_BYTES: Final = 2**20
-FETCH_VERSION: Final = 9
+FETCH_VERSION: Final = 8
 COMMIT_VERSION: Final = 9
 INIT_VERSION: Final = 5
 TIMEOUT_MS: Final = 60_000

@@ -338,6 +338,7 @@ class Client:
         UnexpectedEffects."""
         if self._core.state in (State.FATAL_ERROR, State.UNINITIALIZED):
             return NOTHING_SENT
+        self._call_again()
         state, before = self.view(), STATES[self._core.state]
         leaders = {(TOPIC, p): p for p in range(self._count) if p != self._of_group}
         self._throttle((*NODES.values(), *leaders.values()))
@@ -357,6 +358,18 @@ class Client:
         then = self._polled(leaders)
         next_api = int(then[0].api_key) if then else NONE
         return Refused(int(found[0].api_key), error, before, after, next_api, bumps)
+
+    def _call_again(self) -> None:
+        """A call that is repeated before its result was seen gives the same one (KAFKA-13412).
+        Raises UnexpectedEffects."""
+        core = self._core
+        calls = {
+            State.COMMITTING_TRANSACTION: core.begin_commit,
+            State.ABORTING_TRANSACTION: core.begin_abort,
+        }
+        call = calls.get(core.state)
+        if self._call is not None and call is not None and call() is not self._call:
+            raise UnexpectedEffects(f"a call while it is {core.state.value} is another one")
 
     def _serve_init_producer_id(self, version: int) -> None:
         """The cluster serves no later version of InitProducerId."""

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -97,7 +97,8 @@ def bumps_for(state: View) -> bool:
 
 
 def refusal(request: SendRequest, error: ErrorCode) -> Body:
-    """The answer with the error, for each partition of the request."""
+    """The answer with the error, for each partition of the request. Of several partitions to be
+    added the first has another error, which fails the transaction and does not hide this one."""
     asked = request.body
     if request.api_key == ApiKey.PRODUCE:
         row = {"error_code": error, "base_offset": -1, "log_append_time_ms": -1}
@@ -115,13 +116,7 @@ def refusal(request: SendRequest, error: ErrorCode) -> Body:
         }
     if request.api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
         added = [
-            {
-                "name": topic["name"],
-                "results_by_partition": [
-                    {"partition_index": index, "partition_error_code": error}
-                    for index in topic["partitions"]
-                ],
-            }
+            {"name": topic["name"], "results_by_partition": added_rows(topic["partitions"], error)}
             for topic in asked["v3_and_below_topics"]
         ]
         return {"results_by_topic_v3_and_below": added}
@@ -130,6 +125,15 @@ def refusal(request: SendRequest, error: ErrorCode) -> Body:
         committed = [{"partition_index": partition, "error_code": error}]
         return {"topics": [{"name": topic, "partitions": committed}]}
     return {"error_code": error, "producer_id": NONE, "producer_epoch": NONE}
+
+
+def added_rows(partitions: Sequence[int], error: ErrorCode) -> list[Body]:
+    """The rows of AddPartitionsToTxn: the error is that of the last partition."""
+    others = [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * (len(partitions) - 1)
+    return [
+        {"partition_index": index, "partition_error_code": code}
+        for index, code in zip(partitions, [*others, error], strict=True)
+    ]
 
 
 def expected_after(refused: Refused, state: View) -> tuple[str, int | None]:

@@ -21,6 +21,10 @@ from conformance.systems.brokers.transactions.servers import ListeningServer
 from conformance.systems.brokers.transactions.testbed_of_nodes import NodesTestbed
 from conformance.systems.brokers.transactions.testbed_of_servers import servers_backend
 from conformance.systems.brokers.transactions.transaction_probes import with_room
+from conformance.systems.brokers.transactions.waiting_verifications import (
+    check_waiting,
+    check_without_coordinator,
+)
 from conformance.systems.transactions.system import of_release
 from conformance.systems.transactions.tables import tables_of
 from conformance.transactions.layouts import FAR, HOME, SEAT
@@ -101,8 +105,10 @@ class StoppedNodes:
         self.coordinator = SEAT
         self.is_held = False
         self._nodes = server.nodes
+        check_without_coordinator(self._nodes, HOME)
         self._nodes.create(TRANSACTION_STATE[0], [SEAT])
         self._nodes.settle()
+        check_waiting(self._nodes, HOME, SEAT)
 
     @property
     def coordinator_epoch(self) -> int:
