@@ -70,7 +70,7 @@ NOT_ASKED = {
     " `ProducerStates.replay` with loads, which the scopes of moves take",
     "batches behind a truncation inside a batch": "logs are cut at batches: the model has no"
     " offsets inside them",
-    "groups of the new protocol (KIP-848)": "impl has classic groups",
+    "groups of the new protocol (KIP-848)": "the model's members have generations, and no epochs",
     "members that leave": "LeaveGroup is no event of the model: who leaves is as one that crashed",
     "delayed fetches, quotas, throttling": "they change no outcome of exactly-once",
 }

@@ -30,7 +30,7 @@ MOST_ROUNDS: Final = 1_000
 """Of work that makes more work, without time."""
 
 
-class WrongVersion(Exception):
+class VersionMismatch(Exception):
     """Nodes have agreed on another version than the newest that both serve."""
 
 
@@ -96,10 +96,10 @@ class NodeNetwork(Nodes):
     # ---- faults
 
     def waits(self, request: NodeRequest) -> bool:
-        """What is for a node that is frozen. Raises WrongVersion."""
+        """What is for a node that is frozen. Raises VersionMismatch."""
         version = request.header["api_version"]
         if request.is_marker and version != MARKER_VERSION:
-            raise WrongVersion(f"a marker between nodes has version {version}")
+            raise VersionMismatch(f"a marker between nodes has version {version}")
         return request.request.node_id == self._frozen
 
     def freeze(self, node_id: int) -> None:

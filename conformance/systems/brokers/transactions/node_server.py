@@ -17,14 +17,14 @@ from conformance.systems.brokers.fault_schedule import HOLD, MOVE, RELEASE
 from conformance.systems.brokers.idempotent.testbed_of_leaders import leaders_backend
 from conformance.systems.brokers.node_network import NodeConnection, NodeNetwork
 from conformance.systems.brokers.transactions.nodes_script import NodesWriter
+from conformance.systems.brokers.transactions.pending_verifications import (
+    check_waiting,
+    check_without_coordinator,
+)
 from conformance.systems.brokers.transactions.servers import ListeningServer
 from conformance.systems.brokers.transactions.testbed_of_nodes import NodesTestbed
 from conformance.systems.brokers.transactions.testbed_of_servers import servers_backend
 from conformance.systems.brokers.transactions.transaction_probes import with_room
-from conformance.systems.brokers.transactions.waiting_verifications import (
-    check_waiting,
-    check_without_coordinator,
-)
 from conformance.systems.transactions.system import of_release
 from conformance.systems.transactions.tables import tables_of
 from conformance.transactions.layouts import FAR, HOME, SEAT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conformance.systems.brokers.node_network import NodeNetwork, WrongVersion
+from conformance.systems.brokers.node_network import NodeNetwork, VersionMismatch
 from conformance.systems.brokers.transactions.node_server import NodeServer, StoppedNodes
 from conformance.systems.impl_client import UnexpectedEffects
 from conformance.systems.nodes import NodeRequest
@@ -52,5 +52,5 @@ def test_only_the_newest_epoch_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_markers_of_an_older_version() -> None:
     payload = encode_request(ApiKey.WRITE_TXN_MARKERS, 1, 0, "node", {"markers": []})
     request = BrokerRequest(2, 0, payload)
-    with pytest.raises(WrongVersion, match="version 1"):
+    with pytest.raises(VersionMismatch, match="version 1"):
         opened()._nodes.waits(NodeRequest(1, request))
