@@ -37,6 +37,8 @@ AGAIN: Final = ("impl", "conformance")
 """Packages that a child imports again: impl, and what may have imported it."""
 NO_ANSWER: Final = None
 """Of a child that was ended: it had used up its time, or its memory."""
+BEGUN: Final = "begun"
+"""What a child sends first: what ends it from there on is its work."""
 MOST_MEMORY: Final = 4 << 30
 """What a child may take in bytes, beside what its parent had when it was forked."""
 PR_SET_PDEATHSIG: Final = 1
@@ -133,6 +135,9 @@ def limit_resources(seconds: int) -> None:
     """End this process where it uses more of a processor's time, or far more memory."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     most = inherited_memory() + MOST_MEMORY
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard != resource.RLIM_INFINITY:  # of a child's own child
+        most = min(most, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
@@ -155,6 +160,7 @@ def answer(to: Connection, seconds: int, work: Callable[[T], Any], given: T, par
     """What a child does."""
     end_with_parent(parent)
     limit_resources(seconds)
+    to.send(BEGUN)
     to.send(work(given))
     to.close()
 
@@ -163,9 +169,11 @@ def in_children(
     work: Callable[[T], U], given: Iterable[tuple[T, int]], processes: int
 ) -> Iterator[tuple[T, U | None]]:
     """What `work` gives for each, in a forked child with so many seconds of a processor's time;
-    None of one that did not answer. As they come."""
+    None of one that did not answer. As they come. Raises RuntimeError where a child does not come
+    to its work: that is no answer of the work."""
     left = iter(given)
     running: dict[Connection, tuple[T, ForkProcess]] = {}
+    begun: set[Connection] = set()
     with no_child_left(running):
         while True:
             while len(running) < processes and (one := next(left, None)) is not None:
@@ -179,8 +187,14 @@ def in_children(
                 return
             for ready in wait(list(running)):
                 assert isinstance(ready, Connection)
+                message = received(ready)
+                if ready not in begun:
+                    refuse_unless_begun(message)
+                    begun.add(ready)
+                    continue
                 what, child = running.pop(ready)
-                yield what, received(ready)
+                ready.close()
+                yield what, message
                 child.join()
 
 
@@ -190,8 +204,12 @@ def received(ready: Connection) -> Any:
         return ready.recv()
     except EOFError:
         return NO_ANSWER
-    finally:
-        ready.close()
+
+
+def refuse_unless_begun(message: Any) -> None:
+    """Raises RuntimeError."""
+    if message != BEGUN:
+        raise RuntimeError("a child process ended before its work began")
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from conformance.coverage.statements import (
     protocol_places,
     qualified,
 )
-from conformance.mutants import by_stories, drawing, judged
+from conformance.mutants import by_stories, drawing, judged, planting
 from conformance.mutants.by_stories import differences_in, story_files
 from conformance.mutants.drawing import drawn, every_mutant, planted
 from conformance.mutants.judged import Judgement, Reached, judge_mutants, scopes_of, verdicts
@@ -179,6 +179,25 @@ def test_a_child_that_does_not_end_gives_no_answer():
         return -number
 
     assert dict(in_children(work, [(0, 1), (1, 1), (2, 1)], 2)) == {0: 0, 1: None, 2: -2}
+
+
+def test_a_child_has_children_of_its_own():
+    def double(number):
+        return 2 * number
+
+    def ask(numbers):
+        return sorted(in_children(double, [(number, 1) for number in numbers], 2))
+
+    assert list(in_children(ask, [((1, 2, 3), 5)], 1)) == [((1, 2, 3), [(1, 2), (2, 4), (3, 6)])]
+
+
+def test_a_child_that_does_not_come_to_its_work_has_not_answered(monkeypatch):
+    def fail(seconds):
+        raise ValueError("no limit can be set")
+
+    monkeypatch.setattr(planting, "limit_resources", fail)
+    with pytest.raises(RuntimeError, match="before its work began"):
+        list(in_children(len, [("a", 1)], 1))
 
 
 def test_a_child_may_take_what_it_needs_beside_what_its_parent_has():
