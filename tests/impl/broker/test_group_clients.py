@@ -100,6 +100,7 @@ def kafka_python(address: str, **more: Any) -> Reader:
         group_id="g",
         auto_offset_reset="earliest",
         heartbeat_interval_ms=100,
+        metadata_max_age_ms=1000,  # it may assign a topic before it knows its partitions: none
         **more,
     )
 
