@@ -100,9 +100,9 @@ def kafka_python(address: str, **more: Any) -> Reader:
         group_id="g",
         auto_offset_reset="earliest",
         heartbeat_interval_ms=100,
-        metadata_max_age_ms=1000,  # it may assign a topic before it knows its partitions: none
         **more,
     )
+    consumer.partitions_for_topic("t")  # else it may assign a topic that it knows nothing of
 
     def poll() -> list[bytes]:
         return [r.value for rows in consumer.poll(timeout_ms=50).values() for r in rows]
