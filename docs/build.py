@@ -3,8 +3,8 @@
 The site's sources have the repository's layout, so that a link that works in the repository works
 on the site. Beside the pages in git there are generated ones: the guarantees (`kafka-eos docs`
 wrote them), the risks by release (from their registry), the references of verbs (from the parsers)
-and of releases (from the registry), the tables of systematic mutants, of the matrix and of known
-defects (from the figures of runs), and the page of each trace.
+and of releases (from the registry), the tables of systematic and random mutants, of the matrix and
+of known defects (from the figures of runs), and the page of each trace.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from sphinx.cmd.build import main as sphinx
 
 from conformance.client_table.page import kept_page as kept_clients
 from conformance.known_defects.report import kept_page as kept_defects
+from conformance.mutants.survivors import kept_page as kept_random_mutants
 from conformance.verbs.matrix import kept_pages
 from kafka_eos.command_line import parser_of
 from kafka_eos.verbs import VERBS, Verb, find_verb
 from model.releases import CHANGES, NEWEST, RuleChange
-from proofs.mutants.summary import kept_page
+from proofs.mutants.summary import kept_page as kept_systematic_mutants
 from proofs.pages.risks import risk_page
 from proofs.trace.format import read
 from proofs.trace.html import page_of
@@ -61,6 +62,7 @@ docs/matrix/matrix
 docs/client_table
 docs/known_defects
 docs/reference/systematic_mutants
+docs/reference/random_mutants
 docs/reference/traces
 ```
 
@@ -100,8 +102,10 @@ def assemble(source: Path, guarantees: Path) -> None:
     reference = source / "docs" / "reference"
     (reference / "verbs.md").write_text(reference_of_verbs(), encoding="utf-8")
     (reference / "releases.md").write_text(reference_of_releases(), encoding="utf-8")
-    kept = kept_page(REPOSITORY / "docs" / "systematic_mutants.json")
-    (reference / "systematic_mutants.md").write_text(kept, encoding="utf-8")
+    systematic = kept_systematic_mutants(REPOSITORY / "docs" / "systematic_mutants.json")
+    (reference / "systematic_mutants.md").write_text(systematic, encoding="utf-8")
+    random = kept_random_mutants(REPOSITORY / "docs" / "random_mutants.json")
+    (reference / "random_mutants.md").write_text(random, encoding="utf-8")
     write_matrix(source / "docs" / "matrix")
     clients = kept_clients(REPOSITORY / "docs" / "client_table.json").markdown()
     (source / "docs" / "client_table.md").write_text(clients, encoding="utf-8")

@@ -336,6 +336,12 @@ def test_what_changes_nothing_of_the_protocol_does_not_count():
     ]
 
 
+def test_the_page_of_the_kept_run():
+    shown = kept_page(REPOSITORY / "docs" / "random_mutants.json")
+    assert "judged at commit" in shown
+    assert "no reason is known" not in shown
+
+
 # The verb
 
 
