@@ -21,6 +21,7 @@ from impl.broker.cluster import Cluster as Cluster
 from impl.broker.config import NodeConfig as NodeConfig
 from impl.broker.node import Node as Node
 from impl.broker.outputs import CloseConnection as CloseConnection
+from impl.client.arguments import GroupMetadata as GroupMetadata
 from impl.client.arguments import OffsetAndMetadata as OffsetAndMetadata
 from impl.client.errors import ProducerError as ProducerError
 from impl.coordinator.config import TransactionConfig as TransactionConfig

@@ -28,6 +28,18 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
 
 
+class GroupMetadata(NamedTuple):
+    """The consumer whose offsets are committed. `group_id` alone is for manual assignment.
+
+    `ConsumerGroupMetadata`, KIP-447.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
 def check_integer(name: str, value: object, *, least: int = 0, greatest: int = INT_MAX) -> None:
     """Check an integer and its range."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= greatest:

@@ -20,6 +20,7 @@ from impl.client.security import NO_SECURITY, AuthenticationFailedError, ClientS
 from impl.client.transport import Network
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import TopicPartition
+from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
 from impl.settings import MAX_PORT
 
@@ -51,14 +52,15 @@ NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.FETCH: 12,
     ApiKey.LIST_OFFSETS: 7,
     ApiKey.FIND_COORDINATOR: 6,
-    ApiKey.OFFSET_FETCH: 7,
-    ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.OFFSET_FETCH: 9,
+    ApiKey.OFFSET_COMMIT: 9,
     ApiKey.JOIN_GROUP: 7,
     ApiKey.SYNC_GROUP: 5,
     ApiKey.HEARTBEAT: 4,
     ApiKey.LEAVE_GROUP: 5,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
 }
-"""The newest versions that name topics, have one group a request, and let each leader assign."""
+"""The newest versions that name topics, and let each leader of a classic group assign."""
 
 
 class NoBrokersAvailable(ConnectionError):
@@ -104,7 +106,8 @@ class NetworkClient:
     """The connections and metadata of one client.
 
     Attributes: `leaders` and `leader_epochs` by (topic, partition), -1 for none; `partitions`,
-    their number by topic; `topic_errors` of the last metadata; `nodes`, addresses by node id;
+    their number by topic; `topic_names` by topic id; `topic_errors` of the last metadata; `nodes`,
+    addresses by node id;
     `served`, (oldest, newest) version by API key; `transaction_version`, the finalized level, -1
     for none.
     """
@@ -131,6 +134,7 @@ class NetworkClient:
         self.leaders: dict[TopicPartition, int] = {}
         self.leader_epochs: dict[TopicPartition, int] = {}
         self.partitions: dict[str, int] = {}
+        self.topic_names: dict[bytes, str] = {}
         self.topic_errors: dict[str, ErrorCode] = {}
         self.served: dict[int, tuple[int, int]] = {}
         self.transaction_version = -1
@@ -302,6 +306,7 @@ class NetworkClient:
             else:
                 self.topic_errors.pop(topic["name"], None)
                 self.partitions[topic["name"]] = len(topic["partitions"])
+                self.topic_names[topic.get("topic_id", ZERO_UUID)] = topic["name"]
                 for row in topic["partitions"]:
                     place = (topic["name"], row["partition_index"])
                     self.leaders[place] = row["leader_id"]

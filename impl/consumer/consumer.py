@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from impl.client.arguments import (
+    GroupMetadata,
     OffsetAndMetadata,
     check_choice,
     check_integer,
@@ -35,18 +36,19 @@ from impl.client.errors import IllegalStateError
 from impl.client.network_client import NetworkClient
 from impl.client.security import ClientSecurity
 from impl.client.transport import AsyncioNetwork, Network
-from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
+from impl.consumer.classic_membership import ClassicMembership
+from impl.consumer.consumer_membership import ConsumerMembership
+from impl.consumer.consumer_requests import ConsumerRequests
 from impl.consumer.errors import NoOffsetForPartitionError, RefusedError
 from impl.consumer.fetched import ConsumerRecord
 from impl.consumer.fetcher import Fetcher, FetchSettings
-from impl.consumer.membership import ConsumerMembership, check_group_settings
-from impl.protocol.errors import ErrorCode
+from impl.consumer.membership import CLASSIC, CONSUMER, GroupSettings, MembershipManager
+from impl.consumer.offset_requests import OffsetRequests, only_row
 from impl.protocol.fields import (
     CONSUMER_REPLICA,
     Isolation,
     Timestamp,
     TopicPartition,
-    topic_rows,
 )
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
@@ -61,9 +63,11 @@ ISOLATION_LEVELS: Final = {
 }
 RESETS: Final = {"earliest": Timestamp.EARLIEST, "latest": Timestamp.LATEST, "none": None}
 """`auto_offset_reset` to the timestamp of ListOffsets."""
-
-REQUIRE_STABLE_FROM: Final = 7
-"""The first OffsetFetch version that can refuse offsets of open transactions."""
+MEMBERSHIPS: Final[Mapping[str, type[MembershipManager]]] = {
+    CLASSIC: ClassicMembership,
+    CONSUMER: ConsumerMembership,
+}
+"""By `group_protocol`."""
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -79,7 +83,9 @@ class Consumer:
     It reads `topics`: all partitions of them, or with a `group_id` those that its group gives it;
     or the partitions of `assign`. `isolation_level` is "read_uncommitted" or "read_committed";
     `auto_offset_reset` "earliest", "latest" or "none". `partition_assignment_strategy` names
-    assignors, "range" and "roundrobin", the preferred first. `enable_auto_commit` commits positions
+    assignors, "range" and "roundrobin", the preferred first. With `group_protocol` "consumer" the
+    broker assigns, by `group_remote_assignor` or its default (KIP-848); sessions and heartbeats are
+    its affair, too. `enable_auto_commit` commits positions
     of a member every `auto_commit_interval_ms`, before it gives up partitions, and when it stops;
     what `assign` gave is never committed without `commit`. For TLS and SASL see `ClientSecurity`.
     Raises `InvalidArgumentError`, `InvalidBootstrapServers`.
@@ -95,6 +101,8 @@ class Consumer:
         heartbeat_interval_ms: int = 3_000,
         max_poll_interval_ms: int = 300_000,
         partition_assignment_strategy: Iterable[str] = ("range", "roundrobin"),
+        group_protocol: str = "classic",
+        group_remote_assignor: str | None = None,
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = 5_000,
         isolation_level: str = "read_uncommitted",
@@ -155,18 +163,25 @@ class Consumer:
             self._isolation, fetch_max_wait_ms, fetch_max_bytes, max_partition_fetch_bytes
         )
         self._fetcher = Fetcher(self._requests, settings, self._reset_position)
-        self._group: ConsumerMembership | None = None
+        self._offsets = OffsetRequests(self._requests, self._isolation)
+        self._group: MembershipManager | None = None
         if group_id is not None:
-            me = check_group_settings(
+            me = GroupSettings(
                 group_id,
                 group_instance_id,
                 session_timeout_ms,
                 heartbeat_interval_ms,
                 max_poll_interval_ms,
-                partition_assignment_strategy,
+                tuple(partition_assignment_strategy),
                 auto_commit_interval_ms if enable_auto_commit else None,
+                group_protocol,
+                group_remote_assignor,
             )
-            self._group = ConsumerMembership(me, self._requests, self._fetcher, self.commit)
+            me.check()
+            self._group = MEMBERSHIPS[group_protocol](
+                me, self._requests, self._fetcher, self.commit
+            )
+            self._offsets.group = self._group
         self._is_started = self._is_stopped = False
 
     # ---- start and stop
@@ -254,6 +269,15 @@ class Consumer:
     def subscription(self) -> frozenset[str]:
         """The topics that are read as a member of the group."""
         return frozenset() if self._group is None else self._group.topics
+
+    def group_metadata(self) -> GroupMetadata:
+        """This member, for `Producer.send_offsets_to_transaction` (KIP-447).
+
+        Raises `IllegalStateError` without a group.
+        """
+        if self._group is None:
+            raise IllegalStateError("a consumer without a group_id: create one with it")
+        return self._group.metadata
 
     async def unsubscribe(self) -> None:
         """Leave the group, after a commit if that is enabled, and read nothing."""
@@ -429,7 +453,7 @@ class Consumer:
                 "topics": [{"name": place[0], "partitions": [row]}],
             }
             answer = await self._requests.ask_leader(place, ApiKey.LIST_OFFSETS, body)
-            answered = _only_row(answer, f"ListOffsets of {place}")
+            answered = only_row(answer, f"ListOffsets of {place}")
             self._requests.check(answered["error_code"], f"ListOffsets of {place}")
             return answered
 
@@ -443,26 +467,7 @@ class Consumer:
         Raises `IllegalStateError` without a group, `KafkaTimeoutError`, `RefusedError`,
         `InvalidArgumentError`.
         """
-        topic, index = parse_partition(partition)
-
-        async def attempt() -> int | None:
-            version = self._cluster.version(ApiKey.OFFSET_FETCH)
-            if self._isolation and version < REQUIRE_STABLE_FROM:
-                what = f"read_committed needs OffsetFetch {REQUIRE_STABLE_FROM}, not {version}"
-                raise RefusedError(ErrorCode.UNSUPPORTED_VERSION, what)
-            body = {
-                "group_id": self._group_id,
-                "topics": [{"name": topic, "partition_indexes": [index]}],
-                "require_stable": bool(self._isolation),
-            }
-            answer = await self._requests.ask_coordinator(ApiKey.OFFSET_FETCH, body)
-            self._requests.check(answer["error_code"], f"OffsetFetch of {self._group_id}")
-            row = _only_row(answer, f"OffsetFetch of {partition}")
-            self._requests.check(row["error_code"], f"OffsetFetch of {partition}")
-            offset: int = row["committed_offset"]
-            return None if offset == INVALID_OFFSET else offset
-
-        return await self._requests.retry_until_timeout(attempt, f"OffsetFetch of {partition}")
+        return await self._offsets.fetch(parse_partition(partition))
 
     async def commit(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None
@@ -472,33 +477,8 @@ class Consumer:
         Raises `IllegalStateError` without a group, `CommitFailedError` if the group has given the
         partitions to others, `KafkaTimeoutError`, `RefusedError`, `InvalidArgumentError`.
         """
-        wanted = parse_offsets(self._known_positions() if offsets is None else offsets)
-        rows = (
-            (
-                topic,
-                {
-                    "partition_index": index,
-                    "committed_offset": committed.offset,
-                    "committed_leader_epoch": committed.leader_epoch,
-                    "committed_metadata": committed.metadata,
-                },
-            )
-            for (topic, index), committed in wanted.items()
-        )
-        topics = topic_rows(rows)
-
-        async def attempt() -> None:
-            identity = {"member_id": ""} if self._group is None else self._group.identity
-            body = {"group_id": self._group_id, "topics": topics, **identity}
-            answer = await self._requests.ask_coordinator(ApiKey.OFFSET_COMMIT, body)
-            for topic in answer["topics"]:
-                for row in topic["partitions"]:
-                    if self._group is not None:
-                        self._group.check_commit(row["error_code"])
-                    self._requests.check(row["error_code"], f"OffsetCommit of {topic['name']}")
-
-        if wanted:
-            await self._requests.retry_until_timeout(attempt, "OffsetCommit")
+        wanted = self._known_positions() if offsets is None else offsets
+        await self._offsets.commit(parse_offsets(wanted))
 
     def _known_positions(self) -> dict[TopicPartition, int]:
         return {
@@ -573,12 +553,9 @@ class Consumer:
     async def _find_positions(self) -> None:
         await self._requests.load_metadata()
         unknown = [place for place, part in self._fetcher.assigned.items() if part.position is None]
-        await asyncio.gather(*map(self.position, unknown))
-
-
-def _only_row(answer: Body, what: str) -> Body:
-    """The row of the requested partition. Raises `RetriableError` if there is none."""
-    rows: list[Body] = [row for topic in answer["topics"] for row in topic["partitions"]]
-    if len(rows) != 1:
-        raise RetriableError(f"{what}: the answer has {len(rows)} partitions, not 1")
-    return rows[0]
+        try:
+            await asyncio.gather(*map(self.position, unknown))
+        except RefusedError as error:
+            if self._group is None or error.error_code not in self._group.rejoin_errors:
+                raise
+            self._group.on_refused(error.error_code)

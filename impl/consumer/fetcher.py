@@ -100,6 +100,14 @@ class Fetcher:
         self._failures.clear()
         self.may_ask = True
 
+    def reassign(self, places: Iterable[TopicPartition]) -> None:
+        """Replace the assignment; what stays goes on as before."""
+        kept, self.assigned = self.assigned, {}
+        for place in places:
+            self.assigned[place] = kept.get(place) or AssignedPartition(place, None)
+        self.paused &= self.assigned.keys()
+        self.may_ask = True
+
     def seek(self, place: TopicPartition, offset: int) -> None:
         """Deliver from this offset on."""
         self.assigned[place] = AssignedPartition(place, offset)

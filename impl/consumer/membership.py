@@ -1,15 +1,13 @@
-"""A consumer's membership of a classic group: join, synchronise, heartbeat, leave.
+"""What a member of a group does whatever its protocol is: listen, rebalance, commit, leave.
 
-1. A member joins within the application's calls for records: no partition is given to another
-   member while the application still processes records that it got from here. Before it joins
-   again it commits its positions, and gives up all partitions (the eager protocol).
-2. Heartbeats are sent beside that. They only note that the group rebalances, or has gone on
-   without this member (`has_work`); the next call for records does the rest.
-3. A member whose application asks for no records during `max_poll_interval_ms` leaves.
-4. The coordinator's choice of a leader assigns the partitions, by the assignor that all members
-   have in common.
+1. A rebalance happens within the application's calls for records: no partition is given to another
+   member while the application still processes records that it got from here.
+2. Heartbeats are sent beside that. They only note that there is something to do (`has_work`); the
+   next call for records does it.
+3. Positions are committed within those calls, too: what was returned before is processed by then.
 
-Source: `AbstractCoordinator`, `ConsumerCoordinator` of Kafka 4.3.1.
+Theory of operation: `ClassicMembership` and `ConsumerMembership` know the protocols.
+Source: `AbstractCoordinator`, `AbstractMembershipManager`, `ConsumerCoordinator` of Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -17,36 +15,30 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
+from math import inf
 from typing import Any, Final, NamedTuple
 
-from impl.client.arguments import check_choice, check_integer, check_text
+from impl.client.arguments import GroupMetadata, check_choice, check_integer, check_text
 from impl.client.connection import Body
-from impl.consumer.assignors import ASSIGNORS, Subscription
+from impl.client.errors import InvalidArgumentError
+from impl.consumer.assignors import ASSIGNORS
 from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.consumer.errors import CommitFailedError
 from impl.consumer.fetcher import Fetcher
 from impl.protocol.errors import ErrorCode
-from impl.protocol.fields import TopicPartition, topic_rows
-from impl.protocol.schemas import ApiKey
-from impl.protocol.state_records import decode_record, encode_record
+from impl.protocol.fields import TopicPartition
 
 _log = logging.getLogger(__name__)
 
-CONSUMER_PROTOCOL: Final = "consumer"
-NO_GENERATION: Final = -1
-NO_MEMBER: Final = ""
-
-SUBSCRIPTION_VERSION: Final = 0
-"""What is written has no newer fields: they are for members that keep partitions (KIP-429)."""
-
-FORGOTTEN: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
-"""The group has gone on without this member."""
-REJOIN: Final = FORGOTTEN | {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED}
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+PROTOCOLS: Final = (CLASSIC, CONSUMER)
 
 
 class ConsumerRebalanceListener:
-    """What an application wants to know of a rebalance; both methods may be coroutines."""
+    """What an application wants to know of a rebalance; all methods may be coroutines."""
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> Any:
         """These are given up; called after the last record of them was processed."""
@@ -54,63 +46,72 @@ class ConsumerRebalanceListener:
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> Any:
         """These were assigned; called before the first record of them."""
 
+    def on_partitions_lost(self, lost: set[TopicPartition]) -> Any:
+        """The group has given these to others already; by default as if they were revoked.
+
+        Only a member of `group_protocol="consumer"` is told.
+        """
+        return self.on_partitions_revoked(lost)
+
 
 class GroupSettings(NamedTuple):
-    """Times in ms. `assignors` are names, the preferred first."""
+    """Times in ms. `assignors` are names, the preferred first; `remote_assignor` the broker's."""
 
     group_id: str
-    group_instance_id: str | None
-    session_timeout_ms: int
-    heartbeat_interval_ms: int
-    max_poll_interval_ms: int
-    assignors: tuple[str, ...]
-    auto_commit_interval_ms: int | None
+    group_instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    assignors: tuple[str, ...] = ("range", "roundrobin")
+    auto_commit_interval_ms: int | None = None
+    protocol: str = CLASSIC
+    remote_assignor: str | None = None
+
+    def check(self) -> None:
+        """Raises `InvalidArgumentError`."""
+        check_text("group_id", self.group_id)
+        if self.group_instance_id is not None:
+            check_text("group_instance_id", self.group_instance_id)
+        check_integer("session_timeout_ms", self.session_timeout_ms, least=1)
+        most = self.session_timeout_ms
+        check_integer("heartbeat_interval_ms", self.heartbeat_interval_ms, least=1, greatest=most)
+        check_integer("max_poll_interval_ms", self.max_poll_interval_ms, least=1)
+        if self.auto_commit_interval_ms is not None:
+            check_integer("auto_commit_interval_ms", self.auto_commit_interval_ms)
+        for name in self.assignors or (None,):
+            check_choice("partition_assignment_strategy", name, ASSIGNORS)
+        if self.remote_assignor is not None:
+            check_text("group_remote_assignor", self.remote_assignor)
+        check_choice("group_protocol", self.protocol, PROTOCOLS)
+        self._check_protocol()
+
+    def _check_protocol(self) -> None:
+        """A setting of the other protocol would have no effect. `ConsumerConfig`."""
+        defaults = self._field_defaults
+        for field, (protocol, argument) in _OF_ONE_PROTOCOL.items():
+            value = getattr(self, field)
+            if protocol != self.protocol and value != defaults[field]:
+                may_be = f"cannot be set with group_protocol={self.protocol!r}"
+                raise InvalidArgumentError(argument, may_be, value)
 
 
-def check_group_settings(
-    group_id: str,
-    group_instance_id: str | None,
-    session_timeout_ms: int,
-    heartbeat_interval_ms: int,
-    max_poll_interval_ms: int,
-    assignors: Iterable[str],
-    auto_commit_interval_ms: int | None,
-) -> GroupSettings:
-    """Checked settings of a member. Raises `InvalidArgumentError`."""
-    check_text("group_id", group_id)
-    if group_instance_id is not None:
-        check_text("group_instance_id", group_instance_id)
-    check_integer("session_timeout_ms", session_timeout_ms, least=1)
-    check_integer(
-        "heartbeat_interval_ms", heartbeat_interval_ms, least=1, greatest=session_timeout_ms
-    )
-    check_integer("max_poll_interval_ms", max_poll_interval_ms, least=1)
-    if auto_commit_interval_ms is not None:
-        check_integer("auto_commit_interval_ms", auto_commit_interval_ms)
-    names = tuple(assignors)
-    for name in names or (None,):
-        check_choice("partition_assignment_strategy", name, ASSIGNORS)
-    return GroupSettings(
-        group_id,
-        group_instance_id,
-        session_timeout_ms,
-        heartbeat_interval_ms,
-        max_poll_interval_ms,
-        names,
-        auto_commit_interval_ms,
-    )
+_OF_ONE_PROTOCOL: Final = {
+    "session_timeout_ms": (CLASSIC, "session_timeout_ms"),
+    "heartbeat_interval_ms": (CLASSIC, "heartbeat_interval_ms"),
+    "assignors": (CLASSIC, "partition_assignment_strategy"),
+    "remote_assignor": (CONSUMER, "group_remote_assignor"),
+}
+"""Fields that one protocol has, and what they are called as arguments."""
 
 
-class _RejoinError(Exception):
-    """The coordinator wants the member to join again, at once."""
-
-
-class ConsumerMembership:
+class MembershipManager(ABC):
     """One member. Public state: `was_polled`, which the consumer sets whenever it is called.
 
-    Read-only: `topics` of its subscription; `has_work`, whether `work` has anything to do;
-    `member_id`, `generation_id`.
+    Read-only: `topics` of its subscription; `has_work`, whether `work` has anything to do.
     """
+
+    rejoin_errors: frozenset[ErrorCode]
+    """Errors of OffsetCommit that say that the group has gone on without this member."""
 
     def __init__(
         self,
@@ -125,64 +126,96 @@ class ConsumerMembership:
         self._fetcher = fetcher
         self._commit = commit
         self._listener: Any = ConsumerRebalanceListener()
-        self._joining: asyncio.Task[None] | None = None
+        self._rebalancing: asyncio.Task[None] | None = None
         self._beating: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
-        self._needs_join = False
+        self._needs_rebalance = False
         self._committed_s = 0.0
         self.topics: frozenset[str] = frozenset()
-        self.member_id = NO_MEMBER
-        self.generation_id = NO_GENERATION
         self.has_work = False
         self.was_polled = False
+
+    # ---- what differs
+
+    @property
+    @abstractmethod
+    def metadata(self) -> GroupMetadata:
+        """Its generation or epoch, and its ids."""
+
+    @property
+    @abstractmethod
+    def fetching_identity(self) -> Body:
+        """The fields by which OffsetFetch is held to the member, if it is."""
+
+    @abstractmethod
+    def _resubscribe(self) -> None:
+        """`topics` are others."""
+
+    @abstractmethod
+    async def _rebalance(self) -> None:
+        """Do what the group wants; `_needs_rebalance` if there is more. Raises `RefusedError`."""
+
+    @abstractmethod
+    async def _leave_group(self) -> None:
+        """Tell the coordinator; all partitions are given up."""
+
+    @abstractmethod
+    def on_refused(self, error: ErrorCode) -> None:
+        """A request about offsets was refused with one of `rejoin_errors`."""
 
     @property
     def identity(self) -> Body:
         """The fields by which OffsetCommit is held to member and generation."""
+        me = self.metadata
         return {
-            "member_id": self.member_id,
-            "generation_id_or_member_epoch": self.generation_id,
-            "group_instance_id": self.settings.group_instance_id,
+            "member_id": me.member_id,
+            "generation_id_or_member_epoch": me.generation_id,
+            "group_instance_id": me.group_instance_id,
         }
 
     # ---- what the application does
 
     def subscribe(self, topics: Iterable[str], listener: Any) -> None:
-        """Read these topics instead of those before; the next call for records joins."""
+        """Read these topics instead of those before; a call for records rebalances."""
         self.topics = frozenset(topics)
         if listener is not None:
             self._listener = listener
         self._requests.topics.update(self.topics)
-        self.request_join()
+        self._resubscribe()
 
-    def request_join(self) -> None:
-        """Let the next call for records join the group again."""
-        self._needs_join = self.has_work = True
+    def request_rebalance(self) -> None:
+        """Let the next call for records do what the group wants."""
+        self._needs_rebalance = self.has_work = True
         self._fetcher.wake()
 
-    def check_commit(self, code: int) -> None:
-        """Raise `CommitFailedError` for an error that says that the group has gone on."""
+    def check_commit(self, code: int, asked: Body) -> None:
+        """Raise `CommitFailedError` for an error that says that the group has gone on.
+
+        `asked` is the `identity` of the request. Raises `RetriableError` if the member has another
+        epoch by now.
+        """
         error = ErrorCode.of(code)
-        if error in REJOIN:
-            self._forget(error)
-            self.request_join()
+        if error is ErrorCode.STALE_MEMBER_EPOCH and asked != self.identity:
+            raise RetriableError(error.name)
+        if error in self.rejoin_errors:
+            self.on_refused(error)
             raise CommitFailedError(f"OffsetCommit of {self.settings.group_id}: {error.name}")
 
     async def work(self, timeout_s: float) -> None:
-        """Join if that is due, and commit; at most for this long.
+        """Rebalance if that is due, and commit; at most for this long.
 
         Raises `RefusedError`, and what the listener raises.
         """
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        if self._needs_join and self._joining is None:
-            self._joining = self._requests.cluster.start_task(self._rebalance())
-        if self._joining is not None:
-            await asyncio.wait([self._joining], timeout=timeout_s)
-            if self._joining.done():
-                ended, self._joining = self._joining, None
-                self.has_work = self._needs_join
+        if self._needs_rebalance and self._rebalancing is None:
+            self._rebalancing = self._requests.cluster.start_task(self._rebalance())
+        if self._rebalancing is not None:
+            await asyncio.wait([self._rebalancing], timeout=timeout_s)
+            if self._rebalancing.done():
+                ended, self._rebalancing = self._rebalancing, None
+                self.has_work = self._needs_rebalance
                 if not ended.cancelled():  # else the consumer stops
                     ended.result()
             return
@@ -190,177 +223,50 @@ class ConsumerMembership:
         await self._commit_positions()
 
     async def leave(self) -> None:
-        """Commit, give up all partitions, and leave; a static member does not leave (KIP-345)."""
+        """Commit, give up all partitions, and leave."""
         if not self.topics:
             return
-        if self._joining is not None:
-            self._joining.cancel()
+        if self._rebalancing is not None:
+            self._rebalancing.cancel()
         await self._give_up()
-        if self.member_id and self.settings.group_instance_id is None:
-            me = {"member_id": self.member_id, "group_instance_id": None, "reason": "it leaves"}
-            body = {"group_id": self.settings.group_id, "members": [me], **me}
-            try:
-                await self._requests.ask_coordinator(ApiKey.LEAVE_GROUP, body)
-            except (OSError, RetriableError) as error:
-                _log.info("%s does not leave: %s", self.member_id, error)
-        self.member_id, self.generation_id = NO_MEMBER, NO_GENERATION
-        self.topics, self._needs_join, self.has_work = frozenset(), False, False
+        await self._leave_group()
+        self.topics, self._needs_rebalance, self.has_work = frozenset(), False, False
 
-    # ---- rebalances
-
-    async def _rebalance(self) -> None:
-        await self._give_up()
-        while True:
-            self._requests.check_started()
-            try:
-                assigned = await self._sync(await self._join())
-                break
-            except _RejoinError:
-                continue
-            except (RetriableError, OSError):
-                await self._requests.refresh()
-        _log.info("%s, generation %d: %s", self.member_id, self.generation_id, assigned)
-        self._needs_join = False
-        self._requests.topics.update(topic for topic, _ in assigned)
-        self._fetcher.assign(assigned)
-        self._committed_s = asyncio.get_running_loop().time()
-        self._beating = self._requests.cluster.start_task(self._beat())
-        await _call(self._listener.on_partitions_assigned, set(assigned))
+    # ---- partitions
 
     async def _give_up(self) -> None:
-        """Commit, and give up all partitions."""
+        """Stop the heartbeats, commit, and give up all partitions."""
         if self._beating is not None:
             self._beating.cancel()
             self._beating = None
         revoked = set(self._fetcher.assigned)
         if revoked:
             await self._commit_positions()
-            await _call(self._listener.on_partitions_revoked, revoked)
+            await self._call("on_partitions_revoked", revoked)
             self._fetcher.assign(())
 
-    async def _join(self) -> Body:
-        me = self.settings
-        subscription = encode_record(
-            "CONSUMER_PROTOCOL_SUBSCRIPTION", SUBSCRIPTION_VERSION, {"topics": sorted(self.topics)}
-        )
-        body = {
-            "group_id": me.group_id,
-            "session_timeout_ms": me.session_timeout_ms,
-            "rebalance_timeout_ms": me.max_poll_interval_ms,
-            "member_id": self.member_id,
-            "group_instance_id": me.group_instance_id,
-            "protocol_type": CONSUMER_PROTOCOL,
-            "protocols": [{"name": name, "metadata": subscription} for name in me.assignors],
-        }
-        more_s = me.max_poll_interval_ms / 1_000
-        answer = await self._requests.ask_coordinator(ApiKey.JOIN_GROUP, body, more_s)
-        if answer["error_code"] == ErrorCode.MEMBER_ID_REQUIRED:
-            self.member_id = answer["member_id"]
-        self._check(answer["error_code"], "JoinGroup")
-        self.member_id, self.generation_id = answer["member_id"], answer["generation_id"]
-        return answer
+    async def _call(self, method: str, places: set[TopicPartition]) -> None:
+        """Tell the listener, which need not be a `ConsumerRebalanceListener`."""
+        default = self._listener.on_partitions_revoked
+        found = getattr(self._listener, method, default)(places)
+        if inspect.isawaitable(found):
+            await found
 
-    async def _sync(self, joined: Body) -> list[TopicPartition]:
-        me = self.settings
-        is_leader = joined["leader"] == self.member_id
-        body = {
-            "group_id": me.group_id,
-            "generation_id": self.generation_id,
-            "member_id": self.member_id,
-            "group_instance_id": me.group_instance_id,
-            "protocol_type": CONSUMER_PROTOCOL,
-            "protocol_name": joined["protocol_name"],
-            "assignments": await self._assign_all(joined) if is_leader else [],
-        }
-        more_s = me.max_poll_interval_ms / 1_000
-        answer = await self._requests.ask_coordinator(ApiKey.SYNC_GROUP, body, more_s)
-        self._check(answer["error_code"], "SyncGroup")
-        if not answer["assignment"]:
-            return []
-        _, mine = decode_record("CONSUMER_PROTOCOL_ASSIGNMENT", answer["assignment"])
-        rows = mine["assigned_partitions"]
-        return [(row["topic"], index) for row in rows for index in row["partitions"]]
-
-    async def _assign_all(self, joined: Body) -> list[Body]:
-        """What the leader tells each member."""
-        members = [_subscription(row) for row in joined["members"]]
-        wanted = frozenset().union(*(member.topics for member in members))
-        self._requests.topics.update(wanted)
-        await self._requests.request_metadata()
-        known = self._requests.cluster.partitions
-        partitions = {topic: known[topic] for topic in wanted if topic in known}
-        assignment = ASSIGNORS[joined["protocol_name"]](members, partitions)
-        return [
-            {"member_id": member_id, "assignment": _encode_assignment(places)}
-            for member_id, places in assignment.items()
-        ]
-
-    def _check(self, code: int, what: str) -> None:
-        """Raises `_RejoinError`, `RetriableError`, `RefusedError`."""
-        error = ErrorCode.of(code)
-        if error in REJOIN:
-            self._forget(error)
-            raise _RejoinError
-        self._requests.check(code, f"{what} of {self.settings.group_id}")
-
-    def _forget(self, error: ErrorCode) -> None:
-        """Drop the identity that the coordinator does not know any more."""
-        if error in FORGOTTEN:
-            self.generation_id = NO_GENERATION
-        if error is ErrorCode.UNKNOWN_MEMBER_ID:
-            self.member_id = NO_MEMBER
-
-    # ---- heartbeats
-
-    async def _beat(self) -> None:
-        """Send heartbeats until the coordinator does not know the member, or it joins again."""
-        clock_s = asyncio.get_running_loop().time
-        polled_s = clock_s()
-        while self.generation_id != NO_GENERATION:
-            await asyncio.sleep(self.settings.heartbeat_interval_ms / 1_000)
-            if self.was_polled:
-                polled_s, self.was_polled = clock_s(), False
-            self._note_commit(clock_s())
-            is_late = clock_s() - polled_s > self.settings.max_poll_interval_ms / 1_000
-            try:
-                await (self._leave_for_delay() if is_late else self._beat_once())
-            except (RetriableError, OSError):
-                await self._requests.refresh()
-            except Exception as error:
-                self._failure, self.has_work = error, True
-                self._fetcher.wake()
-                return
-
-    async def _beat_once(self) -> None:
-        body = {
-            "group_id": self.settings.group_id,
-            "generation_id": self.generation_id,
-            "member_id": self.member_id,
-            "group_instance_id": self.settings.group_instance_id,
-        }
-        answer = await self._requests.ask_coordinator(ApiKey.HEARTBEAT, body)
-        error = ErrorCode.of(answer["error_code"])
-        if error in REJOIN:
-            self._forget(error)
-            self.request_join()
-        else:
-            self._requests.check(error, f"Heartbeat of {self.settings.group_id}")
-
-    async def _leave_for_delay(self) -> None:
-        limit_ms = self.settings.max_poll_interval_ms
-        _log.warning("%s leaves: no records were asked for in %d ms", self.member_id, limit_ms)
-        me = {"member_id": self.member_id, "group_instance_id": None}
-        body = {"group_id": self.settings.group_id, "members": [me], **me}
-        self._forget(ErrorCode.UNKNOWN_MEMBER_ID)
-        self.request_join()
-        if self.settings.group_instance_id is None:
-            await self._requests.ask_coordinator(ApiKey.LEAVE_GROUP, body)
+    def _fail(self, error: Exception) -> None:
+        """Let the next call for records raise this."""
+        self._failure, self.has_work = error, True
+        self._fetcher.wake()
 
     # ---- commits
 
-    def _note_commit(self, now_s: float) -> None:
+    @property
+    def _commit_due_s(self) -> float:
+        """When positions are to be committed again; never, if the application does it."""
         interval_ms = self.settings.auto_commit_interval_ms
-        if interval_ms is not None and now_s - self._committed_s >= interval_ms / 1_000:
+        return inf if interval_ms is None else self._committed_s + interval_ms / 1_000
+
+    def _note_commit(self, now_s: float) -> None:
+        if now_s >= self._commit_due_s:
             self.has_work = True
 
     async def _commit_positions(self) -> None:
@@ -372,24 +278,3 @@ class ConsumerMembership:
             await self._commit()
         except Exception as error:
             _log.warning("positions are not committed: %s", error)
-
-
-async def _call(
-    function: Callable[[set[TopicPartition]], Any], places: set[TopicPartition]
-) -> None:
-    found = function(places)
-    if inspect.isawaitable(found):
-        await found
-
-
-def _subscription(row: Body) -> Subscription:
-    _, body = decode_record("CONSUMER_PROTOCOL_SUBSCRIPTION", row["metadata"])
-    return Subscription(row["member_id"], row["group_instance_id"], frozenset(body["topics"]))
-
-
-def _encode_assignment(places: Iterable[TopicPartition]) -> bytes:
-    rows = [
-        {"topic": row["topic"], "partitions": row["partitions"]}
-        for row in topic_rows(places, name="topic")
-    ]
-    return encode_record("CONSUMER_PROTOCOL_ASSIGNMENT", 0, {"assigned_partitions": rows})

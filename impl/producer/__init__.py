@@ -1,12 +1,12 @@
 """The producer, idempotent or transactional: cores that take values and the time."""
 
+from impl.client.arguments import GroupMetadata as GroupMetadata
 from impl.client.arguments import OffsetAndMetadata as OffsetAndMetadata
 from impl.client.errors import Advice as Advice
 from impl.client.errors import IllegalStateError as IllegalStateError
 from impl.client.errors import InvalidArgumentError as InvalidArgumentError
 from impl.client.errors import KafkaTimeoutError as KafkaTimeoutError
 from impl.client.errors import ProducerError as ProducerError
-from impl.producer.arguments import GroupMetadata as GroupMetadata
 from impl.producer.batch import DeliveryHandle as DeliveryHandle
 from impl.producer.config import ProducerConfig as ProducerConfig
 from impl.producer.core import Disconnect as Disconnect

@@ -12,26 +12,19 @@ Source: `ProducerRecord`, `Topic.validate`, `OffsetAndMetadata`, `ConsumerGroupM
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from impl.client.arguments import OffsetAndMetadata, check_integer, parse_offsets
+from impl.client.arguments import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    check_integer,
+    parse_offsets,
+)
 from impl.client.errors import InvalidArgumentError
 from impl.settings import LONG_MAX
 
 BYTES: Final = (bytes, bytearray)
 """The types of keys and values."""
-
-
-class GroupMetadata(NamedTuple):
-    """The consumer whose offsets are committed. `group_id` alone is for manual assignment.
-
-    `ConsumerGroupMetadata`, KIP-447.
-    """
-
-    group_id: str
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
 
 
 def check_timestamp_ms(timestamp_ms: object) -> None:

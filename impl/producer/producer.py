@@ -22,7 +22,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from impl.client.arguments import OffsetAndMetadata, check_partition, check_topic
+from impl.client.arguments import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    check_partition,
+    check_topic,
+)
 from impl.client.errors import (
     IllegalStateError,
     KafkaTimeoutError,
@@ -32,10 +37,7 @@ from impl.client.errors import (
 from impl.client.network_client import NetworkClient
 from impl.client.security import ClientSecurity
 from impl.client.transport import AsyncioNetwork, Network
-from impl.producer.arguments import (
-    GroupMetadata,
-    check_key_and_value,
-)
+from impl.producer.arguments import check_key_and_value
 from impl.producer.batch import DeliveryHandle
 from impl.producer.config import ProducerConfig
 from impl.producer.core import (

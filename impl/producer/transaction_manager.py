@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from impl.client.arguments import OffsetAndMetadata
+from impl.client.arguments import GroupMetadata, OffsetAndMetadata
 from impl.client.errors import IllegalStateError
-from impl.producer.arguments import GroupMetadata, parse_group_offsets
+from impl.producer.arguments import parse_group_offsets
 from impl.producer.batch import ProducerBatch
 from impl.producer.config import ProducerConfig
 from impl.producer.errors import (

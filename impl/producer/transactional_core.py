@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from impl.client.arguments import OffsetAndMetadata
+from impl.client.arguments import GroupMetadata, OffsetAndMetadata
 from impl.producer.accumulator import Backoff
-from impl.producer.arguments import GroupMetadata
 from impl.producer.batch import FinalState, ProducerBatch
 from impl.producer.config import ProducerConfig
 from impl.producer.core import Effect, IdempotentProducerCore, SendRequest, no_jitter

@@ -23,8 +23,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
 
-from impl.client.arguments import OffsetAndMetadata
-from impl.producer.arguments import GroupMetadata
+from impl.client.arguments import GroupMetadata, OffsetAndMetadata
 from impl.producer.errors import ConfigError, DeliveryError
 from impl.producer.in_flight_requests import NO_NODE
 from impl.protocol.fields import CoordinatorType, TopicPartition, topic_rows

@@ -21,8 +21,8 @@ from impl import (
     SendRequest,
     TransactionalProducerCore,
 )
+from impl.client.arguments import GroupMetadata
 from impl.producer import State
-from impl.producer.arguments import GroupMetadata
 from impl.producer.transactional_requests import CallResult
 
 OUTPUT: Final = "out"

@@ -22,10 +22,10 @@ from conformance.systems.base import View
 from conformance.systems.nodes import Nodes, Question
 from conformance.systems.processing.shapes import INPUT
 from impl import ApiKey, ErrorCode
+from impl.client.arguments import GroupMetadata
 from impl.coordinator.group_messages import MemberIdentity
 from impl.coordinator.offsets import OffsetToCommit
 from impl.coordinator.offsets_groups import Committer
-from impl.producer.arguments import GroupMetadata
 
 GROUP: Final = "group-0"
 """Its offsets are in partition 0 of two."""

@@ -26,6 +26,7 @@ from conformance.systems.processing.membership import GROUP, ProcessingGroup
 from conformance.systems.processing.shapes import INPUT
 from conformance.systems.transactions.system import numbers, of_release
 from impl import ApiKey, ErrorCode, LogConfig, ProducerError, TransactionConfig, decode_batch
+from impl.client.arguments import GroupMetadata
 from impl.coordinator.config import CONFIGS
 from impl.coordinator.group_messages import GroupConfig
 from impl.coordinator.metadata import TransactionImage
@@ -36,7 +37,6 @@ from impl.coordinator.states import TransactionState
 from impl.partition.consuming import committed_batches
 from impl.partition.reading import read
 from impl.partition.rules import RULES
-from impl.producer.arguments import GroupMetadata
 from impl.protocol.control_records import ControlType, read_marker
 from impl.protocol.fields import Isolation
 from impl.protocol.record_batch import TRANSACTIONAL, RecordBatch, decode_batches

@@ -57,9 +57,8 @@ from conformance.systems.transactions.refusals import (
     refusal,
 )
 from impl import ApiKey, DeliveryHandle, ErrorCode, ProducerConfig, ProducerError, SendRequest
-from impl.client.arguments import OffsetAndMetadata
+from impl.client.arguments import GroupMetadata, OffsetAndMetadata
 from impl.producer import State
-from impl.producer.arguments import GroupMetadata
 from impl.producer.in_flight_requests import NodeQueue
 from impl.producer.transactional_core import TransactionalProducerCore
 from impl.producer.transactional_requests import (

@@ -127,7 +127,7 @@ def test_what_is_not_served_is_named():
         await learned.start()
         with pytest.raises(UnsupportedClusterError, match="FETCH is served from 15 to 17"):
             learned.version(ApiKey.FETCH)
-        with pytest.raises(UnsupportedClusterError, match=r"OFFSET_FETCH is not served, .* 0 to 7"):
+        with pytest.raises(UnsupportedClusterError, match=r"OFFSET_FETCH is not served, .* 0 to 9"):
             learned.version(ApiKey.OFFSET_FETCH)
         await learned.close()
 

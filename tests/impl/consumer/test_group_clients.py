@@ -1,10 +1,14 @@
-"""Members of one group that are of several hands: ours, aiokafka's; at our broker and Kafka's."""
+"""Members of one group that are of several hands, at our broker and Kafka's.
+
+A classic group has ours and aiokafka's, a consumer group (KIP-848) ours and librdkafka's.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
 
+import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -17,6 +21,13 @@ from impl import Broker, Consumer, Producer
 SECONDS = 15
 RECORDS = 40
 ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+CONSUMER = "consumer"
+"""The protocol, and a topic."""
+QUICK = {
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.assignment.interval.ms": "0",
+}
 FAST = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 100, "session_timeout_ms": 6_000}
 
 
@@ -26,13 +37,13 @@ def servers(request: pytest.FixtureRequest) -> Iterator[str]:
         with Broker() as broker:
             yield create_topics(broker.bootstrap_servers)
         return
-    with KafkaBroker(request.param) as kafka:
+    with KafkaBroker(request.param, properties=QUICK) as kafka:
         yield create_topics("{}:{}".format(*kafka.address))
 
 
 def create_topics(servers: str) -> str:
     admin = AdminClient({"bootstrap.servers": servers})
-    topics = [NewTopic(name, num_partitions=4) for name in ASSIGNORS]
+    topics = [NewTopic(name, num_partitions=4) for name in (*ASSIGNORS, CONSUMER)]
     for created in admin.create_topics(topics).values():
         created.result(SECONDS)
     return servers
@@ -75,4 +86,58 @@ async def test_a_group_of_two_hands_reads_each_record_once(servers: str, strateg
                 await theirs.stop()
             while len(ours.assignment()) < 4:
                 await poll(ours)
+    assert sorted(values) == sorted([b"%d" % number for number in range(RECORDS)] * 2)
+
+
+class Librdkafka:
+    """Its consumer in a consumer group."""
+
+    def __init__(self, servers: str) -> None:
+        settings = {"bootstrap.servers": servers, "group.id": CONSUMER, "group.protocol": CONSUMER}
+        self._consumer = confluent_kafka.Consumer({**settings, "auto.offset.reset": "earliest"})
+        self._consumer.subscribe([CONSUMER])
+
+    async def poll(self) -> list[bytes]:
+        found = await asyncio.to_thread(self._consumer.consume, 100, 0.05)
+        assert not any(message.error() for message in found)
+        return [message.value() for message in found]
+
+    def assignment(self) -> set[tuple[str, int]]:
+        return {(place.topic, place.partition) for place in self._consumer.assignment()}
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self._consumer.close)
+
+
+@pytest.mark.slow
+async def test_a_consumer_group_of_two_hands_reads_each_record_once(servers: str) -> None:
+    values: list[bytes] = []
+    settings = {"bootstrap_servers": servers, "group_id": CONSUMER, "group_protocol": CONSUMER}
+
+    async def poll(*consumers: Consumer) -> None:
+        for consumer in consumers:
+            for records in (await consumer.getmany(timeout_ms=50)).values():
+                values.extend(record.value for record in records)
+
+    async with asyncio.timeout(SECONDS):
+        await write(servers, CONSUMER)
+        settings["auto_offset_reset"] = "earliest"
+        async with Consumer(CONSUMER, **settings) as one, Consumer(CONSUMER, **settings) as two:
+            while len(values) < RECORDS:
+                await poll(one, two)
+            theirs = Librdkafka(servers)
+            try:
+                while not (one.assignment() and two.assignment() and theirs.assignment()):
+                    await poll(one, two)
+                    values += await theirs.poll()
+                await write(servers, CONSUMER)
+                while len(values) < 2 * RECORDS:
+                    await poll(one, two)
+                    values += await theirs.poll()
+                members = (one.assignment(), two.assignment(), theirs.assignment())
+                assert sorted(map(len, members)) == [1, 1, 2]
+            finally:
+                await theirs.stop()
+            while len(one.assignment()) + len(two.assignment()) < 4:
+                await poll(one, two)
     assert sorted(values) == sorted([b"%d" % number for number in range(RECORDS)] * 2)

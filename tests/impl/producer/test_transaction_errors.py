@@ -2,7 +2,7 @@
 
 import pytest
 
-from impl.client.arguments import OffsetAndMetadata
+from impl.client.arguments import GroupMetadata, OffsetAndMetadata
 from impl.producer import (
     Advice,
     AuthorizationError,
@@ -14,7 +14,6 @@ from impl.producer import (
     State,
     TransactionAbortableError,
 )
-from impl.producer.arguments import GroupMetadata
 from impl.producer.transaction_manager import TransactionManager
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey

@@ -7,9 +7,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from impl.client.arguments import OffsetAndMetadata
+from impl.client.arguments import GroupMetadata, OffsetAndMetadata
 from impl.producer import Disconnect, ProducerError, State
-from impl.producer.arguments import GroupMetadata
 from impl.producer.transaction_manager import LEGAL_CALLS
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey

@@ -2,7 +2,7 @@
 
 import pytest
 
-from impl.client.arguments import OffsetAndMetadata
+from impl.client.arguments import GroupMetadata, OffsetAndMetadata
 from impl.producer import (
     IllegalStateError,
     InvalidArgumentError,
@@ -15,7 +15,6 @@ from impl.producer import (
     TransactionAbortableError,
     TransactionAbortedError,
 )
-from impl.producer.arguments import GroupMetadata
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, encode_request
 from impl.protocol.schemas import ApiKey
