@@ -8,7 +8,6 @@ broker answered, but for these places, where it is what the model says.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,6 +18,7 @@ from conformance.masks import Masks, Row
 from conformance.signatures import INDEX
 from conformance.systems.brokers.broker_testbed import BrokerTestbed
 from conformance.systems.brokers.exchange import Ask, BrokerFault, NoAnswer, TraceEnd, Wait
+from conformance.systems.brokers.fault_schedule import FaultSchedule
 from conformance.systems.brokers.scheduler import NO_ANSWER
 from conformance.transactions.wire import CoordinatorConnection
 from impl import DecodeError
@@ -100,7 +100,8 @@ class _Recorder:
         self._wires: dict[Hashable, CoordinatorConnection] = {}
 
     def play(self, script: Any) -> TraceEnd:
-        """To its end."""
+        """To its end. Nothing is done to brokers."""
+        self._testbed.begin([(0, script)], FaultSchedule.around([()]))
         resources, session = self._testbed.session(0, script, 1)
         self.producers = self._testbed.producers_of(resources)
         answers: list[Any] | None = None
@@ -122,7 +123,8 @@ class _Recorder:
         if isinstance(ask, BrokerFault):
             raise NotReproducible(f"something is done to brokers in this trace: {ask.name}")
         if isinstance(ask, Wait):
-            time.sleep(max(ask.until - time.monotonic(), 0))
+            clock = self._testbed.clock
+            clock.sleep(max(ask.until - clock.now_s(), 0))
             return False
         return True
 

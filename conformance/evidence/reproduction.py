@@ -2,7 +2,9 @@
 
 Each exchange has `says` (what is sent), `connection`, `api`, `bytes` (a template), `expect` (fields
 of the answer by their place in it) and `observed` (those of them that differ, None where nothing
-is). Producer ids are P0, P1, ...: as answers give them.
+is). Producer ids are P0, P1, ... and epochs of coordinators E0, ...: as answers give them. `to` is
+the Metadata or FindCoordinator that names who is asked, with the `partition` that it leads; a row
+without it may go to any broker.
 """
 
 from __future__ import annotations
@@ -12,17 +14,20 @@ from typing import Any, Final
 
 from conformance.evidence.recording import NotReproducible, RecordedExchange, Recording
 from conformance.evidence.script import layout_of
-from conformance.evidence.templates import batches_in, template_of
+from conformance.evidence.templates import batches_in, leaves, template_of
 from conformance.kafka.admin import INIT_PRODUCER_ID_REQUEST, topic_request
 from conformance.kafka.connection import WireRequest
 from conformance.masks import Row
 from conformance.signatures import INDEX
+from conformance.transactions.reading import leadership
 from conformance.transactions.wire import find_coordinator
 from impl.protocol.control_records import read_marker
 from impl.protocol.record_batch import decode_batches, decode_whole_batches
 from impl.protocol.schemas import ApiKey
 
 Fields = dict[str, Any]
+Seen = dict[str, list[int]]
+"""The numbers that answers gave of what is NAMED."""
 
 JUDGED: Final = frozenset(
     {
@@ -59,32 +64,49 @@ ON_THE_WIRE: Final = {
 LISTS: Final = {"log": "records", "producers": "active_producers"}
 INDEXES: Final = ("index", "partition_index", "partition")
 NOBODY: Final = -1
+PRODUCER_ID: Final = "producer_id"
+NAMED: Final = {PRODUCER_ID: "P", "coordinator_epoch": "E"}
+"""What differs from cluster to cluster, and the letter of its names."""
+
+LED: Final = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.WRITE_TXN_MARKERS,
+    }
+)
+"""What the leader of a partition serves."""
+OF_GROUP: Final = frozenset({ApiKey.TXN_OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
+"""What the coordinator of a group serves; requests with a transactional id go to that one's."""
+TOPICS: Final = frozenset({"name", "topic"})
+PARTITIONS: Final = frozenset({*INDEXES, "partition_indexes"})
+IDS: Final = frozenset({"transactional_id", "transactional_ids", "v3_and_below_transactional_id"})
 
 
 def reproduction_of(recording: Recording) -> list[dict[str, Any]]:
     """All exchanges, those before the trace first: topics are made, and producer ids asked for that
     the trace is given. Raises NotReproducible if no place of an answer shows the difference."""
-    known = list(recording.producers)
+    seen: Seen = {**{field: [] for field in NAMED}, PRODUCER_ID: [*recording.producers]}
     names: list[str] = []
-    rows = [exchange_json(one, "a", known, names) for one in before(recording)]
+    rows = [exchange_json(one, "a", seen, names) for one in before(recording)]
     routes: dict[Any, str] = {}
     for exchange in recording.exchanges:
         route = routes.setdefault(exchange.connection, chr(ord("a") + len(routes)))
-        rows.append(exchange_json(exchange, route, known, names))
+        rows.append(exchange_json(exchange, route, seen, names))
     if not any(row["observed"] for row in rows):
         raise NotReproducible("no single field of an answer shows it")
     return rows
 
 
 def before(recording: Recording) -> Iterator[RecordedExchange]:
-    """What a trace finds: its topics, coordinators, and producer ids."""
+    """What a trace finds: its topics, and producer ids."""
     configs = recording.topic_configs
     for name, partitions in sorted(topics_in(recording.exchanges).items()):
         made = {"topics": [{"name": name, "error_code": 0}]}
         yield RecordedExchange("a", topic_request(name, partitions, configs=configs), made)
-    ids = {str(e.request.body.get("transactional_id") or "") for e in recording.exchanges} - {""}
-    for name in sorted(ids):
-        yield RecordedExchange("a", find_coordinator(name).request, {"error_code": 0})
     for producer_id in recording.producers:
         given = {"error_code": 0, "producer_id": producer_id, "producer_epoch": 0}
         yield RecordedExchange("a", INIT_PRODUCER_ID_REQUEST, given)
@@ -117,14 +139,14 @@ def add_partitions(row: Mapping[str, Any], asked: dict[str, int]) -> None:
 
 
 def exchange_json(
-    exchange: RecordedExchange, route: str, known: list[int], names: list[str]
+    exchange: RecordedExchange, route: str, seen: Seen, names: list[str]
 ) -> dict[str, Any]:
-    """One exchange; `known` are the producer ids that were given so far, `names` those in use."""
+    """One exchange; `seen` was given so far, `names` are those in use."""
     request = exchange.request
-    api = f"{ApiKey(request.api_key).name} {request.api_version}"
-    template = template_of(request, known, names)
+    api = api_of(request)
+    template = template_of(request, seen[PRODUCER_ID], names)
     answer = {} if exchange.answer is None else on_the_wire(exchange.answer, layout_of(api))
-    found = flat(answer, "", known)
+    found = flat(answer, "", seen)
     observed = {
         place: value
         for place, value in found.items()
@@ -134,13 +156,40 @@ def exchange_json(
     for row in exchange.differing:
         expected |= expected_places(row, observed)
     return {
-        "says": says(request, known),
+        "says": says(request, seen),
         "connection": route,
         "api": api,
         "bytes": template,
+        **asked_of(request, names),
         "expect": expected,
         "observed": {p: observed.get(p) for p in expected if expected[p] != observed.get(p)},
     }
+
+
+def api_of(request: WireRequest) -> str:
+    """`PRODUCE 12`."""
+    return f"{ApiKey(request.api_key).name} {request.api_version}"
+
+
+def asked_of(request: WireRequest, names: list[str]) -> Fields:
+    """Who serves a request: `to`, or nothing where any broker does."""
+    fields = [*leaves("", request.body)]
+
+    def first(kind: frozenset[str]) -> Any:
+        return next((v for name, v in fields if name in kind and v not in (None, "")), None)
+
+    if request.api_key in LED:
+        topic, partition = first(TOPICS), first(PARTITIONS)
+        lookup = leadership((topic, partition)).request
+        return {"to": lookup_json(lookup, names) | {"partition": partition}}
+    group = request.api_key in OF_GROUP
+    key = first(frozenset({"group_id"})) if group else first(IDS)
+    return {"to": lookup_json(find_coordinator(key, of_group=group).request, names)} if key else {}
+
+
+def lookup_json(request: WireRequest, names: list[str]) -> Fields:
+    """A request whose answer names a broker."""
+    return {"api": api_of(request), "bytes": template_of(request, (), names)}
 
 
 def on_the_wire(answer: Fields, layout: Mapping[str, Any]) -> Fields:
@@ -162,16 +211,16 @@ def of_layout(value: Fields, fields: Sequence[Any]) -> Fields:
 # ---- places
 
 
-def flat(value: Any, path: str, known: list[int]) -> Fields:
+def flat(value: Any, path: str, seen: Seen) -> Fields:
     """Each field of an answer by its place."""
     if isinstance(value, Mapping):
         return {
             place: found
             for name, inner in value.items()
-            for place, found in flat(inner, f"{path}.{name}" if path else name, known).items()
+            for place, found in flat(inner, f"{path}.{name}" if path else name, seen).items()
         }
     if isinstance(value, bytes) and path.endswith("records"):
-        return flat([batch_fields(batch) for batch in decode_whole_batches(value)], path, known)
+        return flat([batch_fields(batch) for batch in decode_whole_batches(value)], path, seen)
     if isinstance(value, list | tuple):
         by_producer = path.endswith("active_producers")
         return {
@@ -179,20 +228,21 @@ def flat(value: Any, path: str, known: list[int]) -> Fields:
             for index, inner in enumerate(value)
             for place, found in flat(
                 inner,
-                f"{path}[{named(inner['producer_id'], known) if by_producer else index}]",
-                known,
+                f"{path}[{named(PRODUCER_ID, inner, seen) if by_producer else index}]",
+                seen,
             ).items()
         }
-    if path.endswith("producer_id") and isinstance(value, int) and value >= 0:
-        return {path: named(value, known)}
-    return {path: value}
+    field = path.rpartition(".")[2]
+    is_named = field in seen and isinstance(value, int) and value >= 0
+    return {path: named(field, {field: value}, seen) if is_named else value}
 
 
-def named(producer_id: int, known: list[int]) -> str:
+def named(field: str, row: Mapping[str, Any], seen: Seen) -> str:
     """P0 for the first producer id that an answer gave."""
-    if producer_id not in known:
-        known.append(producer_id)
-    return f"P{known.index(producer_id)}"
+    known = seen[field]
+    if row[field] not in known:
+        known.append(row[field])
+    return f"{NAMED[field]}{known.index(row[field])}"
 
 
 def batch_fields(batch: Any) -> Fields:
@@ -248,9 +298,9 @@ def parts(names: Sequence[str], expected: Any, prefix: str) -> Iterator[tuple[st
 
 
 def wire_value(name: str, value: Any) -> Any:
-    """A value of the model: producer ids by their names."""
-    if name == "producer_id" and isinstance(value, int) and value != NOBODY:
-        return f"P{value}"
+    """A value of the model, which counts what is NAMED from 0."""
+    if name in NAMED and isinstance(value, int) and value != NOBODY:
+        return f"{NAMED[name]}{value}"
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -268,12 +318,13 @@ def list_prefix(element: str, observed: Mapping[str, Any]) -> str:
 # ---- words
 
 
-def says(request: WireRequest, known: Sequence[int]) -> str:
+def says(request: WireRequest, seen: Seen) -> str:
     """A request for people: its API, who asks, and about what."""
     api = ApiKey(request.api_key)
     title = "".join(part.capitalize() for part in api.name.split("_"))
     told = [f"{title} v{request.api_version}"]
-    fields = flat(request.body, "", list(known))
+    known = seen[PRODUCER_ID]
+    fields = flat(request.body, "", {PRODUCER_ID: [*known]})
     for place, value in fields.items():
         name = INDEX.sub("", place).rpartition(".")[2].removeprefix("v3_and_below_")
         if name in TOLD and value not in (None, NOBODY):

@@ -18,12 +18,12 @@ BEGIN: Final = "# ---- begin of the script's text\n"
 HEAD: Final = '''#!/usr/bin/env python3
 """{title}
 
-Raw requests that show it, for any broker that listens without TLS and SASL:
+Raw requests that show it, for any cluster that listens without TLS and SASL:
 
     python {name} HOST:PORT
 
-It exits with 0 if every answer is the expected one, with 1 if one differs. Expected is what
-{expected} answers.
+HOST:PORT is any of its brokers, which tells of the others. It exits with 0 if every answer is the
+expected one, with 1 if one differs. Expected is what {expected} answers.
 It makes a topic and ids of its own, and needs Python 3.9 or newer, no library.
 """
 
@@ -45,7 +45,8 @@ def script_of(exchanges: Exchanges, title: str, name: str, variant: str) -> str:
     """The script's text."""
     shared = TEXT.read_text(encoding="utf-8").partition(BEGIN)[2]
     errors = {code.value: code.name for code in ErrorCode}
-    layouts = {one["api"]: layout_of(one["api"]) for one in exchanges}
+    asked = [*exchanges, *(one["to"] for one in exchanges if "to" in one)]
+    layouts = {one["api"]: layout_of(one["api"]) for one in asked}
     rows = [{k: v for k, v in one.items() if k != "observed"} for one in exchanges]
     tables = {"EXCHANGES": rows, "LAYOUTS": layouts, "ERRORS": errors}
     clean = fill(title.replace("\\", "/").replace('"""', "'''"), WIDTH)

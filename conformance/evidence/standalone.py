@@ -5,7 +5,8 @@ is this text behind its three tables.
 
 EXCHANGES  what is sent, in order; `bytes` are hexadecimal, with what differs from run to run in
            braces: {correlation}, {now}, {name N L} (a topic or id of L letters), {producer N} (an
-           id that an earlier answer gave), {crc N} (of the next N bytes)
+           id that an earlier answer gave), {crc N} (of the next N bytes). `to` is a Metadata or
+           FindCoordinator that names who is asked; without it any broker is
 LAYOUTS    the fields of each answer, by API and version
 ERRORS     the names of error codes
 """
@@ -29,12 +30,16 @@ ERRORS: dict[int, str] = {}
 
 ANSWER_TIMEOUT_S = 10.0
 SETTLE_S = 3.0  # how long an answer may take to become the expected one
+PAUSE_S = 0.05
 NOT_YET = (3, 5, 6, 14, 15, 16, 51)  # no leader or coordinator yet, or markers to be written
 READS = ("FETCH", "DESCRIBE_PRODUCERS", "DESCRIBE_TRANSACTIONS", "OFFSET_FETCH", "LIST_OFFSETS")
 MARKERS = ("ABORT", "COMMIT")
+NAMED = {"producer_id": "P", "coordinator_epoch": "E"}  # by the order of first sight
 NUMBERS = {"int8": ">b", "int16": ">h", "int32": ">i", "int64": ">q", "bool": ">?"}
 
 Row = dict[str, Any]
+Address = tuple[str, int]
+Seen = dict[str, list[int]]
 
 
 class Reader:
@@ -126,32 +131,32 @@ def batches(data: bytes | None) -> list[Row]:
     return rows
 
 
-def flat(value: Any, path: str, producers: list[int]) -> Row:
-    """Each number and text of an answer by its place; producers by the order of first sight."""
+def flat(value: Any, path: str, seen: Seen) -> Row:
+    """Each number and text of an answer by its place; what is NAMED by its name."""
     parts: Row = {}
     if isinstance(value, dict):
         for name, inner in value.items():
-            parts |= flat(inner, f"{path}.{name}" if path else name, producers)
+            parts |= flat(inner, f"{path}.{name}" if path else name, seen)
         return parts
     if isinstance(value, list):
         for index, inner in enumerate(value):
             key = str(index)
             if path.endswith("active_producers"):
-                key = producer_name(inner["producer_id"], producers)
-            parts |= flat(inner, f"{path}[{key}]", producers)
+                key = named("producer_id", inner["producer_id"], seen)
+            parts |= flat(inner, f"{path}[{key}]", seen)
         return parts
     if isinstance(value, bytes) or (value is None and path.endswith("records")):
-        return flat(batches(value), path, producers)
-    if path.endswith("producer_id") and value >= 0:
-        value = producer_name(value, producers)
-    return {path: value}
+        return flat(batches(value), path, seen)
+    field = path.rpartition(".")[2]
+    return {path: named(field, value, seen) if field in seen and value >= 0 else value}
 
 
-def producer_name(producer_id: int, producers: list[int]) -> str:
-    """P0 is the first that an answer gave."""
-    if producer_id not in producers:
-        producers.append(producer_id)
-    return f"P{producers.index(producer_id)}"
+def named(field: str, value: int, seen: Seen) -> str:
+    """P0 is the first producer id that an answer gave."""
+    known = seen[field]
+    if value not in known:
+        known.append(value)
+    return f"{NAMED[field]}{known.index(value)}"
 
 
 def crc32c(data: bytes) -> int:
@@ -164,13 +169,30 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
+def node_named(found: Row, partition: int | None) -> Address | None:
+    """Who leads a partition by an answer of Metadata; None for it: who coordinates, by one of
+    FindCoordinator. Nobody may, yet."""
+    if partition is None:
+        return None if found["error_code"] else (found["host"], found["port"])
+    leaders = [
+        found[f"{place[: -len('partition_index')]}leader_id"]
+        for place, value in found.items()
+        if place.endswith("].partition_index") and value == partition
+    ]
+    for place, value in found.items():
+        if place.startswith("brokers[") and place.endswith("node_id") and value in leaders:
+            broker = place[: -len("node_id")]
+            return found[f"{broker}host"], found[f"{broker}port"]
+    return None
+
+
 class RequestSender:
-    """Sends the requests, over a connection for each name."""
+    """Sends the requests, over a connection for each name and broker."""
 
     def __init__(self, host: str, port: int) -> None:
         self.address = (host, port)
-        self.connections: dict[str, socket.socket] = {}
-        self.producers: list[int] = []
+        self.connections: dict[tuple[str, Address], socket.socket] = {}
+        self.seen: Seen = {field: [] for field in NAMED}
         self.names: dict[str, bytes] = {}
         self.correlation = 0
         self.now_ms = int(time.time() * 1000)
@@ -187,9 +209,10 @@ class RequestSender:
             elif word == "now":
                 out += struct.pack(">q", self.now_ms)
             elif word == "producer":
-                if int(more) >= len(self.producers):
+                producers = self.seen["producer_id"]
+                if int(more) >= len(producers):
                     raise ValueError(f"no answer gave P{more}")
-                out += struct.pack(">q", self.producers[int(more)])
+                out += struct.pack(">q", producers[int(more)])
             elif word == "crc":
                 sums.append((len(out), int(more)))
                 out += bytes(4)
@@ -206,10 +229,10 @@ class RequestSender:
             self.names[text] = f"n{secrets.token_hex(length)}"[:length].encode()
         return self.names[text]
 
-    def ask(self, exchange: Row) -> Row:
-        """The answer, each field by its place."""
+    def ask(self, exchange: Row, address: Address) -> Row:
+        """A broker's answer, each field by its place."""
         self.correlation += 1
-        wire = self.connection(exchange["connection"])
+        wire = self.connection(exchange["connection"], address)
         wire.sendall(self.request(exchange["bytes"]))
         size = struct.unpack(">i", received(wire, 4))[0]
         layout = LAYOUTS[exchange["api"]]
@@ -218,25 +241,39 @@ class RequestSender:
             raise ValueError("an answer to another request")
         if layout["header_tags"]:
             reader.skip_tags()
-        return flat(reader.struct(layout["fields"]), "", self.producers)
+        return flat(reader.struct(layout["fields"]), "", self.seen)
 
-    def connection(self, name: str) -> socket.socket:
+    def connection(self, name: str, address: Address) -> socket.socket:
         """Opened at first use."""
-        if name not in self.connections:
-            self.connections[name] = socket.create_connection(self.address, ANSWER_TIMEOUT_S)
-        return self.connections[name]
+        key = (name, address)
+        if key not in self.connections:
+            self.connections[key] = socket.create_connection(address, ANSWER_TIMEOUT_S)
+        return self.connections[key]
+
+    def asked_broker(self, exchange: Row) -> Address:
+        """Who leads or coordinates what a request is about, asked each time: it may move."""
+        if "to" not in exchange:
+            return self.address
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while time.monotonic() < deadline:
+            found = self.ask({**exchange["to"], "connection": "lookups"}, self.address)
+            broker = node_named(found, exchange["to"].get("partition"))
+            if broker:
+                return broker
+            time.sleep(PAUSE_S)
+        raise ValueError("no broker leads the partition, or coordinates")
 
     def answer(self, exchange: Row) -> Row:
         """The answer; asked again while it may still become the expected one."""
         deadline = time.monotonic() + SETTLE_S
         while True:
-            found = self.ask(exchange)
+            found = self.ask(exchange, self.asked_broker(exchange))
             errors = [v for k, v in found.items() if k.endswith("error_code") and v]
             may_change = exchange["api"].split()[0] in READS or any(e in NOT_YET for e in errors)
             is_over = not may_change or time.monotonic() > deadline
             if is_over or not differing(exchange["expect"], found):
                 return found
-            time.sleep(0.05)
+            time.sleep(PAUSE_S)
 
 
 def received(wire: socket.socket, count: int) -> bytes:

@@ -176,7 +176,7 @@ class OverWire:
     def reproduced(self, finding: Finding) -> Exchanges:
         """By playing it once more, alone. Raises NotReproducible."""
         if self.judge.afresh is None:
-            raise NotReproducible("it takes more than requests to one broker")
+            raise NotReproducible("it takes more than requests to brokers")
         plan = plan_of(self.prepared, finding)
         steps = steps_of(finding)
         one = prepare_one(plan, self.prepared.directory, 1, len(steps))

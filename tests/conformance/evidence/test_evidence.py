@@ -43,7 +43,7 @@ def test_a_template_names_what_is_of_this_run_alone(request_: WireRequest):
     assert (4711).to_bytes(8, "big").hex() not in template
     # With the values of this run it is the request again, the checksum of its batch included.
     sender = standalone.RequestSender("127.0.0.1", 0)
-    sender.producers = [4711]
+    sender.seen["producer_id"] = [4711]
     sender.names = {f"{n} {len(text)}": text.encode() for n, text in enumerate(names)}
     records = batches_in(request_.body)
     sender.now_ms = int.from_bytes(records[0][27:35], "big") if records else 0
@@ -115,7 +115,7 @@ def planted(tmp_path_factory) -> tuple[Path, str]:
         url = f"wire://{broker.bootstrap_servers}"
         run = ["--system", url, "--scope", "idempotent-tiny", "--traces", "40", "--out", str(out)]
         assert main(["run", *run]) == 1
-        said = played(script_in(out), broker)
+        [said] = played(script_in(out), broker)
     return out, said
 
 
@@ -124,11 +124,15 @@ def script_in(out: Path) -> Path:
     return out / row["script"]
 
 
-def played(script: Path, broker: Broker) -> str:
-    """What a script says of a broker: it runs with nothing of ours on its path."""
-    command = [sys.executable, "-I", "-S", str(script), broker.bootstrap_servers]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
-    return f"{done.stdout}{done.stderr}exit {done.returncode}"
+def played(script: Path, broker: Broker) -> list[str]:
+    """What a script says, asked to begin with each node: it runs with nothing of ours on its
+    path."""
+    said = []
+    for address in broker.bootstrap_servers.split(","):
+        command = [sys.executable, "-I", "-S", str(script), address]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+        said.append(f"{done.stdout}{done.stderr}exit {done.returncode}")
+    return said
 
 
 def test_a_script_shows_the_difference_where_it_is_and_nothing_where_it_is_not(planted):
@@ -136,8 +140,33 @@ def test_a_script_shows_the_difference_where_it_is_and_nothing_where_it_is_not(p
     assert "DIFFERS  topics[0].partitions[0].base_offset\n            expected 0" in said
     assert said.endswith("1 of 5 answers differ from what is expected\nexit 1")
     with Broker() as honest:
-        told = played(script_in(out), honest)
+        [told] = played(script_in(out), honest)
     assert told.endswith("0 of 5 answers differ from what is expected\nexit 0")
+
+
+def offsets_are_one_too_high(patch: pytest.MonkeyPatch) -> None:
+    """All batches are said to be behind where they are."""
+    honest = PartitionLeader.produce
+
+    def produce(self, *given, **named):
+        outcome = honest(self, *given, **named)
+        return outcome._replace(base_offset=outcome.base_offset + 1)
+
+    patch.setattr(PartitionLeader, "produce", produce)
+
+
+def test_a_script_finds_the_leader_and_the_coordinator_from_any_of_three_nodes(tmp_path):
+    nodes = ["--system", "nodes", "--nodes", "3", "--faults", "nodes"]
+    with pytest.MonkeyPatch.context() as patch, Broker(nodes=3) as broker:
+        offsets_are_one_too_high(patch)
+        run = [*nodes, "--scope", "transactions-tiny", "--traces", "3", "--out", str(tmp_path)]
+        assert main(["run", *run]) == 1
+        wrong = played(script_in(tmp_path), broker)
+    with Broker(nodes=3) as broker:
+        right = played(script_in(tmp_path), broker)
+    assert [said[-6:] for said in wrong] == ["exit 1"] * 3
+    assert all("DIFFERS  topics[0].partitions[0].base_offset" in said for said in wrong)
+    assert [said[-6:] for said in right] == ["exit 0"] * 3
 
 
 def test_the_trace_carries_the_requests_and_explain_writes_the_script_again(planted, tmp_path):

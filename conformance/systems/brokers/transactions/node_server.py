@@ -155,6 +155,7 @@ def opened_nodes(prepared: PreparedPlan) -> BrokersBackend:
     else:
         forgets = k.budgets.forgotten
         backend = servers_backend(prepared, server, id_s=ID_EXPIRES_S if forgets else 0.0)
+    backend.afresh = opened_nodes
     backend.testbed.clock = network
     backend.testbed.asking = backend.testbed.most = AT_A_TIME
     return backend

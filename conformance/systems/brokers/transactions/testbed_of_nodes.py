@@ -191,5 +191,11 @@ def nodes_backend(prepared: PreparedPlan, kafka: KafkaTestbed) -> BrokersBackend
     tables = tables_of(with_room(k))
     speaks = kafka.conversation("v2" if tables.is_v2 else "v1")
     nodes = ClusterNodes(kafka, speaks)
-    testbed = ClusterTestbed(nodes, speaks, k, leaderless(nodes, speaks))
-    return BrokersBackend(prepared, NodesWriter(tables), testbed)
+    lost = leaderless(nodes, speaks)
+
+    def opened(plan: PreparedPlan) -> BrokersBackend:
+        return BrokersBackend(plan, NodesWriter(tables), ClusterTestbed(nodes, speaks, k, lost))
+
+    backend = opened(prepared)
+    backend.afresh = opened
+    return backend
