@@ -25,12 +25,16 @@ from time import process_time
 from typing import Any
 
 from benchmarks.measuring import count_option, run_benchmark, scope_argument
+from conformance.compositions import judged_composition
 from conformance.findings import judge_of, judge_range
 from conformance.plan import BadPlan, Plan, PreparedPlan, prepare
 from conformance.runner import cut
 
-FORMS = (("client,leader", "values"), ("leader", "values"), ("client,leader", "bytes"))
-"""(actors, on)."""
+
+def forms_of(scope: str) -> list[tuple[str, str]]:
+    """Actors and on: all actors and those without the client as values, then all on bytes."""
+    actors = judged_composition(scope).actors
+    return [*((some, "values") for some in actors[:2]), (actors[0], "bytes")]
 
 
 class Diverged(RuntimeError):
@@ -39,7 +43,7 @@ class Diverged(RuntimeError):
 
 def prepare_forms(scope: str, folder: Path) -> Iterator[PreparedPlan]:
     """What each form judges. Raises BadPlan."""
-    for index, (actors, on) in enumerate(FORMS):
+    for index, (actors, on) in enumerate(forms_of(scope)):
         plan = Plan(scope=scope, actors=actors, on=on, traces_from=("cover",))
         yield prepare(plan, folder / str(index))
 
@@ -71,7 +75,7 @@ def measure_forms(scope: str, every: int, rounds: int) -> list[dict[str, Any]]:
             "steps_per_second": round(median(rate for *_, rate in judged)),
             "of_each_round": [rate for *_, rate in judged],
         }
-        for (actors, on), judged in zip(FORMS, zip(*found, strict=True), strict=True)
+        for (actors, on), judged in zip(forms_of(scope), zip(*found, strict=True), strict=True)
     ]
 
 

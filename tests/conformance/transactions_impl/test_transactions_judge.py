@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,16 @@ def test_a_leader_that_shows_what_is_open_is_found(
         (f"leader[{p}].last_stable_offset",) for p in range(2)
     }
     assert min(d.step for d in found) >= 5
+
+
+def test_each_trace_counts_what_its_masks_hide(tiny: PreparedPlan, monkeypatch: pytest.MonkeyPatch):
+    end = property(lambda leader: leader.log_end_offset)
+    monkeypatch.setattr(PartitionLeader, "last_stable_offset", end)
+    judge = judge_of.__wrapped__(replace(tiny.plan, ignored=("leader.last_stable_offset",)))
+    trace = next(t for t in traces(tiny) if judge.judge(t).masked)
+    first, second = judge.judge(trace), judge.judge(trace)
+    assert first.divergence is None
+    assert first.masked == second.masked != {}
 
 
 def test_a_marker_that_is_refused_is_found(tiny: PreparedPlan, monkeypatch: pytest.MonkeyPatch):
