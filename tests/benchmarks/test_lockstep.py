@@ -18,7 +18,8 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("idempotent-tiny, client,leader on values: ")
     written = json.loads(file.read_text(encoding="utf-8"))
-    assert [(form["actors"], form["on"]) for form in written["forms"]] == lockstep.forms_of("idempotent-tiny")
+    forms = [(form["actors"], form["on"]) for form in written["forms"]]
+    assert forms == lockstep.forms_of("idempotent-tiny")
     assert len({(form["steps"], form["traces"]) for form in written["forms"]}) == 1
     assert all(len(form["of_each_round"]) == 2 for form in written["forms"])
 
