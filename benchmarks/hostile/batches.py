@@ -13,13 +13,14 @@ from typing import Final
 from impl import Record, client_batch, encode_batch
 from impl.protocol.compression import Compression, compress
 from impl.protocol.crc32c import crc32c
-from impl.protocol.record_batch import HEADER_BYTES, LENGTH_OFFSET, assemble_batch, encode_record
+from impl.protocol.record_batch import HEADER_BYTES, assemble_batch, encode_record
 
 NOW_MS: Final = 1_700_000_000_000
 """The time at which requests are made, ms since the epoch."""
 BOMB_BYTES: Final = 64 << 20
-"""What a bomb of zeros holds."""
-BOMB_RECORDS: Final = 1_000_000
+"""What a bomb of one record holds."""
+BOMB_RECORDS: Final = (1, 149_000, 1_000_000)
+"""How many records a bomb holds: one, nearly as many as may be, too many."""
 _CRC_OFFSET: Final = 17
 _ATTRIBUTES_OFFSET: Final = 21
 _INTERESTING: Final = (0, 1, 0x7F, 0x80, 0xFF)
@@ -73,21 +74,17 @@ def _honest(random: Random) -> bytes:
 
 
 def draw_bomb(random: Random) -> bytes:
-    """A batch of a few kilobytes that holds many megabytes, or a million records."""
-    return _bomb(random.choice(list(Compression)[1:]), random.random() < 0.5)
+    """A batch of a few kilobytes that holds many megabytes, or very many records."""
+    return _bomb(random.choice(list(Compression)[1:]), random.choice(BOMB_RECORDS))
 
 
 @cache
-def _bomb(codec: Compression, of_records: bool) -> bytes:
-    if of_records:
-        block = compress(codec, encode_record(0, 0, None, None) * BOMB_RECORDS)
-        count = BOMB_RECORDS
-    else:
-        block, count = compress(codec, bytes(BOMB_BYTES)), 1
+def _bomb(codec: Compression, count: int) -> bytes:
+    inside = bytes(BOMB_BYTES) if count == 1 else encode_record(0, 0, None, None) * count
+    block = compress(codec, inside)
     batch = bytearray(assemble_batch([block], base_timestamp=NOW_MS, max_timestamp=NOW_MS))
     batch[_ATTRIBUTES_OFFSET + 1] = codec
     batch[HEADER_BYTES - 4 : HEADER_BYTES] = count.to_bytes(4, "big")
     last_offset_delta = _ATTRIBUTES_OFFSET + 2
     batch[last_offset_delta : last_offset_delta + 4] = (count - 1).to_bytes(4, "big")
-    assert int.from_bytes(batch[LENGTH_OFFSET : LENGTH_OFFSET + 4], "big") == len(batch) - 12
     return with_crc(batch)

@@ -6,8 +6,8 @@ groups, so that any chapter can be played alone. A chapter has two passes:
 1. Each frame is played. It must be answered in the form of its version, or its connection closed.
 2. What was refused is played again, between two fingerprints of the node: they must be equal.
 
-A request that can be decoded may change something although it is refused; `_leaves_traces` names
-where Kafka does so.
+A request that can be decoded may change something although it is refused, where Kafka does so:
+`LEAVES_TRACES`, and Produce with acks=0 or with a partition twice.
 """
 
 from __future__ import annotations
@@ -30,6 +30,18 @@ from impl.protocol.primitives import take_frames
 from impl.protocol.schemas import ApiKey
 
 CHAPTER_FRAMES: Final = 1_000
+LEAVES_TRACES: Final = frozenset(
+    {
+        ApiKey.JOIN_GROUP,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+    }
+)
+"""JoinGroup creates the group before it looks at the member. InitProducerId aborts what is open and
+answers CONCURRENT_TRANSACTIONS. At transaction.version 0 the coordinator cannot write a transaction
+of V2: the client learns UNSUPPORTED_VERSION, and the transition stays pending."""
 
 
 class Finding(NamedTuple):
@@ -183,18 +195,24 @@ def _error_codes(value: Any) -> Iterator[int]:
 
 
 def _leaves_traces(payload: bytes) -> bool:
-    """Whether a request may be refused, and yet change something, as in Kafka.
-
-    JoinGroup creates the group before it looks at the member. A Produce request with acks=0 has
-    appended what was right in it before its connection is closed.
-    """
+    """Whether a request may be refused, and yet change something, as in Kafka."""
     try:
         header, body = decode_request(payload)
     except DecodeError:
         return False
     if header["api_key"] == ApiKey.PRODUCE:
-        return not body["acks"]
-    return bool(header["api_key"] == ApiKey.JOIN_GROUP)
+        return not body["acks"] or _repeats_a_partition(body)
+    return header["api_key"] in LEAVES_TRACES
+
+
+def _repeats_a_partition(body: Value) -> bool:
+    """Then a refusal is answered, although other records for this partition were appended."""
+    places = [
+        (topic["name"], topic["topic_id"], partition["index"])
+        for topic in body["topics"]
+        for partition in topic["partitions"]
+    ]
+    return len(set(places)) < len(places)
 
 
 # ---- what was refused, again

@@ -15,8 +15,9 @@ from impl.coordinator.offsets import OFFSETS_CONFIGS, OffsetsConfig
 from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.partition.rules import RULES
 from impl.partition.validation import LogConfig
+from impl.protocol.primitives import MAX_FRAME_BYTES
 from impl.security.config import Security
-from impl.settings import MAX_PORT, InvalidSetting, Settings, integer
+from impl.settings import INT_MAX, MAX_PORT, InvalidSetting, Settings, integer
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -33,6 +34,7 @@ class NodeConfig(Settings):
     `coordinator_load_ms`: how long a new one reads its log: COORDINATOR_LOAD_IN_PROGRESS.
     `marker_delay_ms`: how long a decided transaction stays in PrepareCommit or PrepareAbort before
     its markers are sent; its producer's next one meets CONCURRENT_TRANSACTIONS meanwhile.
+    `max_connections` and the four after it: `connection_limits`; -1 is none.
     `release`: whose versions it serves; `of_release` sets its rules as well.
 
     Raises `InvalidSetting`.
@@ -48,7 +50,13 @@ class NodeConfig(Settings):
     auto_create_topics: bool = True
     producer_id_expiration_check_interval_ms: int = integer(600_000)
     log_retention_check_interval_ms: int = integer(300_000)
+    fetch_max_bytes: int = integer(57_671_680, least=1024)
     log_flush_offset_checkpoint_interval_ms: int = integer(60_000)
+    max_connections: int = integer(INT_MAX, least=1)
+    max_connections_per_ip: int = integer(INT_MAX)
+    connections_max_idle_ms: int = integer(600_000, least=-1)
+    socket_request_max_bytes: int = integer(MAX_FRAME_BYTES, least=1, greatest=MAX_FRAME_BYTES)
+    queued_max_request_bytes: int = integer(-1, least=-1)
     add_partitions_to_txn_retry_backoff_ms: int = integer(20)
     add_partitions_to_txn_retry_backoff_max_ms: int = integer(100)
     coordinator_lag_ms: int = integer(0)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from impl.broker.config import NodeConfig
 from impl.broker.topic_settings import (
@@ -15,6 +16,12 @@ from impl.broker.topic_settings import (
     Synonym,
     describe_settings,
 )
+from impl.settings import InvalidSetting
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 _BOOLEAN, _INT, _LONG = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.LONG
 
@@ -37,6 +44,8 @@ NODE_SETTINGS: Final = MappingProxyType(
         ),
         "auto.create.topics.enable": NodeSetting("auto_create_topics", "true", _BOOLEAN),
         "broker.id": NodeSetting("node_id", ""),
+        "connections.max.idle.ms": NodeSetting("connections_max_idle_ms", "600000", _LONG),
+        "fetch.max.bytes": NodeSetting("fetch_max_bytes", "57671680"),
         "group.initial.rebalance.delay.ms": NodeSetting(
             "groups.initial_rebalance_delay_ms", "3000"
         ),
@@ -45,6 +54,8 @@ NODE_SETTINGS: Final = MappingProxyType(
         "log.retention.check.interval.ms": NodeSetting(
             "log_retention_check_interval_ms", "300000", _LONG
         ),
+        "max.connections": NodeSetting("max_connections", "2147483647"),
+        "max.connections.per.ip": NodeSetting("max_connections_per_ip", "2147483647"),
         "node.id": NodeSetting("node_id", ""),
         "num.partitions": NodeSetting("num_partitions", "1"),
         "offset.metadata.max.bytes": NodeSetting("offsets.offset_metadata_max_bytes", "4096"),
@@ -53,6 +64,8 @@ NODE_SETTINGS: Final = MappingProxyType(
             "producer_id_expiration_check_interval_ms", "600000"
         ),
         "producer.id.expiration.ms": NodeSetting("log.producer_id_expiration_ms", "86400000"),
+        "queued.max.request.bytes": NodeSetting("queued_max_request_bytes", "-1", _LONG),
+        "socket.request.max.bytes": NodeSetting("socket_request_max_bytes", "104857600"),
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": NodeSetting(
             "transactions.abort_timed_out_interval_ms", "10000"
         ),
@@ -93,3 +106,35 @@ def _describe(name: str, setting: NodeSetting, config: NodeConfig) -> SettingVie
     if setting.default:
         places.append(default)
     return SettingView(name, value, places[0].source, setting.config_type, tuple(places))
+
+
+class UnknownSetting(ValueError):
+    """A name or value that is none of a node's."""
+
+
+def configure(config: NodeConfig, name: str, text: str) -> NodeConfig:
+    """The settings with another value of one, by Kafka's name.
+
+    Raises `UnknownSetting`, `InvalidSetting`.
+    """
+    setting = NODE_SETTINGS.get(name)
+    if setting is None:
+        raise UnknownSetting(f"{name!r} is no setting; there are {', '.join(NODE_SETTINGS)}")
+    if setting.config_type is _BOOLEAN:
+        if text not in ("true", "false"):
+            raise UnknownSetting(f"{name} must be true or false, is {text!r}")
+        return _replace(config, setting.path, text == "true")
+    try:
+        return _replace(config, setting.path, int(text))
+    except ValueError as error:
+        if isinstance(error, InvalidSetting):
+            raise
+        raise UnknownSetting(f"{name} must be an integer, is {text!r}") from None
+
+
+def _replace(settings: T, path: str, value: int) -> T:
+    """A dataclass with another value at the end of a path of fields."""
+    name, _, rest = path.partition(".")
+    return replace(
+        settings, **{name: _replace(getattr(settings, name), rest, value) if rest else value}
+    )

@@ -25,6 +25,7 @@ from impl.broker.topics import Topic
 from impl.partition.leader import PartitionLeader
 from impl.partition.reading import (
     NOT_FOUND,
+    FoundOffset,
     fetch_bound,
     find_end_of_epoch,
     find_offset,
@@ -103,10 +104,24 @@ def _delete_records(node: HandlerContext, topic: Topic | None, asked: Value) -> 
 
 
 def list_offsets(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
-    """`KafkaApis.handleListOffsetRequest`."""
-    return _answer_by_topic(
-        node, request.body, lambda topic, asked: _find_offset(node, request, topic, asked)
-    )
+    """`KafkaApis.handleListOffsetRequest`. A repeated partition is refused, and answered once."""
+    asked: dict[str, dict[int, Value | None]] = {}
+    for row in request.body["topics"]:
+        partitions = asked.setdefault(row["name"], {})
+        for partition in row["partitions"]:
+            index = partition["partition_index"]
+            partitions[index] = None if index in partitions else partition
+    topics = []
+    for name, partitions in asked.items():
+        topic = node.topics.get(name)
+        answered = [
+            _REPEATED | {"partition_index": index}
+            if partition is None
+            else _find_offset(node, request, topic, partition)
+            for index, partition in partitions.items()
+        ]
+        topics.append({"name": name, "partitions": answered})
+    return {"topics": topics}
 
 
 def _find_offset(
@@ -124,13 +139,20 @@ def _find_offset(
         if not error:
             upper_bound = _upper_bound(leader, request.body)
             found = find_offset(leader.log, timestamp, upper_bound, leader.leader_epoch)
+    return {"partition_index": asked["partition_index"], **_found_row(error, found)}
+
+
+def _found_row(error: ErrorCode, found: FoundOffset) -> Value:
     return {
-        "partition_index": asked["partition_index"],
         "error_code": error,
         "timestamp": found.timestamp,
         "offset": found.offset,
         "leader_epoch": found.leader_epoch,
     }
+
+
+_REPEATED: Final = _found_row(ErrorCode.INVALID_REQUEST, NOT_FOUND)
+"""The answer for a partition that a request asks for twice."""
 
 
 def _upper_bound(leader: PartitionLeader, body: Value) -> int:
@@ -190,7 +212,8 @@ def _fetch_again(node: HandlerContext, request: DecodedRequest, is_overdue: bool
 def _fetch_all(node: HandlerContext, request: DecodedRequest) -> tuple[Value, bool]:
     """The answer as of now, and whether it is final: enough bytes, or an error."""
     body, by_id = request.body, request.version >= TOPIC_IDS_FROM
-    budget = Budget(body["max_bytes"], body["isolation_level"])
+    max_bytes = min(body["max_bytes"], node.config.fetch_max_bytes)
+    budget = Budget(max_bytes, body["isolation_level"])
     rows, is_refused = [], False
     for asked in body["topics"]:
         topic = node.topics.find(asked["topic_id" if by_id else "topic"])

@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 
 from impl.broker.embedded import EMBEDDED, Broker
+from impl.broker.node_settings import configure
 from impl.broker.releases import NEWEST_RELEASE, RELEASES
 from impl.broker.topics import MAX_PARTITIONS
 from impl.log.disk import StorageError
@@ -66,6 +67,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --dir: flush a log to the disk after N messages; with 1, before each answer."
         " By default the operating system decides, as with Kafka",
+    )
+    parser.add_argument(
+        "--config",
+        dest="settings",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of all nodes by Kafka's name, such as max.connections=100; may be repeated",
     )
     parser.add_argument(
         "--log-level",
@@ -145,6 +155,13 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, is {text!r}")
+    return name, value
+
+
 def _positive(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= MAX_PARTITIONS:
         raise argparse.ArgumentTypeError(f"must be from 1 to {MAX_PARTITIONS}, is {text!r}")
@@ -171,6 +188,8 @@ def execute(options: argparse.Namespace) -> int:
     )
     try:
         config = replace(config, log=replace(config.log, flush_messages=options.flush_messages))
+        for name, value in options.settings:
+            config = configure(config, name, value)
         broker = Broker(
             nodes=options.nodes,
             topics=dict(options.topics),

@@ -6,7 +6,8 @@ Four rules:
 2. The node advances after each event, when it is due (`next_due_ms`), and at least every `TICK_MS`,
    so that timeouts are found without requests, too.
 3. An invalid or too large frame closes its connection, never the server.
-4. A connection that is closed for cause is logged with the cause.
+4. A connection that is closed for cause is logged with the cause. Limits are in
+   `connection_limits`.
 
 Theory of operation: each connection is a task that passes frames to the node and waits for a
 future; the node's answer has that future as its reference. An `Intercept` may stand between the
@@ -28,13 +29,19 @@ from typing import Final
 
 from impl.broker.cluster import NO_PORTS
 from impl.broker.config import NodeConfig
+from impl.broker.connection_limits import (
+    READ_BYTES,
+    Connection,
+    ConnectionLimits,
+    TooManyConnections,
+)
 from impl.broker.listeners import Handle, Listener, authenticate_broker, listeners_of, new_handle
 from impl.broker.node import Node
 from impl.broker.outputs import BrokerRequest, Close, Output, Response
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import served_versions
 from impl.protocol.errors import DecodeError
-from impl.protocol.primitives import frame, take_frames
+from impl.protocol.primitives import announced_bytes, frame, take_frames
 from impl.protocol.schemas import ApiKey
 from impl.security.access import BETWEEN_BROKERS
 from impl.security.authenticator import ClientSession
@@ -42,7 +49,6 @@ from impl.security.authenticator import ClientSession
 _log = logging.getLogger(__name__)
 
 TICK_MS: Final = 100
-_READ_BYTES: Final = 1 << 16
 _TURNS_TO_ACCEPT: Final = 8
 """More turns of the event loop than a socket takes from being accepted to being a connection."""
 
@@ -58,12 +64,6 @@ async def pass_on(payload: bytes, handle: Handle) -> Output:
 def system_clock_ms() -> int:
     """Milliseconds since the epoch."""
     return int(time.time() * 1000)
-
-
-def _format_peer(writer: asyncio.StreamWriter) -> str:
-    """host:port of the other side, as far as it is known: it may be gone."""
-    host, port, *_ = writer.get_extra_info("peername") or ("?", "?")
-    return f"{host}:{port}"
 
 
 class _BrokerConnection:
@@ -96,7 +96,7 @@ class _BrokerConnection:
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         buffer = bytearray()
         try:
-            while data := await reader.read(_READ_BYTES):
+            while data := await reader.read(READ_BYTES):
                 buffer += data
                 for payload in take_frames(buffer):
                     self._on_payload(payload)
@@ -140,6 +140,7 @@ class Server:
         self._channels: dict[int, _BrokerConnection] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
+        self._limits = ConnectionLimits(self._config)
         self.port = self._config.port
 
     def _new_node(self, config: NodeConfig) -> Node:
@@ -163,6 +164,7 @@ class Server:
             await server.start_serving()
         _log.info("broker %d listens on port %d", self._config.node_id, self.port)
         self._ticking = asyncio.ensure_future(self._tick())
+        self._sending.add(asyncio.ensure_future(self._limits.close_idle()))
         return self
 
     async def _bind(self, listener: Listener) -> None:
@@ -210,16 +212,19 @@ class Server:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
-        peer = _format_peer(writer)
-        _log.debug("a connection from %s", peer)
+        me = Connection(writer)
+        _log.debug("a connection from %s", me.peer)
         try:
-            cause = await self._serve(reader, writer, self._new_handle(listener, writer))
+            async with self._limits.admit(me):
+                cause = await self._serve(me, reader, self._new_handle(listener, writer))
             if cause:
-                _log.warning("closes the connection from %s: %s", peer, cause)
+                _log.warning("closes the connection from %s: %s", me.peer, cause)
+        except TooManyConnections as refusal:
+            _log.warning("closes the connection from %s: %s", me.peer, refusal)
         except (OSError, asyncio.CancelledError) as error:
-            _log.debug("the connection from %s broke: %r", peer, error)
+            _log.debug("the connection from %s broke: %r", me.peer, error)
         except Exception:
-            _log.exception("closes the connection from %s: a request failed", peer)
+            _log.exception("closes the connection from %s: a request failed", me.peer)
         finally:
             self._connections.discard(task)
             writer.close()
@@ -230,27 +235,35 @@ class Server:
         session = listener.accept(writer)
         return new_handle(session, self._handle, rules, versions, self._clock_ms)
 
-    async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handle: Handle
-    ) -> str:
+    async def _serve(self, me: Connection, reader: asyncio.StreamReader, handle: Handle) -> str:
         """Serve until the connection is closed; why this side closes it, "" if the other did."""
         buffer = bytearray()
-        while data := await reader.read(_READ_BYTES):
-            buffer += data
-            try:
-                payloads = take_frames(buffer)
-            except DecodeError as error:
-                return str(error)
-            for payload in payloads:
-                output = await self._intercept(payload, handle)
-                if isinstance(output, Close):
-                    if output.last_answer is not None:
-                        writer.write(frame(output.last_answer))
-                        await writer.drain()
-                    return output.reason
-                if isinstance(output, Response) and output.payload is not None:
-                    writer.write(frame(output.payload))
-                    await writer.drain()
+        while await me.read_into(buffer, reader):
+            cause = await self._serve_frames(me, buffer, handle)
+            while not cause and (size_bytes := announced_bytes(buffer)) > READ_BYTES:
+                async with self._limits.hold(size_bytes):
+                    while len(buffer) < size_bytes:
+                        if not await me.read_into(buffer, reader):
+                            return ""
+                    cause = await self._serve_frames(me, buffer, handle)
+            if cause:
+                return cause
+        return ""
+
+    async def _serve_frames(self, me: Connection, buffer: bytearray, handle: Handle) -> str:
+        """Answer the whole frames in `buffer`; why the connection must be closed, or ""."""
+        try:
+            payloads = take_frames(buffer, self._limits.request_max_bytes)
+        except DecodeError as error:
+            return str(error)
+        for payload in payloads:
+            output = await self._intercept(payload, handle)
+            if isinstance(output, Close):
+                if output.last_answer is not None:
+                    await me.write(output.last_answer)
+                return output.reason
+            if isinstance(output, Response) and output.payload is not None:
+                await me.write(output.payload)
         return ""
 
     # ---- the node

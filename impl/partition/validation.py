@@ -52,6 +52,7 @@ from impl.settings import LONG_MAX, Settings, integer
 
 _LAST_CODEC: Final = int(Compression.ZSTD)
 _LENGTH: Final = Struct(">i")
+_LEAST_RECORD_BYTES: Final = 7
 _LEAST_LENGTH: Final = 14
 """The smallest batch length of any format. `LegacyRecord.RECORD_OVERHEAD_V0`."""
 
@@ -81,6 +82,15 @@ class LogConfig(Settings):
     """After so many messages a log on disk is flushed; with 1, before a batch is acknowledged."""
     rules: TransactionRules = DEFAULT_RULES
     """What differs by release."""
+
+    @property
+    def max_records(self) -> int:
+        """As many records as fit into a batch of the largest size that is not compressed.
+
+        Kafka has no such limit: there a small compressed batch may hold millions, and keeps a
+        thread busy.
+        """
+        return self.max_message_bytes // _LEAST_RECORD_BYTES
 
 
 class ValidBatch(NamedTuple):
@@ -188,6 +198,8 @@ def validate_batch(
         return header
     if checks.client_header and not _is_well_formed(header):
         return ErrorCode.INVALID_RECORD
+    if header.records_count > config.max_records:
+        return ErrorCode.MESSAGE_TOO_LARGE
     attributes = header.attributes
     try:
         timestamps = [record[1] for record in scan_records(data, header)]

@@ -159,7 +159,7 @@ def frame(payload: bytes) -> bytes:
     return _SIZE.pack(len(payload)) + payload
 
 
-def take_frames(buffer: bytearray) -> list[bytes]:
+def take_frames(buffer: bytearray, limit_bytes: int = MAX_FRAME_BYTES) -> list[bytes]:
     """All complete payloads at the head of `buffer`, which keeps the unfinished rest.
 
     Raises `FrameTooLarge` (the buffer is then as it was) before anything of that size is read.
@@ -168,7 +168,7 @@ def take_frames(buffer: bytearray) -> list[bytes]:
     position, available = 0, len(buffer)
     while available - position >= 4:
         (size,) = _SIZE.unpack_from(buffer, position)
-        if not 0 <= size <= MAX_FRAME_BYTES:
+        if not 0 <= size <= limit_bytes:
             raise FrameTooLarge(f"a frame announces {size} bytes", position)
         end = position + 4 + size
         if end > available:
@@ -177,3 +177,8 @@ def take_frames(buffer: bytearray) -> list[bytes]:
         position = end
     del buffer[:position]
     return payloads
+
+
+def announced_bytes(buffer: bytearray) -> int:
+    """What the frame at the head of `buffer` needs, its size included; 0 if that is not known."""
+    return _SIZE.unpack_from(buffer)[0] + _SIZE.size if len(buffer) >= _SIZE.size else 0

@@ -179,6 +179,15 @@ def test_a_broker_that_stamps_finds_its_own_stamps(client: Client) -> None:
     assert offsets(client, NOW_MS + 1, name="u") == NOTHING
 
 
+def test_a_repeated_partition_is_refused_and_answered_once(client: Client) -> None:
+    row = {"partition_index": 0, "timestamp": -1}
+    topic = {"name": "t", "partitions": [row, row, row | {"partition_index": 1}]}
+    body = {"replica_id": -1, "topics": [topic, {"name": "t", "partitions": [row]}]}
+    (answer,) = client.ask(ApiKey.LIST_OFFSETS, 5, body)["topics"]
+    answered = [(row["partition_index"], row["error_code"]) for row in answer["partitions"]]
+    assert answered == [(0, ErrorCode.INVALID_REQUEST), (1, ErrorCode.NONE)]
+
+
 def test_another_leader_is_not_asked(client: Client) -> None:
     leader(client).leader_epoch = 5
     assert offsets(client, -1, leader_epoch=5)[0] == ErrorCode.NONE
@@ -316,6 +325,15 @@ def test_one_answer_has_one_limit_for_all_partitions(client: Client) -> None:
     body = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1, "topics": [asked]}
     (topic,) = client.ask(ApiKey.FETCH, 12, body)["responses"]
     assert [bool(row["records"]) for row in topic["partitions"]] == [True, False]
+
+
+def test_a_broker_has_a_limit_of_its_own_for_fetched_bytes() -> None:
+    client = Client(Node(NodeConfig(fetch_max_bytes=1024)))
+    client.create("t", 1)
+    for number in range(20):
+        client.produce(at_times(*range(number, number + 10)))
+    asked = fetched(client, 0, max_bytes=2**31 - 1, version=12)
+    assert 0 < len(asked["records"]) <= 1024
 
 
 def test_unknown_places_and_other_leaders(client: Client) -> None:

@@ -378,6 +378,14 @@ def test_records_in_a_compressed_batch_are_validated(codec: int) -> None:
     refuses(PartitionLeader(), uncompressed, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
+def test_a_small_batch_has_no_more_records_than_a_large_one() -> None:
+    """Those of seven bytes each that fit uncompressed: a bomb would keep the broker busy."""
+    leader = PartitionLeader(config=LogConfig(max_message_bytes=7 * 300))
+    refuses(leader, p1(0, 301, attributes=4), ErrorCode.MESSAGE_TOO_LARGE, start=-1)
+    assert len(p1(0, 301, attributes=4)) < 7 * 300
+    assert send(leader, p1(0, 300, attributes=4)).error == NONE
+
+
 @pytest.mark.parametrize("codec", range(5, 8))
 def test_an_unassigned_codec_is_refused(codec: int) -> None:
     compressed = restamp_batch(GOOD, codec, NOW_MS)

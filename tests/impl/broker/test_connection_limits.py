@@ -1,0 +1,150 @@
+"""What a server's connections may cost: their number, their idle time, the memory of requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from impl.broker.config import NodeConfig
+from impl.broker.connection_limits import READ_BYTES
+from impl.broker.node_settings import UnknownSetting, configure
+from impl.broker.server import Server
+from impl.protocol.messages import encode_request
+from impl.protocol.primitives import frame
+from impl.protocol.schemas import ApiKey
+from impl.settings import InvalidSetting
+
+SECONDS = 20
+REQUEST = frame(encode_request(ApiKey.API_VERSIONS, 0, 1, "c", {}))
+LARGE = frame(encode_request(ApiKey.API_VERSIONS, 0, 1, "c", {}) + bytes(2 * READ_BYTES))
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+Connect = Callable[..., Awaitable[Streams]]
+
+
+@asynccontextmanager
+async def serving(**settings: Any) -> AsyncIterator[Connect]:
+    """A server; what is yielded opens connections, which are closed in the end."""
+    writers = []
+
+    async def connect(data: bytes = b"") -> Streams:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writers.append(writer)
+        writer.write(data)
+        return reader, writer
+
+    async with (
+        asyncio.timeout(SECONDS),
+        Server(NodeConfig(host="127.0.0.1", port=0, **settings)) as server,
+    ):
+        try:
+            yield connect
+        finally:
+            for writer in writers:
+                writer.close()
+                with suppress(ConnectionError):
+                    await writer.wait_closed()
+
+
+async def is_answered(streams: Streams, data: bytes = b"") -> bool:
+    """Whether the connection answers before it is closed."""
+    streams[1].write(data)
+    with suppress(ConnectionError):
+        return bool(await streams[0].read(4))
+    return False
+
+
+async def waits(streams: Streams, other: Streams) -> bool:
+    """Whether nothing comes while another connection is answered several times."""
+    for _ in range(20):
+        other[1].write(REQUEST)
+        size = int.from_bytes(await other[0].readexactly(4), "big")
+        await other[0].readexactly(size)
+    reading = asyncio.ensure_future(streams[0].read(4))
+    await asyncio.sleep(0)
+    is_done = reading.done()
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    return not is_done
+
+
+async def test_a_host_has_no_more_connections_than_it_may(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(max_connections_per_ip=2) as connect:
+        first, second = await connect(), await connect()
+        assert await is_answered(first, REQUEST)
+        assert await is_answered(second, REQUEST)
+        assert not await is_answered(await connect(), REQUEST)
+        assert "127.0.0.1 has 2 connections already" in caplog.text
+        first[1].close()
+        await first[1].wait_closed()
+        while not await is_answered(await connect(), REQUEST):
+            pass
+
+
+async def test_a_connection_waits_until_another_one_ends() -> None:
+    async with serving(max_connections=1) as connect:
+        first = await connect()
+        second = await connect(REQUEST)
+        assert await waits(second, first)
+        first[1].close()
+        assert await is_answered(second)
+
+
+async def test_an_idle_connection_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    async with serving(connections_max_idle_ms=40) as connect:
+        assert not await is_answered(await connect())
+        assert "it is idle" in caplog.text
+
+
+async def test_a_request_may_not_be_larger_than_the_setting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(socket_request_max_bytes=len(REQUEST) - 4) as connect:
+        assert await is_answered(await connect(), REQUEST)
+        larger = (len(REQUEST) - 3).to_bytes(4, "big")
+        assert not await is_answered(await connect(), larger)
+        assert "closes the connection" in caplog.text
+
+
+async def test_large_requests_wait_for_memory() -> None:
+    async with serving(queued_max_request_bytes=1) as connect:
+        small = await connect()
+        assert await is_answered(await connect(), LARGE + REQUEST)
+        holder = await connect(LARGE[: 3 * READ_BYTES // 2])
+        assert await waits(holder, small)
+        second = await connect(LARGE)
+        assert await waits(second, small)
+        holder[1].close()
+        assert await is_answered(second)
+
+
+def test_settings_have_kafkas_names() -> None:
+    config = configure(NodeConfig(), "max.connections", "7")
+    config = configure(config, "transaction.max.timeout.ms", "8")
+    config = configure(config, "auto.create.topics.enable", "false")
+    assert config.max_connections == 7
+    assert config.transactions.transaction_max_timeout_ms == 8
+    assert not config.auto_create_topics
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("max.conections", "7", "is no setting; there are"),
+        ("max.connections", "many", "must be an integer"),
+        ("max.connections", "0", "from 1"),
+        ("auto.create.topics.enable", "yes", "true or false"),
+    ],
+)
+def test_wrong_settings_are_named(name: str, value: str, problem: str) -> None:
+    with pytest.raises((UnknownSetting, InvalidSetting), match=problem):
+        configure(NodeConfig(), name, value)
