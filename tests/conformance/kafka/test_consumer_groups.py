@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -90,13 +90,29 @@ class ConsumerScript(Script):
         self.ask("admin", ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body)
 
     def commit_as(self, name: str, epoch: int, *partitions: int, version: int = 9) -> None:
-        rows = [
-            {"partition_index": index, "committed_offset": 3, "committed_metadata": ""}
-            for index in partitions or (0,)
-        ]
         who = {"member_id": name, "generation_id_or_member_epoch": epoch, "group_instance_id": None}
-        topics = [{"name": self.name("t"), "partitions": rows}]
+        topics = [{"name": self.name("t"), "partitions": committed(partitions or (0,))}]
         self.ask("admin", ApiKey.OFFSET_COMMIT, version, self.group | who | {"topics": topics})
+
+    def begin_transaction(self) -> None:
+        body = {"transactional_id": self.group_id, "transaction_timeout_ms": 60_000}
+        admin = self.connection("admin")
+        admin.ask(ApiKey.FIND_COORDINATOR, 3, {"key": self.group_id, "key_type": 1})
+        while (answer := admin.ask(ApiKey.INIT_PRODUCER_ID, 4, body))["error_code"]:
+            pass
+        who = ("producer_id", "producer_epoch")
+        self.producer = {"transactional_id": self.group_id} | {name: answer[name] for name in who}
+
+    def commit_in_transaction(
+        self, name: str, epoch: int, *partitions: int, version: int = 5, **more: Any
+    ) -> None:
+        topics = [{"name": self.name("t"), "partitions": committed(partitions or (0,))}]
+        who = {"member_id": name, "generation_id": epoch, "group_instance_id": None} | more
+        body = self.group | self.producer | who | {"topics": topics}
+        self.ask("admin", ApiKey.TXN_OFFSET_COMMIT, version, body)
+
+    def end_transaction(self) -> None:
+        self.ask("admin", ApiKey.END_TXN, 4, self.producer | {"committed": True})
 
     @property
     def group(self) -> Values:
@@ -111,6 +127,13 @@ class ConsumerScript(Script):
     def delete_offsets(self) -> None:
         rows = [{"name": self.name(t), "partitions": [{"partition_index": 0}]} for t in ("t", "u")]
         self.ask("admin", ApiKey.OFFSET_DELETE, 0, self.group | {"topics": rows})
+
+
+def committed(partitions: Iterable[int]) -> list[Values]:
+    return [
+        {"partition_index": index, "committed_offset": 3, "committed_metadata": ""}
+        for index in partitions
+    ]
 
 
 def members_come_and_go(s: ConsumerScript) -> None:
@@ -262,6 +285,61 @@ def offsets(s: ConsumerScript) -> None:
     s.fetch_as(None, -1)
 
 
+def offsets_in_transactions(s: ConsumerScript) -> None:
+    s.begin_transaction()
+    s.commit_in_transaction("one", 1)
+    s.enter("one", "t")
+    for name, epoch in [("one", 1), ("one", 2), ("one", 0), ("one", -1), ("one", -2)]:
+        s.commit_in_transaction(name, epoch)
+    for epoch in (-1, 0, 1):
+        s.commit_in_transaction("", epoch)
+        s.commit_in_transaction(NOBODY, epoch)
+        s.commit_in_transaction("", epoch, group_instance_id="i")
+    s.commit_in_transaction("one", 1, group_instance_id="i")
+    for version in (3, 4):
+        s.commit_in_transaction("one", 1, version=version)
+        s.commit_in_transaction("one", 7, version=version)
+        s.commit_in_transaction(NOBODY, 1, version=version)
+    s.commit_in_transaction("", -1, version=2)
+    s.fetch_as("one", 1)
+    s.enter("two", "t")
+    s.live("one", 1)
+    s.commit_in_transaction("one", 1, 3)
+    s.live("one", 1, topic_partitions=s.places(t=(0, 1)))
+    s.live("two", 2)
+    s.commit_in_transaction("one", 2, 0)
+    s.commit_in_transaction("one", 2, 3)
+    s.commit_in_transaction("one", 1, 0)
+    s.commit_in_transaction("one", 1, 3)
+    s.commit_in_transaction("one", 1, 0, 3)
+    s.commit_in_transaction("two", 1, 3)
+    s.live("one", -1)
+    s.commit_in_transaction("one", 2, 0)
+    s.live("two", -1)
+    s.commit_in_transaction("two", 2, 3)
+    s.commit_in_transaction("", 0)
+    s.commit_in_transaction("", -1)
+    s.commit_in_transaction(NOBODY, -1)
+    s.end_transaction()
+
+
+def static_members_in_transactions(s: ConsumerScript) -> None:
+    s.begin_transaction()
+    s.enter("one", "t", instance_id="i")
+    for instance_id in (None, "i", "j"):
+        s.commit_in_transaction("one", 1, group_instance_id=instance_id)
+        s.commit_in_transaction("other", 1, group_instance_id=instance_id)
+        s.commit_in_transaction("", 1, group_instance_id=instance_id)
+    s.live("one", -2, instance_id="i")
+    s.look()
+    for epoch in (-2, -1, 0, 1):
+        s.commit_in_transaction("one", epoch, group_instance_id="i")
+    s.enter("again", "t", instance_id="i")
+    s.commit_in_transaction("one", 1, group_instance_id="i")
+    s.commit_in_transaction("again", 1, group_instance_id="i")
+    s.end_transaction()
+
+
 def both_protocols(s: ConsumerScript) -> None:
     s.enter("one", "t")
     s.join("old")
@@ -320,6 +398,8 @@ SCRIPTS = [
     wrong_epochs,
     static_members,
     offsets,
+    offsets_in_transactions,
+    static_members_in_transactions,
     both_protocols,
     topics_change,
     regular_expressions,
