@@ -15,6 +15,14 @@ from impl.coordinator.group_messages import GroupConfig
 
 Values = dict[str, Any]
 
+CONFIG = NodeConfig(
+    host="127.0.0.1",
+    port=0,
+    groups=GroupConfig(initial_rebalance_delay_ms=0),
+    consumer_groups=ConsumerGroupConfig(assignment_interval_ms=0),
+)
+"""Of our node, as the real broker of these tests is set up."""
+
 
 class Script:
     """Requests of several members; what they are answered, with ids as they came up."""
@@ -57,6 +65,16 @@ class Script:
             {"name": name, "num_partitions": 1, "replication_factor": 1} for name in ("t", "other")
         ]
         self.connection("admin").ask(ApiKey.CREATE_TOPICS, 5, {"topics": topics})
+
+    def await_coordinator(self) -> None:
+        """Until the group has a coordinator, and that has loaded its log."""
+        admin, body = self.connection("admin"), {"groups": [self.group_id]}
+        find = {"key": self.group_id, "key_type": 0}
+        while admin.ask(ApiKey.FIND_COORDINATOR, 3, find)["error_code"]:
+            pass
+        busy = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        while admin.ask(ApiKey.DESCRIBE_GROUPS, 0, body)["groups"][0]["error_code"] in busy:
+            pass
 
     def await_topics(self) -> None:
         """Until the coordinator has heard of the topics, if that matters."""
@@ -166,13 +184,7 @@ def ours() -> Iterator[int]:
     ports = []
 
     async def serve() -> None:
-        config = NodeConfig(
-            host="127.0.0.1",
-            port=0,
-            groups=GroupConfig(initial_rebalance_delay_ms=0),
-            consumer_groups=ConsumerGroupConfig(assignment_interval_ms=0),
-        )
-        async with Server(config) as server:
+        async with Server(CONFIG) as server:
             ports.append(server.port)
             started.set()
             await asyncio.to_thread(ends.wait)
@@ -196,16 +208,7 @@ def play(
     """What the members of a script are answered by a broker."""
     played = kind(connect, f"{kind.__name__} {script.__name__}")
     played.create_topics()
-    find = {"key": played.group_id, "key_type": 0}
-    while played.connection("admin").ask(ApiKey.FIND_COORDINATOR, 3, find)["error_code"]:
-        pass
-    busy = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    body = {"groups": [played.group_id]}
-    while (
-        played.connection("admin").ask(ApiKey.DESCRIBE_GROUPS, 0, body)["groups"][0]["error_code"]
-        in busy
-    ):
-        pass
+    played.await_coordinator()
     played.await_topics()
     try:
         script(played)

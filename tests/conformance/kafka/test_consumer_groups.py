@@ -68,7 +68,7 @@ class ConsumerScript(Script):
         return answer
 
     def live(self, name: str, epoch: int, version: int = 1, **more: Any) -> Values:
-        return self.note(name, self.send_live(name, epoch, version, more))
+        return self.note(name, self.send_live(name, real_epoch(epoch), version, more))
 
     def enter(self, name: str, *topics: str, version: int = 1, **more: Any) -> Values:
         """Join, with topics or what `more` says."""
@@ -90,7 +90,11 @@ class ConsumerScript(Script):
         self.ask("admin", ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body)
 
     def commit_as(self, name: str, epoch: int, *partitions: int, version: int = 9) -> None:
-        who = {"member_id": name, "generation_id_or_member_epoch": epoch, "group_instance_id": None}
+        who = {
+            "member_id": name,
+            "generation_id_or_member_epoch": real_epoch(epoch),
+            "group_instance_id": None,
+        }
         topics = [{"name": self.name("t"), "partitions": committed(partitions or (0,))}]
         self.ask("admin", ApiKey.OFFSET_COMMIT, version, self.group | who | {"topics": topics})
 
@@ -107,8 +111,8 @@ class ConsumerScript(Script):
         self, name: str, epoch: int, *partitions: int, version: int = 5, **more: Any
     ) -> None:
         topics = [{"name": self.name("t"), "partitions": committed(partitions or (0,))}]
-        who = {"member_id": name, "generation_id": epoch, "group_instance_id": None} | more
-        body = self.group | self.producer | who | {"topics": topics}
+        who = {"member_id": name, "generation_id": real_epoch(epoch), "group_instance_id": None}
+        body = self.group | self.producer | who | {"topics": topics} | more
         self.ask("admin", ApiKey.TXN_OFFSET_COMMIT, version, body)
 
     def end_transaction(self) -> None:
@@ -120,13 +124,18 @@ class ConsumerScript(Script):
 
     def fetch_as(self, name: str | None, epoch: int) -> None:
         topics = [{"name": self.name("t"), "partition_indexes": [0, 1]}]
-        who = {"member_id": name, "member_epoch": epoch, "topics": topics}
+        who = {"member_id": name, "member_epoch": real_epoch(epoch), "topics": topics}
         body = {"groups": [self.group | who], "require_stable": False}
         self.ask("admin", ApiKey.OFFSET_FETCH, 9, body)
 
     def delete_offsets(self) -> None:
         rows = [{"name": self.name(t), "partitions": [{"partition_index": 0}]} for t in ("t", "u")]
         self.ask("admin", ApiKey.OFFSET_DELETE, 0, self.group | {"topics": rows})
+
+
+def real_epoch(epoch: int) -> int:
+    """Scripts count epochs from a group's first assignment on, which has epoch 2 since 4.3."""
+    return epoch + 1 if epoch > 0 else epoch
 
 
 def committed(partitions: Iterable[int]) -> list[Values]:
