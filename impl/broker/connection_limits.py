@@ -37,7 +37,7 @@ class TooManyConnections(Exception):
     """A host has as many connections as it may have."""
 
 
-class Connection:
+class ServedConnection:
     """One connection: who it is, and when something last came or went."""
 
     __slots__ = ("_now", "active_at", "peer", "writer")
@@ -75,10 +75,10 @@ class ConnectionLimits:
         self._queued_bytes = 0
         self._freed = asyncio.Condition()
         self._hosts: Counter[str] = Counter()
-        self._open: set[Connection] = set()
+        self._open: set[ServedConnection] = set()
 
     @asynccontextmanager
-    async def admit(self, connection: Connection) -> AsyncIterator[None]:
+    async def admit(self, connection: ServedConnection) -> AsyncIterator[None]:
         """Wait until the connection may be served. Raises `TooManyConnections`."""
         host = connection.peer.rpartition(":")[0]
         if self._hosts[host] >= self._per_host:

@@ -31,8 +31,8 @@ from impl.broker.cluster import NO_PORTS
 from impl.broker.config import NodeConfig
 from impl.broker.connection_limits import (
     READ_BYTES,
-    Connection,
     ConnectionLimits,
+    ServedConnection,
     TooManyConnections,
 )
 from impl.broker.listeners import Handle, Listener, authenticate_broker, listeners_of, new_handle
@@ -212,7 +212,7 @@ class Server:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
-        me = Connection(writer)
+        me = ServedConnection(writer)
         _log.debug("a connection from %s", me.peer)
         try:
             async with self._limits.admit(me):
@@ -235,7 +235,9 @@ class Server:
         session = listener.accept(writer)
         return new_handle(session, self._handle, rules, versions, self._clock_ms)
 
-    async def _serve(self, me: Connection, reader: asyncio.StreamReader, handle: Handle) -> str:
+    async def _serve(
+        self, me: ServedConnection, reader: asyncio.StreamReader, handle: Handle
+    ) -> str:
         """Serve until the connection is closed; why this side closes it, "" if the other did."""
         buffer = bytearray()
         while await me.read_into(buffer, reader):
@@ -250,7 +252,7 @@ class Server:
                 return cause
         return ""
 
-    async def _serve_frames(self, me: Connection, buffer: bytearray, handle: Handle) -> str:
+    async def _serve_frames(self, me: ServedConnection, buffer: bytearray, handle: Handle) -> str:
         """Answer the whole frames in `buffer`; why the connection must be closed, or ""."""
         try:
             payloads = take_frames(buffer, self._limits.request_max_bytes)

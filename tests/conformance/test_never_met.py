@@ -9,6 +9,7 @@ import pytest
 from conformance.__main__ import main
 from conformance.coverage.functions import count_statements
 from conformance.coverage.marks import (
+    StatementMarks,
     bits_of,
     codes_in,
     marked_statements,
@@ -20,6 +21,7 @@ from conformance.tables import WatchedRules, watched_modules
 from conformance.verbs import all_scopes
 from impl import ErrorCode
 from impl.partition import errors
+from impl.partition.leader import PartitionLeader
 from model.idempotent.messages import Error
 from proofs.lift.source import load_model
 from proofs.run import BadUse
@@ -84,6 +86,18 @@ def test_each_statement_of_the_protocol_can_be_marked():
     with marked_statements("all") as marks:
         numbers = {n for m in marks.modules for f in m.functions for n in marks_in(f)}
     assert protocol_places().keys() <= numbers
+
+
+def test_what_a_planted_bug_stood_before_is_marked_later(monkeypatch):
+    with monkeypatch.context() as planted:
+        planted.setattr(PartitionLeader, "produce", lambda *_: None)
+        marks = StatementMarks()
+    marks.begin("a subject")
+    try:
+        assert marks_in(PartitionLeader.produce)
+    finally:
+        marks.end()
+    assert not marks_in(PartitionLeader.produce)
 
 
 def test_a_mark_is_no_statement_of_its_own():
