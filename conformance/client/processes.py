@@ -200,24 +200,31 @@ class ClientProcess:
         self._command = command
         self._runs: dict[str, tuple[ClientReport, asyncio.Event]] = {}
         self._held: list[socket.socket] = []
-        self._has_run = False
 
     async def __aenter__(self) -> ClientProcess:
+        await self._start()
+        return self
+
+    async def _start(self) -> None:
+        self._has_run = False
         self._process = await asyncio.create_subprocess_exec(
             *self._command.arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
         self._reading = asyncio.create_task(self._read())
-        return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._stop()
+
+    async def _stop(self) -> None:
         with suppress(ProcessLookupError):
             self._process.kill()
         await self._reading
         await self._process.wait()
         for port in self._held:
             port.close()
+        self._held.clear()
 
     def hold_ports(self, ports: Iterable[socket.socket]) -> None:
         """Keep ports from being reused as long as the client lives."""
@@ -229,7 +236,8 @@ class ClientProcess:
         return not self._reading.done()
 
     async def run(self, plan: RunPlan, bootstrap: str, clock: Clock) -> ClientReport:
-        """Run a plan to its end, or as long as it may take: twice that while a process starts."""
+        """Run a plan to its end, or as long as it may take: twice that while a process starts. One
+        that serves a run at a time and hangs in it would let the next wait: another is started."""
         report, ended = ClientReport(clock), asyncio.Event()
         limit_s = plan.timeout_s if self._has_run else 2 * plan.timeout_s
         self._runs[str(plan.number)] = report, ended
@@ -243,6 +251,9 @@ class ClientProcess:
         except OSError as error:
             report.problem = f"the client is gone: {error}"
         del self._runs[str(plan.number)]
+        if report.problem == UNFINISHED and self._command.runs_at_once == 1:
+            await self._stop()
+            await self._start()
         return report
 
     async def _read(self) -> None:

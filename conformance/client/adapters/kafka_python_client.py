@@ -4,7 +4,7 @@ import time
 
 from kafka import KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
-from lines import GROUP, INPUT, serve
+from lines import GROUP, INPUT, serve, twice
 
 NAMES = ("batch.size", "linger.ms", "request.timeout.ms", "delivery.timeout.ms", "max.block.ms",
          "max.in.flight.requests.per.connection", "retry.backoff.ms")  # fmt: skip
@@ -17,7 +17,8 @@ class KafkaPython:
         named |= {"bootstrap_servers": settings["bootstrap.servers"]}
         self.producer = KafkaProducer(enable_idempotence=True, **named)
         self.topic, self.pause = topic, time.sleep
-        self.begin, self.close = self.producer.begin_transaction, self.producer.close
+        self.begin = self.producer.begin_transaction
+        self.close = lambda: twice(self.producer.close)  # it raises "Future not done" at times
         self.commit, self.abort = self.producer.commit_transaction, self.producer.abort_transaction
         if "transactional.id" in settings:
             self.producer.init_transactions()

@@ -1,17 +1,10 @@
 """librdkafka, as confluent-kafka."""
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from lines import GROUP, INPUT, serve
+from lines import GROUP, INPUT, serve, twice
 
 WAIT_S = 8
 NOT_HERE = ("max.block.ms", "retry.backoff.max.ms")
-
-
-def twice(call, *arguments):
-    try:
-        return call(*arguments)
-    except:  # noqa: E722  # a fatal error is raised once, by whatever runs, and is no Exception
-        return call(*arguments)
 
 
 class Librdkafka:

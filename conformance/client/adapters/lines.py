@@ -74,6 +74,15 @@ def start(
     return make(settings, topic)
 
 
+def twice(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call it, and again if it raises: what went wrong meanwhile may be told but once, by whatever
+    runs then, and by some clients with no Exception."""
+    try:
+        return call(*arguments)
+    except:  # noqa: E722
+        return call(*arguments)
+
+
 def play(client: Client, run: str, words: Sequence[str]) -> None:
     """What an application does: after an error in a transaction it aborts, and where that fails it
     ends."""

@@ -191,6 +191,18 @@ def test_a_client_that_sends_nothing_is_undecided(
     assert f"2 runs: {UNFINISHED}" in capsys.readouterr().out
 
 
+def test_a_client_that_hangs_in_a_run_does_not_hold_the_next(tmp_path: Path, monkeypatch):
+    """The first process hangs; the next run has another."""
+    monkeypatch.setattr(RunPlan, "timeout_s", 1.5)
+    text = 'mkdir "$0" && exec sleep 60; while read run rest; do echo "$run closed"; done'
+    command = ClientCommand("hangs", ("sh", "-c", text, str(tmp_path / "began")), runs_at_once=1)
+
+    async def recorded() -> list[str]:
+        return [trace.problem async for trace in record_runs(command, PLANS, 1)]
+
+    assert asyncio.run(recorded()) == [UNFINISHED, ""]
+
+
 def test_a_run_that_ends_without_a_request_is_undecided():
     """It may tell the application that all failed, as the model allows: nothing was shown."""
     trace, _ = judgements("right")[0]
