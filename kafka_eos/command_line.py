@@ -146,7 +146,14 @@ def run_verb(verb: Verb, arguments: Sequence[str]) -> int:
             # Python's own exit code for a defect of ours, 1, would read as "violated".
             traceback.print_exc()
             return NOT_DECIDED
-        return fail(f"{verb.name}: {error}", code)
+        return fail(f"{verb.name}: {message_of(error)}", code)
+
+
+def message_of(error: Exception) -> str:
+    """What an error says, without numbers of the operating system."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def exit_code_of(error: Exception) -> int | None:

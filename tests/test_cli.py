@@ -206,7 +206,7 @@ class InvalidScope(ValueError):
     ("error", "code", "message"),
     [
         (InvalidScope("invalid SCOPE 'x'; valid: a, b"), 2, "explore: invalid SCOPE 'x'; valid"),
-        (FileNotFoundError(2, "No such file", "x.jsonl"), 2, "explore: [Errno 2] No such file"),
+        (FileNotFoundError(2, "No such file", "x.jsonl"), 2, "explore: x.jsonl: No such file"),
         (LimitReached("too many states"), 3, "explore: too many states"),
         (KeyboardInterrupt(), 3, "stopped"),
         (EnginesDisagree("c 5, ints 6"), 3, "Traceback"),
