@@ -178,7 +178,7 @@ VERBS: Final = (
     Verb(
         "witness",
         "proofs.verbs.witness",
-        "Find a shortest trace to a rule, a branch, an error code or a pair of events.",
+        "Find a shortest trace to a witness, a rule, a branch, an error code or a pair of events.",
     ),
     Verb("export", "proofs.verbs.export", "Write a scope as TLA+, SMT-LIB or a graph."),
     Verb(

@@ -21,7 +21,7 @@ from proofs.coverage.states import begun_in, enum_with
 from proofs.coverage.survey import every_pair
 from proofs.explore.explorer import explore
 from proofs.lift import dag
-from proofs.lift.build import lift
+from proofs.lift.build import check_of, lift
 from proofs.lift.machine import Leaf, Machine, RuleInstance
 from proofs.lift.source import Model
 from proofs.lift.step import evaluate, values_after
@@ -34,12 +34,12 @@ class UnknownGoal(ValueError):
 
 
 def resolved(model: Model, events: Sequence[CoverageEvent], name: str) -> str:
-    """The point, pair, state or edge that `name` means.
+    """The point, pair, state, edge or witness that `name` means.
 
     A point of the text has its own name, or `module.function:LINE:OUTCOME`. A pair may be written
     in either order. Raises UnknownGoal.
     """
-    if states_of(model, name) or enum_with(model, name):
+    if states_of(model, name) or enum_with(model, name) or witness_of(model, name):
         return name
     known = points(model)
     turned = "+".join(reversed(name.split("+")))
@@ -50,7 +50,12 @@ def resolved(model: Model, events: Sequence[CoverageEvent], name: str) -> str:
     there = on_line(known, *by_line.groups()) if by_line else []
     if len(there) == 1:
         return there[0]
-    raise UnknownGoal(unknown(name, known, there, events))
+    raise UnknownGoal(unknown(model, name, known, there, events))
+
+
+def witness_of(model: Model, name: str) -> Any:
+    """The model's witness of this name; None if it has none."""
+    return next((w for w in model.guarantees.WITNESSES if w.name == name), None)
 
 
 def on_line(known: Mapping[str, Point], function: str, line: str, outcome: str) -> list[str]:
@@ -65,13 +70,18 @@ def on_line(known: Mapping[str, Point], function: str, line: str, outcome: str) 
 
 
 def unknown(
-    name: str, known: Mapping[str, Point], there: Sequence[str], events: Sequence[CoverageEvent]
+    model: Model,
+    name: str,
+    known: Mapping[str, Point],
+    there: Sequence[str],
+    events: Sequence[CoverageEvent],
 ) -> str:
     """Why there is no such goal, and what there is."""
     function = re.split("[#:]", name)[0]
     near = [other for other in known if other.startswith(f"{function}#")]
     pairs = [f"{event}+..." for event in dict.fromkeys(event.name for event in events)]
-    listed = there or near or [*(other for other in known if "#" not in other), *pairs]
+    plain = [other for other in known if "#" not in other]
+    listed = there or near or [*plain, *(w.name for w in model.guarantees.WITNESSES), *pairs]
     return f"nothing is called {name!r}; choose one of {', '.join(listed)}, or a point of `list`"
 
 
@@ -87,6 +97,8 @@ def shortest(
         instances = [(rule.rule, rule.choice) for rule in lifted.machine.rules]
         can_be = happening(model, k, lifted.world, events, instances)
         return shortest_pair(lifted.machine, [can_be.get(e, {}) for e in name.split("+")], **how)
+    if witness := witness_of(model, name):
+        return shortest_state(lifted.machine, check_of(model, k, witness.check), **how)
     states = states_of(model, name) or enum_with(model, name)
     if states is not None:
         begin, _, end = name.rpartition("->")
@@ -117,12 +129,17 @@ def shortest_pair(machine: Machine, events: Iterable[Happens], **how: Any) -> Wi
     for number, happens in enumerate(events):
         machine, leaf = monitored(machine, f"happened[{number}]", happens)
         leaves.append(leaf)
-    never = {"together": dag.negate(dag.conjunction(leaves))}
+    return shortest_state(machine, dag.conjunction(leaves), **how)
+
+
+def shortest_state(machine: Machine, condition: dag.Node, **how: Any) -> WitnessPath | None:
+    """The shortest run to a state in which a condition is true."""
+    never = {"never": dag.negate(condition)}
     found = explore(replace(machine, guarantees=never), stop=True, **how).violations
     if not found:
         return None
     return WitnessPath(
-        tuple((machine.rules[i].rule, machine.rules[i].choice) for i in found["together"])
+        tuple((machine.rules[i].rule, machine.rules[i].choice) for i in found["never"])
     )
 
 

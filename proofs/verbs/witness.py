@@ -1,4 +1,5 @@
-"""`witness NAME`: a shortest trace to an error code, a state, an edge, a rule, a branch, a pair."""
+"""`witness NAME`: a shortest trace to a witness, an error code, a state, an edge, a rule, a branch
+or a pair."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name",
         metavar="NAME",
         nargs="?",
-        help="an error code, a rule, a point of the text (leader.in_sequence#2:false, or"
+        help="a witness, an error code, a rule, a point of the text (leader.in_sequence#2:false, or"
         " leader.in_sequence:104:false where that is one), a pair (refusal+restart), a state of a"
         " transaction, or an edge between states (ONGOING->PREPARE_COMMIT); see `list`",
     )

@@ -9,7 +9,7 @@ from proofs.coverage.survey_cases import ERAS, LARGEST, small_scopes, survey_cas
 from proofs.explore.expected import EXPECTED
 from proofs.lift.source import load_model
 from proofs.trace.format import read
-from proofs.trace.replay import replay
+from proofs.trace.replay import configuration_of, replay
 
 COMPOSITION = ["producer-ids", "producer-ids-alone"]
 
@@ -112,3 +112,15 @@ def test_small_scopes_are_those_that_fit():
         small_scopes()
     )
     assert "idempotent-medium" not in small_scopes()
+
+
+def test_a_witness_that_is_listed_has_a_shortest_trace(tmp_path):
+    given = ["a_block_is_used_up", "--scope", "producer-ids-alone", "--out", str(tmp_path)]
+    assert main(["witness", *given]) == 0
+    trace = read(tmp_path / "traces" / "a_block_is_used_up.jsonl")
+    model = load_model("producer_ids")
+    *before, after = replay(trace)
+    (witness,) = (w for w in model.guarantees.WITNESSES if w.name == "a_block_is_used_up")
+    k = configuration_of(model, trace.header.scope, trace.header.variant)
+    assert witness.check(k, after)
+    assert not any(witness.check(k, world) for world in before)
