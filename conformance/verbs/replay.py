@@ -141,7 +141,8 @@ def broken_at_end(trace: Trace) -> dict[str, str]:
     sentence: it is the end of a counterexample, if there are some."""
     model = model_of(trace.header)
     k = configuration_of(model, trace.header.scope, trace.header.variant)
-    return dict(breaches(model, k, trace.steps, [*Stepper(model, k).run(trace.steps)]))
+    worlds = [*Stepper(model, k).run(trace.steps)]
+    return {each.name: each.sentence for each in breaches(model, k, trace.steps, worlds)}
 
 
 def replay_on_system(trace: Trace, options: argparse.Namespace) -> Difference:

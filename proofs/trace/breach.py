@@ -11,7 +11,7 @@ import inspect
 import itertools
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from proofs.lift.source import Model, assumed_properties_of
 from proofs.trace.format import Trace, TraceStep
@@ -37,25 +37,36 @@ DEFINED = "{} ="
 """Where the expression of a local name is kept, beside the name's value."""
 
 
+class Breach(NamedTuple):
+    """A guarantee that a trace breaks; `is_guaranteed`: by the trace's scope and variant."""
+
+    name: str
+    sentence: str
+    is_guaranteed: bool
+
+
 def breach_sentence(
     guarantee: Any, k: Any, world: Any, steps: Sequence[TraceStep] = (), *, brief: bool = False
 ) -> str:
-    """Which guarantee a world breaks, by which step, and where; `brief`: not what it says."""
+    """Which guarantee a world breaks, by which step, and where; `brief`: not what it says, nor
+    whether the configuration gives it."""
     by = f" by step {len(steps)}, {steps[-1].label}" if steps else ""
     says = "" if brief else " " + " ".join((guarantee.check.__doc__ or "").split())
+    free = "" if brief or guarantee.guaranteed(k) else " (not guaranteed here)"
     place = ", ".join(dict.fromkeys(describe(deciding_values(guarantee.check, k, world))))
     where = f" Where: {place}." if place else ""
-    return f"{guarantee.name} is broken{by}{':' if says or where else '.'}{says}{where}"
+    return f"{guarantee.name} is broken{by}{free}{':' if says or where else '.'}{says}{where}"
 
 
 def breaches(
     model: Model, k: Any, steps: Sequence[TraceStep], worlds: Sequence[Any]
-) -> Iterator[tuple[str, str]]:
-    """Each guarantee that is broken at a trace's end, with its sentence: `worlds` are all of it."""
+) -> Iterator[Breach]:
+    """Each guarantee that is broken at a trace's end: `worlds` are all of it."""
     for guarantee in model.guarantees.GUARANTEES:
         if not guarantee.check(k, worlds[-1]):
             first = next(i for i, world in enumerate(worlds) if not guarantee.check(k, world))
-            yield guarantee.name, breach_sentence(guarantee, k, worlds[first], steps[:first])
+            told = breach_sentence(guarantee, k, worlds[first], steps[:first])
+            yield Breach(guarantee.name, told, guarantee.guaranteed(k))
 
 
 def breach_of(name: str, trace: Trace, *, brief: bool = False) -> str:

@@ -134,7 +134,7 @@ def page(story: Story, title: str = "") -> str:
         "seed": header.seed,
         "system": header.system,
         "patches": [list(patch) for patch in header.patches],
-        "breaches": list(story.breaches),
+        "breaches": [breach._asdict() for breach in story.breaches],
         "notes": [],
         "differs": [list(row) for row in header.differs],
         "lanes": list(story.lanes),

@@ -73,7 +73,7 @@ def text(story: Story, *, with_changes: bool = True) -> str:
             lines.append(f"{INDENT}  observed   {observed}")
     if header.loop == len(story.events):
         lines.append("and nothing happens any more")
-    lines += story.breaches
+    lines += [breach.sentence for breach in story.breaches]
     return "\n".join(lines) + "\n"
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from model.language import Map
 from proofs.lift.source import Model
-from proofs.trace.breach import breaches
+from proofs.trace.breach import Breach, breaches
 from proofs.trace.format import Header, TraceStep
 from proofs.trace.messages import HAPPENS_TO_MESSAGES, MessageFollower, MessageMove, recorded_calls
 from proofs.trace.project import actors, acts, project
@@ -62,13 +62,13 @@ class PartitionLog:
 @dataclass(frozen=True, slots=True)
 class Story:
     """A trace told. `logs` are those of all partitions: at first, and after each event. `breaches`
-    has a sentence for each guarantee that is broken at its end."""
+    are the guarantees that are broken at its end."""
 
     header: Header
     lanes: tuple[str, ...]
     events: tuple[StoryEvent, ...]
     logs: tuple[tuple[PartitionLog, ...], ...]
-    breaches: tuple[str, ...] = ()
+    breaches: tuple[Breach, ...] = ()
 
 
 # What changed
@@ -238,5 +238,6 @@ def tell(
         )
         before = after
     logs = tuple(tuple(partition_logs(model, stepper.k, world, names)) for world in worlds)
-    broken = tuple(said for _, said in breaches(model, stepper.k, steps, worlds))
-    return Story(header, lanes, tuple(events), logs, broken)
+    return Story(
+        header, lanes, tuple(events), logs, tuple(breaches(model, stepper.k, steps, worlds))
+    )
