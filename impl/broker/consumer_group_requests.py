@@ -12,20 +12,18 @@ from typing import Final
 
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
-from impl.coordinator.consumer_group import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
-    ConsumerGroup,
-    ConsumerGroupMember,
-    TopicIdPartition,
-    read_places,
-)
+from impl.coordinator.consumer_group import ConsumerGroup, ConsumerGroupMember, read_places
 from impl.coordinator.consumer_group_messages import GroupRefusal, HeartbeatRequest
-from impl.coordinator.consumer_group_records import place_rows
 from impl.coordinator.server_assignors import ASSIGNORS, DEFAULT_ASSIGNOR
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    TopicIdPartition,
+    place_rows,
+)
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import AclOperation, ResourceType
 

@@ -25,10 +25,10 @@ from impl.client.arguments import GroupMetadata
 from impl.client.connection import Body
 from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.consumer.fetcher import Fetcher
-from impl.consumer.member_core import JOIN_EPOCH, MemberCore, MembershipState, TopicIdPartition
+from impl.consumer.member_core import MemberCore, MembershipState
 from impl.consumer.membership import GroupSettings, MembershipManager
 from impl.protocol.errors import ErrorCode
-from impl.protocol.fields import TopicPartition
+from impl.protocol.fields import JOIN_EPOCH, TopicIdPartition, TopicPartition
 from impl.protocol.schemas import ApiKey
 
 _log = logging.getLogger(__name__)

@@ -20,20 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final
 
 from impl.client.connection import Body
 from impl.consumer.membership import GroupSettings
 from impl.protocol.errors import ErrorCode
-
-TopicIdPartition = tuple[bytes, int]
-"""(topic id, partition)."""
-
-JOIN_EPOCH: Final = 0
-LEAVE_EPOCH: Final = -1
-STATIC_LEAVE_EPOCH: Final = -2
+from impl.protocol.fields import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    TopicIdPartition,
+    place_rows,
+)
 
 FENCING_ERRORS: Final = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
@@ -168,10 +166,7 @@ class MemberCore:
             "rebalance_timeout_ms": self._settings.max_poll_interval_ms,
             "subscribed_topic_names": sorted(self._topics),
             "server_assignor": self._settings.remote_assignor,
-            "topic_partitions": [
-                {"topic_id": topic_id, "partitions": [index for _, index in rows]}
-                for topic_id, rows in groupby(sorted(self.owned), itemgetter(0))
-            ],
+            "topic_partitions": place_rows(self.owned),
         }
 
     def _is_new(self, name: str, value: Any) -> bool:

@@ -23,15 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from impl.protocol.errors import InvalidRecord
-
-TopicIdPartition = tuple[bytes, int]
-"""(topic id, partition)."""
-
-JOIN_EPOCH: Final = 0
-LEAVE_EPOCH: Final = -1
-STATIC_LEAVE_EPOCH: Final = -2
-"""The epochs with which a member joins, leaves, and leaves its place to its next instance."""
-
+from impl.protocol.fields import LEAVE_EPOCH, TopicIdPartition
 
 FIRST_GROUP_EPOCH: Final = 1
 """Of a group before its first member, so that its first assignment has 2; 0 before 4.3."""

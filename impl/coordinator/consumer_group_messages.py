@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from impl.coordinator.consumer_group import (
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
-    GroupRecord,
-    TopicIdPartition,
-)
+from impl.coordinator.consumer_group import GroupRecord
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, TopicIdPartition
 from impl.settings import INT_MAX, Settings, integer
 
 

@@ -7,8 +7,6 @@ Source: `GroupCoordinatorRecordHelpers.newConsumerGroup*`; release 4.3.1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
-from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -18,9 +16,9 @@ from impl.coordinator.consumer_group import (
     GroupRecord,
     RecordKind,
     ResolvedRegex,
-    TopicIdPartition,
 )
 from impl.protocol.codegen import Value
+from impl.protocol.fields import TopicIdPartition, place_rows
 from impl.protocol.state_records import decode_record, encode_record
 
 VALUE_VERSION: Final = 0
@@ -160,14 +158,6 @@ def group_tombstones(group: ConsumerGroup) -> Iterator[GroupRecord]:
         yield GroupRecord(RecordKind.REGEX, regex)
     yield GroupRecord(RecordKind.TOPICS)
     yield GroupRecord(RecordKind.GROUP)
-
-
-def place_rows(places: Iterable[TopicIdPartition]) -> list[dict[str, Any]]:
-    """A row for each topic, with `topic_id` and `partitions`."""
-    return [
-        {"topic_id": topic_id, "partitions": [index for _, index in rows]}
-        for topic_id, rows in groupby(sorted(places), itemgetter(0))
-    ]
 
 
 def _epoch_rows(places: Mapping[TopicIdPartition, int]) -> list[dict[str, Any]]:

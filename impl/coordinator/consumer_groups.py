@@ -26,8 +26,6 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from impl.coordinator.consumer_group import (
-    JOIN_EPOCH,
-    STATIC_LEAVE_EPOCH,
     ConsumerGroup,
     ConsumerGroupMember,
     GroupRecord,
@@ -58,6 +56,7 @@ from impl.coordinator.reconciliation import Reconciliation
 from impl.coordinator.server_assignors import ASSIGNORS, DEFAULT_ASSIGNOR, MemberSpec
 from impl.coordinator.timers import Timers
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from impl.settings import INT_MAX
 
 END_SESSION: Final = "end session"

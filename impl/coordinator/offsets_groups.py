@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from impl.coordinator.consumer_group import ConsumerGroup, TopicIdPartition
+from impl.coordinator.consumer_group import ConsumerGroup
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicIdPartition
 
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""

@@ -15,11 +15,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from impl.coordinator.consumer_group import (
-    ConsumerGroupMember,
-    ReconciliationState,
-    TopicIdPartition,
-)
+from impl.coordinator.consumer_group import ConsumerGroupMember, ReconciliationState
+from impl.protocol.fields import TopicIdPartition
 
 _State = ReconciliationState
 

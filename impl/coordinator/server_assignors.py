@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from impl.coordinator.consumer_group import TopicIdPartition
+from impl.protocol.fields import TopicIdPartition
 
 MAX_ROUNDS: Final = 16
 """Of balancing: a limit for subscriptions that cannot be balanced."""

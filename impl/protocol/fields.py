@@ -10,9 +10,19 @@ CONSUMER_REPLICA: Final = -1
 """The replica id of a consumer. Followers send their broker id, debugging tools -2."""
 
 T = TypeVar("T")
+Topic = TypeVar("Topic", str, bytes)
+"""A topic's name, or its id."""
 
 TopicPartition = tuple[str, int]
 """(topic, partition)."""
+
+TopicIdPartition = tuple[bytes, int]
+"""(topic id, partition)."""
+
+JOIN_EPOCH: Final = 0
+LEAVE_EPOCH: Final = -1
+STATIC_LEAVE_EPOCH: Final = -2
+"""The epochs with which a member joins, leaves, and leaves its place to its next instance."""
 
 
 class CoordinatorType(IntEnum):
@@ -40,16 +50,21 @@ class Timestamp(IntEnum):
     EARLIEST_PENDING_UPLOAD = -6
 
 
-def group_by_topic(items: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
+def group_by_topic(items: Iterable[tuple[Topic, T]]) -> dict[Topic, list[T]]:
     """The second parts of (topic, item) pairs by topic, in the order given."""
-    groups: dict[str, list[T]] = {}
+    groups: dict[Topic, list[T]] = {}
     for topic, item in items:
         groups.setdefault(topic, []).append(item)
     return groups
 
 
 def topic_rows(
-    items: Iterable[tuple[str, object]], name: str = "name", partitions: str = "partitions"
+    items: Iterable[tuple[Topic, object]], name: str = "name", partitions: str = "partitions"
 ) -> list[dict[str, Any]]:
     """A row for each topic of (topic, item) pairs, with these names of its two fields."""
     return [{name: topic, partitions: found} for topic, found in group_by_topic(items).items()]
+
+
+def place_rows(places: Iterable[TopicIdPartition]) -> list[dict[str, Any]]:
+    """A row for each topic, in order, with `topic_id` and `partitions`."""
+    return topic_rows(sorted(places), name="topic_id")
