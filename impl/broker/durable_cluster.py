@@ -1,4 +1,4 @@
-"""A cluster whose topics, logs and producer ids are in a log directory.
+"""A cluster whose topics, logs, producer ids, credentials and ACLs are in a log directory.
 
 Five rules:
 
@@ -27,6 +27,7 @@ from typing import Final
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.coordinators import INTERNAL_CONFIGS
+from impl.broker.durable_access import DurableAccess
 from impl.broker.producer_ids import ProducerIdBlock, ProducerIdBlocks
 from impl.broker.releases import TRANSACTION_VERSION
 from impl.broker.topic_settings import log_config
@@ -141,6 +142,7 @@ class DurableCluster(Cluster):
         self._metadata = MetadataLog(leader)
         blocks = _DurableBlocks(self._metadata, clock_ms)
         super().__init__(properties["cluster.id"], config, blocks, security)
+        self.access.keep_in(DurableAccess(self._metadata, clock_ms))
         images = _found(self.logs) if is_new else list(self._metadata.image.topics.values())
         self._restore(images, now_ms, adopts=is_new)
 

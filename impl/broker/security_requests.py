@@ -6,16 +6,19 @@ Sources: `AclApis`, `AclControlManager`, `ScramControlManager`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, TypeVar
 
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import CloseConnection, DecodedRequest
+from impl.log.disk import StorageError
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
+from impl.security.access import Access
 from impl.security.acls import (
     CLUSTER_NAME,
     AclBinding,
@@ -28,6 +31,7 @@ from impl.security.acls import (
 from impl.security.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
+    ScramCredential,
     ScramMechanism,
     derive_credential,
 )
@@ -63,19 +67,43 @@ def sasl_authenticate(node: HandlerContext, request: DecodedRequest, now_ms: int
 # ---- ACLs
 
 
+@contextmanager
+def _storing() -> Iterator[None]:
+    """Refuse what cannot be stored. Raises `_RequestRefused`."""
+    try:
+        yield
+    except StorageError as error:
+        raise _RequestRefused(_E.KAFKA_STORAGE_ERROR, str(error)) from error
+
+
 def create_acls(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """Each by itself; one that exists is created again, without effect."""
-    authorizer = node.cluster.access.authorizer
-    rows: list[Value] = []
-    for asked in request.body["creations"]:
-        try:
-            if authorizer is None:
-                raise _RequestRefused(_E.SECURITY_DISABLED, _NO_AUTHORIZER)
-            authorizer.acls[_read_binding(asked)] = None
-            rows.append({"error_code": _E.NONE, "error_message": ""})
-        except _RequestRefused as refusal:
-            rows.append({"error_code": refusal.error, "error_message": str(refusal) or None})
-    return {"results": rows}
+    access = node.cluster.access
+    found = [_try_binding(access, asked) for asked in request.body["creations"]]
+    created = [acl for acl in found if isinstance(acl, AclBinding)]
+    try:
+        with _storing():
+            if created:
+                access.change_acls(created)
+    except _RequestRefused as refusal:
+        found = [refusal if isinstance(each, AclBinding) else each for each in found]
+    return {"results": [_creation_row(each) for each in found]}
+
+
+def _try_binding(access: Access, asked: Value) -> AclBinding | _RequestRefused:
+    """Raises `CloseConnection`."""
+    if access.authorizer is None:
+        return _RequestRefused(_E.SECURITY_DISABLED, _NO_AUTHORIZER)
+    try:
+        return _read_binding(asked)
+    except _RequestRefused as refusal:
+        return refusal
+
+
+def _creation_row(found: AclBinding | _RequestRefused) -> Value:
+    if isinstance(found, AclBinding):
+        return {"error_code": _E.NONE, "error_message": ""}
+    return {"error_code": found.error, "error_message": str(found) or None}
 
 
 def _read_binding(asked: Value) -> AclBinding:
@@ -169,19 +197,29 @@ def _entry(acl: AclBinding) -> Value:
 
 def delete_acls(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """All that pass one of the filters, each of which lists what it deletes."""
-    authorizer = node.cluster.access.authorizer
+    access = node.cluster.access
     filters = [_read_filter(asked) for asked in request.body["filters"]]
-    if authorizer is None:
-        refused = {"error_code": _E.SECURITY_DISABLED, "error_message": _NO_AUTHORIZER}
+    try:
+        matching = _delete_matching(access, filters)
+    except _RequestRefused as refusal:
+        refused = {"error_code": refusal.error, "error_message": str(refusal)}
         return {"filter_results": [refused | {"matching_acls": []} for _ in filters]}
-    matching = [list(filter(wanted.matches, authorizer.acls)) for wanted in filters]
-    for acl in (acl for found in matching for acl in found):
-        authorizer.acls.pop(acl, None)
     rows = [
         {"error_code": _E.NONE, "matching_acls": [_matching_row(acl) for acl in found]}
         for found in matching
     ]
     return {"filter_results": rows}
+
+
+def _delete_matching(access: Access, filters: Iterable[AclFilter]) -> list[list[AclBinding]]:
+    """What each filter deletes. Raises `_RequestRefused`."""
+    if access.authorizer is None:
+        raise _RequestRefused(_E.SECURITY_DISABLED, _NO_AUTHORIZER)
+    acls = access.authorizer.acls
+    matching = [list(filter(wanted.matches, acls)) for wanted in filters]
+    with _storing():
+        access.change_acls(deleted=[acl for found in matching for acl in found])
+    return matching
 
 
 def _matching_row(acl: AclBinding) -> Value:
@@ -236,23 +274,27 @@ def alter_user_scram_credentials(
 
 def _alter_user(node: HandlerContext, name: str, rows: Sequence[tuple[Value, bool]]) -> Value:
     answer: Value = {"user": name, "error_code": _E.NONE}
-    credentials = node.cluster.access.credentials
+    access = node.cluster.access
     try:
         if len(rows) > 1:
             problem = "A user credential cannot be altered twice in the same request"
             raise _RequestRefused(_E.DUPLICATE_RESOURCE, problem)
         [(row, is_deletion)] = rows
         mechanism = _mechanism(row)
-        _check_change(row, is_deletion, (name, mechanism) in credentials)
+        _check_change(row, is_deletion, (name, mechanism) in access.credentials)
+        with _storing():
+            access.set_credential((name, mechanism), _credential_of(mechanism, row, is_deletion))
     except _RequestRefused as refusal:
         return answer | {"error_code": refusal.error, "error_message": str(refusal)}
-    if is_deletion:
-        del credentials[name, mechanism]
-    else:
-        salted, iterations = row["salted_password"], row["iterations"]
-        kept = derive_credential(mechanism, row["salt"], salted, iterations)
-        credentials[name, mechanism] = kept
     return answer
+
+
+def _credential_of(
+    mechanism: ScramMechanism, row: Value, is_deletion: bool
+) -> ScramCredential | None:
+    if is_deletion:
+        return None
+    return derive_credential(mechanism, row["salt"], row["salted_password"], row["iterations"])
 
 
 def _mechanism(row: Value) -> ScramMechanism:

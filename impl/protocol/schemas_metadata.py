@@ -47,12 +47,37 @@ record PARTITION_CHANGE_RECORD versions 0-2 flexible 0
 record REMOVE_TOPIC_RECORD versions 0-0 flexible 0
   topic_id uuid
 
+record USER_SCRAM_CREDENTIAL_RECORD versions 0-0 flexible 0
+  name string
+  mechanism int8
+  salt bytes
+  stored_key bytes
+  server_key bytes
+  iterations int32
+
 record FEATURE_LEVEL_RECORD versions 0-0 flexible 0
   name string
   feature_level int16
+
+record ACCESS_CONTROL_ENTRY_RECORD versions 0-0 flexible 0
+  id uuid
+  resource_type int8
+  resource_name string
+  pattern_type int8
+  principal string
+  host string
+  operation int8
+  permission_type int8
+
+record REMOVE_ACCESS_CONTROL_ENTRY_RECORD versions 0-0 flexible 0
+  id uuid
 
 record PRODUCER_IDS_RECORD versions 0-0 flexible 0
   broker_id int32
   broker_epoch int64 = -1
   next_producer_id int64
+
+record REMOVE_USER_SCRAM_CREDENTIAL_RECORD versions 0-0 flexible 0
+  name string
+  mechanism int8
 """

@@ -6,15 +6,17 @@ Nodes send each other requests on a listener of their own, with a password that 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
-from impl.security.acls import AclOperation, Authorizer, ResourceType
+from impl.security.acls import AclBinding, AclOperation, Authorizer, ResourceType
 from impl.security.authenticator import ClientSession, SaslRules
 from impl.security.config import PLAIN, Security
 from impl.security.scram import (
     MIN_ITERATIONS,
     SCRAM_MECHANISMS,
+    CredentialKey,
     ScramCredential,
     ScramMechanism,
     derive_credential,
@@ -27,20 +29,66 @@ BROKER_USER: Final = "broker"
 _SECRET_BYTES: Final = 32
 
 
+class AccessStorage(Protocol):
+    """Where credentials and ACLs are kept besides memory. All of it may raise `StorageError`."""
+
+    def adopt_credentials(
+        self, configured: Mapping[CredentialKey, ScramCredential]
+    ) -> dict[CredentialKey, ScramCredential]:
+        """Those that are kept; those of settings are added if they are new."""
+
+    def adopt_acls(self, configured: Iterable[AclBinding]) -> Iterable[AclBinding]:
+        """Those that are kept; those of settings are added if they are new."""
+
+    def store_credential(self, key: CredentialKey, credential: ScramCredential | None) -> None:
+        """Store a credential; None deletes it."""
+
+    def store_acls(self, created: Collection[AclBinding], deleted: Collection[AclBinding]) -> None:
+        """Store that these ACLs are created, and those that exist deleted."""
+
+
 class Access:
-    """Attributes: `authorizer`, None without; `credentials` of SCRAM; `broker_password`."""
+    """Read-only: `authorizer`, None without; `credentials` of SCRAM; `broker_password`."""
 
     def __init__(self, security: Security) -> None:
         self._security = security
         self.broker_password = secrets.token_hex(_SECRET_BYTES)
         self.credentials = _credentials(security)
         self.authorizer: Authorizer | None = None
+        self._storage: AccessStorage | None = None
         if security.acls is not None:
             self.authorizer = Authorizer(
                 security.acls,
                 super_users=security.super_users,
                 allow_everyone_if_no_acl_found=security.allow_everyone_if_no_acl_found,
             )
+
+    def keep_in(self, storage: AccessStorage) -> None:
+        """Have what is kept there, and store each change there first. Raises `StorageError`."""
+        self._storage = storage
+        self.credentials = storage.adopt_credentials(self.credentials)
+        if self.authorizer is not None:
+            self.authorizer.acls = dict.fromkeys(storage.adopt_acls(self.authorizer.acls))
+
+    def set_credential(self, key: CredentialKey, credential: ScramCredential | None) -> None:
+        """Change a user's credential, or delete the one that there is. Raises `StorageError`."""
+        if self._storage is not None:
+            self._storage.store_credential(key, credential)
+        if credential is None:
+            del self.credentials[key]
+        else:
+            self.credentials[key] = credential
+
+    def change_acls(
+        self, created: Collection[AclBinding] = (), deleted: Collection[AclBinding] = ()
+    ) -> None:
+        """Create ACLs, or delete some that exist; there is an authorizer. Raises `StorageError`."""
+        assert self.authorizer is not None, "without an authorizer there are no ACLs"
+        if self._storage is not None:
+            self._storage.store_acls(created, deleted)
+        self.authorizer.acls.update(dict.fromkeys(created))
+        for acl in deleted:
+            self.authorizer.acls.pop(acl, None)
 
     def sasl_rules(self, listener: str) -> SaslRules:
         """What a listener accepts."""
@@ -76,7 +124,7 @@ class Access:
         return me.is_allowed_for_some(session.principal, session.host, operation, resource_type)
 
 
-def _credentials(security: Security) -> dict[tuple[str, ScramMechanism], ScramCredential]:
+def _credentials(security: Security) -> dict[CredentialKey, ScramCredential]:
     """Those of all users, for the mechanisms that are enabled where there is SASL at all."""
     if not any(protocol.has_sasl for protocol in security.protocols):
         return {}

@@ -57,6 +57,10 @@ class ScramCredential(NamedTuple):
     iterations: int
 
 
+CredentialKey = tuple[str, ScramMechanism]
+"""Whose credential it is: a user may have one of each mechanism."""
+
+
 def derive_credential(
     mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int
 ) -> ScramCredential:

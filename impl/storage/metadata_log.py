@@ -1,4 +1,4 @@
-"""The topics of a cluster, its features and its producer ids, as records of `__cluster_metadata`.
+"""A cluster's topics, features, producer ids and access, as records of `__cluster_metadata`.
 
 Four rules:
 
@@ -9,7 +9,8 @@ Four rules:
 
 Theory of operation: `image` is what the records say. `store_topics` appends what differs between it
 and the topics; the same code applies records when they are written and when they are read.
-Sources: `MetadataRecordSerde`, `ReplicationControlManager`, `ProducerIdControlManager`; KIP-631.
+Sources: `MetadataRecordSerde`, `ReplicationControlManager`, `ProducerIdControlManager`,
+`ScramControlManager`, `AclControlManager`; KIP-631.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from impl.partition.leader import PartitionLeader
 from impl.protocol.codegen import Value
 from impl.protocol.record_batch import CONTROL, Record, RecordBatch, decode_batch, encode_batch
 from impl.protocol.state_records import decode_record, encode_record
+from impl.storage.access_image import AccessImage
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = bytes(15) + b"\x01"
@@ -39,8 +41,12 @@ _KINDS: Final[Mapping[int, str]] = MappingProxyType(
         4: "CONFIG_RECORD",
         5: "PARTITION_CHANGE_RECORD",
         9: "REMOVE_TOPIC_RECORD",
+        11: "USER_SCRAM_CREDENTIAL_RECORD",
         12: "FEATURE_LEVEL_RECORD",
         15: "PRODUCER_IDS_RECORD",
+        18: "ACCESS_CONTROL_ENTRY_RECORD",
+        19: "REMOVE_ACCESS_CONTROL_ENTRY_RECORD",
+        22: "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
     }
 )
 _NUMBERS: Final = MappingProxyType({name: number for number, name in _KINDS.items()})
@@ -85,13 +91,14 @@ class TopicImage:
 
 
 class MetadataImage:
-    """What the records say: `topics` by id, `features` by name, `next_producer_id`."""
+    """What the records say: `topics` by id, `features` by name, `next_producer_id`, `access`."""
 
     def __init__(self) -> None:
         self._ids: dict[str, bytes] = {}
         self.topics: dict[bytes, TopicImage] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
+        self.access = AccessImage()
 
     def apply(self, record: MetadataRecord) -> None:
         """Apply a record. What concerns an unknown topic changes nothing."""
@@ -133,6 +140,18 @@ class MetadataImage:
     def _producer_ids(self, body: Value) -> None:
         self.next_producer_id = body["next_producer_id"]
 
+    def _credential(self, body: Value) -> None:
+        self.access.put_credential(body)
+
+    def _remove_credential(self, body: Value) -> None:
+        self.access.remove_credential(body)
+
+    def _acl(self, body: Value) -> None:
+        self.access.put_acl(body)
+
+    def _remove_acl(self, body: Value) -> None:
+        self.access.remove_acl(body)
+
 
 _APPLY: Final[Mapping[str, Callable[[MetadataImage, Value], None]]] = MappingProxyType(
     {
@@ -143,6 +162,10 @@ _APPLY: Final[Mapping[str, Callable[[MetadataImage, Value], None]]] = MappingPro
         "REMOVE_TOPIC_RECORD": MetadataImage._remove_topic,
         "FEATURE_LEVEL_RECORD": MetadataImage._feature,
         "PRODUCER_IDS_RECORD": MetadataImage._producer_ids,
+        "USER_SCRAM_CREDENTIAL_RECORD": MetadataImage._credential,
+        "REMOVE_USER_SCRAM_CREDENTIAL_RECORD": MetadataImage._remove_credential,
+        "ACCESS_CONTROL_ENTRY_RECORD": MetadataImage._acl,
+        "REMOVE_ACCESS_CONTROL_ENTRY_RECORD": MetadataImage._remove_acl,
     }
 )
 

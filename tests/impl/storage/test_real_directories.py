@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conformance.kafka.broker import KafkaBroker
-from impl import Broker, Producer, TopicPartition
+from impl import AclBinding, AclOperation, Broker, Producer, ResourceType, Security, TopicPartition
 from impl.broker.durable_cluster import DurableCluster
 from impl.log.snapshot import decode_snapshot
 from impl.storage.log_directory import index_segments
@@ -62,7 +62,13 @@ def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One that our broker left."""
     folder = tmp_path_factory.mktemp("ours")
-    with Broker(directory=folder) as broker:
+    security = Security(
+        listeners=("PLAINTEXT", "SASL_PLAINTEXT"),
+        users={"alice": "secret"},
+        acls=(AclBinding(ResourceType.GROUP, "closed", "User:alice", AclOperation.READ),),
+        allow_everyone_if_no_acl_found=True,
+    )
+    with Broker(directory=folder, security=security) as broker:
         broker.create_topic("t", segment_bytes=str(SEGMENT_BYTES))
         asyncio.run(fill(broker.bootstrap_servers))
     return folder
@@ -134,6 +140,12 @@ def test_kafkas_tool_notices_a_wrong_index(ours: Path, tmp_path: Path) -> None:
         ("__transaction_state", "--transaction-log-decoder", r'"transactionalId":"T"'),
         ("__consumer_offsets", "--offsets-decoder", r'"group":"g","topic":"t","partition":0'),
         ("__cluster_metadata", "--cluster-metadata-decoder", r'"type":"TOPIC_RECORD".*"name":"t"'),
+        ("__cluster_metadata", "--cluster-metadata-decoder", r'"resourceName":"closed"'),
+        (
+            "__cluster_metadata",
+            "--cluster-metadata-decoder",
+            r'"type":"USER_SCRAM_CREDENTIAL_RECORD".*"name":"alice","mechanism":2',
+        ),
     ],
 )
 def test_kafkas_tool_decodes_our_state(ours: Path, topic: str, option: str, expected: str) -> None:
