@@ -40,27 +40,52 @@ class TooManyConnections(Exception):
 class ServedConnection:
     """One connection: who it is, and when something last came or went."""
 
-    __slots__ = ("_now", "active_at", "peer", "writer")
+    __slots__ = ("_loop", "_unsent", "_unsent_bytes", "active_at", "peer", "writer")
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
         host, port, *_ = writer.get_extra_info("peername") or ("?", "?")
         self.peer = f"{host}:{port}"
-        self._now = asyncio.get_running_loop().time
-        self.active_at = self._now()
+        self._loop = asyncio.get_running_loop()
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+        self.active_at = self._loop.time()
 
     async def read_into(self, buffer: bytearray, reader: asyncio.StreamReader) -> bool:
         """Read what is there; False if the other side has closed. Raises `OSError`."""
         data = await reader.read(READ_BYTES)
-        self.active_at = self._now()
+        self.active_at = self._loop.time()
         buffer += data
         return bool(data)
 
     async def write(self, payload: bytes) -> None:
-        """Write an answer, and wait until most of it is sent. Raises `OSError`."""
-        self.writer.write(frame(payload))
+        """Write an answer. Those of one turn of the event loop are sent at once. Raises `OSError`.
+
+        A large one, or many, wait until most is sent.
+        """
+        if not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent.append(frame(payload))
+        self._unsent_bytes += len(payload)
+        if self._unsent_bytes >= READ_BYTES:
+            await self.flush()
+
+    def _send(self) -> None:
+        if self._unsent:
+            self.writer.write(b"".join(self._unsent))
+            self._unsent.clear()
+            self._unsent_bytes = 0
+
+    async def flush(self) -> None:
+        """Send what was written, and wait until most of it is sent. Raises `OSError`."""
+        self._send()
         await self.writer.drain()
-        self.active_at = self._now()
+        self.active_at = self._loop.time()
+
+    def close(self) -> None:
+        """Send what was written, and close."""
+        self._send()
+        self.writer.close()
 
 
 class ConnectionLimits:

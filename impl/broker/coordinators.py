@@ -132,9 +132,14 @@ class Coordinators:
             topic = self._node.topics.create(name, config.num_partitions, INTERNAL_CONFIGS)
         return topic
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are changes of leadership to follow."""
+        return self._node.topics.version != self._topics_version
+
     def follow_leadership(self, now_ms: int) -> None:
         """Apply changes of leadership, if any. `BrokerMetadataPublisher.onMetadataUpdate`."""
-        if self._node.topics.version != self._topics_version:
+        if self.is_behind:
             self._topics_version = self._node.topics.version
             self._run_after(self._node.config.coordinator_lag_ms, self._apply_leadership, now_ms)
 

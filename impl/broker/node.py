@@ -235,6 +235,18 @@ class Node(HandlerContext):
         )
         return min((due for due in due_ms if due is not None), default=None)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether something waits for `advance`: for time to pass, or for what a request did."""
+        waiting = self.coordinators
+        return (
+            self.has_deferred
+            or self.producer_ids.has_request
+            or waiting.is_behind
+            or waiting.memberships.next_due_ms is not None
+            or waiting.consumer_groups.groups.next_due_ms is not None
+        )
+
     def _skip_delays(self, now_ms: int) -> None:
         """Members that wait for others do not wait any more, either."""
         self.coordinators.memberships.skip_delays(now_ms)

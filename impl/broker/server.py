@@ -3,8 +3,8 @@
 Four rules:
 
 1. A connection has one request in progress; the next one is read after its answer.
-2. The node advances after each event, when it is due (`next_due_ms`), and at least every `TICK_MS`,
-   so that timeouts are found without requests, too.
+2. The node advances after each event if anything waits for it (`has_work`), when it is due
+   (`next_due_ms`), and at least every `TICK_MS`, so that timeouts are found without requests, too.
 3. An invalid or too large frame closes its connection, never the server.
 4. A connection that is closed for cause is logged with the cause. Limits are in
    `connection_limits`.
@@ -227,7 +227,7 @@ class Server:
             _log.exception("closes the connection from %s: a request failed", me.peer)
         finally:
             self._connections.discard(task)
-            writer.close()
+            me.close()
 
     def _new_handle(self, listener: Listener, writer: asyncio.StreamWriter) -> Handle:
         rules = self.node.cluster.access.sasl_rules(listener.name) if listener.has_sasl else None
@@ -266,6 +266,7 @@ class Server:
                 return output.reason
             if isinstance(output, Response) and output.payload is not None:
                 await me.write(output.payload)
+        await me.flush()
         return ""
 
     # ---- the node
@@ -278,7 +279,8 @@ class Server:
     async def _handle(self, session: ClientSession, payload: bytes) -> Output:
         future: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
         self._perform(self.node.receive(future, payload, self._clock_ms(), session))
-        self._wake.set()
+        if self.node.has_work:
+            self._wake.set()
         return await future
 
     async def _tick(self) -> None:
