@@ -46,7 +46,7 @@ from impl.protocol.record_batch import (
     check_crc,
     read_header,
     restamp_batch,
-    scan_records,
+    scan_timestamps,
 )
 from impl.settings import LONG_MAX, Settings, integer
 
@@ -170,7 +170,7 @@ def _is_well_formed(header: BatchHeader) -> bool:
 
 
 def _has_invalid_timestamp(
-    timestamps: list[int], attributes: int, config: LogConfig, now_ms: int
+    timestamps: set[int], attributes: int, config: LogConfig, now_ms: int
 ) -> bool:
     """Whether a timestamp is out of range, or of a type that producers may not set.
 
@@ -202,7 +202,7 @@ def validate_batch(
         return ErrorCode.MESSAGE_TOO_LARGE
     attributes = header.attributes
     try:
-        timestamps = [record[1] for record in scan_records(data, header)]
+        timestamps = scan_timestamps(data, header)
     except CompressionNotInstalled:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     except InvalidCompression:
@@ -210,7 +210,7 @@ def validate_batch(
     except InvalidRecord:
         return ErrorCode.INVALID_RECORD
     if attributes & LOG_APPEND_TIME:
-        timestamps = [header.max_timestamp] * len(timestamps)
+        timestamps = {header.max_timestamp} if timestamps else timestamps
     if _has_invalid_timestamp(timestamps, attributes, config, now_ms):
         return ErrorCode.INVALID_TIMESTAMP
     if len(data) > config.segment_bytes:

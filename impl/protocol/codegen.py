@@ -230,8 +230,10 @@ class _Encoder(_Source):
 
     def tag(self, field: Field, tags: str, owner: str) -> None:
         value, parts, outer = self.fresh("v"), self.fresh("o"), self.append
-        self.emit(f"{value} = {self.read(field, owner)}")
-        self.emit(f"if {value} != {field.default!r}:")
+        default = f"default_{value}"
+        self.names[default] = field.default
+        self.emit(f"{value} = {owner}.get({field.name!r}, {default})")
+        self.emit(f"if {value} is not {default} and {value} != {default}:")
         self.depth += 1
         self.append = f"{parts}.append"
         self.emit(f"{parts} = []")

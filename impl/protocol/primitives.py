@@ -107,6 +107,8 @@ def decode_varint(data: bytes, position: int) -> tuple[int, int]:
     """A zig-zag int32 and the next position. `ByteUtils.readVarint`."""
     if position < len(data) and (byte := data[position]) < 128:
         return (byte >> 1) ^ -(byte & 1), position + 1
+    if position + 1 < len(data) and (top := data[position + 1]) < 128:
+        return (byte & 127 | top << 7) >> 1 ^ -(byte & 1), position + 2
     raw, position = _decode_raw(data, position, 32)
     return (raw >> 1) ^ -(raw & 1), position
 

@@ -9,20 +9,21 @@ Four rules:
 4. Sequences run from 0 to 2147483647 and wrap to 0; only the functions here do that arithmetic.
 
 Theory of operation: a batch is a header of 61 bytes, followed by the records (`records.py`).
-`read_header` reads the header (a leader's hot path), `check_crc` checks the checksum,
-`scan_records` reads records without decoding header keys, `decode_batch` reads everything. A
-producer encodes each record when it is appended (`encode_record`), and adds the header, with its
-sequence, when the batch is sent (`assemble_batch`). Timestamps are milliseconds since the epoch, -1
-for none.
+`read_header` reads the header, `check_crc` checks the checksum, `scan_timestamps` checks the
+records (a leader's hot path), `scan_records` reads them without decoding header keys,
+`decode_batch` reads everything. A producer encodes each record when it is appended
+(`encode_record`), and adds the header, with its sequence, when the batch is sent
+(`assemble_batch`). Timestamps are milliseconds since the epoch, -1 for none.
 Sources: `DefaultRecordBatch`, `DefaultRecord`, `ByteUtils`; KIP-98.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from struct import Struct
 from struct import error as StructError
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from impl.protocol.compression import compress, decompress
 from impl.protocol.crc32c import crc32c, extend_crc32c
@@ -35,6 +36,7 @@ from impl.protocol.errors import (
     UnsupportedMagic,
     UnwritableBatch,
 )
+from impl.protocol.record_runs import read_timestamps
 from impl.protocol.records import Header as Header
 from impl.protocol.records import RawRecord, read_records
 from impl.protocol.records import Record as Record
@@ -80,6 +82,12 @@ _new: Final = tuple.__new__
 _COUNTED_HEADER_BYTES: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 _SMALL_BYTES: Final = 4_096
 """Below this size, copying the records is cheaper than extending a checksum."""
+
+_Found = TypeVar("_Found")
+_Reader = Callable[[bytes, int, int, int, int], _Found]
+"""Reads records: data, begin, end, count, base timestamp."""
+_read_raw: Final[_Reader[list[Any]]] = partial(read_records, named=False)
+_read_named: Final[_Reader[list[Any]]] = partial(read_records, named=True)
 
 
 def increment_sequence(sequence: int, count: int) -> int:
@@ -328,15 +336,29 @@ def read_headers(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def _read_compressed(
-    data: bytes, begin: int, end: int, codec: int, count: int, base_timestamp: int, named: bool
-) -> list[Any]:
-    """As `read_records`; errors have the offset of the block: its bytes have no place in `data`."""
+    data: bytes,
+    begin: int,
+    end: int,
+    codec: int,
+    count: int,
+    base_timestamp: int,
+    read: _Reader[_Found],
+) -> _Found:
+    """As `read`; errors have the offset of the block: its bytes have no place in `data`."""
     block = decompress(codec, data[begin:end], begin)
     try:
-        return read_records(block, 0, len(block), count, base_timestamp, named)
+        return read(block, 0, len(block), count, base_timestamp)
     except InvalidRecord as error:
         where = f"{error.problem}, at byte {error.offset} of the decompressed records"
         raise InvalidRecord(where, begin) from None
+
+
+def _scan(data: bytes, header: BatchHeader, offset: int, read: _Reader[_Found]) -> _Found:
+    begin, end = offset + HEADER_BYTES, offset + LOG_OVERHEAD_BYTES + header.batch_length
+    count, base_timestamp = header.records_count, header.base_timestamp
+    if codec := header.attributes & COMPRESSION_MASK:
+        return _read_compressed(data, begin, end, codec, count, base_timestamp, read)
+    return read(data, begin, end, count, base_timestamp)
 
 
 def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> list[RawRecord]:
@@ -344,11 +366,12 @@ def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> list[RawR
 
     Raises `InvalidRecord`, `UnsupportedCompression`. `DefaultRecordBatch.iterator`.
     """
-    begin, end = offset + HEADER_BYTES, offset + LOG_OVERHEAD_BYTES + header.batch_length
-    count, base_timestamp = header.records_count, header.base_timestamp
-    if codec := header.attributes & COMPRESSION_MASK:
-        return _read_compressed(data, begin, end, codec, count, base_timestamp, False)
-    return read_records(data, begin, end, count, base_timestamp, False)
+    return _scan(data, header, offset, _read_raw)
+
+
+def scan_timestamps(data: bytes, header: BatchHeader, offset: int = 0) -> set[int]:
+    """The different timestamps of these records, which are checked as by `scan_records`."""
+    return _scan(data, header, offset, read_timestamps)
 
 
 def decode_batch(data: bytes, offset: int = 0) -> RecordBatch:
@@ -381,7 +404,7 @@ def decode_batch(data: bytes, offset: int = 0) -> RecordBatch:
     if crc32c(data[offset + _PREFIX_BYTES : end]) != crc:
         raise _mismatch(crc, offset)
     if codec := attributes & COMPRESSION_MASK:
-        records = _read_compressed(data, begin, end, codec, count, base_timestamp, True)
+        records = _read_compressed(data, begin, end, codec, count, base_timestamp, _read_named)
     else:
         records = read_records(data, begin, end, count, base_timestamp, True)
     return _new(

@@ -223,7 +223,8 @@ _NARROW: Final = _layout(1, 1)
 _NO_LAYOUT: Final[_Layout] = ((), (), 0, 0, (), ())
 
 
-def _end_of_number(data: bytes, position: int) -> int:
+def end_of_number(data: bytes, position: int) -> int:
+    """The place after the varint at `position`. Raises `IndexError`."""
     while data[position] > 127:
         position += 1
     return position + 1
@@ -232,9 +233,9 @@ def _end_of_number(data: bytes, position: int) -> int:
 def _measure(data: bytes, position: int) -> _Layout:
     """The layout of the record at `position`."""
     try:
-        timestamp = _end_of_number(data, position) + 1
-        offset = _end_of_number(data, timestamp)
-        end = _end_of_number(data, offset)
+        timestamp = end_of_number(data, position) + 1
+        offset = end_of_number(data, timestamp)
+        end = end_of_number(data, offset)
     except IndexError:
         return _NARROW
     if offset - timestamp > 5 or end - offset > 3:
@@ -289,6 +290,11 @@ def _read_record(
     return (offset_delta, timestamp, key, value, headers), stop
 
 
+def is_near(base_timestamp: int) -> bool:
+    """Whether no timestamp of few bytes can wrap around int64 from here."""
+    return _FAR_BACK < base_timestamp < _FAR
+
+
 _UNUSUAL: Final = (TypeError, LookupError, StructError, UnicodeDecodeError, DecodeError)
 
 
@@ -301,8 +307,8 @@ def read_records(
     """
     records: list[Any] = []
     append, kind = records.append, Record if named else tuple
-    is_near = _FAR_BACK < base_timestamp < _FAR
-    layout = _NARROW if is_near else _NO_LAYOUT
+    has_layout = is_near(base_timestamp)
+    layout = _NARROW if has_layout else _NO_LAYOUT
     while (missing := count - len(records)) > 0:
         short, long, short_key, long_key, timestamps, offsets = layout
         for _ in range(missing):
@@ -341,7 +347,7 @@ def read_records(
             position = stop
         else:
             break
-        measured = _measure(data, position) if is_near else layout
+        measured = _measure(data, position) if has_layout else layout
         if measured is layout:
             record, position = _read_record(data, position, end, base_timestamp, named)
             append(_new(kind, record))

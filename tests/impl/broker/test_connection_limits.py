@@ -11,7 +11,9 @@ import pytest
 
 from impl.broker.config import NodeConfig
 from impl.broker.connection_limits import READ_BYTES
+from impl.broker.listeners import Handle
 from impl.broker.node_settings import UnknownSetting, configure
+from impl.broker.outputs import Output
 from impl.broker.server import Server
 from impl.protocol.messages import encode_request
 from impl.protocol.primitives import frame
@@ -148,3 +150,22 @@ def test_settings_have_kafkas_names() -> None:
 def test_wrong_settings_are_named(name: str, value: str, problem: str) -> None:
     with pytest.raises((UnknownSetting, InvalidSetting), match=problem):
         configure(NodeConfig(), name, value)
+
+
+async def test_an_answer_does_not_wait_for_that_of_the_next_request() -> None:
+    """Answers are sent together; one that never comes is not waited for."""
+    payloads = []
+
+    async def answer_first(payload: bytes, handle: Handle) -> Output:
+        payloads.append(payload)
+        return await handle(payload) if len(payloads) == 1 else await asyncio.Future()
+
+    async with asyncio.timeout(SECONDS), Server(intercept=answer_first) as server:
+        streams = await asyncio.open_connection("127.0.0.1", server.port)
+        assert await is_answered(streams, REQUEST + REQUEST)
+        streams[1].close()
+
+
+async def test_what_is_answered_before_a_connection_is_closed_for_cause_arrives() -> None:
+    async with serving() as connect:
+        assert await is_answered(await connect(), REQUEST + frame(b"noise"))

@@ -26,6 +26,7 @@ from impl.protocol.record_batch import (
     read_headers,
     restamp_batch,
     scan_records,
+    scan_timestamps,
 )
 from tests.impl.protocol.wire_batches import stored_batches
 from tests.impl.protocol.wire_messages import FORMS, Form, bodies, decode, encode
@@ -79,6 +80,7 @@ def test_a_damaged_message_is_read_or_named(data: st.DataObject) -> None:
 
 def everything(data: bytes) -> None:
     for offset, header in read_headers(data):
+        scan_timestamps(data, header, offset)
         scan_records(data, header, offset)
     decode_batches(data)
 
