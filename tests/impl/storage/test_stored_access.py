@@ -88,6 +88,7 @@ def test_what_requests_change_survives_a_crash_at_once() -> None:
     disk = SimulatedDisk()
     network = started(disk)
     assert create(network, CREATED, CREATED) == [0, 0]
+    assert create(network, CONFIGURED) == [0]
     assert alter(network, "carol") == 0
     before = facts(network)
     credentials, acls = before
