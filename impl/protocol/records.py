@@ -190,9 +190,17 @@ _TIMES: Final[list[Any]] = [
 _CODES: Final = {1: "B", 2: "H"}
 _TABLES: Final[dict[int, Any]] = {1: _ONE, 2: _TWO}
 
-_Layout = tuple[Sequence[Any], Sequence[Any], int, int, Any, Any]
-"""Heads of records whose size has one byte, and two; the positions of the key's length in both; the
-tables of timestamps and of offsets."""
+
+class _Layout(NamedTuple):
+    """Heads of records whose size has one byte, and two; the positions of the key's length in both;
+    the tables of timestamps and of offsets."""
+
+    short: Sequence[Any]
+    long: Sequence[Any]
+    short_key: int
+    long_key: int
+    timestamps: Any
+    offsets: Any
 
 
 def _heads(numbers: str) -> list[Any]:
@@ -213,14 +221,15 @@ def _layout(timestamp_bytes: int, offset_bytes: int) -> _Layout:
     numbers = "x" + "".join(_CODES.get(width, f"{width}s") for width in widths)
     timestamps, offsets = (_TABLES.get(width) or _Wide() for width in widths)
     key = 2 + sum(widths)
-    return _heads("B" + numbers), _heads("H" + numbers), key, key + 1, timestamps, offsets
+    heads = _heads("B" + numbers), _heads("H" + numbers)
+    return _Layout(*heads, key, key + 1, timestamps, offsets)
 
 
 _NAMED: Final = [None if byte == 1 else head for byte, head in enumerate(_heads(""))]
 """By the length byte of a header's key, which is never null: as in a layout."""
 
 _NARROW: Final = _layout(1, 1)
-_NO_LAYOUT: Final[_Layout] = ((), (), 0, 0, (), ())
+_NO_LAYOUT: Final = _Layout((), (), 0, 0, (), ())
 
 
 def end_of_number(data: bytes, position: int) -> int:
