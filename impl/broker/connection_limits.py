@@ -6,7 +6,8 @@ Four rules:
    it is not accepted yet. Beyond `max_connections_per_ip` it is closed.
 2. A request larger than one read waits until less than `queued_max_request_bytes` of such requests
    are in memory; so these have at most this much, and one request more.
-3. A connection on which nothing comes or goes for `connections_max_idle_ms` is closed.
+3. A connection on which nothing comes or goes for `connections_max_idle_ms` is closed, and so is
+   one whose TLS handshake takes a minute. What has not ended its handshake counts, too.
 4. Time is that of the event loop: a broker's own clock may jump.
 
 Sources: `ConnectionQuotas`, `SimpleMemoryPool`, `Selector.maybeCloseOldestConnection`; KIP-72,
@@ -17,9 +18,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Final, cast
 
 from impl.broker.config import NodeConfig
@@ -29,6 +32,7 @@ _log = logging.getLogger(__name__)
 
 READ_BYTES: Final = 1 << 16
 """What is read at once. Requests up to this size are limited by the number of connections."""
+HANDSHAKE_SECONDS: Final = 60
 _CHECKS_OF_IDLE: Final = 4
 """How often a connection is looked at before it is idle for too long."""
 
@@ -49,6 +53,12 @@ class ServedConnection:
         self._loop = asyncio.get_running_loop()
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
+        self.active_at = self._loop.time()
+
+    async def start_tls(self, context: ssl.SSLContext) -> None:
+        """Shake hands. Raises `OSError`: `ConnectionAbortedError` if that takes a minute."""
+        self.active_at = inf  # asyncio cannot end a handshake that somebody else aborts
+        await self.writer.start_tls(context, ssl_handshake_timeout=HANDSHAKE_SECONDS)
         self.active_at = self._loop.time()
 
     async def read_into(self, buffer: bytearray, reader: asyncio.StreamReader) -> bool:

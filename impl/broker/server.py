@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -49,6 +50,8 @@ from impl.security.authenticator import ClientSession
 _log = logging.getLogger(__name__)
 
 TICK_MS: Final = 100
+_REQUESTS_IN_A_ROW: Final = 8
+"""Of one connection, before others have their turn: a read may hold thousands."""
 _TURNS_TO_ACCEPT: Final = 8
 """More turns of the event loop than a socket takes from being accepted to being a connection."""
 
@@ -173,7 +176,6 @@ class Server:
             partial(self._accept, listener),
             self._config.host,
             self.ports.get(listener.name, 0),
-            ssl=listener.context,
             start_serving=False,
         )
         self._listening.append(server)
@@ -216,10 +218,12 @@ class Server:
         _log.debug("a connection from %s", me.peer)
         try:
             async with self._limits.admit(me):
+                if listener.context:
+                    await me.start_tls(listener.context)
                 cause = await self._serve(me, reader, self._new_handle(listener, writer))
             if cause:
                 _log.warning("closes the connection from %s: %s", me.peer, cause)
-        except TooManyConnections as refusal:
+        except (TooManyConnections, ssl.SSLError, ConnectionAbortedError) as refusal:
             _log.warning("closes the connection from %s: %s", me.peer, refusal)
         except (OSError, asyncio.CancelledError) as error:
             _log.debug("the connection from %s broke: %r", me.peer, error)
@@ -258,7 +262,9 @@ class Server:
             payloads = take_frames(buffer, self._limits.request_max_bytes)
         except DecodeError as error:
             return str(error)
-        for payload in payloads:
+        for number, payload in enumerate(payloads, 1):
+            if number % _REQUESTS_IN_A_ROW == 0:
+                await asyncio.sleep(0)  # what is answered at once gives no other connection a turn
             output = await self._intercept(payload, handle)
             if isinstance(output, Close):
                 if output.last_answer is not None:

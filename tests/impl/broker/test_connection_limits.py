@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
+from impl.broker import connection_limits
 from impl.broker.config import NodeConfig
 from impl.broker.connection_limits import READ_BYTES
 from impl.broker.listeners import Handle
 from impl.broker.node_settings import UnknownSetting, configure
 from impl.broker.outputs import Output
-from impl.broker.server import Server
-from impl.protocol.messages import encode_request
+from impl.broker.server import Intercept, Server, pass_on
+from impl.protocol.messages import decode_request, encode_request
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
+from impl.security.config import Security
 from impl.settings import InvalidSetting
 
 SECONDS = 20
@@ -31,7 +33,7 @@ Connect = Callable[..., Awaitable[Streams]]
 
 
 @asynccontextmanager
-async def serving(**settings: Any) -> AsyncIterator[Connect]:
+async def serving(intercept: Intercept = pass_on, **settings: Any) -> AsyncIterator[Connect]:
     """A server; what is yielded opens connections, which are closed in the end."""
     writers = []
 
@@ -43,7 +45,7 @@ async def serving(**settings: Any) -> AsyncIterator[Connect]:
 
     async with (
         asyncio.timeout(SECONDS),
-        Server(NodeConfig(host="127.0.0.1", port=0, **settings)) as server,
+        Server(NodeConfig(host="127.0.0.1", port=0, **settings), intercept=intercept) as server,
     ):
         try:
             yield connect
@@ -107,6 +109,30 @@ async def test_an_idle_connection_is_closed(caplog: pytest.LogCaptureFixture) ->
         assert "it is idle" in caplog.text
 
 
+async def test_a_connection_without_tls_counts_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(max_connections=1, security=Security(listeners=("SSL",))) as connect:
+        first, second = await connect(), await connect(REQUEST)
+        assert not await is_answered(first, REQUEST)
+        assert not await is_answered(second)
+        first_line, second_line = caplog.messages
+        assert str(first[1].get_extra_info("sockname")[1]) in first_line
+        assert "closes the connection from" in second_line
+        assert "[SSL: " in second_line
+
+
+async def test_a_handshake_has_an_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(connection_limits, "HANDSHAKE_SECONDS", 0.01)
+    settings = {"connections_max_idle_ms": 1, "security": Security(listeners=("SSL",))}
+    async with serving(**settings) as connect:
+        assert not await is_answered(await connect())
+        (line,) = caplog.messages
+        assert "handshake is taking longer" in line
+
+
 async def test_a_request_may_not_be_larger_than_the_setting(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -127,6 +153,26 @@ async def test_large_requests_wait_for_memory() -> None:
         assert await waits(second, small)
         holder[1].close()
         assert await is_answered(second)
+
+
+async def test_a_flood_of_requests_gives_others_their_turn() -> None:
+    """Both connections' requests are there when the first one's are read."""
+    clients: list[str] = []
+
+    async def note(payload: bytes, handle: Handle) -> Output:
+        clients.append(decode_request(payload)[0]["client_id"])
+        return await handle(payload)
+
+    async with serving(intercept=note) as connect:
+        flooding, other = await connect(REQUEST), await connect(REQUEST)
+        assert await is_answered(flooding)
+        assert await is_answered(other)
+        clients.clear()
+        flooding[1].write(REQUEST * 200)
+        other[1].write(frame(encode_request(ApiKey.API_VERSIONS, 0, 1, "other", {})))
+        while len(clients) < 201:
+            await asyncio.sleep(0)
+        assert clients.index("other") < 100
 
 
 def test_settings_have_kafkas_names() -> None:
