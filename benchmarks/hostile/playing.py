@@ -13,9 +13,10 @@ A request that can be decoded may change something although it is refused, where
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from time import thread_time
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from benchmarks.hostile.batches import NOW_MS
@@ -30,18 +31,21 @@ from impl.protocol.primitives import take_frames
 from impl.protocol.schemas import ApiKey
 
 CHAPTER_FRAMES: Final = 1_000
-LEAVES_TRACES: Final = frozenset(
+LEAVES_TRACES: Final[Mapping[ApiKey, int]] = MappingProxyType(
     {
-        ApiKey.JOIN_GROUP,
-        ApiKey.INIT_PRODUCER_ID,
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ADD_OFFSETS_TO_TXN,
-        ApiKey.END_TXN,
+        ApiKey.JOIN_GROUP: 0,
+        ApiKey.INIT_PRODUCER_ID: 0,
+        ApiKey.ADD_PARTITIONS_TO_TXN: 0,
+        ApiKey.ADD_OFFSETS_TO_TXN: 0,
+        ApiKey.END_TXN: 0,
+        ApiKey.TXN_OFFSET_COMMIT: 5,
     }
 )
-"""JoinGroup creates the group before it looks at the member. InitProducerId aborts what is open and
-answers CONCURRENT_TRANSACTIONS. At transaction.version 0 the coordinator cannot write a transaction
-of V2: the client learns UNSUPPORTED_VERSION, and the transition stays pending."""
+"""Each from which version on. JoinGroup creates the group before it looks at the member.
+InitProducerId aborts what is open and answers CONCURRENT_TRANSACTIONS. At transaction.version 0 the
+coordinator cannot write a transaction of V2: the client learns UNSUPPORTED_VERSION, and the
+transition stays pending. TxnOffsetCommit of V2 adds the group's partition to the transaction before
+the group looks at the member."""
 
 
 class Finding(NamedTuple):
@@ -202,7 +206,8 @@ def _leaves_traces(payload: bytes) -> bool:
         return False
     if header["api_key"] == ApiKey.PRODUCE:
         return not body["acks"] or _repeats_a_partition(body)
-    return header["api_key"] in LEAVES_TRACES
+    first = LEAVES_TRACES.get(header["api_key"])
+    return first is not None and header["api_version"] >= first
 
 
 def _repeats_a_partition(body: Value) -> bool:

@@ -20,7 +20,6 @@ Source: `GroupMetadataManager.consumerGroupHeartbeat`, `consumerGroupLeave`; rel
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, Final
@@ -53,6 +52,7 @@ from impl.coordinator.consumer_group_records import (
 )
 from impl.coordinator.offsets_groups import GroupMembers, GroupState
 from impl.coordinator.reconciliation import Reconciliation
+from impl.coordinator.regular_expressions import Expression, InvalidExpression
 from impl.coordinator.server_assignors import ASSIGNORS, DEFAULT_ASSIGNOR, MemberSpec
 from impl.coordinator.timers import Timers
 from impl.protocol.errors import ErrorCode
@@ -358,7 +358,7 @@ class ConsumerGroupCoordinator:
             if not subscribed[regex]:
                 continue
             pattern = _compile(regex)
-            matching = (name for name in self.topics if pattern.fullmatch(name))
+            matching = (name for name in self.topics if pattern.matches(name))
             topics = frozenset(name for name in matching if may_describe(name))
             is_other |= draft.group.regexes.get(regex, ResolvedRegex()).topics != topics
             draft.write(regex_record(regex, ResolvedRegex(topics, self._version, now_ms)))
@@ -516,10 +516,10 @@ def _unknown_member(group: ConsumerGroup, asked: HeartbeatRequest) -> GroupRefus
     return GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID, text)
 
 
-def _compile(regex: str) -> re.Pattern[str]:
-    """Raises `GroupRefusal`. Kafka's expressions are those of RE2."""
+def _compile(regex: str) -> Expression:
+    """Raises `GroupRefusal`."""
     try:
-        return re.compile(regex)
-    except (re.error, OverflowError, RecursionError) as error:
+        return Expression(regex)
+    except InvalidExpression as error:
         text = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
         raise GroupRefusal(ErrorCode.INVALID_REGULAR_EXPRESSION, text) from error

@@ -6,12 +6,12 @@ KIP-994, KIP-1152.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from impl.coordinator.markers import Completions
 from impl.coordinator.metadata import TopicPartition, TransactionImage
+from impl.coordinator.regular_expressions import Expression, InvalidExpression
 from impl.coordinator.state_manager import EpochAndMetadata, PendingAppend, TransactionStateManager
 from impl.coordinator.states import TransactionState
 from impl.protocol.errors import ErrorCode
@@ -92,14 +92,14 @@ def list_transactions(
     if states.loading:
         return ListResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     try:
-        pattern = re.compile(filters.pattern) if filters.pattern else None
-    except (re.error, OverflowError, RecursionError):
+        pattern = Expression(filters.pattern) if filters.pattern else None
+    except InvalidExpression:
         return ListResult(ErrorCode.INVALID_REGULAR_EXPRESSION)
     unknown = tuple(sorted(filters.states - _TITLES.keys()))
     rows = tuple(
         (name, image)
         for name, image in _images(states)
-        if _matches(image, filters, now_ms) and (pattern is None or pattern.fullmatch(name))
+        if _matches(image, filters, now_ms) and (pattern is None or pattern.matches(name))
     )
     return ListResult(ErrorCode.NONE, unknown, rows)
 
