@@ -114,6 +114,7 @@ class Crowd:
     def __init__(self, port: int, tls_port: int) -> None:
         self._ports = {False: port, True: tls_port}
         self._peers: list[tuple[str, Peer]] = []
+        self._addresses: list[str] = []
         self._acting: set[asyncio.Task[None]] = set()
         self.unclosed: list[str] = []
 
@@ -125,13 +126,18 @@ class Crowd:
             kind = KINDS[name]
             peer = Peer(*await asyncio.open_connection("127.0.0.1", self._ports[kind.is_tls]))
             self._peers.append((name, peer))
+            self._addresses.append("{}:{}".format(*peer.writer.get_extra_info("sockname")))
             task = asyncio.ensure_future(_act(kind, peer))
             self._acting.add(task)
             task.add_done_callback(self._acting.discard)
 
-    def count_logged(self) -> int:
-        """How many of them the broker has to log."""
-        return sum(KINDS[name].is_logged for name, _ in self._peers)
+    def find_unlogged(self, log: str) -> list[str]:
+        """Which ones the broker had to log, and has not."""
+        return [
+            name
+            for (name, _), address in zip(self._peers, self._addresses, strict=True)
+            if KINDS[name].is_logged and f"closes the connection from {address}: " not in log
+        ]
 
     async def close(self) -> None:
         """Close all, and look which ones the broker has closed before."""
