@@ -37,7 +37,8 @@ SAYINGS: Final = (
         "executors were lost, with a task or its results, more often than Spark allows",
     ),
     (
-        r"Python worker exited unexpectedly|Python worker .*crashed|from pyspark.daemon's stdout"
+        r"Python worker exited unexpectedly|Python worker .*crashed"
+        r"|daemon failed to launch worker|from pyspark.daemon's stdout"
         r"|Lost task .*java\.(io|net)\.\w+(: (Stream closed|Broken pipe|Connection reset|Socket"
         r" closed))?$",
         "a Python worker ended unexpectedly (out of memory?)",

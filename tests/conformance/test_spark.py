@@ -164,6 +164,7 @@ SAID = {
     "a Python worker ended": LOST_TASK.format("Stream closed"),
     "Python worker ended": "SparkException: EOFException occurred while reading the port number"
     " from pyspark.daemon's stdout.",
+    "a Python worker ended unexpectedly": LOST_TASK.format("daemon failed to launch worker."),
     "SparkException: Job aborted due to": LOST_TASK.format("No locks available"),
     "Spark is gone": "IllegalStateException: Cannot call methods on a stopped SparkContext.",
     "a disk is full": "java.io.IOException: No space left on device",
