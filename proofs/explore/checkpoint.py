@@ -1,10 +1,11 @@
 """A search kept in a folder, so that it goes on after whatever ended it.
 
-Theory of operation. States, parents and rule instances are numbered in the order in which they
-are found, and never change: three files grow by what each level adds. A fourth, written last and
-moved into place, says how far they count, with everything that was counted at the end of that
-level. A killed process leaves at worst a tail behind that point, which is cut off. Neither
-engine nor number of workers is written down: another may go on, and finds the same.
+Theory of operation. A state is kept as its parent and the rule instance that led from there to it:
+states are numbered in the order in which they are found, so that stepping them again in that order
+gives them back. Both never change: two files grow by what each level adds. A third, written last
+and moved into place, says how far they count, with everything that was counted at the end of that
+level. A killed process leaves at worst a tail behind that point, which is cut off. Neither engine
+nor number of workers is written down: another may go on, and finds the same.
 """
 
 from __future__ import annotations
@@ -19,17 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from proofs.explore.packed import Columns
-from proofs.explore.search import Engine, SearchCounters
+from proofs.explore.search import Engine, NoSearch, Origins, SearchCounters
 from proofs.lift.c_form import print_c
 from proofs.lift.layout import Layout
 from proofs.lift.machine import Machine
 
-FORMAT = 2
+FORMAT = 3
 INTERVAL_SECONDS = 10.0
 CHUNK_STATES = 1 << 16
 
-_COLUMNS = (("states.bin", "Q"), ("parents.bin", "I"), ("rules.bin", "H"))
+_COLUMNS = (("parents.bin", "I"), ("rules.bin", "H"))
 
 
 class CheckpointError(ValueError):
@@ -37,13 +37,16 @@ class CheckpointError(ValueError):
 
 
 class Storable(Engine, Protocol):
-    """An engine whose states can be taken out and put back."""
+    """An engine that tells what led to its states, and finds them by it again."""
 
-    def stored(self, first: int, count: int) -> Columns:
-        """States first .. first + count - 1."""
+    def origins(self, first: int, count: int) -> Origins:
+        """What led to the states first .. first + count - 1."""
 
-    def restore(self, columns: Columns) -> None:
-        """Takes states found by an earlier search, in order, behind those already there."""
+    def restore(self, origins: Origins) -> None:
+        """Finds states of an earlier search again, in order, behind those already there.
+
+        Raises NoSearch.
+        """
 
     def resume(
         self, counts: SearchCounters, firings: Sequence[int], first: Sequence[int | None]
@@ -112,11 +115,10 @@ def key_of(machine: Machine, layout: Layout, *arguments: object) -> str:
 class Checkpoint:
     """The folder of one search."""
 
-    def __init__(self, folder: Path, key: str, engine: Storable, words: int) -> None:
+    def __init__(self, folder: Path, key: str, engine: Storable) -> None:
         self._folder = folder
         self._key = key
         self._engine = engine
-        self._widths = (words, 1, 1)
         self._written = 0
         self._saved_at = time.monotonic()
         self._latest: Snapshot | None = None
@@ -155,9 +157,9 @@ class Checkpoint:
 
     def _cut(self, count: int) -> None:
         """Drops what was written behind the last complete level."""
-        for (name, code), width in zip(_COLUMNS, self._widths, strict=True):
+        for name, code in _COLUMNS:
             path = self._folder / name
-            size = count * width * array(code).itemsize
+            size = count * array(code).itemsize
             if not path.exists() or path.stat().st_size < size:
                 raise CheckpointError(f"{path} is damaged: it has less than {size} bytes")
             os.truncate(path, size)
@@ -165,20 +167,15 @@ class Checkpoint:
     def _restore(self, count: int) -> None:
         """Hands all states but the initial one, which the engine has, to the engine."""
         with (
-            (self._folder / "states.bin").open("rb") as states,
             (self._folder / "parents.bin").open("rb") as parents,
             (self._folder / "rules.bin").open("rb") as rules,
         ):
-            self._chunk((states, parents, rules), 1)
-            for at in range(1, count, CHUNK_STATES):
-                columns = self._chunk((states, parents, rules), min(CHUNK_STATES, count - at))
-                self._engine.restore(columns)
-
-    def _chunk(self, files: tuple[IO[bytes], IO[bytes], IO[bytes]], count: int) -> Columns:
-        columns = array("Q"), array("I"), array("H")
-        for column, file, width in zip(columns, files, self._widths, strict=True):
-            column.fromfile(file, count * width)
-        return columns
+            _read(parents, rules, 1)
+            try:
+                for at in range(1, count, CHUNK_STATES):
+                    self._engine.restore(_read(parents, rules, min(CHUNK_STATES, count - at)))
+            except NoSearch as error:
+                raise CheckpointError(f"{self._folder} is damaged: {error}") from error
 
     def level_done(self, snapshot: Snapshot) -> None:
         """Notes a complete level; writes it if the last writing is INTERVAL_SECONDS ago."""
@@ -207,8 +204,8 @@ class Checkpoint:
         files = [(self._folder / name).open(mode) for name, _ in _COLUMNS]
         try:
             for at in range(self._written, count, CHUNK_STATES):
-                columns = self._engine.stored(at, min(CHUNK_STATES, count - at))
-                for file, column in zip(files, columns, strict=True):
+                origins = self._engine.origins(at, min(CHUNK_STATES, count - at))
+                for file, column in zip(files, origins, strict=True):
                     column.tofile(file)
             for file in files:
                 file.flush()
@@ -217,3 +214,11 @@ class Checkpoint:
             for file in files:
                 file.close()
         self._written = count
+
+
+def _read(parents: IO[bytes], rules: IO[bytes], count: int) -> Origins:
+    """The next states of the files."""
+    origins = array("I"), array("H")
+    for column, file in zip(origins, (parents, rules), strict=True):
+        column.fromfile(file, count)
+    return origins

@@ -183,6 +183,7 @@ static int run_batch(struct kx_engine *e)
     set(&e->store.count, states);
     const struct block *last = &e->batch.block[e->batch.used - 1];
     set(&e->cursor, last->first + last->states);
+    store_forget(&e->store, e->cursor);
     return KX_OK;
 }
 
@@ -206,20 +207,25 @@ void kx_stop(struct kx_engine *e)
 /* ---- beginning and end ---- */
 
 /* One state that no worker found: the initial one, or one of an earlier search. */
-static int add_state(struct kx_engine *e, const uint64_t *state, uint32_t parent, uint16_t rule)
+INLINE int add_key(struct kx_engine *e, const uint64_t *key, uint32_t parent, uint16_t rule,
+                   const uint32_t K)
 {
-    uint64_t key[MAX_KEY_WORDS];
-    while (!encode(&e->parts, state, key))
-        if (!make_room(e)) return KX_NO_MEMORY;
-    uint32_t K = e->parts.key_words;
     uint64_t hash = store_hash(key, K), index = e->store.count;
     struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
-    if (shard_has(&e->store, x, key, hash, K)) return KX_NOT_DISTINCT;
+    if (shard_has(&e->store, x, key, hash, K)) return KX_NO_SEARCH;
     if (!store_reserve(&e->store, index + 1) || !put_again(e, &e->store, index, key))
         return KX_NO_MEMORY;
     store_put(&e->store, index, key, parent, rule, K);
     e->store.count++;
     return KX_OK;
+}
+
+static int add_initial(struct kx_engine *e, const uint64_t *initial)
+{
+    uint64_t key[MAX_KEY_WORDS];
+    while (!encode(&e->parts, initial, key))
+        if (!make_room(e)) return KX_NO_MEMORY;
+    return add_key(e, key, 0, 0, e->parts.key_words);
 }
 
 static int open_search(struct kx_engine *e, const int64_t *inputs, const uint64_t *initial)
@@ -236,7 +242,7 @@ static int open_search(struct kx_engine *e, const int64_t *inputs, const uint64_
     if (!open_batch(e)) return 0;
     for (uint32_t w = 0; w < e->workers; w++)
         if (!worker_open(&e->worker[w], &e->steps, e->batch.blocks)) return 0;
-    if (add_state(e, initial, 0, 0) != KX_OK) return 0;
+    if (add_initial(e, initial) != KX_OK) return 0;
     uint32_t K = e->parts.key_words;
     judge(e, &e->worker[0], store_key(&e->store, 0, K), 0, K);
     e->worker[0].tally.full = weight_of(&e->parts, store_key(&e->store, 0, K));

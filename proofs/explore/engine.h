@@ -30,7 +30,7 @@ enum kx_status {
     KX_STOPPED = 1,         /* kx_stop was called; kx_level goes on where it was */
     KX_NO_MEMORY = 2,
     KX_TOO_MANY_STATES = 3, /* an index has 32 bits */
-    KX_NOT_DISTINCT = 4,    /* kx_restore was given a state twice */
+    KX_NO_SEARCH = 4,       /* kx_restore was given what no search finds */
     KX_OUT_OF_RANGE = 5     /* a rule instance wrote a value that its leaf cannot hold */
 };
 
@@ -68,16 +68,18 @@ KX_API void kx_firings(const struct kx_engine *e, uint64_t *firings);
 /* By test: the first state that is worth a note, or KX_NONE. */
 KX_API void kx_first(const struct kx_engine *e, uint64_t *first);
 
-/* States first .. first + count - 1: words, parent indexes, rule instances that found them. */
-KX_API void kx_states(const struct kx_engine *e, uint64_t first, uint64_t count, uint64_t *words,
-                      uint32_t *parents, uint16_t *rules);
+/* Words of the states first .. first + count - 1, of a search with edges: others forget them. */
+KX_API void kx_states(const struct kx_engine *e, uint64_t first, uint64_t count, uint64_t *words);
+/* Their parents' indexes, and the rule instances that found them there. */
+KX_API void kx_origins(const struct kx_engine *e, uint64_t first, uint64_t count,
+                       uint32_t *parents, uint16_t *rules);
 /* Edges first .. first + count - 1, by source and rule instance. */
 KX_API void kx_edges(const struct kx_engine *e, uint64_t first, uint64_t count, uint32_t *sources,
                      uint16_t *rules, uint32_t *targets);
 
-/* Takes states found by an earlier search, in order, behind those already there. */
-KX_API int kx_restore(struct kx_engine *e, uint64_t count, const uint64_t *words,
-                      const uint32_t *parents, const uint16_t *rules);
+/* Finds states again, behind those already there, by what kx_origins told of them. */
+KX_API int kx_restore(struct kx_engine *e, uint64_t count, const uint32_t *parents,
+                      const uint16_t *rules);
 /* Goes on at a level, with what was counted before it. `first` is by test, as from kx_first. */
 KX_API void kx_resume(struct kx_engine *e, const uint64_t *counts, const uint64_t *firings,
                       const uint64_t *first);

@@ -249,7 +249,7 @@ def explore(
         kept = None
         if checkpoint is not None:
             key = key_of(prepared.machine, prepared.layout, stop, max_depth, symmetry)
-            kept = Checkpoint(checkpoint, key, search, prepared.layout.words)
+            kept = Checkpoint(checkpoint, key, search)
         genuine = None if canonical is None else _genuine(prepared, canonical)
         run = ExplorationRun(machine, engine, search, progress, kept, genuine)
         return searched(run, search.graph if want_edges else lambda: None, stop, max_depth)

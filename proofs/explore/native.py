@@ -12,9 +12,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from proofs.explore.packed import Columns
 from proofs.explore.result import LimitReached, StateGraph, Steps
-from proofs.explore.search import Broken, SearchCounters, Tick
+from proofs.explore.search import Broken, NoSearch, Origins, SearchCounters, Tick
 from proofs.lift.c_form import MODEL_HEADER, Blocks, print_c
 from proofs.lift.compiler import CompilationUnit, build
 from proofs.lift.layout import Layout, WrittenOutOfRange
@@ -44,11 +43,11 @@ _RUNTIME = (
 _RULE_FLAGS = ("-O1",)
 _RUNTIME_FLAGS = ("-O2",)
 
+_NO_SEARCH = 4
 _OUT_OF_RANGE = 5
 _FAILURES = {
     2: "out of memory",
     3: "more states than a 32-bit index counts",
-    4: "a stored state occurs twice",
 }
 _NONE = (1 << 64) - 1
 _DISTINCT, _FULL, _TRANSITIONS, _DEADLOCKS, _DEADLOCK = range(5)
@@ -65,6 +64,10 @@ def runtime_text() -> str:
             "" if line.startswith('#include "') else line for line in path.read_text().splitlines()
         ]
     return "\n".join([*lines, ""])
+
+
+def _addresses(*columns: array[int]) -> list[ctypes.c_void_p]:
+    return [ctypes.c_void_p(column.buffer_info()[0]) for column in columns]
 
 
 def build_machine(machine: Machine, layout: Layout, blocks: Blocks = ()) -> Path:
@@ -159,6 +162,8 @@ class NativeSearch:
         if status == _OUT_OF_RANGE:
             state, rule = divmod(self._counters()[_BROKEN], 1 << 16)
             raise Broken(state, rule)
+        if status == _NO_SEARCH:
+            raise NoSearch(f"no search finds what is kept, after {self.counts().distinct} states")
         if status in _FAILURES:
             raise LimitReached(f"{_FAILURES[status]}, after {self.counts().distinct} states")
 
@@ -197,19 +202,15 @@ class NativeSearch:
         """The rule instances that lead to a state."""
         steps: list[int] = []
         while index:
-            _, parents, rules = self.stored(index, 1)
+            parents, rules = self.origins(index, 1)
             steps.append(rules[0])
             index = parents[0]
         return tuple(reversed(steps))
 
-    def restore(self, columns: Columns) -> None:
-        """Takes states found by an earlier search. Raises LimitReached."""
-        status = self._lib.kx_restore(
-            self._engine,
-            ctypes.c_uint64(len(columns[1])),
-            *(ctypes.c_void_p(column.buffer_info()[0]) for column in columns),
-        )
-        self._check(status)
+    def restore(self, origins: Origins) -> None:
+        """Finds states of an earlier search again. Raises LimitReached, NoSearch."""
+        count = ctypes.c_uint64(len(origins[0]))
+        self._check(self._lib.kx_restore(self._engine, count, *_addresses(*origins)))
 
     def resume(
         self, counts: SearchCounters, firings: Sequence[int], first: Sequence[int | None]
@@ -228,29 +229,26 @@ class NativeSearch:
             (ctypes.c_uint64 * max(1, self._tests))(*found),
         )
 
-    def stored(self, first: int, count: int) -> Columns:
-        """States first .. first + count - 1."""
-        words = array("Q", bytes(8 * count * self._library.layout.words))
+    def origins(self, first: int, count: int) -> Origins:
+        """What led to the states first .. first + count - 1."""
         parents, rules = array("I", bytes(4 * count)), array("H", bytes(2 * count))
-        self._lib.kx_states(
-            self._engine,
-            ctypes.c_uint64(first),
-            ctypes.c_uint64(count),
-            *(ctypes.c_void_p(column.buffer_info()[0]) for column in (words, parents, rules)),
-        )
-        return words, parents, rules
+        span = ctypes.c_uint64(first), ctypes.c_uint64(count)
+        self._lib.kx_origins(self._engine, *span, *_addresses(parents, rules))
+        return parents, rules
+
+    def _words(self, first: int, count: int) -> array[int]:
+        words = array("Q", bytes(8 * count * self._library.layout.words))
+        span = ctypes.c_uint64(first), ctypes.c_uint64(count)
+        self._lib.kx_states(self._engine, *span, *_addresses(words))
+        return words
 
     def _edge_chunks(self, total: int) -> Iterator[tuple[array[int], array[int], array[int]]]:
         for first in range(0, total, CHUNK_STATES):
             count = min(CHUNK_STATES, total - first)
             sources, targets = array("I", bytes(4 * count)), array("I", bytes(4 * count))
             rules = array("H", bytes(2 * count))
-            self._lib.kx_edges(
-                self._engine,
-                ctypes.c_uint64(first),
-                ctypes.c_uint64(count),
-                *(ctypes.c_void_p(c.buffer_info()[0]) for c in (sources, rules, targets)),
-            )
+            span = ctypes.c_uint64(first), ctypes.c_uint64(count)
+            self._lib.kx_edges(self._engine, *span, *_addresses(sources, rules, targets))
             yield sources, array("I", rules), targets
 
     def graph(self) -> StateGraph:
@@ -258,7 +256,7 @@ class NativeSearch:
         counters = self._counters()
         packed = array("Q")
         for first in range(0, counters[_DISTINCT], CHUNK_STATES):
-            packed += self.stored(first, min(CHUNK_STATES, counters[_DISTINCT] - first))[0]
+            packed += self._words(first, min(CHUNK_STATES, counters[_DISTINCT] - first))
         columns = array("I"), array("I"), array("I")
         for chunk in self._edge_chunks(counters[_EDGES]):
             for column, part in zip(columns, chunk, strict=True):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from proofs.explore.result import StateGraph
-from proofs.explore.search import Check, Search, SearchCounters
+from proofs.explore.search import Check, NoSearch, Origins, Search, SearchCounters
 from proofs.explore.symmetry import Canonical
 from proofs.lift.ints_form import ints_form
 from proofs.lift.layout import WORD_BITS, Layout
 from proofs.lift.machine import Machine
-
-Columns = tuple["array[int]", "array[int]", "array[int]"]
-"""Of some states in order: their words ("Q"), parents ("I") and rule instances ("H")."""
 
 
 def joined(words: Sequence[int]) -> int:
@@ -40,27 +39,31 @@ class IntsSearch(Search[int]):
         super().__init__(initial, successors, checks, len(machine.rules), with_edges, weight)
         self._layout = layout
 
-    def _packed(self, first: int, count: int) -> array[int]:
-        packed = array("Q")
-        for state in self.states[first : first + count]:
-            packed.frombytes(state.to_bytes(8 * self._layout.words, "little"))
-        return packed
-
     def graph(self) -> StateGraph:
         """All states and edges found."""
         assert self.edges is not None
-        return StateGraph(self._layout, self._packed(0, len(self.states)), *self.edges)
+        packed = array("Q")
+        for state in self.states:
+            packed.frombytes(state.to_bytes(8 * self._layout.words, "little"))
+        return StateGraph(self._layout, packed, *self.edges)
 
-    def stored(self, first: int, count: int) -> Columns:
-        """States first .. first + count - 1."""
+    def origins(self, first: int, count: int) -> Origins:
+        """What led to the states first .. first + count - 1."""
         part = slice(first, first + count)
-        return self._packed(first, count), self._parents[part], array("H", self._rules[part])
+        return self._parents[part], array("H", self._rules[part])
 
-    def restore(self, columns: Columns) -> None:
-        """Takes states found by an earlier search, in order, behind those already there."""
-        words = self._layout.words
-        for number, (parent, rule) in enumerate(zip(*columns[1:], strict=True)):
-            state = joined(columns[0][number * words : (number + 1) * words])
+    def restore(self, origins: Origins) -> None:
+        """Finds states of an earlier search again, behind those already there. Raises NoSearch."""
+        for parent, steps in groupby(zip(*origins, strict=True), itemgetter(0)):
+            self._restore_successors(parent, [rule for _, rule in steps])
+
+    def _restore_successors(self, parent: int, rules: Sequence[int]) -> None:
+        known = parent < len(self.states)
+        successors = dict(self._successors(self.states[parent])) if known else {}
+        for rule in rules:
+            state = successors.get(rule)
+            if state is None or state in self._index:
+                raise NoSearch(f"no search finds what is kept, after {len(self.states)} states")
             self._keep(state, parent, rule)
 
     def resume(

@@ -32,12 +32,17 @@ void kx_first(const struct kx_engine *e, uint64_t *first)
     memcpy(first, e->first, kx_model.checks * sizeof *first);
 }
 
-void kx_states(const struct kx_engine *e, uint64_t first, uint64_t count, uint64_t *words,
-               uint32_t *parents, uint16_t *rules)
+void kx_states(const struct kx_engine *e, uint64_t first, uint64_t count, uint64_t *words)
 {
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count; i++)
         decode(&e->parts, store_key(&e->store, first + i, e->parts.key_words),
                words + i * KX_WORDS);
+}
+
+void kx_origins(const struct kx_engine *e, uint64_t first, uint64_t count, uint32_t *parents,
+                uint16_t *rules)
+{
+    for (uint64_t i = 0; i < count; i++) {
         parents[i] = store_parent(&e->store, first + i);
         rules[i] = store_rule(&e->store, first + i);
     }
@@ -54,14 +59,58 @@ void kx_edges(const struct kx_engine *e, uint64_t first, uint64_t count, uint32_
     }
 }
 
-int kx_restore(struct kx_engine *e, uint64_t count, const uint64_t *words,
-               const uint32_t *parents, const uint16_t *rules)
+#define NO_RULE UINT32_MAX
+
+/* The successor of a stored state by the model's r-th rule instance. */
+static enum outcome step_again(struct kx_engine *e, uint64_t source, uint32_t r, uint64_t *next)
+{
+    const struct steps *steps = &e->steps;
+    uint32_t K = e->parts.key_words;
+    const uint64_t *key = store_key(&e->store, source, K);
+    if (!(enabled_word(&e->parts, steps, key, r / 64) >> r % 64 & 1)) return IDLE;
+    EACH_WORD(v) next[v] = (key[v] & steps->keep[r * K + v]) | steps->set[r * K + v];
+    return complete(&e->parts, steps, &e->worker[0], r, key, next, K);
+}
+
+static int restore_state(struct kx_engine *e, uint32_t parent, uint32_t r)
+{
+    uint64_t key[MAX_KEY_WORDS];
+    enum outcome outcome;
+    while ((outcome = step_again(e, parent, r, key)) == CROWDED) {
+        e->worker[0].crowded = 0;
+        if (!make_room(e)) return KX_NO_MEMORY;
+    }
+    if (outcome != FIRES) return KX_NO_SEARCH;
+    return add_key(e, key, parent, kx_model.rule_number[r], e->parts.key_words);
+}
+
+/* `place` tells which rule instance of the model has a number. */
+static int restore(struct kx_engine *e, uint64_t count, const uint32_t *parents,
+                   const uint16_t *rules, const uint32_t *place)
 {
     for (uint64_t i = 0; i < count; i++) {
-        int status = add_state(e, words + i * KX_WORDS, parents[i], rules[i]);
+        uint64_t parent = parents[i], before = store_parent(&e->store, e->store.count - 1);
+        if (parent < before || parent >= e->store.count || place[rules[i]] == NO_RULE)
+            return KX_NO_SEARCH;
+        int status = restore_state(e, parents[i], place[rules[i]]);
         if (status) return status;
+        store_forget(&e->store, parent);
     }
     return KX_OK;
+}
+
+int kx_restore(struct kx_engine *e, uint64_t count, const uint32_t *parents,
+               const uint16_t *rules)
+{
+    const size_t numbers = (size_t)UINT16_MAX + 1;
+    uint32_t *place = malloc(numbers * sizeof *place);
+    if (!place) return KX_NO_MEMORY;
+    for (size_t n = 0; n < numbers; n++) place[n] = NO_RULE;
+    for (uint32_t r = 0; r < kx_model.rules; r++) place[kx_model.rule_number[r]] = r;
+    int status = restore(e, count, parents, rules, place);
+    renew_memos(e, &e->worker[0]);
+    free(place);
+    return status;
 }
 
 void kx_resume(struct kx_engine *e, const uint64_t *counts, const uint64_t *firings,

@@ -85,35 +85,47 @@ INLINE int put_again(struct kx_engine *e, struct store *s, uint64_t index, const
     return 1;
 }
 
-/* A segment's keys in the fields of now, put into the new store; the old ones go. */
-static int transcode_segment(struct kx_engine *e, const struct parts *old, struct store *to,
-                             uint64_t segment)
+/* A segment's keys in the fields of now. */
+static int transcode_segment(struct kx_engine *e, const struct parts *old, uint64_t segment)
 {
-    struct store *from = &e->store;
+    struct store *s = &e->store;
     uint32_t K = e->parts.key_words;
-    uint64_t first = segment << SEGMENT_BITS, count = from->count - first;
-    uint64_t *keys = to->keys[segment] = pages_take(SEGMENT_STATES * K * sizeof(uint64_t));
+    uint64_t left = s->count - (segment << SEGMENT_BITS), *from = s->keys[segment];
+    uint64_t *keys = pages_take(SEGMENT_STATES * K * sizeof(uint64_t));
     if (!keys) return 0;
-    for (uint64_t n = 0; n < count && n < SEGMENT_STATES; n++) {
-        move_fields(old, store_key(from, first + n, old->key_words), &e->parts, keys + n * K);
-        if (!put_again(e, to, first + n, keys + n * K)) return 0;
+    for (uint64_t n = 0; n < left && n < SEGMENT_STATES; n++)
+        move_fields(old, from + n * old->key_words, &e->parts, keys + n * K);
+    pages_give(from, SEGMENT_STATES * old->key_words * sizeof(uint64_t));
+    s->keys[segment] = keys;
+    return 1;
+}
+
+/* A shard's keys in the fields of now, put into another set; the shard goes. */
+static int transcode_shard(struct kx_engine *e, const struct parts *old, struct shard *from,
+                           struct store *to)
+{
+    uint64_t key[MAX_KEY_WORDS];
+    for (uint64_t at = 0; at < from->room; at++) {
+        const uint64_t *slot = from->slots + at * old->key_words;
+        if (!slot[old->key_words - 1]) continue;
+        move_fields(old, slot, &e->parts, key);
+        if (!put_again(e, to, e->with_edges ? from->index[at] : 0, key)) return 0;
     }
-    pages_give(from->keys[segment], SEGMENT_STATES * old->key_words * sizeof(uint64_t));
-    from->keys[segment] = NULL;
+    shard_close(from, old->key_words);
     return 1;
 }
 
 static int transcode(struct kx_engine *e, const struct parts *old)
 {
-    struct store *from = &e->store, *to = calloc(1, sizeof *to);
+    struct store *s = &e->store, *to = calloc(1, sizeof *to);
     int done = to && store_open(to, e->parts.key_words, e->workers, e->with_edges);
-    for (uint64_t g = 0; done && g << SEGMENT_BITS < from->count; g++)
-        done = transcode_segment(e, old, to, g);
+    for (uint32_t n = 0; done && n < store_shards(s); n++)
+        done = transcode_shard(e, old, &s->shard[n], to);
+    for (uint64_t g = s->forgotten; done && g << SEGMENT_BITS < s->count; g++)
+        done = transcode_segment(e, old, g);
     if (done) {
-        for (uint32_t n = 0; n < store_shards(from); n++) shard_close(&from->shard[n], from->key_words);
-        memcpy(from->keys, to->keys, sizeof to->keys);
-        memcpy(from->shard, to->shard, sizeof to->shard);
-        from->key_words = to->key_words;
+        memcpy(s->shard, to->shard, sizeof to->shard);
+        s->key_words = to->key_words;
     }
     free(to);
     return done;

@@ -15,6 +15,9 @@ from proofs.lift.layout import WrittenOutOfRange
 
 S = TypeVar("S", bound=Hashable)
 Tick = Callable[[], None]
+Origins = tuple["array[int]", "array[int]"]
+"""Of some states in order: their parents ("I"), and the rule instances that lead there ("H")."""
+
 TICK_STATES = 512
 MAX_STATES = (1 << 32) - 1
 
@@ -42,6 +45,10 @@ class Broken(Exception):
         super().__init__(state, rule)
         self.state = state
         self.rule = rule
+
+
+class NoSearch(ValueError):
+    """What is kept of an earlier search cannot be: no state follows, or one that is there."""
 
 
 class Engine(Protocol):

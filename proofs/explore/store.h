@@ -2,11 +2,15 @@
  *
  * A state is its key (parts.h), K words of which the last has its top bit set. Keys, parents and
  * rule instances stand in arrays that only grow, cut into segments so that growing moves nothing.
+ * The set has all keys a second time: those of expanded states are forgotten, unless a graph is
+ * wanted.
  *
- * The set is open-addressed tables of keys, some for each worker: the shard of a state is the top
- * bits of its hash, has one writer at a time and grows by itself. A state's home slot is the next
- * bits, so a shard doubles by one pass over its slots, in order. Keys are compared whole. Only if
- * edges are wanted does a slot know its state's index. */
+ * The set is open-addressed tables of keys: the shard of a state is the top bits of its hash, has
+ * one writer at a time and grows by itself. The other bits, as a fraction of the slots, say a
+ * state's home, so a shard of any size grows by one pass over its slots, in order. It doubles while
+ * that costs little; a large one is filled further and grows by an eighth, so that most of the
+ * memory holds keys. Keys are compared whole. Only if edges are wanted does a slot know its state's
+ * index. */
 
 #ifndef KX_STORE_H
 #define KX_STORE_H
@@ -19,7 +23,9 @@
 #define INLINE static inline __attribute__((always_inline))
 #define EACH_WORD(w) for (uint32_t w = 0; w < K; w++)
 
+#ifndef SEGMENT_BITS
 #define SEGMENT_BITS 18
+#endif
 #define SEGMENT_STATES ((uint64_t)1 << SEGMENT_BITS)
 #define SEGMENTS ((size_t)1 << (32 - SEGMENT_BITS))
 #define MAX_STATES (((uint64_t)1 << 32) - 2)
@@ -27,18 +33,23 @@
 #define OCCUPIED ((uint64_t)1 << 63) /* of a key's last word */
 #define MAX_SHARD_BITS 8
 #define MAX_SHARDS (1 << MAX_SHARD_BITS)
+#define MIN_SHARD_BITS 5 /* a shard that grows is there twice: a small part of the set */
 #define SHARDS_A_WORKER 8
-#define FIRST_SLOT_BITS 9
+#define FIRST_SLOTS 512
+#ifndef DOUBLED_BYTES /* sets of fewer bytes double */
+#define DOUBLED_BYTES ((uint64_t)4 << 30)
+#endif
 
 struct shard {
     uint64_t *slots;
     uint32_t *index; /* by slot, if edges are wanted */
-    uint32_t bits;   /* log2 of the number of slots */
-    uint64_t count;  /* slots in use */
+    uint64_t room;   /* slots */
+    uint64_t count;  /* slots in use, */
+    uint64_t limit;  /* and how many may be */
 };
 
 struct store {
-    uint64_t count;
+    uint64_t count, forgotten; /* states; segments whose keys were given back */
     uint32_t key_words, shard_bits;
     int indexed;
     uint64_t *keys[SEGMENTS];
@@ -102,15 +113,16 @@ static inline uint32_t store_shard_of(const struct store *s, uint64_t hash)
 
 static inline uint64_t shard_home(const struct store *s, const struct shard *x, uint64_t hash)
 {
-    return hash << s->shard_bits >> (64 - x->bits);
+    return (uint64_t)((__uint128_t)(hash << s->shard_bits) * x->room >> 64);
 }
 
 /* The slot that has the key, or the free one where it belongs. */
 INLINE uint64_t shard_slot(const struct store *s, const struct shard *x, const uint64_t *key,
                            uint64_t hash, const uint32_t K)
 {
-    uint64_t mask = ((uint64_t)1 << x->bits) - 1, at = shard_home(s, x, hash);
-    while (x->slots[at * K + K - 1] && !store_same(x->slots + at * K, key, K)) at = (at + 1) & mask;
+    uint64_t at = shard_home(s, x, hash);
+    while (x->slots[at * K + K - 1] && !store_same(x->slots + at * K, key, K))
+        at = at + 1 < x->room ? at + 1 : 0;
     return at;
 }
 
@@ -122,28 +134,35 @@ INLINE int shard_has(const struct store *s, const struct shard *x, const uint64_
 
 static inline void shard_close(struct shard *x, uint32_t key_words)
 {
-    pages_give(x->slots, (sizeof(uint64_t) * key_words) << x->bits);
-    pages_give(x->index, sizeof(uint32_t) << x->bits);
+    pages_give(x->slots, sizeof(uint64_t) * key_words * x->room);
+    pages_give(x->index, sizeof(uint32_t) * x->room);
     x->slots = NULL;
     x->index = NULL;
 }
 
-/* An empty shard. 0: no memory. */
-static inline int shard_open(const struct store *s, struct shard *x, uint32_t bits)
+static inline int shard_doubles(const struct store *s, uint64_t room)
 {
-    x->bits = bits;
+    return (sizeof(uint64_t) * s->key_words * room) << s->shard_bits < DOUBLED_BYTES;
+}
+
+/* An empty shard. 0: no memory. */
+static inline int shard_open(const struct store *s, struct shard *x, uint64_t room)
+{
+    x->room = room;
     x->count = 0;
-    x->slots = pages_take((sizeof(uint64_t) * s->key_words) << bits);
-    x->index = s->indexed ? pages_take(sizeof(uint32_t) << bits) : NULL;
+    x->limit = shard_doubles(s, room) ? room / 2 : room / 4 * 3;
+    x->slots = pages_take(sizeof(uint64_t) * s->key_words * room);
+    x->index = s->indexed ? pages_take(sizeof(uint32_t) * room) : NULL;
     return x->slots && (x->index || !s->indexed);
 }
 
-/* Copies the slots to a table twice as large. */
+/* Copies the slots to a larger table. */
 INLINE int shard_widen(const struct store *s, struct shard *x, const uint32_t K)
 {
     struct shard wide;
-    if (x->bits >= 40 || !shard_open(s, &wide, x->bits + 1)) return 0;
-    for (uint64_t from = 0; from >> x->bits == 0; from++) {
+    uint64_t more = shard_doubles(s, x->room) ? x->room : x->room / 8;
+    if (!shard_open(s, &wide, x->room + more)) return 0;
+    for (uint64_t from = 0; from < x->room; from++) {
         const uint64_t *key = x->slots + from * K;
         if (!key[K - 1]) continue;
         uint64_t at = shard_slot(s, &wide, key, store_hash(key, K), K);
@@ -163,8 +182,7 @@ INLINE int shard_add(const struct store *s, struct shard *x, const uint64_t *key
     uint64_t at = shard_slot(s, x, key, hash, K);
     if (x->slots[at * K + K - 1]) return 0;
     store_copy(x->slots + at * K, key, K);
-    x->count++;
-    return x->count * 2 <= (uint64_t)1 << x->bits || shard_widen(s, x, K) ? 1 : -1;
+    return ++x->count <= x->limit || shard_widen(s, x, K) ? 1 : -1;
 }
 
 /* Segments for all indexes below `count`. 0: no memory. */
@@ -181,6 +199,16 @@ static inline int store_reserve(struct store *s, uint64_t count)
     return 1;
 }
 
+/* Gives back the keys of states below `index`, as far as they fill segments, unless a graph is
+ * wanted. */
+static inline void store_forget(struct store *s, uint64_t index)
+{
+    for (; !s->indexed && (s->forgotten + 1) << SEGMENT_BITS <= index; s->forgotten++) {
+        pages_give(s->keys[s->forgotten], SEGMENT_STATES * s->key_words * sizeof(uint64_t));
+        s->keys[s->forgotten] = NULL;
+    }
+}
+
 static inline uint32_t store_shards(const struct store *s)
 {
     return 1u << s->shard_bits;
@@ -190,12 +218,12 @@ static inline uint32_t store_shards(const struct store *s)
 static inline int store_open(struct store *s, uint32_t key_words, uint32_t workers, int indexed)
 {
     s->key_words = key_words;
-    for (s->shard_bits = 0; workers > 1 && store_shards(s) < SHARDS_A_WORKER * workers;
-         s->shard_bits++)
-        if (s->shard_bits == MAX_SHARD_BITS) break;
+    s->shard_bits = MIN_SHARD_BITS;
+    while (s->shard_bits < MAX_SHARD_BITS && store_shards(s) < SHARDS_A_WORKER * workers)
+        s->shard_bits++;
     s->indexed = indexed;
     for (uint32_t n = 0; n < store_shards(s); n++)
-        if (!shard_open(s, &s->shard[n], FIRST_SLOT_BITS)) return 0;
+        if (!shard_open(s, &s->shard[n], FIRST_SLOTS)) return 0;
     return 1;
 }
 

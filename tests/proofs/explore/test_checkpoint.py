@@ -51,10 +51,10 @@ def test_an_interrupted_search_goes_on_in_either_engine(
 
 def test_a_finished_search_is_read_back(tmp_path: Path) -> None:
     first = explore(window(), checkpoint=tmp_path)
-    size = (tmp_path / "states.bin").stat().st_size
+    size = (tmp_path / "rules.bin").stat().st_size
     again = explore(window(), checkpoint=tmp_path)
     assert facts(again) == facts(first)
-    assert (tmp_path / "states.bin").stat().st_size == size
+    assert (tmp_path / "rules.bin").stat().st_size == size
 
 
 def test_a_stopped_search_stays_stopped(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_stopped_search_stays_stopped(tmp_path: Path) -> None:
 
 def test_a_tail_behind_the_last_level_is_cut_off(tmp_path: Path) -> None:
     interrupt(two_phase_commit(6), tmp_path, "ints")
-    for name in ("states.bin", "parents.bin", "rules.bin"):
+    for name in ("parents.bin", "rules.bin"):
         with (tmp_path / name).open("ab") as file:
             file.write(b"half a level, and then the power went")
     found = explore(two_phase_commit(6), checkpoint=tmp_path)
@@ -129,3 +129,23 @@ def test_a_killed_search_goes_on(tmp_path: Path) -> None:
     found = explore(two_phase_commit(8), checkpoint=tmp_path)
     assert found.distinct == 1_745_408
     assert facts(found) == facts(explore(two_phase_commit(8)))
+
+
+def with_last_step_of(path: Path, index: int) -> None:
+    """Damages the kept search: the last state is noted as what led to another."""
+    width = {"parents.bin": 4, "rules.bin": 2}[path.name]
+    content = path.read_bytes()
+    other = content[index * width : (index + 1) * width]
+    path.write_bytes(content[:-width] + other)
+
+
+@pytest.mark.parametrize("engine", ["c", "ints"])
+@pytest.mark.parametrize(("name", "index"), [("parents.bin", 0), ("rules.bin", 1)])
+def test_what_no_search_finds_is_refused(
+    tmp_path: Path, engine: str, name: str, index: int
+) -> None:
+    """A parent that comes before the last one, and a rule instance that leads nowhere new."""
+    explore(window(), checkpoint=tmp_path)
+    with_last_step_of(tmp_path / name, index)
+    with pytest.raises(CheckpointError, match="damaged: no search finds"):
+        explore(window(), engine, checkpoint=tmp_path)
