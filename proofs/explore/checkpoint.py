@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from proofs.explore.search import Engine, NoSearch, Origins, SearchCounters
+from proofs.explore.search import Engine, NoSearch, Origin, Origins, SearchCounters
 from proofs.lift.c_form import print_c
 from proofs.lift.layout import Layout
 from proofs.lift.machine import Machine
@@ -47,6 +47,9 @@ class Storable(Engine, Protocol):
 
         Raises NoSearch.
         """
+
+    def release(self, count: int, kept: Origin) -> None:
+        """What led to the states below `count` is kept, and `kept` tells it: no need to hold it."""
 
     def resume(
         self, counts: SearchCounters, firings: Sequence[int], first: Sequence[int | None]
@@ -174,6 +177,7 @@ class Checkpoint:
             try:
                 for at in range(1, count, CHUNK_STATES):
                     self._engine.restore(_read(parents, rules, min(CHUNK_STATES, count - at)))
+                    self._engine.release(at, self._origin)
             except NoSearch as error:
                 raise CheckpointError(f"{self._folder} is damaged: {error}") from error
 
@@ -214,6 +218,18 @@ class Checkpoint:
             for file in files:
                 file.close()
         self._written = count
+        self._engine.release(count, self._origin)
+
+    def _origin(self, index: int) -> tuple[int, int]:
+        """What the files have of one state."""
+        values: list[int] = []
+        for name, code in _COLUMNS:
+            column = array(code)
+            with (self._folder / name).open("rb") as file:
+                file.seek(index * column.itemsize)
+                column.fromfile(file, 1)
+            values += column
+        return values[0], values[1]
 
 
 def _read(parents: IO[bytes], rules: IO[bytes], count: int) -> Origins:

@@ -73,6 +73,8 @@ KX_API void kx_states(const struct kx_engine *e, uint64_t first, uint64_t count,
 /* Their parents' indexes, and the rule instances that found them there. */
 KX_API void kx_origins(const struct kx_engine *e, uint64_t first, uint64_t count,
                        uint32_t *parents, uint16_t *rules);
+/* The caller keeps the origins of the states below `count`, and asks for them no more. */
+KX_API void kx_release(struct kx_engine *e, uint64_t count);
 /* Edges first .. first + count - 1, by source and rule instance. */
 KX_API void kx_edges(const struct kx_engine *e, uint64_t first, uint64_t count, uint32_t *sources,
                      uint16_t *rules, uint32_t *targets);

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from proofs.explore.result import LimitReached, StateGraph, Steps
-from proofs.explore.search import Broken, NoSearch, Origins, SearchCounters, Tick
+from proofs.explore.search import Broken, NoSearch, Origin, Origins, SearchCounters, Tick
 from proofs.lift.c_form import MODEL_HEADER, Blocks, print_c
 from proofs.lift.compiler import CompilationUnit, build
 from proofs.lift.layout import Layout, WrittenOutOfRange
@@ -133,6 +133,8 @@ class NativeSearch:
         if not made:
             raise LimitReached("no memory or no thread for a search")
         self._engine: ctypes.c_void_p | None = ctypes.c_void_p(made)
+        self._released = 0
+        self._kept: Origin | None = None
 
     def expand_level(self, tick: Tick) -> None:
         """Expands the current level; see `Engine`."""
@@ -202,10 +204,20 @@ class NativeSearch:
         """The rule instances that lead to a state."""
         steps: list[int] = []
         while index:
-            parents, rules = self.origins(index, 1)
-            steps.append(rules[0])
-            index = parents[0]
+            index, rule = self._origin(index)
+            steps.append(rule)
         return tuple(reversed(steps))
+
+    def _origin(self, index: int) -> tuple[int, int]:
+        if self._kept is not None and index < self._released:
+            return self._kept(index)
+        parents, rules = self.origins(index, 1)
+        return parents[0], rules[0]
+
+    def release(self, count: int, kept: Origin) -> None:
+        """Gives back what led to the states below `count`; `kept` tells it from now on."""
+        self._released, self._kept = count, kept
+        self._lib.kx_release(self._engine, ctypes.c_uint64(count))
 
     def restore(self, origins: Origins) -> None:
         """Finds states of an earlier search again. Raises LimitReached, NoSearch."""

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from proofs.explore.result import StateGraph
-from proofs.explore.search import Check, NoSearch, Origins, Search, SearchCounters
+from proofs.explore.search import Check, NoSearch, Origin, Origins, Search, SearchCounters
 from proofs.explore.symmetry import Canonical
 from proofs.lift.ints_form import ints_form
 from proofs.lift.layout import WORD_BITS, Layout
@@ -65,6 +65,9 @@ class IntsSearch(Search[int]):
             if state is None or state in self._index:
                 raise NoSearch(f"no search finds what is kept, after {len(self.states)} states")
             self._keep(state, parent, rule)
+
+    def release(self, count: int, kept: Origin) -> None:
+        """Gives nothing back: a search in Python ends long before its origins matter."""
 
     def resume(
         self, counts: SearchCounters, firings: Sequence[int], first: Sequence[int | None]

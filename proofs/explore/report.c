@@ -48,6 +48,11 @@ void kx_origins(const struct kx_engine *e, uint64_t first, uint64_t count, uint3
     }
 }
 
+void kx_release(struct kx_engine *e, uint64_t count)
+{
+    store_release(&e->store, count);
+}
+
 void kx_edges(const struct kx_engine *e, uint64_t first, uint64_t count, uint32_t *sources,
               uint16_t *rules, uint32_t *targets)
 {

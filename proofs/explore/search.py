@@ -47,6 +47,10 @@ class Broken(Exception):
         self.rule = rule
 
 
+Origin = Callable[[int], tuple[int, int]]
+"""A state's parent, and the rule instance that leads from there to it."""
+
+
 class NoSearch(ValueError):
     """What is kept of an earlier search cannot be: no state follows, or one that is there."""
 

@@ -49,7 +49,8 @@ struct shard {
 };
 
 struct store {
-    uint64_t count, forgotten; /* states; segments whose keys were given back */
+    uint64_t count;
+    uint64_t forgotten, released; /* segments whose keys, and origins, were given back */
     uint32_t key_words, shard_bits;
     int indexed;
     uint64_t *keys[SEGMENTS];
@@ -206,6 +207,18 @@ static inline void store_forget(struct store *s, uint64_t index)
     for (; !s->indexed && (s->forgotten + 1) << SEGMENT_BITS <= index; s->forgotten++) {
         pages_give(s->keys[s->forgotten], SEGMENT_STATES * s->key_words * sizeof(uint64_t));
         s->keys[s->forgotten] = NULL;
+    }
+}
+
+/* Gives back the origins of states below `index`, as far as they fill segments, but never the last
+ * state's: what is restored next follows it. */
+static inline void store_release(struct store *s, uint64_t index)
+{
+    for (; (s->released + 1) << SEGMENT_BITS < index; s->released++) {
+        pages_give(s->parents[s->released], SEGMENT_STATES * sizeof(uint32_t));
+        pages_give(s->rules[s->released], SEGMENT_STATES * sizeof(uint16_t));
+        s->parents[s->released] = NULL;
+        s->rules[s->released] = NULL;
     }
 }
 
