@@ -114,6 +114,11 @@ class Waves:
         self._take(wave, found)
 
     def _take(self, wave: Wave, found: Found) -> None:
+        if wave.first != self.next_id:
+            raise DamagedRun(
+                f"the journal has no wave from trace {self.next_id}, but one from {wave.first};"
+                " remove the folder of --out to begin again"
+            )
         self.done.append(wave)
         self.total = self.total.merge(found)
 

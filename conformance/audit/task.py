@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from conformance.audit.partition_audit import AuditSettings, PartitionAudit, audit_partition
 from conformance.audit.segments import PartitionSource
-from conformance.backends import Options, WorkerTask, open_job_backend
+from conformance.backends import Options, WorkerTask, each_once, open_job_backend
 from conformance.backends.processes import usable_cores
 from proofs.run.files import code_digest, digest, line, pretty, write_whole
 from proofs.run.journal import Journal
@@ -67,13 +67,14 @@ def audit_all(
     now and then while nothing is done. Raises BackendError, OSError."""
     by_size = sorted(logs, key=lambda log: (-log.bytes, log[:2]))
     units = {unit_of(log, settings): log for log in by_size}
-    left = [(unit, log) for unit, log in units.items() if unit not in journal]
+    left = {log[:2]: unit for unit, log in units.items() if unit not in journal}
     yield from (unpacked(journal[unit]) for unit in units if unit in journal)
-    audits = audit_each([log for _, log in left], settings, backend, options)
-    names = {log[:2]: unit for unit, log in left}
-    for audit in audits:
+    if not left:
+        return
+    audits = audit_each([units[unit] for unit in left.values()], settings, backend, options)
+    for audit in each_once(left, audits, lambda audit: audit[:2]):
         if audit is not None:
-            journal.add(names[audit[:2]], packed(audit))
+            journal.add(left[audit[:2]], packed(audit))
         yield audit
 
 

@@ -12,13 +12,15 @@ Three rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 from proofs.run.files import REPOSITORY
+
+R = TypeVar("R")
 
 HEARTBEAT_SECONDS: Final = 0.5
 """A backend without rows says so this often."""
@@ -136,3 +138,26 @@ def open_backend(name: str, task: WorkerTask, options: Options) -> Backend:
 def open_job_backend(name: str, task: WorkerTask, options: Options) -> JobBackend:
     """As `open_backend`: the same backends do jobs, too."""
     return cast(JobBackend, open_backend(name, task, options))
+
+
+def each_once(
+    asked: Iterable[Hashable], done: Iterable[R | None], name_of: Callable[[R], Hashable]
+) -> Iterator[R | None]:
+    """What is done, as it comes: all that was asked by name, and each of it once.
+
+    Raises BackendFailed, since a result that is lost or counted twice shows in no report.
+    """
+    left = set(asked)
+    for result in done:
+        if result is not None:
+            name = name_of(result)
+            if name not in left:
+                raise BackendFailed(f"the result of {name} came twice, or nobody asked for it")
+            left.remove(name)
+        yield result
+    if left:
+        some = min(left, key=str)
+        raise BackendFailed(
+            f"{len(left):,} results never came, as that of {some};"
+            " with --out the same command does only these"
+        )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.backends import Options, WorkerTask, open_job_backend
+from conformance.backends import Options, WorkerTask, each_once, open_job_backend
 from conformance.jobs import task
 from conformance.jobs.table import CommandJob, jobs_of, values_of
 from conformance.jobs.task import JobResult
@@ -108,10 +108,10 @@ def do(
     task.write_jobs(jobs, prepared)
     opened = open_job_backend(backend, WorkerTask(task.__name__, prepared), where)
     try:
-        for body in opened.run_jobs(left):
-            if body is None:
+        done = map(result_of, opened.run_jobs(left))
+        for result in each_once(left, done, lambda result: result.number):
+            if result is None:
                 continue
-            result = JobResult(**json.loads(body))
             row = row_of(jobs[result.number], result)
             file = directory.path / REPORTS / f"{result.number:05}.json"
             write_whole(file, pretty({**row, "lines": result.lines, "report": result.report}))
@@ -121,6 +121,11 @@ def do(
             yield result
     finally:
         opened.close()
+
+
+def result_of(body: bytes | None) -> JobResult | None:
+    """What a worker sent back, if anything is there yet."""
+    return None if body is None else JobResult(**json.loads(body))
 
 
 def row_of(job: CommandJob, result: JobResult) -> dict[str, Any]:

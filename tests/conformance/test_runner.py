@@ -223,6 +223,19 @@ def test_a_run_of_another_length_is_damaged(task, tmp_path):
         open_waves(tmp_path, 899)
 
 
+@pytest.mark.parametrize("lost", [0, 2])
+def test_a_journal_that_lost_a_wave_is_damaged(lost, task, tmp_path):
+    """Else its traces would count as judged, and be in no sum."""
+    whole = run_waves(open_waves(tmp_path), Inline(task), nobody, Ticking())
+    journal = tmp_path / "out/journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join([*lines[:lost], *lines[lost + 1 :]]))
+    with pytest.raises(DamagedRun, match="no wave from trace"):
+        open_waves(tmp_path)
+    journal.write_text("".join(lines[:-1]))
+    assert run_waves(open_waves(tmp_path), Inline(task), nobody, Ticking()) == whole
+
+
 # Backends
 
 

@@ -73,6 +73,32 @@ def test_an_interrupted_audit_goes_on(audit, planted, tmp_path, monkeypatch, cap
     assert not (out / "journal.jsonl").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [((), "of another release"), (("--max-transaction-ms", "1"), None)],
+    ids=["code", "settings"],
+)
+def test_what_was_judged_otherwise_is_audited_again(words, code, planted, tmp_path, monkeypatch):
+    read, stops = [], [True]
+
+    def audit_one(log, settings):
+        if stops and len(read) == 2:
+            raise KeyboardInterrupt
+        read.append(log[:2])
+        return audit_partition(log, settings)
+
+    command = ["audit", "--log-dir", str(planted), "--out", str(tmp_path)]
+    monkeypatch.setattr(task, "audit_partition", audit_one)
+    assert main(command) == 3
+    first = read.copy()
+    read.clear()
+    stops.clear()
+    if code is not None:
+        monkeypatch.setattr(task, "CODE", lambda: code)
+    assert main([*command, *words]) == 1
+    assert set(first) < set(read)
+
+
 def test_topics_are_chosen_by_name(planted, tmp_path):
     found = main(
         ["audit", "--log-dir", str(planted), "--topics", "deleted", "--out", str(tmp_path)]
