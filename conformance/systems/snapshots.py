@@ -37,7 +37,8 @@ from impl.producer.in_flight_requests import InFlightRequests
 from impl.producer.transactional_requests import RequestVersions, TxnRequestQueue
 
 Reduced = tuple[Any, ...]
-MAX_SNAPSHOTS: Final = 500_000
+MAX_SNAPSHOTS: Final = 100_000
+"""Of one actor, some 5 kB each; then it begins to learn again."""
 
 
 class PicklableActor(ABC):
