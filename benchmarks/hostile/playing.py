@@ -33,6 +33,7 @@ from impl.protocol.schemas import ApiKey
 CHAPTER_FRAMES: Final = 1_000
 LEAVES_TRACES: Final[Mapping[ApiKey, int]] = MappingProxyType(
     {
+        ApiKey.FETCH: 7,
         ApiKey.JOIN_GROUP: 0,
         ApiKey.INIT_PRODUCER_ID: 0,
         ApiKey.ADD_PARTITIONS_TO_TXN: 0,
@@ -41,7 +42,8 @@ LEAVES_TRACES: Final[Mapping[ApiKey, int]] = MappingProxyType(
         ApiKey.TXN_OFFSET_COMMIT: 5,
     }
 )
-"""Each from which version on. JoinGroup creates the group before it looks at the member.
+"""Each from which version on. Fetch opens or closes a session whatever its partitions answer.
+JoinGroup creates the group before it looks at the member.
 InitProducerId aborts what is open and answers CONCURRENT_TRANSACTIONS. At transaction.version 0 the
 coordinator cannot write a transaction of V2: the client learns UNSUPPORTED_VERSION, and the
 transition stays pending. TxnOffsetCommit of V2 adds the group's partition to the transaction before
@@ -269,7 +271,7 @@ def prepare_node() -> Node:
         node.coordinators.internal_topic(name)
     node.producer_ids.generate(NOW_MS)  # asks for the first block
     _settle(node, NOW_MS)
-    for api_key, version, body in _HONEST:
+    for api_key, version, body in HONEST:
         payload = encode_request(api_key, version, 1, "honest", body)
         outcome = play(node, payload, NOW_MS)
         assert outcome == "answered", (api_key, outcome)
@@ -288,7 +290,7 @@ def _honest_batch() -> bytes:
 
 
 _PLACE: Final = {"name": TOPIC, "partitions": [0]}
-_HONEST: Final = (
+HONEST: Final = (
     (
         ApiKey.INIT_PRODUCER_ID,
         1,

@@ -86,6 +86,7 @@ LIKELY: Final[Mapping[str, Draw]] = MappingProxyType(
         "count": _one_of(1, 3, 0, -1, 2**31 - 1),
         "replication_factor": _one_of(1, -1, 0, 2),
         "retention_time_ms": _LARGE,
+        "timeout_ms": _one_of(10_000),
         "configs": _rows(_config),
         "assignments": _one_of([]),
         "resource_type": _one_of(2, 4, 8, 0),

@@ -153,8 +153,18 @@ def authorize(node: HandlerContext, request: DecodedRequest) -> DecodedRequest:
         if request.body.get("acks") == 0:
             raise CloseConnection("an acks=0 request was not authorized") from None
         raise
-    complete = asking.complete if asking.edits or asking.refused else None
-    return request._replace(body=asking.body, complete=complete)
+    return request._replace(body=asking.body, complete=_composed(asking, request.complete))
+
+
+def _composed(
+    asking: _Asking, last: Callable[[Value], Value] | None
+) -> Callable[[Value], Value] | None:
+    """What completes the answer: what was refused, then what was to be done before."""
+    if not (asking.edits or asking.refused):
+        return last
+    if last is None:
+        return asking.complete
+    return lambda answer: last(asking.complete(answer))
 
 
 # ---- rules

@@ -51,6 +51,7 @@ class NodeConfig(Settings):
     producer_id_expiration_check_interval_ms: int = integer(600_000)
     log_retention_check_interval_ms: int = integer(300_000)
     fetch_max_bytes: int = integer(57_671_680, least=1024)
+    max_incremental_fetch_session_cache_slots: int = integer(1000)
     log_flush_offset_checkpoint_interval_ms: int = integer(60_000)
     max_connections: int = integer(INT_MAX, least=1)
     max_connections_per_ip: int = integer(INT_MAX)

@@ -55,19 +55,25 @@ _E: Final = ErrorCode
 
 
 def describe_configs(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
-    """Each resource by itself; no names of settings, or null, asks for all."""
-    rows = [_describe_resource(node, request.body, row) for row in request.body["resources"]]
-    return {"results": rows}
+    """Each resource by itself; no names of settings, or null, asks for all.
+
+    An unknown type is refused with all resources. `KafkaApis.handleDescribeConfigsRequest`.
+    """
+    resources = request.body["resources"]
+    unknown = [row["resource_type"] for row in resources if row["resource_type"] not in _TYPES]
+    if unknown:
+        problem = f"Unexpected resource type {unknown[0]}"
+        refused = {"error_code": _E.INVALID_REQUEST, "error_message": problem, "configs": []}
+        return {"results": [_resource(row) | refused for row in resources]}
+    return {"results": [_describe_resource(node, request.body, row) for row in resources]}
+
+
+def _resource(asked: Value) -> Value:
+    return {"resource_type": asked["resource_type"], "resource_name": asked["resource_name"]}
 
 
 def _describe_resource(node: HandlerContext, body: Value, asked: Value) -> Value:
-    row = {
-        "resource_type": asked["resource_type"],
-        "resource_name": asked["resource_name"],
-        "error_code": _E.NONE,
-        "error_message": "",
-        "configs": [],
-    }
+    row = _resource(asked) | {"error_code": _E.NONE, "error_message": "", "configs": []}
     try:
         found = _settings_of(node, asked["resource_type"], asked["resource_name"])
     except TopicRefused as refusal:
@@ -85,13 +91,15 @@ def _describe_resource(node: HandlerContext, body: Value, asked: Value) -> Value
 
 def _settings_of(node: HandlerContext, kind: int, name: str) -> list[SettingView]:
     """Raises `TopicRefused`."""
-    if kind not in _TYPES:
-        raise TopicRefused(_E.INVALID_REQUEST, f"Unsupported resource type {kind}")
     if kind == ConfigResourceType.TOPIC:
         return describe_settings(_find_topic(node, name, "").configs, node.topics.config)
     if kind == ConfigResourceType.BROKER and name:
         _check_node_id(node, name, "Broker id", "expected {} or empty string")
         return describe_node(node.config)
+    if kind == ConfigResourceType.BROKER_LOGGER:
+        if not name:
+            raise TopicRefused(_E.INVALID_REQUEST, "Broker id must not be empty")
+        _check_node_id(node, name, "Broker id", "expected {}")
     if kind == ConfigResourceType.GROUP and not name:
         raise TopicRefused(_E.INVALID_REQUEST, "Group name must not be empty")
     return []

@@ -300,7 +300,9 @@ def _fetch_group(
     return {
         "group_id": asked["group_id"],
         "error_code": fetched.error,
-        "topics": rows + _error_rows(unknown, ErrorCode.UNKNOWN_TOPIC_ID),
+        "topics": rows
+        if fetched.error
+        else rows + _error_rows(unknown, ErrorCode.UNKNOWN_TOPIC_ID),
     }
 
 

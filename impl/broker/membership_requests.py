@@ -64,7 +64,9 @@ def join_group(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Va
     error = _error(node, body["group_id"])
     if error:
         return _join_row(request, JoinAnswer(0, error, body["member_id"]))
-    error = _make_classic(node, body["group_id"], body["member_id"], now_ms)
+    error = ErrorCode.INVALID_SESSION_TIMEOUT
+    if memberships.groups.is_session_valid(body["session_timeout_ms"]):
+        error = _make_classic(node, body["group_id"], body["member_id"], now_ms)
     if error:
         return _join_row(request, JoinAnswer(0, error, body["member_id"]))
     rebalance_ms = body["rebalance_timeout_ms"]
@@ -242,7 +244,7 @@ def describe_groups(node: HandlerContext, request: DecodedRequest, now_ms: int) 
 
 
 def _describe(node: HandlerContext, request: DecodedRequest, group_id: str) -> Value:
-    error = _error(node, group_id)
+    error = _error(node, group_id) if group_id else ErrorCode.NONE
     group = None if error else _find(node, group_id)
     if isinstance(group, ClassicGroup):
         row = _describe_group(group)
@@ -300,7 +302,7 @@ def delete_groups(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
 
 def _delete_group(node: HandlerContext, group_id: str, now_ms: int) -> ErrorCode:
     memberships = node.coordinators.memberships
-    error = _error(node, group_id)
+    error = _error(node, group_id) if group_id else ErrorCode.GROUP_ID_NOT_FOUND
     if error:
         return error
     group = _find(node, group_id)

@@ -15,7 +15,7 @@ from impl.broker.cluster_requests import NOT_REQUESTED, cluster_operations
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
 from impl.broker.topic_settings import TopicRefused, describe_settings, named_values
-from impl.broker.topics import INTERNAL_TOPICS, Topic
+from impl.broker.topics import INTERNAL_TOPICS, Topic, is_legal_name
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.primitives import ZERO_UUID
@@ -26,6 +26,9 @@ TOPIC_IDS_FROM: Final = 12
 """The first Metadata version whose requests may name topics by id."""
 
 DELETE_BY_ID_FROM: Final = 6
+
+MAX_REQUEST_PARTITIONS: Final = 10_000
+"""How many partitions one CreateTopics may create: `MAX_PARTITIONS_PER_BATCH`."""
 
 _TEXTS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -39,8 +42,7 @@ def metadata(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Valu
     if asked is None or (request.version == 0 and not asked):
         rows = [topic_row(topic) for topic in node.topics]
     else:
-        may_create = node.config.auto_create_topics and body["allow_auto_topic_creation"]
-        rows = [_metadata_topic(node, request.version, topic, may_create) for topic in asked]
+        rows = _metadata_topics(node, request)
     return {
         "brokers": [
             broker.address(request.session.listener) for broker in node.cluster.brokers.values()
@@ -62,15 +64,27 @@ def _with_operations(node: HandlerContext, request: DecodedRequest, row: Value) 
     return row | {"topic_authorized_operations": operations}
 
 
-def _metadata_topic(node: HandlerContext, version: int, asked: Value, may_create: bool) -> Value:
-    name, topic_id = asked["name"], asked["topic_id"]
-    if topic_id != ZERO_UUID or name is None:
-        if version < TOPIC_IDS_FROM:
-            return _no_topic(ErrorCode.INVALID_REQUEST, name or "", topic_id)
-        found = node.topics.find(topic_id)
-        if isinstance(found, ErrorCode):
-            return _no_topic(found, None, topic_id)
-        return topic_row(found)
+def _metadata_topics(node: HandlerContext, request: DecodedRequest) -> list[Value]:
+    """Topics by name, or all by id if one has an id; before version 12 by name alone."""
+    asked = request.body["topics"]
+    if any(row["topic_id"] != ZERO_UUID or row["name"] is None for row in asked):
+        if request.version < TOPIC_IDS_FROM:
+            error = ErrorCode.INVALID_REQUEST
+            return [_no_topic(error, row["name"] or "", row["topic_id"]) for row in asked]
+        topic_ids = [row["topic_id"] for row in asked if row["topic_id"] != ZERO_UUID]
+        return [_metadata_of_id(node, topic_id) for topic_id in topic_ids]
+    may_create = node.config.auto_create_topics and request.body["allow_auto_topic_creation"]
+    return [_metadata_of_name(node, row["name"], may_create) for row in asked]
+
+
+def _metadata_of_id(node: HandlerContext, topic_id: bytes) -> Value:
+    found = node.topics.find(topic_id)
+    if isinstance(found, ErrorCode):
+        return _no_topic(found, None, topic_id)
+    return topic_row(found)
+
+
+def _metadata_of_name(node: HandlerContext, name: str, may_create: bool) -> Value:
     topic = node.topics.get(name)
     if topic is None and may_create:
         try:
@@ -78,8 +92,15 @@ def _metadata_topic(node: HandlerContext, version: int, asked: Value, may_create
         except TopicRefused as refusal:
             return _no_topic(refusal.error, name, ZERO_UUID)
     if topic is None:
-        return _no_topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, ZERO_UUID)
+        return _no_topic(_error_of_missing(name), name, ZERO_UUID)
     return topic_row(topic)
+
+
+def _error_of_missing(name: str) -> ErrorCode:
+    """What a client learns of a topic that is not there."""
+    if is_legal_name(name):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def _auto_create(node: HandlerContext, name: str) -> Topic:
@@ -117,9 +138,15 @@ def topic_row(topic: Topic) -> Value:
 def create_topics(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """Create topics; a name that is requested twice is refused once."""
     body = request.body
+    unique = {asked["name"]: asked for asked in body["topics"]}
+    if _total_partitions(body["topics"], node.config.num_partitions) > MAX_REQUEST_PARTITIONS:
+        text = "Excessively large number of partitions per request."
+        error = ErrorCode.POLICY_VIOLATION
+        refused = {"error_code": error, "error_message": text}
+        return {"topics": [{"name": name} | refused for name in unique]}
     names = Counter(asked["name"] for asked in body["topics"])
     rows = []
-    for asked in {asked["name"]: asked for asked in body["topics"]}.values():
+    for asked in unique.values():
         try:
             if names[asked["name"]] > 1:
                 raise TopicRefused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -128,6 +155,19 @@ def create_topics(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
             name, error, text = asked["name"], refusal.error, str(refusal)
             rows.append({"name": name, "error_code": error, "error_message": text})
     return {"topics": rows}
+
+
+def _total_partitions(topics: list[Value], default: int) -> int:
+    """How many partitions a request wants to create.
+
+    `ReplicationControlManager.validateTotalNumberOfPartitions`.
+    """
+    counts = (
+        len(asked["assignments"])
+        or (default if asked["num_partitions"] == -1 else max(0, asked["num_partitions"]))
+        for asked in topics
+    )
+    return sum(counts)
 
 
 def _create_topic(node: HandlerContext, asked: Value, validate_only: bool) -> Value:
@@ -181,11 +221,13 @@ def _placement(asked: Value, node_ids: tuple[int, ...]) -> tuple[int, ...]:
 def _partition_count(asked: Value, default: int) -> int:
     """How many partitions a CreateTopics row wants. Raises `TopicRefused`."""
     count, factor = asked["num_partitions"], asked["replication_factor"]
+    if count == 0 or count < -1:
+        if factor == 0 or factor < -1:
+            raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, f"{factor} replicas")
+        raise TopicRefused(ErrorCode.INVALID_PARTITIONS, f"{count} partitions")
     if factor not in (-1, 1):
         problem = f"replication factor {factor}; a partition has one replica here"
         raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
-    if count == 0 or count < -1:
-        raise TopicRefused(ErrorCode.INVALID_PARTITIONS, f"{count} partitions")
     return default if count == -1 else int(count)
 
 
@@ -196,7 +238,25 @@ def delete_topics(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
         asked = [(row["name"], row["topic_id"]) for row in body["topics"]]
     else:
         asked = [(name, ZERO_UUID) for name in body["topic_names"]]
-    return {"responses": [_delete_topic(node, name, topic_id) for name, topic_id in asked]}
+    times = Counter(asked)
+    return {
+        "responses": [
+            _delete_topic(node, name, topic_id)
+            if times[name, topic_id] == 1
+            else _refuse_repeated(name, topic_id)
+            for name, topic_id in times
+        ]
+    }
+
+
+def _refuse_repeated(name: str | None, topic_id: bytes) -> Value:
+    what = "name" if topic_id == ZERO_UUID else "id"
+    return {
+        "name": name,
+        "topic_id": topic_id,
+        "error_code": ErrorCode.INVALID_REQUEST,
+        "error_message": f"Duplicate topic {what}.",
+    }
 
 
 def _delete_topic(node: HandlerContext, name: str | None, topic_id: bytes) -> Value:
@@ -220,17 +280,25 @@ def describe_producers(node: HandlerContext, request: DecodedRequest, now_ms: in
     """The producer state of partitions."""
     rows = []
     for asked in request.body["topics"]:
-        topic = node.topics.get(asked["name"])
-        described = [_describe_partition(node, topic, i) for i in asked["partition_indexes"]]
-        rows.append({"name": asked["name"], "partitions": described})
+        name, indexes = asked["name"], asked["partition_indexes"]
+        if is_legal_name(name):
+            topic = node.topics.get(name)
+            described = [_describe_partition(node, topic, index) for index in indexes]
+        else:
+            described = [_no_producers(ErrorCode.INVALID_TOPIC_EXCEPTION, i) for i in indexes]
+        rows.append({"name": name, "partitions": described})
     return {"topics": rows}
+
+
+def _no_producers(error: ErrorCode, index: int) -> Value:
+    refused = {"error_code": error, "error_message": _TEXTS.get(error)}
+    return refused | {"partition_index": index, "active_producers": []}
 
 
 def _describe_partition(node: HandlerContext, topic: Topic | None, index: int) -> Value:
     leader = node.leader(topic, index)
     if isinstance(leader, ErrorCode):
-        refused = {"error_code": leader, "error_message": _TEXTS.get(leader)}
-        return refused | {"partition_index": index, "active_producers": []}
+        return _no_producers(leader, index)
     producers = [
         {
             "producer_id": producer_id,

@@ -48,6 +48,7 @@ from impl.broker.authorization import Unauthorized, authorize
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.coordinators import Coordinators
+from impl.broker.fetch_sessions import FetchSessions, SessionRefused
 from impl.broker.handler import HandlerContext
 from impl.broker.outputs import (
     DEFERRED,
@@ -78,11 +79,11 @@ from impl.security.authenticator import ClientSession
 class Node(HandlerContext):
     """One broker, and the part of the controller that allocates producer ids.
 
-    Public, read-only: `config`, `cluster`, `topics`, `producer_ids`, `controller`, `coordinators`,
-    `verification`.
+    Public, read-only: `config`, `cluster`, `topics`, `fetch_sessions`, `producer_ids`,
+    `controller`, `coordinators`, `verification`.
     """
 
-    __slots__ = ("_served", "controller", "producer_ids")
+    __slots__ = ("_served", "controller", "fetch_sessions", "producer_ids")
 
     def __init__(
         self,
@@ -101,6 +102,7 @@ class Node(HandlerContext):
         me = config or NodeConfig()
         super().__init__(me, cluster or Cluster(me.cluster_id, me.log, blocks, me.security))
         self._served = served_versions(me.release)
+        self.fetch_sessions = FetchSessions(me.max_incremental_fetch_session_cache_slots)
         self.producer_ids = ProducerIdManager()
         self.controller = ProducerIdController(self.cluster.producer_id_blocks)
         self.controller.register(me.node_id, me.broker_epoch)
@@ -154,12 +156,14 @@ class Node(HandlerContext):
             session,
         )
         self.coordinators.follow_leadership(now_ms)
-        if self.cluster.access.authorizer is not None:
-            try:
+        try:
+            if request.api_key is ApiKey.FETCH:
+                request = self.fetch_sessions.resolve(request, now_ms)
+            if self.cluster.access.authorizer is not None:
                 request = authorize(self, request)
-            except Unauthorized as refusal:
-                self.answer(request, refusal.answer)
-                return
+        except (SessionRefused, Unauthorized) as refusal:
+            self.answer(request, refusal.answer)
+            return
         body_or_deferred = _HANDLERS[request.api_key](self, request, now_ms)
         if body_or_deferred is not DEFERRED:
             assert not isinstance(body_or_deferred, Deferred)

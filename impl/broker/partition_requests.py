@@ -55,9 +55,6 @@ def _create_partitions(node: HandlerContext, asked: Value, validate_only: bool) 
     topic = node.topics.get(name)
     if topic is None:
         raise TopicRefused(_E.UNKNOWN_TOPIC_OR_PARTITION, "")
-    if topic.is_internal:
-        problem = "coordinators place their state by the number of its partitions"
-        raise TopicRefused(_E.INVALID_REQUEST, problem)
     existing = len(topic.partitions)
     if count == existing:
         raise TopicRefused(_E.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
@@ -69,6 +66,9 @@ def _create_partitions(node: HandlerContext, asked: Value, validate_only: bool) 
         raise TopicRefused(_E.INVALID_PARTITIONS, problem)
     more = count - existing
     leader_ids = _assigned(node, asked["assignments"], more)
+    if topic.is_internal:
+        problem = "coordinators place their state by the number of its partitions"
+        raise TopicRefused(_E.INVALID_REQUEST, problem)
     node.topics.add_partitions(topic, more, leader_ids=leader_ids, validate_only=validate_only)
 
 

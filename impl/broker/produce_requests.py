@@ -18,7 +18,7 @@ Sources: `KafkaApis.handleProduceRequest`, `ReplicaManager.handleProduceAppend`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -28,7 +28,7 @@ from impl.broker.outputs import DEFERRED, CloseConnection, DecodedRequest, Defer
 from impl.broker.topics import Topic
 from impl.coordinator.metadata import TopicPartition
 from impl.partition.leader import VALID_ACKS, PartitionLeader, ProduceOutcome
-from impl.partition.validation import first_batch
+from impl.partition.validation import CORRUPT, first_batch, next_size
 from impl.partition.verification import NO_GUARD
 from impl.protocol.codegen import Value
 from impl.protocol.compression import Compression
@@ -366,10 +366,11 @@ def _row(index: int, outcome: ProduceOutcome) -> Value:
 
 
 def _attributes(records: bytes | None) -> int:
-    """The low byte of the first batch's attributes; 0 if there is no batch of magic 2."""
+    """The low byte of the first batch's attributes; 0 if there is no whole batch of magic 2."""
     if records is None or len(records) <= _ATTRIBUTES_OFFSET or records[MAGIC_OFFSET] != MAGIC:
         return 0
-    return records[_ATTRIBUTES_OFFSET]
+    attributes = records[_ATTRIBUTES_OFFSET]
+    return attributes if attributes and (next_size(records, 0) or 0) > 0 else 0
 
 
 def _is_transactional(records: bytes | None) -> bool:
@@ -395,19 +396,28 @@ def _transactional_header(records: bytes | None) -> BatchHeader | None:
 
 
 def _refusal_of_whole_request(body: Value) -> ErrorCode:
-    """A transactional batch needs a transactional id."""
-    if body["transactional_id"] is None and is_transactional_request(body):
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    """A transactional batch needs a transactional id.
+
+    QUIRK: a corrupt batch before it is an error of all partitions.
+    """
+    for records in _all_records(body):
+        if records is not None and next_size(records, 0) == CORRUPT:
+            return ErrorCode.CORRUPT_MESSAGE
+        if _is_transactional(records):
+            is_named = body["transactional_id"] is not None
+            return _E.NONE if is_named else _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.NONE
 
 
 def is_transactional_request(body: Value) -> bool:
     """Whether a batch of the request is transactional."""
-    return any(
-        _is_transactional(partition["records"])
-        for topic in body["topics"]
-        for partition in topic["partitions"]
-    )
+    return any(map(_is_transactional, _all_records(body)))
+
+
+def _all_records(body: Value) -> Iterator[bytes | None]:
+    for topic in body["topics"]:
+        for partition in topic["partitions"]:
+            yield partition["records"]
 
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType({ApiKey.PRODUCE: produce})

@@ -7,8 +7,8 @@ Three rules:
 2. If the client names a leader epoch, it must be the leader's.
 3. A Fetch that finds fewer than `min_bytes` waits for records, for at most `max_wait_ms`.
 
-Theory of operation: a waiting Fetch is tried again whenever the node advances. There are no fetch
-sessions (KIP-227).
+Theory of operation: a waiting Fetch is tried again whenever the node advances. That of a session
+comes with all its partitions (`fetch_sessions`).
 Sources: `KafkaApis.handleFetchRequest`, `handleListOffsetRequest`, `handleDeleteRecordsRequest`,
 `Partition.checkCurrentLeaderEpoch`; release 4.3.1.
 """
@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from impl.broker.fetch_sessions import TOPIC_IDS_FROM, refuse_fetch
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
 from impl.broker.topics import Topic
@@ -38,9 +39,7 @@ from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 
 NO_LEADER_EPOCH: Final = -1
-
-TOPIC_IDS_FROM: Final = 13
-"""The first Fetch version that names topics by id."""
+_ISOLATION_LEVELS: Final = tuple(Isolation)
 
 TIMESTAMP_SINCE: Final[Mapping[int, int]] = MappingProxyType(
     {
@@ -87,7 +86,8 @@ def _answer_by_topic(
 
 def _delete_records(node: HandlerContext, topic: Topic | None, asked: Value) -> Value:
     leader = node.leader(topic, asked["partition_index"])
-    if topic is not None and topic.is_internal:
+    is_known = leader is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if is_known and topic is not None and topic.is_internal:
         error, low_watermark = ErrorCode.INVALID_TOPIC_EXCEPTION, INVALID_OFFSET
     elif isinstance(leader, ErrorCode):
         error, low_watermark = leader, INVALID_OFFSET
@@ -105,6 +105,8 @@ def _delete_records(node: HandlerContext, topic: Topic | None, asked: Value) -> 
 
 def list_offsets(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """`KafkaApis.handleListOffsetRequest`. A repeated partition is refused, and answered once."""
+    if request.body["isolation_level"] not in _ISOLATION_LEVELS:
+        return _refuse_list_offsets(request.body["topics"])
     asked: dict[str, dict[int, Value | None]] = {}
     for row in request.body["topics"]:
         partitions = asked.setdefault(row["name"], {})
@@ -140,6 +142,23 @@ def _find_offset(
             upper_bound = _upper_bound(leader, request.body)
             found = find_offset(leader.log, timestamp, upper_bound, leader.leader_epoch)
     return {"partition_index": asked["partition_index"], **_found_row(error, found)}
+
+
+def _refuse_list_offsets(topics: list[Value]) -> Value:
+    """QUIRK: an isolation level that does not exist is an error of the server."""
+    return {
+        "topics": [
+            {
+                "name": topic["name"],
+                "partitions": [
+                    {"partition_index": row["partition_index"]}
+                    | _found_row(ErrorCode.UNKNOWN_SERVER_ERROR, NOT_FOUND)
+                    for row in topic["partitions"]
+                ],
+            }
+            for topic in topics
+        ]
+    }
 
 
 def _found_row(error: ErrorCode, found: FoundOffset) -> Value:
@@ -193,6 +212,8 @@ def _end_of_epoch(node: HandlerContext, topic: Topic | None, asked: Value) -> Va
 def fetch(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value | Deferred:
     """`KafkaApis.handleFetchRequest`, `DelayedFetch`."""
     body = request.body
+    if body["isolation_level"] not in _ISOLATION_LEVELS and _finds_any(node, request):
+        return refuse_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     answer, is_enough = _fetch_all(node, request)
     if is_enough or body["max_wait_ms"] <= 0:
         return answer
@@ -202,6 +223,17 @@ def fetch(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value |
         lambda is_overdue: _fetch_again(node, request, is_overdue),
     )
     return DEFERRED
+
+
+def _finds_any(node: HandlerContext, request: DecodedRequest) -> bool:
+    """Whether a partition of the request exists: only then its isolation level is looked at."""
+    name = "topic_id" if request.version >= TOPIC_IDS_FROM else "topic"
+    return any(
+        node.leader(node.topics.find(topic[name]), row["partition"])
+        not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+        for topic in request.body["topics"]
+        for row in topic["partitions"]
+    )
 
 
 def _fetch_again(node: HandlerContext, request: DecodedRequest, is_overdue: bool) -> Value | None:
@@ -237,7 +269,8 @@ def _fetch(leader: PartitionLeader | ErrorCode, asked: Value, budget: Budget) ->
     if isinstance(leader, ErrorCode):
         is_unknown = leader is not ErrorCode.NOT_LEADER_OR_FOLLOWER
         return row | {"error_code": leader, "aborted_transactions": [] if is_unknown else None}
-    error = check_leader_epoch(leader, asked["current_leader_epoch"])
+    # Fetch alone takes any epoch below 0 for none: `FetchRequest.optionalEpoch`.
+    error = check_leader_epoch(leader, max(NO_LEADER_EPOCH, asked["current_leader_epoch"]))
     if error:
         return row | {"error_code": error}
     is_committed = budget.isolation_level == Isolation.READ_COMMITTED

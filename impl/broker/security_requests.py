@@ -92,6 +92,7 @@ def create_acls(node: HandlerContext, request: DecodedRequest, now_ms: int) -> V
 
 def _try_binding(access: Access, asked: Value) -> AclBinding | _RequestRefused:
     """Raises `CloseConnection`."""
+    _refuse_unknown(asked, "resource_type", "resource_pattern_type", "operation", "permission_type")
     if access.authorizer is None:
         return _RequestRefused(_E.SECURITY_DISABLED, _NO_AUTHORIZER)
     try:
@@ -127,10 +128,18 @@ def _read_binding(asked: Value) -> AclBinding:
     return acl
 
 
+def _refuse_unknown(asked: Value, *names: str) -> None:
+    """Raises `CloseConnection` if one of these fields says UNKNOWN."""
+    for name in names:
+        if asked[name] == 0:
+            raise CloseConnection(f"{name} is UNKNOWN")
+
+
+_FILTERED: Final = ("resource_type_filter", "pattern_type_filter", "operation", "permission_type")
+
+
 def _number(kind: type[E], number: int) -> E:
-    """UNKNOWN for an unknown number. Raises `CloseConnection` for UNKNOWN itself."""
-    if number == 0:
-        raise CloseConnection(f"{kind.__name__} is UNKNOWN")
+    """UNKNOWN for an unknown number."""
     return kind(number) if number in tuple(kind) else kind(0)
 
 
@@ -156,7 +165,6 @@ def _explain_refusal(acl: AclBinding) -> str:
 
 
 def _read_filter(asked: Value) -> AclFilter:
-    """Raises `CloseConnection` for unknown numbers."""
     return AclFilter(
         _number(ResourceType, asked["resource_type_filter"]),
         asked["resource_name_filter"],
@@ -169,7 +177,8 @@ def _read_filter(asked: Value) -> AclFilter:
 
 
 def describe_acls(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
-    """Those that pass the filter, by resource."""
+    """Those that pass the filter, by resource. Raises `CloseConnection`."""
+    _refuse_unknown(request.body, *_FILTERED)
     authorizer = node.cluster.access.authorizer
     if authorizer is None:
         error = _E.SECURITY_DISABLED
@@ -197,6 +206,8 @@ def _entry(acl: AclBinding) -> Value:
 
 def delete_acls(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """All that pass one of the filters, each of which lists what it deletes."""
+    for asked in request.body["filters"]:
+        _refuse_unknown(asked, *_FILTERED)
     access = node.cluster.access
     filters = [_read_filter(asked) for asked in request.body["filters"]]
     try:
@@ -273,15 +284,15 @@ def alter_user_scram_credentials(
 
 
 def _alter_user(node: HandlerContext, name: str, rows: Sequence[tuple[Value, bool]]) -> Value:
+    """The first of a user's rows that is refused is the answer to all; several are refused, too."""
     answer: Value = {"user": name, "error_code": _E.NONE}
     access = node.cluster.access
     try:
+        row, is_deletion = rows[0]
+        mechanism = _check_change(access, row, is_deletion)
         if len(rows) > 1:
             problem = "A user credential cannot be altered twice in the same request"
             raise _RequestRefused(_E.DUPLICATE_RESOURCE, problem)
-        [(row, is_deletion)] = rows
-        mechanism = _mechanism(row)
-        _check_change(row, is_deletion, (name, mechanism) in access.credentials)
         with _storing():
             access.set_credential((name, mechanism), _credential_of(mechanism, row, is_deletion))
     except _RequestRefused as refusal:
@@ -304,19 +315,21 @@ def _mechanism(row: Value) -> ScramMechanism:
     return ScramMechanism(row["mechanism"])
 
 
-def _check_change(row: Value, is_deletion: bool, exists: bool) -> None:
-    """Raises `_RequestRefused`."""
+def _check_change(access: Access, row: Value, is_deletion: bool) -> ScramMechanism:
+    """The mechanism of a row. Raises `_RequestRefused`."""
     if not row["name"]:
         raise _RequestRefused(_E.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
-    if is_deletion and not exists:
-        problem = "Attempt to delete a user credential that does not exist"
-        raise _RequestRefused(_E.RESOURCE_NOT_FOUND, problem)
+    mechanism = _mechanism(row)
     if is_deletion:
-        return
+        if (row["name"], mechanism) not in access.credentials:
+            problem = "Attempt to delete a user credential that does not exist"
+            raise _RequestRefused(_E.RESOURCE_NOT_FOUND, problem)
+        return mechanism
     if row["iterations"] < MIN_ITERATIONS:
         raise _RequestRefused(_E.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if row["iterations"] > MAX_ITERATIONS:
         raise _RequestRefused(_E.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    return mechanism
 
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(

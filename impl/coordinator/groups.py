@@ -91,7 +91,7 @@ class GroupCoordinator:
     def join(self, request: Hashable, asked: JoinRequest, now_ms: int) -> list[GroupEffect]:
         """Join, or rejoin. `classicGroupJoin`."""
         group = self.groups.get(asked.group_id)
-        if not self._is_session_valid(asked.session_timeout_ms):
+        if not self.is_session_valid(asked.session_timeout_ms):
             return [JoinAnswer(request, ErrorCode.INVALID_SESSION_TIMEOUT, asked.member_id)]
         if group is None and asked.member_id != NO_MEMBER:
             return [JoinAnswer(request, ErrorCode.UNKNOWN_MEMBER_ID, asked.member_id)]
@@ -106,7 +106,8 @@ class GroupCoordinator:
             self._join_anew(group, request, asked, now_ms)
         return self._take_effects(group)
 
-    def _is_session_valid(self, session_timeout_ms: int) -> bool:
+    def is_session_valid(self, session_timeout_ms: int) -> bool:
+        """Whether the settings allow this timeout."""
         least, most = self.config.min_session_timeout_ms, self.config.max_session_timeout_ms
         return least <= session_timeout_ms <= most
 

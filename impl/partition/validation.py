@@ -105,18 +105,21 @@ class ValidBatch(NamedTuple):
     data: bytes
 
 
-def _next_size(records: bytes, offset: int) -> int | None:
-    """Size in bytes of the batch at `offset`, None if it is not whole, -1 if it is corrupt."""
+CORRUPT: Final = -1
+
+
+def next_size(records: bytes, offset: int) -> int | None:
+    """Size in bytes of the batch at `offset`, None if it is not whole, CORRUPT if it is."""
     available = len(records) - offset
     if available < LOG_OVERHEAD_BYTES:
         return None
     (length,) = _LENGTH.unpack_from(records, offset + LENGTH_OFFSET)
     if length < _LEAST_LENGTH:
-        return -1
+        return CORRUPT
     if available <= MAGIC_OFFSET:
         return None
     if records[offset + MAGIC_OFFSET] > MAGIC:
-        return -1
+        return CORRUPT
     size: int = length + LOG_OVERHEAD_BYTES
     return size if size <= available else None
 
@@ -128,16 +131,16 @@ def first_batch(records: bytes | None) -> bytes | ErrorCode:
     """
     if records is None:
         return ErrorCode.INVALID_RECORD
-    size = _next_size(records, 0)
+    size = next_size(records, 0)
     if size == len(records) and records[MAGIC_OFFSET] == MAGIC:
         return records
-    if size == -1:
+    if size == CORRUPT:
         return ErrorCode.CORRUPT_MESSAGE
     if size is None or records[MAGIC_OFFSET] != MAGIC:
         return ErrorCode.INVALID_RECORD
-    following = _next_size(records, size)
+    following = next_size(records, size)
     if following is not None:
-        return ErrorCode.CORRUPT_MESSAGE if following == -1 else ErrorCode.INVALID_RECORD
+        return ErrorCode.CORRUPT_MESSAGE if following == CORRUPT else ErrorCode.INVALID_RECORD
     return records[:size]
 
 

@@ -90,7 +90,7 @@ def test_a_wrong_answer_is_found(
     answer: Callable[[bytes | None], bytes | None],
     problem: str | None,
 ) -> None:
-    monkeypatch.setattr(playing, "_HONEST", ())
+    monkeypatch.setattr(playing, "HONEST", ())
     plant(monkeypatch, lambda node, payload, handle: answer(handle()))
     found = play_chapter(range(100), SEED).findings
     assert found
@@ -106,7 +106,7 @@ def test_the_command_says_what_it_found(
     def wrap(node: Node, payload: bytes, handle: Callable[[], bytes | None]) -> bytes | None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(playing, "_HONEST", ())
+    monkeypatch.setattr(playing, "HONEST", ())
     plant(monkeypatch, wrap)
     with pytest.raises(SystemExit):
         hostile_frames.main(["--frames", "3"])

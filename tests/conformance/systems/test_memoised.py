@@ -1,4 +1,4 @@
-"""A memoised actor does what the actor does, and is asked once in each state."""
+"""A memoised actor does what the actor does."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.systems.base import Reaction, View
-from conformance.systems.memoised import Interner, MemoisedActor
-from conformance.systems.snapshots import PicklableActor
+from conformance.systems.memoised import Interner, MemoisedActor, NotTheSame
 
 pytestmark = pytest.mark.fast
 
@@ -19,31 +18,29 @@ Deed = tuple[str, tuple[int, ...]]
 """A method, and what it is given."""
 
 
-class Sum(PicklableActor):
-    """Adds up what it is told, and fails at a number below zero after it has taken it. `moves`
-    has an entry for each call, also of an actor that was made again."""
-
-    SHARED = frozenset({"moves"})
+class Sum:
+    """Adds up what it is told, and fails at a number below zero after it has taken it."""
 
     def __init__(self) -> None:
-        self.moves: list[int] = []
+        self.lives = self.moves = 0
         self.reset()
 
     def reset(self) -> None:
-        self.total = 0
+        self.lives += 1
+        self.past: list[int] = []
 
     def view(self) -> View:
-        return (self.total,)
+        return tuple(self.past)
 
     def add(self, number: int) -> Reaction:
-        self.moves.append(number)
-        self.total += number
+        self.moves += 1
+        self.past.append(number)
         if number < 0:
             raise ValueError(number)
-        return self.view(), ((10 * self.total, None),)
+        return self.view(), ((sum(self.past), None),)
 
     def quiet(self) -> None:
-        self.total += 1
+        self.past.append(0)
 
 
 def done(actor: Any, deeds: Sequence[Deed]) -> list[Any]:
@@ -67,23 +64,24 @@ DEEDS: st.SearchStrategy[Deed] = st.one_of(
 @given(st.lists(st.lists(DEEDS, max_size=6), max_size=8), st.sampled_from([1, 3, 100_000]))
 def test_a_memoised_actor_does_what_the_actor_does(lives: list[list[Deed]], most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("conformance.systems.snapshots.MAX_SNAPSHOTS", most)
+        patch.setattr("conformance.systems.memoised.MAX_STEPS", most)
         memoised, living = MemoisedActor(Sum()), Sum()
         for deeds in lives * 2:
             assert done(memoised, deeds) == done(living, deeds)
 
 
-def test_an_actor_is_called_once_in_each_state() -> None:
+def test_an_actor_is_called_once_and_begins_again_only_where_its_inputs_are_new() -> None:
     actor = Sum()
     memoised = MemoisedActor(actor)
-    ways: list[list[Deed]] = [
-        [("add", (1,)), ("add", (2,)), ("add", (1,))],
-        [("add", (2,)), ("add", (1,)), ("add", (1,))],
-        [("quiet", ()), ("add", (2,)), ("add", (1,))],
-    ]
-    for deeds in ways * 2:
+    one: list[Deed] = [("add", (1,)), ("add", (2,))]
+    two: list[Deed] = [("add", (1,)), ("add", (3,))]
+    for deeds in (one, one, one):
         done(memoised, deeds)
-    assert actor.moves == [1, 2, 1, 2, 1]
+    assert (actor.moves, actor.lives) == (2, 2)
+    done(memoised, two)
+    assert (actor.moves, actor.lives) == (4, 3)
+    done(memoised, two)
+    assert (actor.moves, actor.lives) == (4, 3)
 
 
 def test_a_failure_is_not_memoised() -> None:
@@ -91,8 +89,19 @@ def test_a_failure_is_not_memoised() -> None:
     memoised = MemoisedActor(actor)
     deeds: list[Deed] = [("add", (1,)), ("add", (-1,))]
     assert done(memoised, deeds)[-1] == done(memoised, deeds)[-1] == "ValueError(-1)"
-    assert actor.moves == [1, -1, -1]
-    assert done(memoised, [("add", (1,)), ("add", (2,))])[-1] == (3,)
+    assert actor.moves == 4
+    assert done(memoised, [("add", (1,)), ("add", (2,))])[-1] == (1, 2)
+
+
+def test_an_actor_that_does_not_do_the_same_again_is_found() -> None:
+    class Forgetful(Sum):
+        def add(self, number: int) -> Reaction:
+            return super().add(number + (self.lives > 2))
+
+    memoised = MemoisedActor(Forgetful())
+    done(memoised, [("add", (1,)), ("add", (2,))])
+    with pytest.raises(NotTheSame, match=r"\('add', 1\) gave"):
+        done(memoised, [("add", (1,)), ("add", (3,))])
 
 
 def test_equal_messages_are_one_object(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,7 +252,7 @@ def record(
     return recorded
 
 
-class _Wire:
+class Wire:
     """A connection to a broker."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -284,7 +284,7 @@ def prepare(ask: Ask, settle: Callable[[], None]) -> None:
 def main(address: str, release: str, level: str, seed: str, traces: str) -> None:
     """Record, and print."""
     host, port = address.split(":")
-    wire = _Wire(host, int(port))
+    wire = Wire(host, int(port))
 
     def settle() -> None:
         time.sleep(0.01)

@@ -483,13 +483,16 @@ def test_topics_are_deleted_by_name(client: Client, version: int) -> None:
     assert client.create("t")["error_code"] == ErrorCode.NONE
 
 
+OTHER_ID = b"\7" * 16
+
+
 def test_topics_are_deleted_by_id_but_internal_ones_stay(client: Client) -> None:
     body = {"key_type": 1, "coordinator_keys": ["T"]}
     client.ask(ApiKey.FIND_COORDINATOR, 6, body)
     topic_id = client.metadata([{"name": "t"}])["topics"][0]["topic_id"]
     rows = [
         {"topic_id": topic_id},
-        {"topic_id": topic_id},
+        {"topic_id": OTHER_ID},
         {"name": "t", "topic_id": topic_id},
         {},
         {"name": "__transaction_state"},
