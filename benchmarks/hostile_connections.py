@@ -26,7 +26,7 @@ from typing import Any, Final
 from benchmarks.hostile.connections import REQUEST_MAX_BYTES, Crowd
 from benchmarks.measuring import count_option, round_figures, run_benchmark
 from impl import ApiKey, Record, client_batch, encode_batch
-from impl.broker.connection_limits import READ_BYTES
+from impl.broker.served_connection import READ_BYTES
 from impl.protocol.codegen import Value
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.primitives import frame

@@ -18,84 +18,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from math import inf
-from typing import Final, cast
+from typing import Final
 
 from impl.broker.config import NodeConfig
-from impl.protocol.primitives import frame
+from impl.broker.served_connection import ServedConnection
 
 _log = logging.getLogger(__name__)
 
-READ_BYTES: Final = 1 << 16
-"""What is read at once. Requests up to this size are limited by the number of connections."""
-HANDSHAKE_SECONDS: Final = 60
 _CHECKS_OF_IDLE: Final = 4
 """How often a connection is looked at before it is idle for too long."""
 
 
 class TooManyConnections(Exception):
     """A host has as many connections as it may have."""
-
-
-class ServedConnection:
-    """One connection: who it is, and when something last came or went."""
-
-    __slots__ = ("_loop", "_unsent", "_unsent_bytes", "active_at", "peer", "writer")
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self.writer = writer
-        host, port, *_ = writer.get_extra_info("peername") or ("?", "?")
-        self.peer = f"{host}:{port}"
-        self._loop = asyncio.get_running_loop()
-        self._unsent: list[bytes] = []
-        self._unsent_bytes = 0
-        self.active_at = self._loop.time()
-
-    async def start_tls(self, context: ssl.SSLContext) -> None:
-        """Shake hands. Raises `OSError`: `ConnectionAbortedError` if that takes a minute."""
-        self.active_at = inf  # asyncio cannot end a handshake that somebody else aborts
-        await self.writer.start_tls(context, ssl_handshake_timeout=HANDSHAKE_SECONDS)
-        self.active_at = self._loop.time()
-
-    async def read_into(self, buffer: bytearray, reader: asyncio.StreamReader) -> bool:
-        """Read what is there; False if the other side has closed. Raises `OSError`."""
-        data = await reader.read(READ_BYTES)
-        self.active_at = self._loop.time()
-        buffer += data
-        return bool(data)
-
-    async def write(self, payload: bytes) -> None:
-        """Write an answer. Those of one turn of the event loop are sent at once. Raises `OSError`.
-
-        A large one, or many, wait until most is sent.
-        """
-        if not self._unsent:
-            self._loop.call_soon(self._send)
-        self._unsent.append(frame(payload))
-        self._unsent_bytes += len(payload)
-        if self._unsent_bytes >= READ_BYTES:
-            await self.flush()
-
-    def _send(self) -> None:
-        if self._unsent:
-            self.writer.write(b"".join(self._unsent))
-            self._unsent.clear()
-            self._unsent_bytes = 0
-
-    async def flush(self) -> None:
-        """Send what was written, and wait until most of it is sent. Raises `OSError`."""
-        self._send()
-        await self.writer.drain()
-        self.active_at = self._loop.time()
-
-    def close(self) -> None:
-        """Send what was written, and close."""
-        self._send()
-        self.writer.close()
 
 
 class ConnectionLimits:
@@ -121,10 +59,9 @@ class ConnectionLimits:
         self._hosts[host] += 1
         self._open.add(connection)
         try:
-            transport = cast(asyncio.Transport, connection.writer.transport)
-            transport.pause_reading()
+            connection.transport.pause_reading()
             async with self._slots:
-                transport.resume_reading()
+                connection.transport.resume_reading()
                 yield
         finally:
             self._open.remove(connection)
@@ -156,4 +93,4 @@ class ConnectionLimits:
             last = asyncio.get_running_loop().time() - self._idle_seconds
             for connection in [each for each in self._open if each.active_at < last]:
                 _log.info("closes the connection from %s: it is idle", connection.peer)
-                connection.writer.transport.abort()
+                connection.transport.abort()

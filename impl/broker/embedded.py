@@ -17,6 +17,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -229,11 +230,8 @@ class Broker:
         for server in self._servers.values():
             server.advance()
 
-    async def _intercept(self, payload: bytes, handle: Handle) -> Output:
-        async def handle_with_faults(payload: bytes) -> Output:
-            return await self.faults.intercept(payload, handle)
-
-        return await self._timeline.intercept(payload, handle_with_faults)
+    def _intercept(self, payload: bytes, handle: Handle) -> asyncio.Future[Output]:
+        return self._timeline.intercept(payload, partial(self.faults.intercept, handle=handle))
 
     async def _restart_node(self, node_id: int) -> None:
         await self._start_node(node_id)

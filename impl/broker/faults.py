@@ -306,13 +306,14 @@ class InjectedFaults:
             if not added.count:
                 warnings.warn(f"{added.fault} affected no request", UnusedFault, stacklevel=3)
 
-    async def intercept(self, payload: bytes, handle: Handle) -> Output:
+    def intercept(self, payload: bytes, handle: Handle) -> asyncio.Future[Output]:
         """Handle a request, with the fault that affects it."""
         added = self._find(payload) if self._active else None
         if added is None:
-            return await handle(payload)
+            return handle(payload)
         added.count += 1
-        return await added.fault.apply(RequestView(payload), handle, self._cluster)
+        affected = added.fault.apply(RequestView(payload), handle, self._cluster)
+        return asyncio.ensure_future(affected)
 
     def _find(self, payload: bytes) -> ActiveFault | None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -20,10 +20,10 @@ from impl.security.certificates import certificates_of_process
 from impl.security.config import PLAIN, Security
 from impl.security.tls import format_subject
 
-Handle = Callable[[bytes], Awaitable[Output]]
-"""A request's payload to what its connection gets."""
+Handle = Callable[[bytes], asyncio.Future[Output]]
+"""A request's payload to what its connection gets, which may be there already."""
 
-SessionHandle = Callable[[ClientSession, bytes], Awaitable[Output]]
+SessionHandle = Callable[[ClientSession, bytes], asyncio.Future[Output]]
 """As `Handle`, for the connection of a session."""
 
 
@@ -34,13 +34,13 @@ class Listener(NamedTuple):
     has_sasl: bool
     context: ssl.SSLContext | None = None
 
-    def accept(self, writer: asyncio.StreamWriter) -> ClientSession:
+    def accept(self, transport: asyncio.BaseTransport) -> ClientSession:
         """The session of a new connection; SASL is still to come."""
-        host, *_ = writer.get_extra_info("peername") or ("?",)
+        host, *_ = transport.get_extra_info("peername") or ("?",)
         session = ClientSession(
             host=host, listener=self.name, is_broker=self.name == BETWEEN_BROKERS
         )
-        certificate = writer.get_extra_info("peercert")
+        certificate = transport.get_extra_info("peercert")
         if certificate:
             session.principal = f"User:{format_subject(certificate)}"
         return session
@@ -81,14 +81,20 @@ def new_handle(
         return partial(handle, session)
     authenticator = Authenticator(rules, session, api_versions, encode_refusal)
 
-    async def authenticate(payload: bytes) -> Output:
+    def authenticate(payload: bytes) -> asyncio.Future[Output]:
         try:
             answer = authenticator.receive(payload, clock_ms())
         except SaslFailure as refusal:
-            return Close(None, str(refusal), refusal.answer)
-        return Response(None, answer) if answer is not None else await handle(session, payload)
+            return _at_once(Close(None, str(refusal), refusal.answer))
+        return handle(session, payload) if answer is None else _at_once(Response(None, answer))
 
     return authenticate
+
+
+def _at_once(output: Output) -> asyncio.Future[Output]:
+    answer = asyncio.get_running_loop().create_future()
+    answer.set_result(output)
+    return answer
 
 
 async def authenticate_broker(

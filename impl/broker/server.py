@@ -9,10 +9,11 @@ Four rules:
 4. A connection that is closed for cause is logged with the cause. Limits are in
    `connection_limits`.
 
-Theory of operation: each connection is a task that passes frames to the node and waits for a
-future; the node's answer has that future as its reference. An `Intercept` may stand between the
-two: it alone can hold back, replace or lose requests and answers. There is one connection to each
-other broker; when it breaks, its requests fail, and the node reacts to that.
+Theory of operation: each connection (`ServedConnection`) passes frames to the node and gets a
+future, which the node's answer has as its reference; most are there when `receive` returns. An
+`Intercept` may stand between the two: it alone can hold back, replace or lose requests and answers.
+There is one connection to each other broker; when it breaks, its requests fail, and the node reacts
+to that.
 """
 
 from __future__ import annotations
@@ -26,23 +27,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from impl.broker.cluster import NO_PORTS
 from impl.broker.config import NodeConfig
-from impl.broker.connection_limits import (
-    READ_BYTES,
-    ConnectionLimits,
-    ServedConnection,
-    TooManyConnections,
-)
+from impl.broker.connection_limits import ConnectionLimits, TooManyConnections
 from impl.broker.listeners import Handle, Listener, authenticate_broker, listeners_of, new_handle
 from impl.broker.node import Node
-from impl.broker.outputs import BrokerRequest, Close, Output, Response
+from impl.broker.outputs import BrokerRequest, Output
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import served_versions
+from impl.broker.served_connection import READ_BYTES, ServedConnection
 from impl.protocol.errors import DecodeError
-from impl.protocol.primitives import announced_bytes, frame, take_frames
+from impl.protocol.primitives import frame, take_frames
 from impl.protocol.schemas import ApiKey
 from impl.security.access import BETWEEN_BROKERS
 from impl.security.authenticator import ClientSession
@@ -50,18 +47,11 @@ from impl.security.authenticator import ClientSession
 _log = logging.getLogger(__name__)
 
 TICK_MS: Final = 100
-_REQUESTS_IN_A_ROW: Final = 8
-"""Of one connection, before others have their turn: a read may hold thousands."""
 _TURNS_TO_ACCEPT: Final = 8
 """More turns of the event loop than a socket takes from being accepted to being a connection."""
 
 Intercept = Callable[[bytes, Handle], Awaitable[Output]]
 """Handles a request's payload, by itself or with the node's `Handle`."""
-
-
-async def pass_on(payload: bytes, handle: Handle) -> Output:
-    """The `Intercept` that changes nothing."""
-    return await handle(payload)
 
 
 def system_clock_ms() -> int:
@@ -131,7 +121,7 @@ class Server:
         make_node: Callable[[NodeConfig], Node] | None = None,
         ports: Mapping[str, int] = NO_PORTS,
         clock_ms: Callable[[], int] = system_clock_ms,
-        intercept: Intercept = pass_on,
+        intercept: Intercept | None = None,
     ) -> None:
         self._config = config or NodeConfig(host="127.0.0.1", port=0)
         self.ports = dict(ports)
@@ -139,11 +129,11 @@ class Server:
         self._clock_ms = clock_ms
         self._intercept = intercept
         self._listening: list[asyncio.Server] = []
-        self._connections: set[asyncio.Task[None]] = set()
         self._channels: dict[int, _BrokerConnection] = {}
-        self._sending: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._wake = asyncio.Event()
         self._limits = ConnectionLimits(self._config)
+        self._read_buffer = memoryview(bytearray(READ_BYTES))
         self.port = self._config.port
 
     def _new_node(self, config: NodeConfig) -> Node:
@@ -167,13 +157,15 @@ class Server:
             await server.start_serving()
         _log.info("broker %d listens on port %d", self._config.node_id, self.port)
         self._ticking = asyncio.ensure_future(self._tick())
-        self._sending.add(asyncio.ensure_future(self._limits.close_idle()))
+        self._keep(asyncio.ensure_future(self._limits.close_idle()))
         return self
 
     async def _bind(self, listener: Listener) -> None:
         """Take a port. Raises `OSError`."""
-        server = await asyncio.start_server(
-            partial(self._accept, listener),
+        server = await asyncio.get_running_loop().create_server(
+            lambda: ServedConnection(
+                self._read_buffer, self._limits.request_max_bytes, partial(self._accept, listener)
+            ),
             self._config.host,
             self.ports.get(listener.name, 0),
             start_serving=False,
@@ -184,7 +176,7 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         """Stop listening, and drop all connections. Raises what broke the node, if anything did."""
         await self._stop_listening()
-        tasks = [self._ticking, *self._connections, *self._sending]
+        tasks = [self._ticking, *self._tasks]
         for task in tasks:
             task.cancel()
         ticked, *_rest = await asyncio.gather(*tasks, return_exceptions=True)
@@ -208,19 +200,16 @@ class Server:
 
     # ---- connections
 
-    async def _accept(
-        self, listener: Listener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        me = ServedConnection(writer)
+    def _accept(self, listener: Listener, me: ServedConnection) -> None:
+        self._keep(asyncio.ensure_future(self._attend(listener, me)))
+
+    async def _attend(self, listener: Listener, me: ServedConnection) -> None:
         _log.debug("a connection from %s", me.peer)
         try:
             async with self._limits.admit(me):
                 if listener.context:
                     await me.start_tls(listener.context)
-                cause = await self._serve(me, reader, self._new_handle(listener, writer))
+                cause = await me.serve(self._new_handle(listener, me), self._limits.hold)
             if cause:
                 _log.warning("closes the connection from %s: %s", me.peer, cause)
         except (TooManyConnections, ssl.SSLError, ConnectionAbortedError) as refusal:
@@ -230,51 +219,27 @@ class Server:
         except Exception:
             _log.exception("closes the connection from %s: a request failed", me.peer)
         finally:
-            self._connections.discard(task)
             me.close()
 
-    def _new_handle(self, listener: Listener, writer: asyncio.StreamWriter) -> Handle:
+    def _new_handle(self, listener: Listener, me: ServedConnection) -> Handle:
         rules = self.node.cluster.access.sasl_rules(listener.name) if listener.has_sasl else None
         versions = served_versions(self._config.release)[ApiKey.API_VERSIONS]
-        session = listener.accept(writer)
-        return new_handle(session, self._handle, rules, versions, self._clock_ms)
+        session = listener.accept(me.transport)
+        handle = new_handle(session, self._handle, rules, versions, self._clock_ms)
+        return partial(self._intercepted, self._intercept, handle) if self._intercept else handle
 
-    async def _serve(
-        self, me: ServedConnection, reader: asyncio.StreamReader, handle: Handle
-    ) -> str:
-        """Serve until the connection is closed; why this side closes it, "" if the other did."""
-        buffer = bytearray()
-        while await me.read_into(buffer, reader):
-            cause = await self._serve_frames(me, buffer, handle)
-            while not cause and (size_bytes := announced_bytes(buffer)) > READ_BYTES:
-                async with self._limits.hold(size_bytes):
-                    while len(buffer) < size_bytes:
-                        if not await me.read_into(buffer, reader):
-                            return ""
-                    cause = await self._serve_frames(me, buffer, handle)
-            if cause:
-                return cause
-        return ""
+    def _intercepted(
+        self, intercept: Intercept, handle: Handle, payload: bytes
+    ) -> asyncio.Future[Output]:
+        answer = asyncio.ensure_future(intercept(payload, handle))
+        if isinstance(answer, asyncio.Task):  # ends with the server, not with the connection
+            self._keep(answer)
+        return answer
 
-    async def _serve_frames(self, me: ServedConnection, buffer: bytearray, handle: Handle) -> str:
-        """Answer the whole frames in `buffer`; why the connection must be closed, or ""."""
-        try:
-            payloads = take_frames(buffer, self._limits.request_max_bytes)
-        except DecodeError as error:
-            return str(error)
-        for number, payload in enumerate(payloads, 1):
-            if number % _REQUESTS_IN_A_ROW == 0:
-                await me.flush()  # a client that reads nothing gets no more answers
-                await asyncio.sleep(0)  # what is answered at once gives no other connection a turn
-            output = await self._intercept(payload, handle)
-            if isinstance(output, Close):
-                if output.last_answer is not None:
-                    await me.write(output.last_answer)
-                return output.reason
-            if isinstance(output, Response) and output.payload is not None:
-                await me.write(output.payload)
-        await me.flush()
-        return ""
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        """Until it is done, or the server stops."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # ---- the node
 
@@ -283,12 +248,12 @@ class Server:
         self._perform(self.node.advance(self._clock_ms()))
         self._wake.set()
 
-    async def _handle(self, session: ClientSession, payload: bytes) -> Output:
+    def _handle(self, session: ClientSession, payload: bytes) -> asyncio.Future[Output]:
         future: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
         self._perform(self.node.receive(future, payload, self._clock_ms(), session))
         if self.node.has_work:
             self._wake.set()
-        return await future
+        return future
 
     async def _tick(self) -> None:
         while True:
@@ -303,9 +268,7 @@ class Server:
     def _perform(self, outputs: Iterable[Output]) -> None:
         for output in outputs:
             if isinstance(output, BrokerRequest):
-                task = asyncio.ensure_future(self._ask(output))
-                self._sending.add(task)
-                task.add_done_callback(self._sending.discard)
+                self._keep(asyncio.ensure_future(self._ask(output)))
             else:
                 future = output.reference
                 assert isinstance(future, asyncio.Future)

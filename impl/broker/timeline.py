@@ -10,6 +10,7 @@ Three rules:
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -66,8 +67,11 @@ class _Entry:
         self.payload = payload[:BYTES_KEPT]
         self.output: Output | None = None
 
-    def finish(self, output: Output) -> None:
+    def finish(self, answer: asyncio.Future[Output]) -> None:
         """Keep what the connection got."""
+        if answer.cancelled() or answer.exception() is not None:
+            return
+        output = answer.result()
         if isinstance(output, Response) and output.payload is not None:
             output = Response(None, output.payload[:BYTES_KEPT])
         self.output = output
@@ -81,13 +85,16 @@ class Timeline:
         self._cluster = cluster
         self._entries: deque[_Entry] = deque(maxlen=REQUESTS_KEPT)
 
-    async def intercept(self, payload: bytes, handle: Handle) -> Output:
+    def intercept(self, payload: bytes, handle: Handle) -> asyncio.Future[Output]:
         """Handle a request, and record it."""
         entry = _Entry(self._clock_ms(), payload)
         self._entries.append(entry)
-        output = await handle(payload)
-        entry.finish(output)
-        return output
+        answer = handle(payload)
+        if answer.done():
+            entry.finish(answer)
+        else:
+            answer.add_done_callback(entry.finish)
+        return answer
 
     def format(self) -> str:
         """The last `LINES` lines: time, client, API, fields -> answer."""

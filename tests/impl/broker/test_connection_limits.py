@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from impl.broker import connection_limits
+from impl.broker import served_connection
 from impl.broker.config import NodeConfig
-from impl.broker.connection_limits import READ_BYTES
 from impl.broker.listeners import Handle
 from impl.broker.node_settings import UnknownSetting, configure
-from impl.broker.outputs import Output
-from impl.broker.server import Intercept, Server, pass_on
+from impl.broker.outputs import Output, Response
+from impl.broker.served_connection import READ_BYTES
+from impl.broker.server import Intercept, Server
 from impl.protocol.messages import decode_request, encode_request
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
@@ -25,6 +25,7 @@ from impl.settings import InvalidSetting
 SECONDS = 20
 REQUEST = frame(encode_request(ApiKey.API_VERSIONS, 0, 1, "c", {}))
 LARGE = frame(encode_request(ApiKey.API_VERSIONS, 0, 1, "c", {}) + bytes(2 * READ_BYTES))
+PADDED = frame(encode_request(ApiKey.API_VERSIONS, 0, 1, "c", {}) + bytes(READ_BYTES - 100))
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -33,7 +34,7 @@ Connect = Callable[..., Awaitable[Streams]]
 
 
 @asynccontextmanager
-async def serving(intercept: Intercept = pass_on, **settings: Any) -> AsyncIterator[Connect]:
+async def serving(intercept: Intercept | None = None, **settings: Any) -> AsyncIterator[Connect]:
     """A server; what is yielded opens connections, which are closed in the end."""
     writers = []
 
@@ -64,12 +65,16 @@ async def is_answered(streams: Streams, data: bytes = b"") -> bool:
     return False
 
 
+async def read_answer(streams: Streams) -> None:
+    size = int.from_bytes(await streams[0].readexactly(4), "big")
+    await streams[0].readexactly(size)
+
+
 async def waits(streams: Streams, other: Streams) -> bool:
     """Whether nothing comes while another connection is answered several times."""
     for _ in range(20):
         other[1].write(REQUEST)
-        size = int.from_bytes(await other[0].readexactly(4), "big")
-        await other[0].readexactly(size)
+        await read_answer(other)
     reading = asyncio.ensure_future(streams[0].read(4))
     await asyncio.sleep(0)
     is_done = reading.done()
@@ -125,7 +130,7 @@ async def test_a_connection_without_tls_counts_and_is_logged(
 async def test_a_handshake_has_an_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(connection_limits, "HANDSHAKE_SECONDS", 0.01)
+    monkeypatch.setattr(served_connection, "HANDSHAKE_SECONDS", 0.01)
     settings = {"connections_max_idle_ms": 1, "security": Security(listeners=("SSL",))}
     async with serving(**settings) as connect:
         assert not await is_answered(await connect())
@@ -146,7 +151,10 @@ async def test_a_request_may_not_be_larger_than_the_setting(
 async def test_large_requests_wait_for_memory() -> None:
     async with serving(queued_max_request_bytes=1) as connect:
         small = await connect()
-        assert await is_answered(await connect(), LARGE + REQUEST)
+        first = await connect(LARGE)
+        await read_answer(first)
+        first[1].write(REQUEST)
+        await read_answer(first)
         holder = await connect(LARGE[: 3 * READ_BYTES // 2])
         assert await waits(holder, small)
         second = await connect(LARGE)
@@ -159,9 +167,9 @@ async def test_a_flood_of_requests_gives_others_their_turn() -> None:
     """Both connections' requests are there when the first one's are read."""
     clients: list[str] = []
 
-    async def note(payload: bytes, handle: Handle) -> Output:
+    def note(payload: bytes, handle: Handle) -> asyncio.Future[Output]:
         clients.append(decode_request(payload)[0]["client_id"])
-        return await handle(payload)
+        return handle(payload)
 
     async with serving(intercept=note) as connect:
         flooding, other = await connect(REQUEST), await connect(REQUEST)
@@ -210,6 +218,69 @@ async def test_an_answer_does_not_wait_for_that_of_the_next_request() -> None:
         streams = await asyncio.open_connection("127.0.0.1", server.port)
         assert await is_answered(streams, REQUEST + REQUEST)
         streams[1].close()
+
+
+async def test_a_client_that_reads_nothing_gets_no_more_answers() -> None:
+    """Once the buffers between the two are full, until it reads."""
+    answered = 0
+
+    async def answer_much(payload: bytes, handle: Handle) -> Output:
+        nonlocal answered
+        answered += 1
+        return Response(None, bytes(1 << 20))
+
+    async with serving(intercept=answer_much) as connect:
+        silent, other = await connect(REQUEST * 50), await connect()
+        for _ in range(20):
+            other[1].write(REQUEST)
+            await read_answer(other)
+        assert answered < 60
+        for _ in range(50):
+            await read_answer(silent)
+        assert answered == 70
+
+
+async def test_what_comes_while_a_request_waits_is_read_after_its_answer() -> None:
+    """More than the buffers between the two can hold."""
+    is_open = asyncio.Event()
+
+    async def wait(payload: bytes, handle: Handle) -> Output:
+        await is_open.wait()
+        return await handle(payload)
+
+    async with serving(intercept=wait) as connect:
+        client = await connect(PADDED * 400)
+        for _turn in range(1000):
+            await asyncio.sleep(0)
+        assert client[1].transport.get_write_buffer_size()
+        is_open.set()
+        for _ in range(400):
+            await read_answer(client)
+
+
+async def test_what_came_before_a_connection_broke_is_done() -> None:
+    """Nobody repeats what has acks=0; answers to it go nowhere."""
+    payloads = []
+
+    def note(payload: bytes, handle: Handle) -> asyncio.Future[Output]:
+        payloads.append(payload)
+        return handle(payload)
+
+    async with serving(intercept=note) as connect:
+        _reader, writer = await connect(REQUEST * 200)
+        while not payloads:
+            await asyncio.sleep(0)
+        writer.transport.abort()
+        while len(payloads) < 200:
+            await asyncio.sleep(0)
+
+
+async def test_a_client_that_only_reads_any_more_gets_its_answers() -> None:
+    async with serving() as connect:
+        reader, writer = await connect(REQUEST * 20)
+        writer.write_eof()
+        answers = await reader.read()
+        assert len(answers) == 20 * (4 + int.from_bytes(answers[:4], "big"))
 
 
 async def test_what_is_answered_before_a_connection_is_closed_for_cause_arrives() -> None:

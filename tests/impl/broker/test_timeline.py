@@ -56,8 +56,10 @@ REBALANCE = encode_response(ApiKey.HEARTBEAT, 4, 7, {"error_code": 27})
 
 
 async def recorded(*payloads: bytes, answer: bytes = REBALANCE) -> list[str]:
-    async def handle(_payload: bytes) -> Output:
-        return Response(None, answer)
+    def handle(_payload: bytes) -> asyncio.Future[Output]:
+        answered: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
+        answered.set_result(Response(None, answer))
+        return answered
 
     timeline = Timeline(lambda: 0, CLUSTER)
     for payload in payloads:
