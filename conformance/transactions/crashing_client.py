@@ -14,7 +14,7 @@ import asyncio
 from collections import Counter, deque
 from typing import Final, NamedTuple
 
-from impl.client.transport import AsyncioTransport
+from impl.client.transport import AsyncioNetwork, AsyncioTransport
 from impl.protocol.schemas import ApiKey
 
 SENDS: Final = "sends"
@@ -43,25 +43,25 @@ class CrashingNetwork:
     def __init__(self, crash: ClientMessage | None) -> None:
         self._crash_at = crash
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._writers: list[asyncio.StreamWriter] = []
+        self._transports: list[AsyncioTransport] = []
         self.steps: list[ClientMessage] = []
         self.has_crashed = asyncio.Event()
 
     async def connect(self, host: str, port: int) -> _Line:
         """See `Network`."""
         if not self.has_crashed.is_set():
-            reader, writer = await asyncio.open_connection(host, port)
-            self._writers.append(writer)
+            transport = await AsyncioNetwork().connect(host, port)
+            self._transports.append(transport)
             if not self.has_crashed.is_set():
-                return _Line(AsyncioTransport(reader, writer), self)
-            writer.transport.abort()
+                return _Line(transport, self)
+            transport.abort()
         raise ConnectionRefusedError(f"{host}:{port}: the client has crashed")
 
     def crash(self) -> None:
         """Cut every connection; nothing is sent or received any more."""
         self.has_crashed.set()
-        for writer in self._writers:
-            writer.transport.abort()
+        for transport in self._transports:
+            transport.abort()
 
     def step(self, direction: str, api: str) -> None:
         """One more step; `has_crashed` says whether it was the last one."""

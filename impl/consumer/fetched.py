@@ -6,7 +6,7 @@
 3. With LogAppendTime all records of a batch have the batch's timestamp.
 
 Theory of operation: batches are decoded one by one, as records are taken. Control and aborted ones
-are filtered by `impl.partition.consuming`.
+are filtered by `impl.partition.consuming`; their checksums are checked, their records not read.
 Source: `CompletedFetch`, `DefaultRecord.readFrom` of Kafka 4.3.1.
 """
 
@@ -19,12 +19,19 @@ from impl.partition.consuming import committed_batches
 from impl.protocol.errors import DecodeError
 from impl.protocol.fields import TopicPartition
 from impl.protocol.record_batch import (
+    CONTROL,
     LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    BatchHeader,
     Header,
-    RecordBatch,
-    decode_whole_batches,
-    whole_batches_end,
+    Record,
+    check_crc,
+    read_end_offset,
+    read_header,
+    scan_rows,
+    whole_batches,
 )
+from impl.protocol.records import RawRecord
 
 _new: Final = tuple.__new__
 
@@ -39,6 +46,50 @@ class ConsumerRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
+
+
+class FetchedBatch:
+    """A batch whose checksum fits; its records are decoded each time they are asked for."""
+
+    __slots__ = ("_data", "_place", "header", "producer_id")
+
+    def __init__(self, data: bytes, place: int) -> None:
+        """The batch that begins at byte `place`. Raises as `decode_batch`, of its header."""
+        self._data = data
+        self._place = place
+        self.header: BatchHeader = read_header(data, place)
+        self.producer_id: int = self.header.producer_id
+        check_crc(data, self.header, place)
+
+    @property
+    def base_offset(self) -> int:
+        """As in the header."""
+        return self.header.base_offset
+
+    @property
+    def last_offset(self) -> int:
+        """As in the header."""
+        return self.header.last_offset
+
+    @property
+    def is_transactional(self) -> bool:
+        """Bit 4."""
+        return bool(self.header.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Bit 5."""
+        return bool(self.header.attributes & CONTROL)
+
+    @property
+    def rows(self) -> Sequence[RawRecord]:
+        """The fields of its records. Raises `InvalidRecord`, `UnsupportedCompression`."""
+        return scan_rows(self._data, self.header, self._place)
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Its records. Raises as `rows`."""
+        return [Record._make(row) for row in self.rows]
 
 
 class FetchedPartition:
@@ -75,8 +126,9 @@ class FetchedPartition:
         self.place = place
         self.error: DecodeError | None = None
         self.next_offset = self._fetch_offset = fetch_offset
-        self.end_offset = max(fetch_offset, whole_batches_end(data))
-        self._batches = committed_batches(decode_whole_batches(data), aborted)
+        places = whole_batches(data)
+        self.end_offset = max(fetch_offset, read_end_offset(data, places[-1]) if places else 0)
+        self._batches = committed_batches((FetchedBatch(data, at) for at in places), aborted)
         self._records: Sequence[ConsumerRecord] = ()
         self._at = 0
         self.is_empty = False
@@ -108,16 +160,17 @@ class FetchedPartition:
             self.error = error
         self.is_empty = True
 
-    def _to_deliver(self, batch: RecordBatch) -> list[ConsumerRecord]:
+    def _to_deliver(self, batch: FetchedBatch) -> list[ConsumerRecord]:
         topic, partition = self.place
-        base_offset = batch.base_offset
+        base_offset = batch.header.base_offset
         # Building tuples without the class's own `__new__` takes half the time.
         records = [
             _new(ConsumerRecord, (topic, partition, base_offset + delta, at, key, value, headers))
-            for delta, at, key, value, headers in batch.records
+            for delta, at, key, value, headers in batch.rows
         ]
-        if batch.attributes & LOG_APPEND_TIME:
-            records = [record._replace(timestamp=batch.max_timestamp) for record in records]
+        if batch.header.attributes & LOG_APPEND_TIME:
+            at = batch.header.max_timestamp
+            records = [record._replace(timestamp=at) for record in records]
         if base_offset < self._fetch_offset:
             records = [record for record in records if record.offset >= self._fetch_offset]
         return records

@@ -109,6 +109,8 @@ def decode_varint(data: bytes, position: int) -> tuple[int, int]:
         return (byte >> 1) ^ -(byte & 1), position + 1
     if position + 1 < len(data) and (top := data[position + 1]) < 128:
         return (byte & 127 | top << 7) >> 1 ^ -(byte & 1), position + 2
+    if position + 2 < len(data) and (high := data[position + 2]) < 128:
+        return (byte & 127 | (top & 127) << 7 | high << 14) >> 1 ^ -(byte & 1), position + 3
     raw, position = _decode_raw(data, position, 32)
     return (raw >> 1) ^ -(raw & 1), position
 

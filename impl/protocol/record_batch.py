@@ -36,9 +36,9 @@ from impl.protocol.errors import (
     UnsupportedMagic,
     UnwritableBatch,
 )
-from impl.protocol.record_runs import read_timestamps
+from impl.protocol.record_runs import read_rows, read_timestamps
 from impl.protocol.records import Header as Header
-from impl.protocol.records import RawRecord, read_records
+from impl.protocol.records import RawRecord
 from impl.protocol.records import Record as Record
 from impl.protocol.records import encode_record as encode_record
 
@@ -86,8 +86,8 @@ _SMALL_BYTES: Final = 4_096
 _Found = TypeVar("_Found")
 _Reader = Callable[[bytes, int, int, int, int], _Found]
 """Reads records: data, begin, end, count, base timestamp."""
-_read_raw: Final[_Reader[list[Any]]] = partial(read_records, named=False)
-_read_named: Final[_Reader[list[Any]]] = partial(read_records, named=True)
+_read_raw: Final[_Reader[list[Any]]] = partial(read_rows, named=False)
+_read_named: Final[_Reader[list[Any]]] = partial(read_rows, named=True)
 
 
 def increment_sequence(sequence: int, count: int) -> int:
@@ -369,6 +369,11 @@ def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> list[RawR
     return _scan(data, header, offset, _read_raw)
 
 
+def scan_rows(data: bytes, header: BatchHeader, offset: int = 0) -> list[RawRecord]:
+    """As `scan_records`, with header keys decoded: the fields of each `Record`."""
+    return _scan(data, header, offset, _read_named)
+
+
 def scan_timestamps(data: bytes, header: BatchHeader, offset: int = 0) -> set[int]:
     """The different timestamps of these records, which are checked as by `scan_records`."""
     return _scan(data, header, offset, read_timestamps)
@@ -406,11 +411,11 @@ def decode_batch(data: bytes, offset: int = 0) -> RecordBatch:
     if codec := attributes & COMPRESSION_MASK:
         records = _read_compressed(data, begin, end, codec, count, base_timestamp, _read_named)
     else:
-        records = read_records(data, begin, end, count, base_timestamp, True)
+        records = read_rows(data, begin, end, count, base_timestamp, True)
     return _new(
         RecordBatch,
         (
-            tuple(records),
+            tuple([_new(Record, record) for record in records]),
             base_offset,
             leader_epoch,
             attributes,
@@ -429,35 +434,40 @@ def decode_batches(data: bytes) -> list[RecordBatch]:
     return [decode_batch(data, offset) for offset, _ in read_headers(data)]
 
 
-def _whole_batches(data: bytes) -> Iterator[int]:
+def whole_batches(data: bytes) -> list[int]:
     """Where each whole batch of a Fetch answer begins; its last one may be cut, even in its header.
 
     A batch that announces an impossible size is the last.
     """
+    offsets = []
     offset, end = 0, len(data)
     while end - offset >= HEADER_BYTES:
         following = (
             offset + LOG_OVERHEAD_BYTES + _LENGTH.unpack_from(data, offset + LENGTH_OFFSET)[0]
         )
         if following > end:
-            return
-        yield offset
+            break
+        offsets.append(offset)
         if following < offset + HEADER_BYTES:
-            return
+            break
         offset = following
+    return offsets
 
 
 def decode_whole_batches(data: bytes) -> Iterator[RecordBatch]:
     """The batches of a Fetch answer, which may end inside one. Raises as `decode_batch`."""
-    return (decode_batch(data, offset) for offset in _whole_batches(data))
+    return (decode_batch(data, offset) for offset in whole_batches(data))
 
 
 def whole_batches_end(data: bytes) -> int:
     """The offset after the last whole batch of a Fetch answer, 0 without one."""
-    header = None
-    for offset in _whole_batches(data):
-        header = _unpack_header(data, offset)
-    return 0 if header is None else header[0] + header[6] + 1
+    offsets = whole_batches(data)
+    return read_end_offset(data, offsets[-1]) if offsets else 0
+
+
+def read_end_offset(data: bytes, offset: int) -> int:
+    """The offset after the last record of the batch at byte `offset`; nothing is checked."""
+    return _new(BatchHeader, _unpack_header(data, offset)).last_offset + 1
 
 
 def place_batch(data: bytes, header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:

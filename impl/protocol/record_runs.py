@@ -1,8 +1,8 @@
-"""The timestamps of records, without the records: what a leader checks of a batch.
+"""Records that are alike, read together; and timestamps alone, which a leader checks of a batch.
 
 Three rules:
 
-1. What is accepted here is what `read_records` accepts, with the same timestamps; only it raises.
+1. What is accepted here is what `read_records` accepts, with the same result; only it raises.
 2. A run is records of one size, in which each byte of a length is the same, and each number has the
    same width; they have no headers. Most producers send such batches.
 3. A run is checked by columns: one slice has the same byte of all its records. Where it is short,
@@ -14,11 +14,14 @@ the bytes that may stand there in the others. The first column with another byte
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from struct import Struct
+from typing import Any, Final, NamedTuple
 
 from impl.protocol.errors import DecodeError
 from impl.protocol.primitives import decode_varint, decode_varlong
-from impl.protocol.records import end_of_number, is_near, read_records
+from impl.protocol.records import end_of_number, is_near, number_format, read_records
 
 _LEAST: Final = 16
 """In fewer records than this, to find a run takes longer than to read them."""
@@ -34,13 +37,32 @@ _MOST_OFFSET_BYTES: Final = 4
 class _Shape(NamedTuple):
     """What the records of a run have in common: their size, and by place the possible bytes.
 
-    The timestamp is at place `timestamp`, before `offset`.
+    The timestamp is at place `timestamp`, before `offset`. `unpack` gives timestamps and offsets,
+    to be looked up in their tables, keys and values: empty where they are null.
     """
 
     size_bytes: int
     allowed: list[tuple[int, bytes]]
     timestamp: int
     offset: int
+    unpack: Callable[[bytes], Iterator[tuple[Any, ...]]]
+    timestamps: Any
+    offsets: Any
+    has_key: bool
+    has_value: bool
+
+
+def read_rows(
+    data: bytes, position: int, end: int, count: int, base_timestamp: int, named: bool
+) -> list[Any]:
+    """What `read_records` returns, from the same arguments. Raises as it."""
+    rows: list[Any] = []
+    while run := _run_at(data, position, end, count, base_timestamp):
+        shape, following, length = run
+        rows += _rows(shape, data[position:following], base_timestamp)
+        position, count = following, count - length
+    rest = read_records(data, position, end, count, base_timestamp, named)
+    return rows + rest if rows else rest
 
 
 def read_timestamps(
@@ -51,12 +73,8 @@ def read_timestamps(
     Raises `InvalidRecord`.
     """
     timestamps: set[int] = set()
-    while count >= _LEAST and is_near(base_timestamp):
-        shape = _shape_at(data, position, end)
-        length = 0 if shape is None else _length(shape, data, position, end, count)
-        if shape is None or length < _LEAST:
-            break
-        following = position + length * shape.size_bytes
+    while run := _run_at(data, position, end, count, base_timestamp):
+        shape, following, length = run
         deltas = _deltas(shape, data[position:following])
         timestamps |= {base_timestamp + delta for delta in deltas}
         position, count = following, count - length
@@ -65,10 +83,26 @@ def read_timestamps(
     return timestamps
 
 
+def _run_at(
+    data: bytes, position: int, end: int, count: int, base_timestamp: int
+) -> tuple[_Shape, int, int] | None:
+    """The run that begins at `position`: its shape, its end, and how many records it has."""
+    if count < _LEAST or not is_near(base_timestamp):
+        return None
+    shape = _shape_at(data, position, end)
+    length = 0 if shape is None else _length(shape, data, position, end, count)
+    if shape is None or length < _LEAST:
+        return None
+    return shape, position + length * shape.size_bytes, length
+
+
 def _shape_at(data: bytes, position: int, end: int) -> _Shape | None:
     """The shape of the record at `position`; None if it is no part of a run."""
     try:
         size, attributes = decode_varint(data, position)
+        following = attributes + size
+        if data[following : following + attributes - position] != data[position:attributes]:
+            return None  # as most of records that are not alike
         timestamp = attributes + 1
         offset = end_of_number(data, timestamp)
         key = end_of_number(data, offset)
@@ -79,32 +113,70 @@ def _shape_at(data: bytes, position: int, end: int) -> _Shape | None:
         has_headers = data[headers] != 0
     except (IndexError, DecodeError):
         return None
-    is_plain = not has_headers and headers + 1 == attributes + size <= end
+    is_plain = not has_headers and headers + 1 == following <= end
     are_short = offset - timestamp <= _MOST_TIMESTAMP_BYTES and key - offset <= _MOST_OFFSET_BYTES
     if not (is_plain and are_short):
         return None
+    return _shape(
+        data[position:attributes],
+        offset - timestamp,
+        key - offset,
+        data[key:after_key],
+        key_bytes,
+        data[value:after_value],
+        value_bytes,
+    )
+
+
+@lru_cache(maxsize=1_024)
+def _shape(
+    size: bytes,
+    timestamp_bytes: int,
+    offset_bytes: int,
+    key_size: bytes,
+    key_bytes: int,
+    value_size: bytes,
+    value_bytes: int,
+) -> _Shape:
+    """Sizes are those of the record, of its key and of its value; negative ones are null."""
+    timestamp = len(size) + 1
+    offset = timestamp + timestamp_bytes
+    key = offset + offset_bytes
+    value = key + len(key_size) + max(key_bytes, 0)
+    headers = value + len(value_size) + max(value_bytes, 0)
     allowed = [
-        *_same(data, position, position, attributes),
-        *_same(data, position, key, after_key),
-        *_same(data, position, value, after_value),
-        *_same(data, position, headers, headers + 1),
-        *_number(position, timestamp, offset),
-        *_number(position, offset, key),
+        *_same(0, size),
+        *_same(key, key_size),
+        *_same(value, value_size),
+        *_same(headers, b"\0"),
+        *_number(timestamp, timestamp_bytes),
+        *_number(offset, offset_bytes),
     ]
-    return _Shape(headers + 1 - position, allowed, timestamp - position, offset - position)
+    timestamp_code, timestamps = number_format(timestamp_bytes)
+    offset_code, offsets = number_format(offset_bytes)
+    fields = f"{len(key_size)}x{max(key_bytes, 0)}s{len(value_size)}x{max(value_bytes, 0)}s"
+    layout = Struct(f"<{timestamp}x{timestamp_code}{offset_code}{fields}x")
+    return _Shape(
+        layout.size,
+        allowed,
+        timestamp,
+        offset,
+        layout.iter_unpack,
+        timestamps,
+        offsets,
+        key_bytes >= 0,
+        value_bytes >= 0,
+    )
 
 
-def _same(data: bytes, first: int, begin: int, end: int) -> list[tuple[int, bytes]]:
-    """These bytes are the same in all records. `first` is where this one begins."""
-    return [(place - first, data[place : place + 1]) for place in range(begin, end)]
+def _same(place: int, content: bytes) -> list[tuple[int, bytes]]:
+    """These bytes are the same in all records."""
+    return [(place + at, content[at : at + 1]) for at in range(len(content))]
 
 
-def _number(first: int, begin: int, end: int) -> list[tuple[int, bytes]]:
+def _number(place: int, width: int) -> list[tuple[int, bytes]]:
     """These bytes are a number, of the same width in all records."""
-    return [
-        *((place - first, _NOT_LAST) for place in range(begin, end - 1)),
-        (end - 1 - first, _LAST),
-    ]
+    return [*((place + at, _NOT_LAST) for at in range(width - 1)), (place + width - 1, _LAST)]
 
 
 def _length(shape: _Shape, data: bytes, position: int, end: int, count: int) -> int:
@@ -115,6 +187,20 @@ def _length(shape: _Shape, data: bytes, position: int, end: int, count: int) -> 
         column = data[position + place : stop : shape.size_bytes]
         length -= len(column.lstrip(allowed))
     return length
+
+
+def _rows(shape: _Shape, run: bytes, base_timestamp: int) -> list[Any]:
+    *_, unpack, timestamps, offsets, has_key, has_value = shape
+    return [
+        (
+            offsets[offset],
+            base_timestamp + timestamps[delta],
+            key if has_key else None,
+            value if has_value else None,
+            (),
+        )
+        for delta, offset, key, value in unpack(run)
+    ]
 
 
 def _deltas(shape: _Shape, run: bytes) -> set[int]:

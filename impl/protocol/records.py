@@ -53,13 +53,12 @@ class Record(NamedTuple):
 
 
 RawRecord = tuple[int, int, bytes | None, bytes | None, Sequence[tuple[bytes, bytes | None]]]
-"""A `Record` whose headers are still `(key, value)`, both bytes."""
+"""The fields of a `Record`; header keys may still be bytes."""
 
 _TWO_BYTES_END: Final = 1 << 14
 _INT64: Final = 1 << 63
 _FAR: Final = 1 << 61
 _FAR_BACK: Final = -_FAR
-_new: Final = tuple.__new__
 _join: Final = b"".join
 
 
@@ -191,6 +190,11 @@ _CODES: Final = {1: "B", 2: "H"}
 _TABLES: Final[dict[int, Any]] = {1: _ONE, 2: _TWO}
 
 
+def number_format(width: int) -> tuple[str, Any]:
+    """The code of `struct` for numbers of so many bytes, and a table from what it unpacks."""
+    return _CODES.get(width, f"{width}s"), _TABLES.get(width) or _Wide()
+
+
 class _Layout(NamedTuple):
     """Heads of records whose size has one byte, and two; the positions of the key's length in both;
     the tables of timestamps and of offsets."""
@@ -217,10 +221,10 @@ def _heads(numbers: str) -> list[Any]:
 
 @cache
 def _layout(timestamp_bytes: int, offset_bytes: int) -> _Layout:
-    widths = (timestamp_bytes, offset_bytes)
-    numbers = "x" + "".join(_CODES.get(width, f"{width}s") for width in widths)
-    timestamps, offsets = (_TABLES.get(width) or _Wide() for width in widths)
-    key = 2 + sum(widths)
+    timestamp_code, timestamps = number_format(timestamp_bytes)
+    offset_code, offsets = number_format(offset_bytes)
+    key = 2 + timestamp_bytes + offset_bytes
+    numbers = f"x{timestamp_code}{offset_code}"
     heads = _heads("B" + numbers), _heads("H" + numbers)
     return _Layout(*heads, key, key + 1, timestamps, offsets)
 
@@ -310,12 +314,12 @@ _UNUSUAL: Final = (TypeError, LookupError, StructError, UnicodeDecodeError, Deco
 def read_records(
     data: bytes, position: int, end: int, count: int, base_timestamp: int, named: bool
 ) -> list[Any]:
-    """`count` records that fill `data` from `position` to `end`: `Record` if `named`, else raw.
+    """The fields of `count` records that fill `data` from `position` to `end`, as `RawRecord`.
 
-    Raises `InvalidRecord`.
+    Header keys are text if `named`. Raises `InvalidRecord`.
     """
     records: list[Any] = []
-    append, kind = records.append, Record if named else tuple
+    append = records.append
     has_layout = is_near(base_timestamp)
     layout = _NARROW if has_layout else _NO_LAYOUT
     while (missing := count - len(records)) > 0:
@@ -325,9 +329,13 @@ def read_records(
                 if data[position] < 128:
                     key_byte = data[position + short_key]
                     unpack, begin = short[key_byte]
-                else:
+                elif data[position + 1] < 128:
                     key_byte = data[position + long_key]
                     unpack, begin = long[key_byte]
+                else:  # 8 KiB and more: copying them is what takes time
+                    record, position = _read_record(data, position, end, base_timestamp, named)
+                    append(record)
+                    continue
                 size, delta, place, key, length = unpack(data, position)
                 following = position + _REACH[size]
                 begin += position
@@ -352,18 +360,22 @@ def read_records(
                 break
             if key_byte == 1:
                 key = None
-            append(_new(kind, (offset_delta, timestamp, key, value, headers)))
+            append((offset_delta, timestamp, key, value, headers))
             position = stop
         else:
             break
         measured = _measure(data, position) if has_layout else layout
         if measured is layout:
             record, position = _read_record(data, position, end, base_timestamp, named)
-            append(_new(kind, record))
+            append(record)
         layout = measured
+    _check_end(position, end, count)
+    return records
+
+
+def _check_end(position: int, end: int, count: int) -> None:
     if count < 0:
         raise InvalidRecord(f"a batch announces {count} records", position)
     if position != end:
         rest = f"{abs(end - position)} bytes {'follow' if position < end else 'lack for'}"
         raise InvalidRecord(f"{rest} the last record", min(position, end))
-    return records
