@@ -55,12 +55,22 @@ class GraphWalker:
 
     def __init__(self, graph: TransitionGraph, shares: Sequence[float]) -> None:
         self._graph = graph
+        self._known: dict[int, Enabled] = {}
         self.initial = 0
         counts = np.bincount(graph.rules, minlength=len(shares))
         self.weights: Sequence[float] = (shares / np.sqrt(np.maximum(counts, 1))).tolist()
 
     def enabled(self, state: int) -> Enabled:
-        """The state's edges."""
+        """The state's edges, remembered as long as there is room: numpy's slices of a few numbers
+        cost more than all else of a walk."""
+        known = self._known.get(state)
+        if known is None:
+            known = self._edges(state)
+            if len(self._known) < MAX_KNOWN:
+                self._known[state] = known
+        return known
+
+    def _edges(self, state: int) -> Enabled:
         graph = self._graph
         first, end = int(graph.first_edge[state]), int(graph.first_edge[state + 1])
         rules = graph.rules[first:end].tolist()

@@ -33,6 +33,7 @@ from conformance.systems.impl_messages import (
 from conformance.systems.last_epoch import last_epoch_of
 from conformance.systems.refused_batches import RETRIES as REFUSALS
 from conformance.systems.refused_batches import differences_when_refused
+from conformance.systems.snapshots import PicklableActor
 from impl import (
     DeliveryHandle,
     Disconnect,
@@ -95,8 +96,23 @@ class Clock:
         return self.now_ms
 
 
-class ImplClient:
+class ImplClient(PicklableActor):
     """One `IdempotentProducerCore`, driven as the model says."""
+
+    SHARED = frozenset(
+        [
+            "_k",
+            "_codec",
+            "_views",
+            "_transform",
+            "_producer",
+            "_partitions",
+            "_places",
+            "_config",
+            "_splits",
+            "_asked",
+        ]
+    )
 
     def __init__(self, shared: Shared, producer: int) -> None:
         self._k, self._codec, self._views, self._transform = shared

@@ -19,6 +19,7 @@ from conformance.systems.impl_messages import (
     Shared,
     size_of_batch,
 )
+from conformance.systems.snapshots import PicklableActor
 from impl import ApiKey, ErrorCode, PartitionLeader, ProduceOutcome, ReplicaLog
 from impl.partition.producer_state import UNKNOWN_PRODUCER, ProducerStateEntry
 from impl.partition.stored_batch import StoredBatch
@@ -44,12 +45,26 @@ PLAIN_BATCH: Final = encode_batch(RecordBatch((Record(0, 0, None, b"plain"),)))
 """Of a producer without idempotence."""
 
 
-class ImplLeader:
+class ImplLeader(PicklableActor):
     """One `PartitionLeader` of a topic with two replicas, and what a broker does around it.
 
     `_stored` has every batch that was ever kept, also those that were deleted since: a follower
     that fetched them all remembers their producers.
     """
+
+    SHARED = frozenset(
+        [
+            "_k",
+            "_codec",
+            "_views",
+            "_transform",
+            "_partition",
+            "_producers",
+            "_config",
+            "_has_one_replica",
+            "_entries",
+        ]
+    )
 
     def __init__(self, shared: Shared, partition: int) -> None:
         self._k, self._codec, self._views, self._transform = shared

@@ -136,7 +136,10 @@ def test_memoised_actors_are_judged_as_the_actors(
 ) -> None:
     judge = Judge(Tables(k), ImplSystem(k, actors, on))
     moves = [[judge.move(instance) for instance in trace] for trace in traces(k)]
+    actors_under_test: list[Any] = [*judge.system.clients, *judge.system.leaders]
+    shared = [(vars(a), name, vars(a)[name]) for a in actors_under_test for name in a.SHARED]
     plain = [judge.follow(trace) for trace in moves]
+    assert all(attributes[name] is value for attributes, name, value in shared)
     assert any(result.divergence for result in plain) == differs
     for _ in range(2):
         assert [judge.follow(trace, memoised=True) for trace in moves] == plain

@@ -33,6 +33,7 @@ from typing import Final
 
 from conformance.systems.base import View
 from conformance.systems.impl_client import UnexpectedEffects
+from conformance.systems.snapshots import PicklableActor
 from conformance.systems.transactions.messages import (
     GROUP,
     NONE,
@@ -94,7 +95,7 @@ STATES: Final[Mapping[State, str]] = {
 """`impl`'s states by the model's names."""
 
 
-class Client:
+class Client(PicklableActor):
     """One instance of the application, and its producer."""
 
     def __init__(

@@ -22,6 +22,7 @@ from typing import Final
 from conformance.systems.base import View
 from conformance.systems.impl_client import UnexpectedEffects
 from conformance.systems.last_epoch import present_last_epoch
+from conformance.systems.snapshots import PicklableActor
 from conformance.systems.transactions.messages import (
     FIRST_PRODUCER_ID,
     NONE,
@@ -93,7 +94,7 @@ class ProducerIds:
         return ErrorCode.NONE, FIRST_PRODUCER_ID + self.given - 1
 
 
-class Coordinator:
+class Coordinator(PicklableActor):
     """The coordinator of one transactional id, with its log."""
 
     def __init__(
@@ -158,9 +159,6 @@ class Coordinator:
             models_id(image.next_producer_id),
             tuple(place in image.partitions for place in self._places),
         )
-
-    def tidy(self) -> None:
-        """Nothing of it is over and still there."""
 
     # ---- requests
 

@@ -20,11 +20,11 @@ from typing import Any, Final, NamedTuple, get_origin, get_type_hints
 
 from conformance.judge import Differs, Instance, Item, JudgeStep, Lockstep, Mover, failed
 from conformance.systems.base import Shape, View, differences
+from conformance.systems.snapshots import ActorSnapshot
 from conformance.systems.transactions.messages import NONE
 from conformance.systems.transactions.probes import expected_in_transactions, is_refused
 from conformance.systems.transactions.refusals import Refused, expected_after
 from conformance.systems.transactions.shapes import ANSWER, MARKER, REQUEST, SHAPES
-from conformance.systems.transactions.snapshots import ActorSnapshot
 from conformance.systems.transactions.system import ActorUnderTest, ImplTransactions
 from conformance.systems.transactions.tables import TransactionTables
 from conformance.tables import InternedMessage, InternedState

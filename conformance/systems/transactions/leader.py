@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from conformance.systems.base import View
 from conformance.systems.impl_client import UnexpectedEffects
+from conformance.systems.snapshots import PicklableActor
 from conformance.systems.transactions.messages import (
     FIRST_PRODUCER_ID,
     NONE,
@@ -67,7 +68,7 @@ class AppendDecision(NamedTuple):
     producer: ProducerIdAndEpoch
 
 
-class Leader:
+class Leader(PicklableActor):
     """The leader of one partition."""
 
     def __init__(
@@ -132,9 +133,6 @@ class Leader:
     def _verification_view(self, producer_id: int) -> View:
         entry = self._leader.log.producer_states.verifications.get(producer_id)
         return (NONE, 0) if entry is None else (entry.producer_epoch, entry.lowest_sequence)
-
-    def tidy(self) -> None:
-        """Nothing of it is over and still there."""
 
     def restarted(self) -> None:
         """Its broker went, and is there again with what is on its disk."""

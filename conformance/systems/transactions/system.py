@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 from conformance.compositions import composition_of_configuration
 from conformance.systems.base import NotApplicable
 from conformance.systems.last_epoch import last_epoch_of
+from conformance.systems.snapshots import ActorSnapshot, SnapshotStore
 from conformance.systems.transactions.client import Client
 from conformance.systems.transactions.coordinator import Coordinator
 from conformance.systems.transactions.group import GroupLeader
 from conformance.systems.transactions.leader import Leader
 from conformance.systems.transactions.messages import CODECS, group_partition, places_of
-from conformance.systems.transactions.snapshots import ActorSnapshot, SnapshotStore
 from impl.coordinator.config import CONFIGS
 from impl.partition.rules import RULES
 

@@ -16,7 +16,7 @@ from conformance.findings import judge_of
 from conformance.mutants import MUTANTS
 from conformance.mutants.patched_impl import hunt, hunt_unpatched
 from conformance.plan import BadPlan, Plan, PreparedPlan, configuration, prepare
-from conformance.systems.transactions.snapshots import ActorSnapshot, SnapshotStore
+from conformance.systems.snapshots import ActorSnapshot, SnapshotStore
 from conformance.verbs.run import with_own_rules
 from impl.partition.leader import PartitionLeader
 from impl.partition.transactions import check_marker

@@ -9,7 +9,8 @@
 
 Theory of operation: `SnapshotStore.after` looks up what is known of a snapshot and an input, and
 calls the actor only where nothing is. So a judge pays for each pair of state and input once,
-however many traces meet it.
+however many traces meet it. Inputs are compared as keys of a dict, so equal messages have to be one
+object.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from __future__ import annotations
 import copyreg
 import io
 import pickle
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from conformance.systems.base import View
 from impl import ProducerError
@@ -35,17 +37,22 @@ from impl.producer.in_flight_requests import InFlightRequests
 from impl.producer.transactional_requests import RequestVersions, TxnRequestQueue
 
 Reduced = tuple[Any, ...]
-MAX_SNAPSHOTS: Final = 500_000
+MAX_SNAPSHOTS: Final = 100_000
+"""Of one actor, some 5 kB each; then it begins to learn again."""
 
 
-class PicklableActor(Protocol):
-    """An actor that has snapshots: it and all that it has can be pickled."""
+class PicklableActor(ABC):
+    """An actor that has snapshots: all that it has can be pickled, but for the attributes that are
+    no part of its state (`SHARED`: settings and caches), which its snapshots have in common."""
 
-    def tidy(self) -> None:
-        """After each step: forget what is over, so that equal states are equal bytes."""
+    SHARED: ClassVar[frozenset[str]] = frozenset()
 
+    @abstractmethod
     def view(self) -> View:
         """Its state, in its shape."""
+
+    def tidy(self) -> None:  # noqa: B027
+        """After each step: forget what is over, so that equal states are equal bytes."""
 
 
 class ActorSnapshot:
@@ -163,8 +170,9 @@ class SnapshotStore:
         during: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._during = during
+        self._shared_parts = {name: vars(actor)[name] for name in actor.SHARED}
         own = {} if holds_guards else {ProducerStates: _producers}
-        self._table = copyreg.dispatch_table | _REDUCERS | own
+        self._table = copyreg.dispatch_table | _REDUCERS | own | {type(actor): self._reduced}
         self._snapshots: dict[bytes, ActorSnapshot] = {}
         self.first = self._snapshot(actor)
 
@@ -194,7 +202,13 @@ class SnapshotStore:
 
     def actor(self, snapshot: ActorSnapshot) -> Any:
         """The actor as it was: it may be changed."""
-        return pickle.loads(snapshot.state)
+        actor = pickle.loads(snapshot.state)
+        vars(actor).update(self._shared_parts)
+        return actor
+
+    def _reduced(self, actor: PicklableActor) -> Reduced:
+        state = {n: value for n, value in vars(actor).items() if n not in self._shared_parts}
+        return copyreg.__newobj__, (type(actor),), state  # type: ignore[attr-defined]
 
     def _snapshot(self, actor: PicklableActor) -> ActorSnapshot:
         view = actor.view()
