@@ -6,7 +6,7 @@ Sources: `KafkaApis.handleConsumerGroupHeartbeat`, `handleConsumerGroupDescribe`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -29,8 +29,9 @@ from impl.security.acls import AclOperation, ResourceType
 
 MEMBER_ID_FROM: Final = 1
 """The first ConsumerGroupHeartbeat version whose members make their ids themselves (KIP-1082)."""
+CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
-"""`member_type` of a member that uses this protocol."""
+"""`member_type` of a member, by the protocol that it uses."""
 
 
 def consumer_group_heartbeat(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
@@ -42,7 +43,7 @@ def consumer_group_heartbeat(node: HandlerContext, request: DecodedRequest, now_
         if isinstance(found, ErrorCode):
             raise GroupRefusal(found)
         answer = coordinators.consumer_groups.heartbeat(
-            _read(node, request, now_ms), lambda name: _may_describe(node, request, name), now_ms
+            _read(node, request, now_ms), describable_topics(node, request), now_ms
         )
     except GroupRefusal as refusal:
         return {"error_code": refusal.error, "error_message": refusal.text}
@@ -57,8 +58,9 @@ def consumer_group_heartbeat(node: HandlerContext, request: DecodedRequest, now_
     return row
 
 
-def _may_describe(node: HandlerContext, request: DecodedRequest, name: str) -> bool:
-    return node.is_allowed(request, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+def describable_topics(node: HandlerContext, request: DecodedRequest) -> Callable[[str], bool]:
+    """Whether the client may know of a topic, by its name."""
+    return lambda name: node.is_allowed(request, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
 
 
 def _check(request: DecodedRequest) -> None:
@@ -94,10 +96,10 @@ def _check(request: DecodedRequest) -> None:
 def _read(node: HandlerContext, request: DecodedRequest, now_ms: int) -> HeartbeatRequest:
     body = request.body
     names, rows = body["subscribed_topic_names"], body["topic_partitions"]
-    new_id = node.coordinators.memberships.new_member_id
+    new_id = node.coordinators.memberships.new_consumer_id
     return HeartbeatRequest(
         body["group_id"],
-        body["member_id"] or new_id(request.client_id, now_ms),
+        body["member_id"] or new_id(now_ms),
         body["member_epoch"],
         body["instance_id"],
         body["rack_id"],
@@ -124,7 +126,7 @@ def _describe(node: HandlerContext, request: DecodedRequest, group_id: str) -> V
         return {"error_code": found, "group_id": group_id}
     group = found.consumer_groups.get(group_id)
     if group is None:
-        is_classic = node.coordinators.offsets.classic_group(group_id) is not None
+        is_classic = node.coordinators.memberships.find(group_id) is not None
         text = f"Group {group_id} {'is not a consumer group' if is_classic else 'not found'}."
         error = ErrorCode.GROUP_ID_NOT_FOUND
         return {"error_code": error, "error_message": text, "group_id": group_id}
@@ -159,7 +161,7 @@ def _describe_member(
         "subscribed_topic_regex": member.regex,
         "assignment": _named(node, (*member.assigned, *member.revoking)),
         "target_assignment": _named(node, target),
-        "member_type": CONSUMER_MEMBER,
+        "member_type": CLASSIC_MEMBER if member.classic else CONSUMER_MEMBER,
     }
 
 

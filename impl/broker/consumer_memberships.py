@@ -2,15 +2,17 @@
 
 Theory of operation: the groups are in `offsets`, whose partitions are loaded from their logs. The
 records of a decision are one batch; once it is appended it is applied to the group, and the member
-is answered. Regular expressions are resolved right after that, as if by another request.
+is answered. A group that changes its kind leaves the classic groups, or joins them, after that.
+Regular expressions are resolved right after the answer, as if by another request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from impl.broker.memberships import Memberships
 from impl.broker.services import NodeServices
+from impl.coordinator.classic_members import ClassicMembers
 from impl.coordinator.consumer_group import ConsumerGroup
 from impl.coordinator.consumer_group_messages import (
     GroupDecision,
@@ -21,17 +23,27 @@ from impl.coordinator.consumer_group_messages import (
 )
 from impl.coordinator.consumer_group_records import encode_group_record, group_tombstones
 from impl.coordinator.consumer_groups import ConsumerGroupCoordinator
-from impl.coordinator.group_records import encode_group_key
+from impl.coordinator.group_messages import (
+    JoinAnswer,
+    JoinRequest,
+    MemberIdentity,
+    SyncAnswer,
+    SyncRequest,
+)
+from impl.coordinator.group_records import encode_group, encode_group_key
 from impl.coordinator.offsets import APPEND_ERRORS, OffsetsCoordinator, encode_commit
 from impl.coordinator.offsets_state import GroupOffsets
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import Record
 
+MayDescribe = Callable[[str], bool]
+"""Whether a client may know of a topic, by its name."""
+
 
 class ConsumerMemberships:
     """Read-only: `groups`, the coordinator."""
 
-    __slots__ = ("_memberships", "_node", "_offsets", "groups")
+    __slots__ = ("_classic", "_memberships", "_node", "_offsets", "groups")
 
     def __init__(
         self, node: NodeServices, offsets: OffsetsCoordinator, memberships: Memberships
@@ -40,6 +52,7 @@ class ConsumerMemberships:
         self._offsets = offsets
         self._memberships = memberships
         self.groups = ConsumerGroupCoordinator(node.config.consumer_groups)
+        self._classic = ClassicMembers(self.groups)
 
     def __iter__(self) -> Iterator[ConsumerGroup]:
         for offsets in self._offsets.partitions.values():
@@ -51,32 +64,77 @@ class ConsumerMemberships:
         return offsets.consumer_groups.get(group_id) if isinstance(offsets, GroupOffsets) else None
 
     def heartbeat(
-        self, asked: HeartbeatRequest, may_describe: Callable[[str], bool], now_ms: int
+        self, asked: HeartbeatRequest, may_describe: MayDescribe, now_ms: int
     ) -> HeartbeatAnswer:
         """Answer a member of a group that is coordinated here. Raises `GroupRefusal`."""
         group = self.get(asked.group_id)
-        classic = None if group else self._offsets.classic_group(asked.group_id)
+        classic = None if group else self._memberships.find(asked.group_id)
         decision = self.groups.heartbeat(group, classic, asked, now_ms)
         self._perform(decision, now_ms)
-        group = self.get(asked.group_id)
-        if decision.regexes and group is not None:
-            self._perform(
-                self.groups.resolve(group, decision.regexes, may_describe, now_ms), now_ms
-            )
+        self._resolve(decision, may_describe, now_ms)
         assert decision.answer is not None, "a heartbeat is answered"
         return decision.answer
 
+    # ---- members of the classic protocol; each raises `GroupRefusal`
+
+    def join(
+        self, group: ConsumerGroup, asked: JoinRequest, may_describe: MayDescribe, now_ms: int
+    ) -> JoinAnswer:
+        """Answer a JoinGroup."""
+        new_id = self._memberships.new_consumer_id(now_ms)
+        answer, decision = self._classic.join(group, asked, new_id, now_ms)
+        self._perform(decision, now_ms)
+        self._resolve(decision, may_describe, now_ms)
+        return answer
+
+    def sync(self, group: ConsumerGroup, asked: SyncRequest, now_ms: int) -> SyncAnswer:
+        """Answer a SyncGroup."""
+        answer, decision = self._classic.sync(group, asked, now_ms)
+        self._perform(decision, now_ms)
+        return answer
+
+    def beat(
+        self, group: ConsumerGroup, generation_id: int, identity: MemberIdentity, now_ms: int
+    ) -> ErrorCode:
+        """Answer a Heartbeat."""
+        error, decision = self._classic.heartbeat(group, generation_id, identity, now_ms)
+        self._perform(decision, now_ms)
+        return error
+
+    def leave(
+        self, group: ConsumerGroup, identities: Sequence[MemberIdentity], now_ms: int
+    ) -> list[ErrorCode]:
+        """Answer a LeaveGroup: an error for each member."""
+        errors, decision = self._classic.leave(group, identities)
+        self._perform(decision, now_ms)
+        return errors
+
+    # ---- decisions
+
     def _perform(self, decision: GroupDecision, now_ms: int) -> None:
         """Append the records, and apply them. Raises `GroupRefusal`."""
-        rows = [encode_group_record(decision.group_id, record) for record in decision.records]
+        group_id, becomes = decision.group_id, decision.becomes_classic
+        rows = [encode_group_record(group_id, record) for record in decision.records]
         if decision.replaces_classic:
-            rows.insert(0, (encode_group_key(decision.group_id), None))
-        error = self._append(decision.group_id, rows, now_ms)
+            rows.insert(0, (encode_group_key(group_id), None))
+        if becomes is not None:
+            rows.append((encode_group_key(group_id), encode_group(becomes, now_ms)))
+        error = self._append(group_id, rows, now_ms)
         if error:
             raise GroupRefusal(error)
-        if decision.replaces_classic:
-            self._memberships.groups.remove(decision.group_id)
         self.groups.on_appended(decision, now_ms)
+        classic = self._memberships.groups
+        if decision.replaces_classic:
+            self._memberships.perform(classic.give_up(group_id), now_ms)
+        if becomes is not None:
+            effects = classic.take_over(becomes, now_ms, rebalances=decision.rebalances)
+            self._memberships.perform(effects, now_ms)
+
+    def _resolve(self, decision: GroupDecision, may_describe: MayDescribe, now_ms: int) -> None:
+        group = self.get(decision.group_id)
+        if decision.regexes and group is not None:
+            found = self.groups.targets.resolve(group, decision.regexes, may_describe, now_ms)
+            self._perform(found, now_ms)
 
     def _append(
         self, group_id: str, rows: Iterable[tuple[bytes, bytes | None]], now_ms: int
@@ -119,4 +177,4 @@ class ConsumerMemberships:
             topic.name: SubscribedTopic(topic.topic_id, len(topic.partitions))
             for topic in self._node.topics
         }
-        self.groups.set_topics(images, self._node.topics.version, self)
+        self.groups.targets.set_topics(images, self._node.topics.version, self)

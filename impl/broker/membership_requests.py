@@ -4,10 +4,10 @@ Four rules:
 
 1. The group's coordinator answers; any other node answers NOT_COORDINATOR, one that loads the
    group's partition COORDINATOR_LOAD_IN_PROGRESS.
-2. JoinGroup and SyncGroup wait for the other members.
+2. JoinGroup and SyncGroup of a classic group wait for the other members.
 3. Groups that only commit offsets are described as empty, and can be deleted.
-4. A consumer group (KIP-848) takes no members of this protocol, as with
-   `group.consumer.migration.policy=disabled`, unless it is empty: then a classic group replaces it.
+4. A consumer group (KIP-848) with members takes those of this protocol, too, and answers them at
+   once; an empty one is replaced by a classic group.
 
 Sources: `KafkaApis.handleJoinGroupRequest` and its siblings, `GroupCoordinatorService`;
 release 4.3.1.
@@ -15,19 +15,27 @@ release 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from impl.broker.consumer_group_requests import describable_topics
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.memberships import GroupAnswer
 from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
-from impl.coordinator.classic_group import CONSUMER_PROTOCOL, ClassicGroup, subscribed_topics
+from impl.coordinator.classic_group import ClassicGroup, subscribed_topics
 from impl.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
-from impl.coordinator.group_messages import JoinAnswer, JoinRequest, MemberIdentity, SyncRequest
+from impl.coordinator.consumer_group_messages import GroupRefusal
+from impl.coordinator.group_messages import (
+    JoinAnswer,
+    JoinRequest,
+    MemberIdentity,
+    SyncAnswer,
+    SyncRequest,
+)
 from impl.coordinator.offsets_groups import NO_MEMBER, GroupState
-from impl.coordinator.offsets_state import GroupOffsets
 from impl.protocol.codegen import Value
+from impl.protocol.consumer_protocol import CONSUMER_PROTOCOL
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import ResourceType
@@ -62,15 +70,30 @@ def join_group(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Va
     """Answered when all members have joined."""
     body, memberships = request.body, node.coordinators.memberships
     error = _error(node, body["group_id"])
+    if not error and not memberships.groups.is_session_valid(body["session_timeout_ms"]):
+        error = ErrorCode.INVALID_SESSION_TIMEOUT
     if error:
         return _join_row(request, JoinAnswer(0, error, body["member_id"]))
-    error = ErrorCode.INVALID_SESSION_TIMEOUT
-    if memberships.groups.is_session_valid(body["session_timeout_ms"]):
-        error = _make_classic(node, body["group_id"], body["member_id"], now_ms)
+    asked, mixed = _read_join(request), node.coordinators.consumer_groups.get(body["group_id"])
+    if mixed is not None and mixed.members:
+        return _join_row(request, _join_consumers(node, request, mixed, asked, now_ms))
+    error = ErrorCode.NONE if mixed is None else _make_classic(node, mixed, asked, now_ms)
     if error:
         return _join_row(request, JoinAnswer(0, error, body["member_id"]))
+
+    def answer(joined: GroupAnswer) -> None:
+        assert isinstance(joined, JoinAnswer)
+        node.answer(request, _join_row(request, joined))
+
+    number = memberships.await_answer(answer)
+    memberships.perform(memberships.groups.join(number, asked, now_ms), now_ms)
+    return DEFERRED
+
+
+def _read_join(request: DecodedRequest) -> JoinRequest:
+    body = request.body
     rebalance_ms = body["rebalance_timeout_ms"]
-    asked = JoinRequest(
+    return JoinRequest(
         body["group_id"],
         body["member_id"],
         body["group_instance_id"],
@@ -83,23 +106,27 @@ def join_group(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Va
         request.version >= SKIP_ASSIGNMENT_FROM,
     )
 
-    def answer(joined: GroupAnswer) -> None:
-        assert isinstance(joined, JoinAnswer)
-        node.answer(request, _join_row(request, joined))
 
-    number = memberships.await_answer(answer)
-    memberships.perform(memberships.groups.join(number, asked, now_ms), now_ms)
-    return DEFERRED
+def _join_consumers(
+    node: HandlerContext,
+    request: DecodedRequest,
+    group: ConsumerGroup,
+    asked: JoinRequest,
+    now_ms: int,
+) -> JoinAnswer:
+    """Join a consumer group. QUIRK: a refusal does not say the member id."""
+    may_describe = describable_topics(node, request)
+    try:
+        return node.coordinators.consumer_groups.join(group, asked, may_describe, now_ms)
+    except GroupRefusal as refusal:
+        return JoinAnswer(0, refusal.error, NO_MEMBER)
 
 
-def _make_classic(node: HandlerContext, group_id: str, member_id: str, now_ms: int) -> ErrorCode:
+def _make_classic(
+    node: HandlerContext, group: ConsumerGroup, asked: JoinRequest, now_ms: int
+) -> ErrorCode:
     """Remove an empty consumer group for a new member of a classic one."""
-    group = node.coordinators.consumer_groups.get(group_id)
-    if group is None:
-        return ErrorCode.NONE
-    if group.members:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if member_id != NO_MEMBER:
+    if asked.member_id != NO_MEMBER:
         return ErrorCode.UNKNOWN_MEMBER_ID
     return node.coordinators.consumer_groups.remove_empty(group, now_ms)
 
@@ -139,19 +166,35 @@ def sync_group(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Va
         {row["member_id"]: row["assignment"] for row in body["assignments"]},
     )
 
+    mixed = node.coordinators.consumer_groups.get(asked.group_id)
+    if mixed is not None:
+        return _sync_row(_sync_consumers(node, mixed, asked, now_ms))
+
     def answer(synced: GroupAnswer) -> None:
         assert not isinstance(synced, JoinAnswer)
-        row = {
-            "error_code": synced.error,
-            "protocol_type": synced.protocol_type,
-            "protocol_name": synced.protocol_name,
-            "assignment": synced.assignment,
-        }
-        node.answer(request, row)
+        node.answer(request, _sync_row(synced))
 
     number = memberships.await_answer(answer)
     memberships.perform(memberships.groups.sync(number, asked, now_ms), now_ms)
     return DEFERRED
+
+
+def _sync_consumers(
+    node: HandlerContext, group: ConsumerGroup, asked: SyncRequest, now_ms: int
+) -> SyncAnswer:
+    try:
+        return node.coordinators.consumer_groups.sync(group, asked, now_ms)
+    except GroupRefusal as refusal:
+        return SyncAnswer(0, refusal.error)
+
+
+def _sync_row(synced: SyncAnswer) -> Value:
+    return {
+        "error_code": synced.error,
+        "protocol_type": synced.protocol_type,
+        "protocol_name": synced.protocol_name,
+        "assignment": synced.assignment,
+    }
 
 
 def heartbeat(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
@@ -162,16 +205,31 @@ def heartbeat(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Val
         # The member is not harmed by it: it asks again. `GroupCoordinatorService.heartbeat`.
         return {"error_code": ErrorCode.NONE}
     identity = MemberIdentity(body["member_id"], body["group_instance_id"])
-    if not error:
-        error = memberships.groups.heartbeat(
-            body["group_id"], body["generation_id"], identity, now_ms
-        )
+    mixed = node.coordinators.consumer_groups.get(body["group_id"])
+    generation_id = body["generation_id"]
+    if not error and mixed is not None:
+        error = _beat_consumers(node, mixed, generation_id, identity, now_ms)
+    elif not error:
+        error = memberships.groups.heartbeat(body["group_id"], generation_id, identity, now_ms)
     return {"error_code": error}
+
+
+def _beat_consumers(
+    node: HandlerContext,
+    group: ConsumerGroup,
+    generation_id: int,
+    identity: MemberIdentity,
+    now_ms: int,
+) -> ErrorCode:
+    try:
+        return node.coordinators.consumer_groups.beat(group, generation_id, identity, now_ms)
+    except GroupRefusal as refusal:
+        return refusal.error
 
 
 def leave_group(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """One member, from version 3 on several, dynamic or static."""
-    body, memberships = request.body, node.coordinators.memberships
+    body = request.body
     is_old = request.version < SEVERAL_LEAVE_FROM
     error = _error(node, body["group_id"])
     if error:
@@ -181,13 +239,27 @@ def leave_group(node: HandlerContext, request: DecodedRequest, now_ms: int) -> V
     ]
     if is_old:
         identities = [MemberIdentity(body["member_id"])]
-    errors, effects = memberships.groups.leave(body["group_id"], identities, now_ms)
-    memberships.perform(effects, now_ms)
+    errors = _leave(node, body["group_id"], identities, now_ms)
     rows = [
         identity._asdict() | {"error_code": error}
         for identity, error in zip(identities, errors, strict=True)
     ]
     return {"error_code": errors[0] if is_old else ErrorCode.NONE, "members": rows}
+
+
+def _leave(
+    node: HandlerContext, group_id: str, identities: Sequence[MemberIdentity], now_ms: int
+) -> list[ErrorCode]:
+    mixed = node.coordinators.consumer_groups.get(group_id)
+    if mixed is None:
+        memberships = node.coordinators.memberships
+        errors, effects = memberships.groups.leave(group_id, identities, now_ms)
+        memberships.perform(effects, now_ms)
+        return errors
+    try:
+        return node.coordinators.consumer_groups.leave(mixed, identities, now_ms)
+    except GroupRefusal as refusal:
+        return [refusal.error] * len(identities)
 
 
 # ---- groups
@@ -207,10 +279,7 @@ def _groups(node: HandlerContext) -> Iterable[ClassicGroup | ConsumerGroup]:
 
 def _find(node: HandlerContext, group_id: str) -> ClassicGroup | ConsumerGroup | None:
     consumers = node.coordinators.consumer_groups.get(group_id)
-    known = consumers or node.coordinators.memberships.groups.groups.get(group_id)
-    offsets = node.coordinators.offsets.find(group_id, may_be_empty=True)
-    is_simple = isinstance(offsets, GroupOffsets) and group_id in offsets.groups
-    return known or (ClassicGroup(group_id) if is_simple else None)
+    return consumers or node.coordinators.memberships.find(group_id)
 
 
 def list_groups(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:

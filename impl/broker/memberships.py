@@ -7,6 +7,7 @@ coordinates its groups, and loads them from it.
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections import deque
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
@@ -15,10 +16,12 @@ from typing import Final
 from uuid import UUID
 
 from impl.broker.services import NodeServices
+from impl.coordinator.classic_group import ClassicGroup
 from impl.coordinator.group_messages import AppendGroup, GroupEffect, JoinAnswer, SyncAnswer
 from impl.coordinator.group_records import encode_group_key
 from impl.coordinator.groups import GroupCoordinator
 from impl.coordinator.offsets import APPEND_ERRORS, OffsetsCoordinator, encode_commit
+from impl.coordinator.offsets_state import GroupOffsets
 from impl.coordinator.placement import OFFSETS_TOPIC
 from impl.partition.leader import PartitionLeader
 from impl.protocol.errors import ErrorCode
@@ -46,15 +49,30 @@ class Memberships:
         self._callbacks: dict[int, Callable[[GroupAnswer], None]] = {}
         self.groups = GroupCoordinator(offsets.members, self.new_member_id, node.config.groups)
 
+    def find(self, group_id: str) -> ClassicGroup | None:
+        """The group; one that only commits offsets is empty. None if there is none here."""
+        offsets = self._offsets.find(group_id, may_be_empty=True)
+        known = self.groups.groups.get(group_id)
+        if known is not None or not isinstance(offsets, GroupOffsets):
+            return known
+        is_simple = group_id in offsets.groups - offsets.consumer_groups.keys()
+        return ClassicGroup(group_id) if is_simple else None
+
     def new_member_id(self, prefix: str, now_ms: int) -> str:
         """An id from a client id or instance id, in the form of Kafka's.
 
         Unique even for a node that begins anew: members of the last one still send heartbeats.
         """
+        return f"{prefix}-{UUID(bytes=self._new_id(now_ms))}"
+
+    def new_consumer_id(self, now_ms: int) -> str:
+        """An id for a member of a consumer group, which is Kafka's text of a UUID."""
+        return urlsafe_b64encode(self._new_id(now_ms)).decode().rstrip("=")
+
+    def _new_id(self, now_ms: int) -> bytes:
         node = self._node
         text = f"{node.cluster.cluster_id}/{node.config.node_id}/{now_ms}/{next(self._numbers)}"
-        digest = blake2b(text.encode(), digest_size=_ID_BYTES).digest()
-        return f"{prefix}-{UUID(bytes=digest)}"
+        return blake2b(text.encode(), digest_size=_ID_BYTES).digest()
 
     def await_answer(self, callback: Callable[[GroupAnswer], None]) -> int:
         """A number for a request to `groups`; its answer goes to `callback`."""

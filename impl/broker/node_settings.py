@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 _BOOLEAN, _INT, _LONG = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.LONG
+_STRING: Final = ConfigType.STRING
 
 
 class NodeSetting(NamedTuple):
@@ -46,6 +47,9 @@ NODE_SETTINGS: Final = MappingProxyType(
         "broker.id": NodeSetting("node_id", ""),
         "connections.max.idle.ms": NodeSetting("connections_max_idle_ms", "600000", _LONG),
         "fetch.max.bytes": NodeSetting("fetch_max_bytes", "57671680"),
+        "group.consumer.migration.policy": NodeSetting(
+            "consumer_groups.migration_policy", "bidirectional", _STRING
+        ),
         "group.initial.rebalance.delay.ms": NodeSetting(
             "groups.initial_rebalance_delay_ms", "3000"
         ),
@@ -124,6 +128,8 @@ def configure(config: NodeConfig, name: str, text: str) -> NodeConfig:
         if text not in ("true", "false"):
             raise UnknownSetting(f"{name} must be true or false, is {text!r}")
         return _replace(config, setting.path, text == "true")
+    if setting.config_type is _STRING:
+        return _replace(config, setting.path, text.lower())
     try:
         return _replace(config, setting.path, int(text))
     except ValueError as error:
@@ -132,7 +138,7 @@ def configure(config: NodeConfig, name: str, text: str) -> NodeConfig:
         raise UnknownSetting(f"{name} must be an integer, is {text!r}") from None
 
 
-def _replace(settings: T, path: str, value: int) -> T:
+def _replace(settings: T, path: str, value: int | str) -> T:
     """A dataclass with another value at the end of a path of fields."""
     name, _, rest = path.partition(".")
     return replace(

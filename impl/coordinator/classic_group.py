@@ -20,13 +20,12 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from impl.coordinator.offsets_groups import GroupMembers, GroupState
-from impl.protocol.errors import ErrorCode
-
-GroupProtocol = tuple[str, bytes]
-"""The name of an assignor, and a member's metadata for it."""
-
-CONSUMER_PROTOCOL = "consumer"
-"""The protocol type of consumers."""
+from impl.protocol.consumer_protocol import (
+    CONSUMER_PROTOCOL,
+    GroupProtocol,
+    decode_subscription,
+)
+from impl.protocol.errors import DecodeError, ErrorCode
 
 
 @dataclass(slots=True)
@@ -184,24 +183,16 @@ class ClassicGroup:
             self.transition_to(GroupState.EMPTY)
 
 
-def subscribed_topics(group: ClassicGroup) -> set[str]:
-    """The topics of a group of consumers; none where a member's subscription cannot be read.
-
-    `ConsumerProtocol.deserializeSubscription`: version int16, then topics as []string.
-    """
-    topics: set[str] = set()
-    if group.protocol_type == CONSUMER_PROTOCOL:
-        for member in group.members.values():
-            topics |= _read_topics(member.metadata(group.protocol_name))
-    return topics
+def subscribed_topics(group: ClassicGroup) -> frozenset[str]:
+    """The topics of a group of consumers; none where a member's subscription cannot be read."""
+    if group.protocol_type != CONSUMER_PROTOCOL:
+        return frozenset()
+    members = group.members.values()
+    return frozenset().union(*(_read_topics(m.metadata(group.protocol_name)) for m in members))
 
 
-def _read_topics(metadata: bytes) -> set[str]:
-    names, at = [], 6
-    for _ in range(int.from_bytes(metadata[2:6], "big")):
-        size = int.from_bytes(metadata[at : at + 2], "big")
-        names.append(metadata[at + 2 : at + 2 + size])
-        at += 2 + size
-        if at > len(metadata):
-            return set()
-    return {name.decode(errors="replace") for name in names}
+def _read_topics(metadata: bytes) -> frozenset[str]:
+    try:
+        return decode_subscription(metadata).topics
+    except DecodeError:
+        return frozenset()

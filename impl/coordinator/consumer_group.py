@@ -7,6 +7,7 @@ Four rules:
 2. A partition has one owner: the member to which it is assigned, or that still has to revoke it.
 3. A member leaves its epoch when it has revoked what its target lacks.
 4. The state follows from records alone: `apply` is the only way to change it.
+5. Members of the classic protocol may be among them, with what they told when they joined.
 
 Theory of operation: a coordinator decides on a copy, whose records it appends; what is in the log
 is applied to the group itself, now and when the partition is loaded again.
@@ -22,6 +23,7 @@ from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from impl.protocol.consumer_protocol import CONSUMER_PROTOCOL, GroupProtocol
 from impl.protocol.errors import InvalidRecord
 from impl.protocol.fields import LEAVE_EPOCH, TopicIdPartition
 
@@ -69,8 +71,18 @@ class GroupRecord(NamedTuple):
     value: Mapping[str, Any] | None = None
 
 
+class ClassicMetadata(NamedTuple):
+    """What a member of the classic protocol told in JoinGroup. `ClassicMemberMetadata`."""
+
+    session_timeout_ms: int
+    protocols: tuple[GroupProtocol, ...]
+
+
 class ConsumerGroupMember(NamedTuple):
-    """A member. `assigned`, `revoking`: partitions to the epoch in which they were assigned."""
+    """A member; `classic` if it uses that protocol.
+
+    `assigned`, `revoking`: partitions to the epoch in which they were assigned.
+    """
 
     member_id: str
     epoch: int = 0
@@ -86,6 +98,7 @@ class ConsumerGroupMember(NamedTuple):
     state: ReconciliationState = ReconciliationState.STABLE
     assigned: Mapping[TopicIdPartition, int] = MappingProxyType({})
     revoking: Mapping[TopicIdPartition, int] = MappingProxyType({})
+    classic: ClassicMetadata | None = None
 
     def has_reached(self, epoch: int) -> bool:
         """Whether it has all that it is to have in this epoch. `isReconciledTo`."""
@@ -130,7 +143,7 @@ class ConsumerGroup:
     @property
     def protocol_type(self) -> str:
         """Its members are consumers."""
-        return "consumer"
+        return CONSUMER_PROTOCOL
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -163,6 +176,23 @@ class ConsumerGroup:
         """The member with this instance id, None without."""
         found = (m for m in self.members.values() if m.instance_id == instance_id)
         return next(found, None)
+
+    @property
+    def uses_classic_alone(self) -> bool:
+        """Whether there are members, and all use the classic protocol."""
+        return bool(self.members) and all(member.classic for member in self.members.values())
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether a member of the classic protocol fits in. `supportsClassicProtocols`."""
+        classic = [member.classic for member in self.members.values() if member.classic]
+        known = [{name for name, _ in each.protocols} for each in classic]
+        fits = (all(name in each for each in known) for name in names)
+        return protocol_type == CONSUMER_PROTOCOL and any(fits)
+
+    def awaits_release(self, member: ConsumerGroupMember) -> bool:
+        """Whether a part of its target is still another's. `waitingOnUnreleasedPartition`."""
+        target = self.target.get(member.member_id, frozenset())
+        return any(place in self.owners for place in target - member.assigned.keys())
 
     def preferred_assignor(self, default: str) -> str:
         """What most members want. `computePreferredServerAssignor`."""
@@ -200,6 +230,7 @@ class ConsumerGroup:
             topics=frozenset(value["subscribed_topic_names"]),
             regex=value["subscribed_topic_regex"],
             assignor=value["server_assignor"],
+            classic=_read_classic(value["classic_member_metadata"]),
         )
 
     def _apply_target_epoch(self, _: str, value: Mapping[str, Any] | None) -> None:
@@ -263,6 +294,13 @@ _APPLY: Final[
         RecordKind.REGEX: ConsumerGroup._apply_regex,
     }
 )
+
+
+def _read_classic(value: Mapping[str, Any] | None) -> ClassicMetadata | None:
+    if value is None:
+        return None
+    protocols = tuple((row["name"], row["metadata"]) for row in value["supported_protocols"])
+    return ClassicMetadata(value["session_timeout_ms"], protocols)
 
 
 def read_places(rows: Iterable[Mapping[str, Any]]) -> list[TopicIdPartition]:

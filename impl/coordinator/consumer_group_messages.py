@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
+from impl.coordinator.classic_group import ClassicGroup
 from impl.coordinator.consumer_group import GroupRecord
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, TopicIdPartition
-from impl.settings import INT_MAX, Settings, integer
+from impl.settings import INT_MAX, InvalidSetting, Settings, integer
+
+MigrationPolicy = Literal["disabled", "upgrade", "downgrade", "bidirectional"]
+"""Which groups of one kind become groups of the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,29 @@ class ConsumerGroupConfig(Settings):
     """How many members a group may have."""
     assignment_interval_ms: int = integer(1_000)
     """The least time between two target assignments; 0 before 4.3 (KIP-1263)."""
+    migration_policy: MigrationPolicy = "bidirectional"
+
+    def __post_init__(self) -> None:
+        """Check each setting."""
+        Settings.__post_init__(self)
+        policies = get_args(MigrationPolicy)
+        if self.migration_policy not in policies:
+            raise InvalidSetting(self, "migration_policy", f"one of {', '.join(policies)}")
+
+    @property
+    def mixes(self) -> bool:
+        """Whether members of the classic protocol may join a consumer group."""
+        return self.migration_policy != "disabled"
+
+    @property
+    def upgrades(self) -> bool:
+        """Whether a classic group may become a consumer group."""
+        return self.migration_policy in ("upgrade", "bidirectional")
+
+    @property
+    def downgrades(self) -> bool:
+        """Whether a consumer group may become a classic group."""
+        return self.migration_policy in ("downgrade", "bidirectional")
 
 
 CONSUMER_GROUP_CONFIGS: Final[Mapping[str, ConsumerGroupConfig]] = MappingProxyType(
@@ -97,13 +124,16 @@ class TimerChange(NamedTuple):
     kind: str
     member_id: str
     due_ms: int | None
+    keeps_earlier: bool = False
+    """Whether a timer that is set already stays as it is."""
 
 
 class GroupDecision(NamedTuple):
     """What a coordinator wants done: append `records` as one batch, then tell it (`on_appended`).
 
     `refreshed_epoch`: the group epoch for which topics were looked at, None if they were not.
-    `regexes` are to be resolved next. `replaces_classic`: an empty classic group goes first.
+    `regexes` are to be resolved next. `replaces_classic`: the classic group goes first.
+    `becomes_classic`: the group that takes this one's place; `rebalances`, at once.
     """
 
     group_id: str
@@ -113,3 +143,5 @@ class GroupDecision(NamedTuple):
     refreshed_epoch: int | None = None
     regexes: frozenset[str] = frozenset()
     replaces_classic: bool = False
+    becomes_classic: ClassicGroup | None = None
+    rebalances: bool = False

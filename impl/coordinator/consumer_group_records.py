@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from impl.coordinator.consumer_group import (
+    ClassicMetadata,
     ConsumerGroup,
     ConsumerGroupMember,
     GroupRecord,
@@ -107,8 +108,14 @@ def member_record(member: ConsumerGroupMember) -> GroupRecord:
         "subscribed_topic_regex": member.regex,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
         "server_assignor": member.assignor,
+        "classic_member_metadata": member.classic and _classic_row(member.classic),
     }
     return GroupRecord(RecordKind.MEMBER, member.member_id, value)
+
+
+def _classic_row(classic: ClassicMetadata) -> dict[str, Any]:
+    protocols = [{"name": name, "metadata": metadata} for name, metadata in classic.protocols]
+    return {"session_timeout_ms": classic.session_timeout_ms, "supported_protocols": protocols}
 
 
 def target_epoch_record(epoch: int, now_ms: int) -> GroupRecord:
@@ -152,7 +159,8 @@ def member_tombstones(*member_ids: str) -> Iterator[GroupRecord]:
 
 
 def group_tombstones(group: ConsumerGroup) -> Iterator[GroupRecord]:
-    """A group without members is no more. `createGroupTombstoneRecords`."""
+    """A group is no more, nor are its members. `createGroupTombstoneRecords`."""
+    yield from member_tombstones(*group.members)
     yield GroupRecord(RecordKind.TARGET_EPOCH)
     for regex in group.regexes:
         yield GroupRecord(RecordKind.REGEX, regex)

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from impl.coordinator.classic_group import GroupProtocol
 from impl.coordinator.offsets_groups import NO_GENERATION, NO_MEMBER
+from impl.protocol.consumer_protocol import GroupProtocol
 from impl.protocol.errors import ErrorCode
 from impl.settings import Settings, integer
 

@@ -479,10 +479,26 @@ class GroupCoordinator:
 
     def resign(self, group_ids: Iterable[str]) -> list[GroupEffect]:
         """Another broker coordinates these groups. `onUnloaded`."""
+        return self._dismiss(group_ids, ErrorCode.NOT_COORDINATOR)
+
+    def give_up(self, group_id: str) -> list[GroupEffect]:
+        """The group is a consumer group now, which its members are to join."""
+        return self._dismiss([group_id], ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def take_over(self, group: ClassicGroup, now_ms: int, *, rebalances: bool) -> list[GroupEffect]:
+        """The group was a consumer group until now; it is in the log. `convertToClassicGroup`."""
+        self.groups[group.group_id] = group
+        for member in group.members.values():
+            self._restart_session(group, member, now_ms)
+        if rebalances:
+            self._prepare_rebalance(group, now_ms)
+        return self._take_effects(group)
+
+    def _dismiss(self, group_ids: Iterable[str], error: ErrorCode) -> list[GroupEffect]:
         for group_id in group_ids:
             group = self.groups.get(group_id)
             for member in group.members.values() if group else ():
-                self._fail_waiting(member, ErrorCode.NOT_COORDINATOR)
+                self._fail_waiting(member, error)
             self.remove(group_id)
         return self._take_effects()
 

@@ -245,13 +245,6 @@ class OffsetsCoordinator:
         offsets = self.partitions[partition]
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if offsets is None else offsets
 
-    def classic_group(self, group_id: str) -> GroupMembers | None:
-        """A group that is no consumer group, if it exists here; one of offsets alone is empty."""
-        found = self.find(group_id, may_be_empty=True)
-        if not isinstance(found, GroupOffsets) or group_id in found.consumer_groups:
-            return None
-        return self._group(found, group_id)
-
     def _group(self, offsets: GroupOffsets, group_id: str) -> GroupMembers | None:
         simple = SIMPLE_GROUP if group_id in offsets.groups else None
         return self.members.get(group_id, simple)

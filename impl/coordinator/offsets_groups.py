@@ -5,7 +5,7 @@ Three rules:
 1. A group without members accepts commits that claim no generation.
 2. A commit that claims a member must come from one of the current generation (KIP-447).
 3. A member of a consumer group (KIP-848) commits with its epoch, or with an older one from which
-   on it has had the partition (KIP-1251).
+   on it has had the partition (KIP-1251); one of the classic protocol, too.
 
 Theory of operation: one frozen `GroupMembers` a group, set by the code that manages membership; a
 group without one has no members. Sources:
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from impl.coordinator.consumer_group import ConsumerGroup
+from impl.coordinator.consumer_group import ConsumerGroup, ConsumerGroupMember
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import TopicIdPartition
 
@@ -118,14 +118,20 @@ def check_epoch_committer(
     member = group.members.get(committer.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if not is_transactional and api_version < MEMBER_EPOCH_FROM:
+    is_classic = member.classic is not None
+    if not is_transactional and not is_classic and api_version < MEMBER_EPOCH_FROM:
         return ErrorCode.UNSUPPORTED_VERSION
     had_since = {**member.revoking, **member.assigned}
     is_old = epoch < member.epoch and all(epoch >= had_since.get(p, epoch + 1) for p in places)
     if epoch == member.epoch or is_old:
         return ErrorCode.NONE
     # `OffsetMetadataManager.commitTransactionalOffset`: producers know no epochs of members.
-    return ErrorCode.ILLEGAL_GENERATION if is_transactional else ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.ILLEGAL_GENERATION if is_transactional else _wrong_epoch(member)
+
+
+def _wrong_epoch(member: ConsumerGroupMember) -> ErrorCode:
+    """To a member of the classic protocol its epoch is a generation."""
+    return ErrorCode.ILLEGAL_GENERATION if member.classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def check_fetcher(group: ConsumerGroup, member_id: str | None, member_epoch: int) -> ErrorCode:
@@ -137,4 +143,4 @@ def check_fetcher(group: ConsumerGroup, member_id: str | None, member_epoch: int
     member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE if member_epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.NONE if member_epoch == member.epoch else _wrong_epoch(member)

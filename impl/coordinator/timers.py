@@ -25,6 +25,10 @@ class Timers(Generic[K]):
         self._due_ms[key] = (due_ms, number)
         heappush(self._heap, (due_ms, number, key))
 
+    def __contains__(self, key: K) -> bool:
+        """Whether a deadline is set."""
+        return key in self._due_ms
+
     def cancel(self, key: K) -> None:
         """Remove a deadline, if it is set."""
         self._due_ms.pop(key, None)

@@ -10,7 +10,7 @@ from proofs.java import MissingTool
 
 CONSUMER_GROUPS = {
     "group.consumer.assignment.interval.ms": "0",
-    "group.consumer.migration.policy": "disabled",
+    "group.min.session.timeout.ms": "100",
 }
 """As our broker has them in tests."""
 

@@ -18,7 +18,7 @@ Values = dict[str, Any]
 CONFIG = NodeConfig(
     host="127.0.0.1",
     port=0,
-    groups=GroupConfig(initial_rebalance_delay_ms=0),
+    groups=GroupConfig(initial_rebalance_delay_ms=0, min_session_timeout_ms=100),
     consumer_groups=ConsumerGroupConfig(assignment_interval_ms=0),
 )
 """Of our node, as the real broker of these tests is set up."""
@@ -178,13 +178,13 @@ class Script:
 
 
 @contextmanager
-def ours() -> Iterator[int]:
+def ours(config: NodeConfig = CONFIG) -> Iterator[int]:
     """Our server in a thread of its own; its port."""
     started, ends = threading.Event(), threading.Event()
     ports = []
 
     async def serve() -> None:
-        async with Server(CONFIG) as server:
+        async with Server(config) as server:
             ports.append(server.port)
             started.set()
             await asyncio.to_thread(ends.wait)
@@ -218,11 +218,14 @@ def play(
 
 
 def check_answers(
-    script: Callable[[S], None], kind: type[S], connect: Callable[[], BrokerConnection]
+    script: Callable[[S], None],
+    kind: type[S],
+    connect: Callable[[], BrokerConnection],
+    config: NodeConfig = CONFIG,
 ) -> None:
     """Our broker answers each step of a script as another one does."""
     theirs = play(script, kind, connect)
-    with ours() as port:
+    with ours(config) as port:
         answered = play(script, kind, lambda: BrokerConnection("127.0.0.1", port))
     for number, (wanted, found) in enumerate(zip(theirs, answered, strict=True)):
         assert found == wanted, number

@@ -60,6 +60,10 @@ class ConsumerScript(Script):
         ids = {name: topic_id for topic_id, name in self.topic_ids.items()}
         return [{"topic_id": ids[t], "partitions": list(found)} for t, found in partitions.items()]
 
+    def real_epoch(self, epoch: int) -> int:
+        """Scripts count epochs from a group's first assignment on, which has epoch 2 since 4.3."""
+        return epoch + 1 if epoch > 0 else epoch
+
     # ---- requests
 
     def send_live(self, name: str, epoch: int, version: int, more: Values) -> Values:
@@ -68,7 +72,7 @@ class ConsumerScript(Script):
         return answer
 
     def live(self, name: str, epoch: int, version: int = 1, **more: Any) -> Values:
-        return self.note(name, self.send_live(name, real_epoch(epoch), version, more))
+        return self.note(name, self.send_live(name, self.real_epoch(epoch), version, more))
 
     def enter(self, name: str, *topics: str, version: int = 1, **more: Any) -> Values:
         """Join, with topics or what `more` says."""
@@ -78,10 +82,10 @@ class ConsumerScript(Script):
             first["subscribed_topic_names"] = names
         return self.live(name, 0, version, **first | more)
 
-    def await_assignment(self, name: str, answer: Values) -> Values:
+    def await_assignment(self, name: str, answer: Values, **more: Any) -> Values:
         """The next answer with an assignment: what comes before depends on time."""
         while True:
-            answer = self.send_live(name, answer["member_epoch"], 1, {})
+            answer = self.send_live(name, answer["member_epoch"], 1, more)
             if answer["error_code"] or answer["assignment"] is not None:
                 return self.note(name, answer)
 
@@ -92,7 +96,7 @@ class ConsumerScript(Script):
     def commit_as(self, name: str, epoch: int, *partitions: int, version: int = 9) -> None:
         who = {
             "member_id": name,
-            "generation_id_or_member_epoch": real_epoch(epoch),
+            "generation_id_or_member_epoch": self.real_epoch(epoch),
             "group_instance_id": None,
         }
         topics = [{"name": self.name("t"), "partitions": committed(partitions or (0,))}]
@@ -111,7 +115,11 @@ class ConsumerScript(Script):
         self, name: str, epoch: int, *partitions: int, version: int = 5, **more: Any
     ) -> None:
         topics = [{"name": self.name("t"), "partitions": committed(partitions or (0,))}]
-        who = {"member_id": name, "generation_id": real_epoch(epoch), "group_instance_id": None}
+        who = {
+            "member_id": name,
+            "generation_id": self.real_epoch(epoch),
+            "group_instance_id": None,
+        }
         body = self.group | self.producer | who | {"topics": topics} | more
         self.ask("admin", ApiKey.TXN_OFFSET_COMMIT, version, body)
 
@@ -124,18 +132,13 @@ class ConsumerScript(Script):
 
     def fetch_as(self, name: str | None, epoch: int) -> None:
         topics = [{"name": self.name("t"), "partition_indexes": [0, 1]}]
-        who = {"member_id": name, "member_epoch": real_epoch(epoch), "topics": topics}
+        who = {"member_id": name, "member_epoch": self.real_epoch(epoch), "topics": topics}
         body = {"groups": [self.group | who], "require_stable": False}
         self.ask("admin", ApiKey.OFFSET_FETCH, 9, body)
 
     def delete_offsets(self) -> None:
         rows = [{"name": self.name(t), "partitions": [{"partition_index": 0}]} for t in ("t", "u")]
         self.ask("admin", ApiKey.OFFSET_DELETE, 0, self.group | {"topics": rows})
-
-
-def real_epoch(epoch: int) -> int:
-    """Scripts count epochs from a group's first assignment on, which has epoch 2 since 4.3."""
-    return epoch + 1 if epoch > 0 else epoch
 
 
 def committed(partitions: Iterable[int]) -> list[Values]:
@@ -349,30 +352,6 @@ def static_members_in_transactions(s: ConsumerScript) -> None:
     s.end_transaction()
 
 
-def both_protocols(s: ConsumerScript) -> None:
-    s.enter("one", "t")
-    s.join("old")
-    nobody = {"generation_id": 1, "member_id": NOBODY, "members": []}
-    s.sync("old", nobody)
-    s.heartbeat("old", nobody)
-    s.leave("old", (NOBODY, None))
-    s.heartbeat("old", nobody | {"member_id": "one"})
-    s.commit_as("one", 1)
-    s.live("one", -1)
-    s.join("old", NOBODY)
-    joined = s.join_twice("old")
-    s.sync("old", joined)
-    s.look()
-    s.list()
-    s.enter("one", "t")
-    s.live("one", 1)
-    s.live("one", -1)
-    s.leave("old", (joined["member_id"], None))
-    s.enter("one", "t")
-    s.list()
-    s.fetch_as(None, -1)
-
-
 def topics_change(s: ConsumerScript) -> None:
     answer = s.enter("one", "u", "v")
     s.look()
@@ -409,7 +388,6 @@ SCRIPTS = [
     offsets,
     offsets_in_transactions,
     static_members_in_transactions,
-    both_protocols,
     topics_change,
     regular_expressions,
 ]

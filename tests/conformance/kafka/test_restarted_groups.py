@@ -14,15 +14,18 @@ from conformance.kafka.connection import BrokerConnection
 from impl import Broker
 from tests.conformance.kafka.conftest import CONSUMER_GROUPS
 from tests.conformance.kafka.group_scripts import CONFIG, play
-from tests.conformance.kafka.test_consumer_groups import ConsumerScript
+from tests.conformance.kafka.mixed_scripts import MixedScript
 from tests.impl.storage.test_real_directories import complaints, dump, files
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 Connect = Callable[[], BrokerConnection]
+Play = Callable[["RestartedScript"], None]
+KINDS = (3, 5, 6, 7, 8)
+"""Of the records of consumer groups."""
 
 
-class RestartedScript(ConsumerScript):
+class RestartedScript(MixedScript):
     """What members do before a restart, and what they are answered after it.
 
     `restart` starts the broker again, and returns how to connect to it.
@@ -41,9 +44,9 @@ def members_outlive_a_restart(s: RestartedScript) -> None:
     """One stands still to revoke, one waits, one has left its place, one reads an expression."""
     s.await_assignment("four", s.enter("four", subscribed_topic_regex=s.name("u")))
     s.enter("one", "t", server_assignor="range")
-    s.commit_as("one", 2, 0, 1)
+    s.commit_as("one", 3, 0, 1)
     s.enter("two", "t", instance_id="2")
-    s.live("one", 2)
+    s.live("one", 3)
     s.enter("three", "t", instance_id="3")
     s.live("three", -2, instance_id="3")
     s.enter("gone", "t")
@@ -52,28 +55,57 @@ def members_outlive_a_restart(s: RestartedScript) -> None:
     s.begin_again()
     s.look()
     s.list()
-    s.fetch_as("one", 2)
-    s.live("one", 2)
-    s.live("one", 7)
-    s.live("gone", 5)
-    s.live("two", 3, instance_id="2")
-    s.live("one", 2, topic_partitions=[])
+    s.fetch_as("one", 3)
+    s.live("one", 3)
+    s.live("one", 8)
+    s.live("gone", 6)
+    s.live("two", 4, instance_id="2")
+    s.live("one", 3, topic_partitions=[])
     s.look()
     s.enter("again", "t", instance_id="3")
-    s.live("four", 1)
-    s.live("two", 6, instance_id="2")
-    s.commit_as("one", 6, 3)
-    s.commit_as("one", 2, 3)
+    s.live("four", 2)
+    s.live("two", 7, instance_id="2")
+    s.commit_as("one", 7, 3)
+    s.commit_as("one", 3, 3)
     s.look()
     for name in ("one", "four"):
         s.live(name, -1)
     s.look()
 
 
-@pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+def mixed_members_outlive_restarts(s: RestartedScript) -> None:
+    """A group with members of both protocols, then the classic group that it becomes."""
+    old = s.found("old")
+    static = s.come("static", group_instance_id="i")
+    s.enter("new", "t", server_assignor="range")
+    s.come("old", old["member_id"], owned={"t": (0, 1, 2, 3)})
+    s.look()
+    s.begin_again()
+    s.see()
+    s.heartbeat("old", old)
+    s.commit_as(old["member_id"], old["generation_id"], 0)
+    s.commit_as("new", old["generation_id"] + 1, 0)
+    old = s.come("old", old["member_id"])
+    s.get("old", old)
+    static = s.come("static", static["member_id"], group_instance_id="i")
+    s.get("static", static, group_instance_id="i")
+    s.see()
+    s.live("new", -1)
+    s.see()
+    s.begin_again()
+    s.see()
+    s.heartbeat("old", old)
+    s.heartbeat("static", static | {"generation_id": 4}, group_instance_id="i")
+    s.fetch_as(None, -1)
+    s.enter("new", "t")
+    s.see()
+
+
+SCRIPTS = [members_outlive_a_restart, mixed_members_outlive_restarts]
+
+
+def answers_of_kafka(script: Play, folder: Path) -> list[Any]:
     """What a real broker answers."""
-    folder = tmp_path_factory.mktemp("kafka")
     broker = KafkaBroker("4.3.1", folder=folder, properties=CONSUMER_GROUPS)
 
     def restart() -> Connect:
@@ -83,14 +115,14 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
     broker.start()
     try:
-        return play_with(restart, broker.connect)
+        return play_with(script, restart, broker.connect)
     finally:
         broker.stop()
 
 
-def play_with(restart: Callable[[], Connect], connect: Connect) -> list[Any]:
+def play_with(script: Play, restart: Callable[[], Connect], connect: Connect) -> list[Any]:
     kind = type("Restarted", (RestartedScript,), {"restart": staticmethod(restart)})
-    return play(members_outlive_a_restart, kind, connect)
+    return play(script, kind, connect)
 
 
 class OurBroker:
@@ -111,19 +143,25 @@ class OurBroker:
         self._stack.close()
 
 
-def test_members_outlive_a_restart(theirs: list[Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+def test_members_outlive_a_restart(script: Play, tmp_path: Path) -> None:
     """And Kafka's own tool reads the records of our groups."""
-    ours = OurBroker(tmp_path)
+    theirs = answers_of_kafka(script, tmp_path / "kafka")
+    ours = OurBroker(tmp_path / "ours")
     try:
-        answered = play_with(ours.start, ours.start())
+        answered = play_with(script, ours.start, ours.start())
     finally:
         ours.stop()
     for number, (wanted, found) in enumerate(zip(theirs, answered, strict=True)):
         assert found == wanted, number
-    logs = [
-        log for folder in tmp_path.glob("__consumer_offsets-*") for log in files(folder, ".log")
-    ]
-    told = dump(*logs, options=("--offsets-decoder",))
+    told = dump_groups(tmp_path / "ours")
     assert not complaints(told)
-    kinds = (3, 5, 6, 7, 8, 16)
-    assert [kind for kind in kinds if f'"type":"{kind}"' not in told] == []
+    assert [kind for kind in KINDS if f'"type":"{kind}"' not in told] == []
+    assert ('"classicMemberMetadata":{' in told) == (script is mixed_members_outlive_restarts)
+
+
+def dump_groups(directory: Path) -> str:
+    logs = [
+        log for folder in directory.glob("__consumer_offsets-*") for log in files(folder, ".log")
+    ]
+    return dump(*logs, options=("--offsets-decoder",))

@@ -42,7 +42,7 @@ class Members:
         for row in self.log:
             self.apply(row)
         self.coordinator = ConsumerGroupCoordinator(ConsumerGroupConfig())
-        self.coordinator.set_topics({"t": SubscribedTopic(T, 4)}, 0, ())
+        self.coordinator.targets.set_topics({"t": SubscribedTopic(T, 4)}, 0, ())
         self.coordinator.load([self.group] if self.group else [], self.now_ms)
 
     def apply(self, row: tuple[bytes, bytes | None]) -> None:
