@@ -124,6 +124,8 @@ def _properties(node: BrokerNode, secured: int, tls: Tls, folder: Path) -> dict[
         f"{_LISTENER}.scram-sha-512.sasl.jaas.config": _SCRAM_LOGIN,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": ANYBODY,
+        "group.consumer.heartbeat.interval.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "500",
     }
 
 

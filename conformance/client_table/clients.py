@@ -7,10 +7,12 @@ from typing import Final, NamedTuple
 
 from conformance.client.install import JAVA, products_of
 from conformance.client_table.cell import PROGRAMS
-from conformance.client_table.features import NEW_GROUP
+from conformance.client_table.features import NEW_GROUP, ROLLING_GROUP
 from proofs.run import one_of
 
-CLASSIC_ALONE: Final = "it has classic groups alone, not those of KIP-848"
+CLASSIC_ALONE: Final = dict.fromkeys(
+    (NEW_GROUP, ROLLING_GROUP), "it has classic groups alone, not those of KIP-848"
+)
 
 
 class ClientRelease(NamedTuple):
@@ -35,16 +37,19 @@ CLIENTS: Final = (
     ClientRelease(JAVA, "4.3.1"),
     ClientRelease("franz-go", "1.22.2"),
     ClientRelease("confluent-kafka", "2.16.1"),
-    ClientRelease("kafka-python", "3.0.12", {NEW_GROUP: CLASSIC_ALONE}),
-    ClientRelease("aiokafka", "0.14.0", {NEW_GROUP: CLASSIC_ALONE}),
-    ClientRelease("ibm-sarama", "1.61.1", {NEW_GROUP: CLASSIC_ALONE}),
-    ClientRelease("kafkajs", "2.2.4", {NEW_GROUP: CLASSIC_ALONE}),
+    ClientRelease("kafka-python", "3.0.12", CLASSIC_ALONE),
+    ClientRelease("aiokafka", "0.14.0", CLASSIC_ALONE),
+    ClientRelease("ibm-sarama", "1.61.1", CLASSIC_ALONE),
+    ClientRelease("kafkajs", "2.2.4", CLASSIC_ALONE),
     ClientRelease(
         "kcat",
         "1.7.1",
         {
             "admin": "it has no command that administers",
-            NEW_GROUP: "Debian's is built with librdkafka 2.0.2, which has classic groups alone",
+            **dict.fromkeys(
+                (NEW_GROUP, ROLLING_GROUP),
+                "Debian's is built with librdkafka 2.0.2, which has classic groups alone",
+            ),
             "transactions": "a run is a transaction, committed at the end of the input; no option"
             " aborts it",
             "processing": "it has no option that commits offsets in a transaction",

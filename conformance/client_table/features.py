@@ -13,12 +13,14 @@ if the client raises an error, which is the last line of its standard error.
 | `admin` | creates the topic, changes a setting, adds a partition, deletes the topic |
 | `round_trip` | writes three records with `codec`, `idempotent`; reads them without a group |
 | `group` | one member reads four partitions, a second one joins, the first leaves; `protocol` |
+| `roll` | two members of a classic group make room for two of a consumer group, and back |
 | `transactions` | commits a record, aborts one, commits one, reads what is committed |
 | `fencing` | another producer takes the id of an open transaction, which cannot be committed then |
 | `process` | reads in a group, writes to TOPIC-out, commits the offsets in the transaction |
 | `refused` | writes to the topic, reads `open` in the topic's group: it may do neither |
 
-Group and transactional id have the topic's name. `mechanism`, `ca`, `user` and `password` are given
+While a group is rolled records are written; one is done when its offset is committed. Group and
+transactional id have the topic's name. `mechanism`, `ca`, `user` and `password` are given
 where TLS and SASL are used.
 """
 
@@ -32,6 +34,7 @@ READ: Final = "read a b c"
 PROTOCOLS: Final = ("classic", "consumer")
 """Of groups; "consumer" is KIP-848's."""
 NEW_GROUP: Final = "consumer-group"
+ROLLING_GROUP: Final = "rolling-group"
 
 
 class Feature(NamedTuple):
@@ -80,6 +83,13 @@ FEATURES: Final = (
             partitions=4,
         )
         for protocol in PROTOCOLS
+    ),
+    Feature(
+        ROLLING_GROUP,
+        "roll",
+        ("classic 2 2 done 20", "consumer 2 2 done 40", "classic 2 2 done 60", "twice 0"),
+        ("group classic", "committed 60"),
+        partitions=4,
     ),
     Feature("transactions", "transactions", ("read a c",), _markers("COMMIT ABORT COMMIT")),
     Feature("fencing", "fencing", ("fenced", "read b"), _markers("ABORT COMMIT")),

@@ -29,6 +29,7 @@ from impl.broker.faults import InjectedFaults
 from impl.broker.listeners import Handle
 from impl.broker.log_view import LogView, view_log
 from impl.broker.node import Node
+from impl.broker.node_settings import configure
 from impl.broker.outputs import Output
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import NEWEST_RELEASE
@@ -52,6 +53,7 @@ EMBEDDED: Final = NodeConfig(
 """The settings of a `Broker`, if none are given: free ports, on this machine only."""
 
 NO_TOPICS: Final[Mapping[str, int]] = MappingProxyType({})
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class _LoopThread:
@@ -98,9 +100,10 @@ class Broker:
     """`with Broker() as kafka:`, or `async with`: clients connect to `kafka.bootstrap_servers`.
 
     `topics` are created first, each with its number of partitions. `config` is that of all nodes,
-    which are numbered from 1; if it names a port, that of the first. `release` is the one of Kafka
-    whose versions and rules they have; `security` says who may connect and do what. Raises
-    `InvalidSetting`, and `OSError` if a port is taken.
+    which are numbered from 1; if it names a port, that of the first. `settings` are some of it by
+    Kafka's names, with their values as text. `release` is the one of Kafka whose versions and rules
+    they have; `security` says who may connect and do what. Raises `InvalidSetting`,
+    `UnknownSetting`, and `OSError` if a port is taken.
     With `directory` logs and topics are in files there, and those that it has are served: it is
     recovered here and closed at the end of the block, so a `Broker` has one block. `topics` that it
     has stay as they are. Raises `DirectoryInUse`, and `DecodeError` for damage.
@@ -114,12 +117,15 @@ class Broker:
         nodes: int = 1,
         topics: Mapping[str, int] = NO_TOPICS,
         config: NodeConfig = EMBEDDED,
+        settings: Mapping[str, str] = NO_SETTINGS,
         release: str = NEWEST_RELEASE,
         directory: str | os.PathLike[str] | None = None,
         security: Security | None = None,
     ) -> None:
         if release != config.release:
             config = config.of_release(release)
+        for name, text in settings.items():
+            config = configure(config, name, text)
         if security is not None:
             config = replace(config, security=security)
         self._config = config

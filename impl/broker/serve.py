@@ -10,7 +10,6 @@ import sys
 from dataclasses import replace
 
 from impl.broker.embedded import EMBEDDED, Broker
-from impl.broker.node_settings import configure
 from impl.broker.releases import NEWEST_RELEASE, RELEASES
 from impl.broker.topics import MAX_PARTITIONS
 from impl.log.disk import StorageError
@@ -188,12 +187,11 @@ def execute(options: argparse.Namespace) -> int:
     )
     try:
         config = replace(config, log=replace(config.log, flush_messages=options.flush_messages))
-        for name, value in options.settings:
-            config = configure(config, name, value)
         broker = Broker(
             nodes=options.nodes,
             topics=dict(options.topics),
             config=config,
+            settings=dict(options.settings),
             release=options.release,
             directory=options.directory,
             security=_security_of(options),

@@ -15,6 +15,7 @@ import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -25,6 +26,7 @@ import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.GroupAuthorizationException;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
 import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -49,6 +51,7 @@ public class Application {
                 case "admin" -> admin();
                 case "round_trip" -> roundTrip();
                 case "group" -> group();
+                case "roll" -> roll();
                 case "transactions" -> transactions();
                 case "fencing" -> fencing();
                 case "process" -> process();
@@ -189,7 +192,10 @@ public class Application {
     }
 
     static KafkaConsumer<String, String> join(String ofTopic) {
-        String protocol = options.getOrDefault("protocol", "classic");
+        return join(ofTopic, options.getOrDefault("protocol", "classic"));
+    }
+
+    static KafkaConsumer<String, String> join(String ofTopic, String protocol) {
         var consumer = protocol.equals("consumer")
             ? consumer("group.id=" + topic, "group.protocol=consumer")
             : consumer("group.id=" + topic, "heartbeat.interval.ms=300");
@@ -197,12 +203,16 @@ public class Application {
         return consumer;
     }
 
-    static void group() throws Exception {
+    static void writeToAll() throws Exception {
         try (var producer = producer()) {
             for (int number = 0; number < 20; number++) {
                 producer.send(record(topic, "a", number % 4)).get();
             }
         }
+    }
+
+    static void group() throws Exception {
+        writeToAll();
         var one = join(topic);
         var found = take(one, 20);
         System.out.println("alone " + one.assignment().size());
@@ -222,6 +232,55 @@ public class Application {
         });
         System.out.println("after " + two.assignment().size());
         two.close();
+    }
+
+    // What is committed is done.
+    static void work(Collection<KafkaConsumer<String, String>> members, Map<String, Integer> times) {
+        for (var member : members) {
+            var records = member.poll(Duration.ofMillis(50));
+            if (records.isEmpty()) continue;
+            try {
+                member.commitSync();
+            } catch (CommitFailedException | RebalanceInProgressException error) {
+                continue;
+            }
+            records.forEach(one -> times.merge(one.partition() + "/" + one.offset(), 1, Integer::sum));
+        }
+    }
+
+    static List<Integer> shares(Collection<KafkaConsumer<String, String>> members) {
+        return members.stream().map(member -> member.assignment().size()).toList();
+    }
+
+    static void roll() throws Exception {
+        var times = new HashMap<String, Integer>();
+        var members = new ArrayList<KafkaConsumer<String, String>>();
+        int written = 0;
+        for (String protocol : List.of("classic", "consumer", "classic")) {
+            for (int number = 0; number < 2; number++) {
+                if (members.size() == 2) members.remove(0).close();
+                members.add(join(topic, protocol));
+                until(() -> {
+                    work(members, times);
+                    return shares(members).stream().mapToInt(share -> share).sum() == 4;
+                });
+            }
+            until(() -> {
+                work(members, times);
+                return shares(members).equals(List.of(2, 2));
+            });
+            writeToAll();
+            int count = written += 20;
+            until(() -> {
+                work(members, times);
+                return times.size() == count;
+            });
+            System.out.println(protocol + " " + members.get(0).assignment().size() + " "
+                + members.get(1).assignment().size() + " done " + times.size());
+        }
+        long twice = times.values().stream().filter(count -> count > 1).count();
+        System.out.println("twice " + twice);
+        for (var member : members) member.close();
     }
 
     static KafkaProducer<String, String> transactional() {

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import Counter
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -141,38 +142,76 @@ def round_trip():
     print(f"read {read(TOPIC, 3)}")
 
 
-def group():
-    producer = Producer(SETTINGS)
+def write_to_all(producer):
     for partition in range(4):
         write(producer, TOPIC, [value("a")] * 5, partition)
-    settings = {"group.protocol": OPTIONS["protocol"]}
-    if OPTIONS["protocol"] == "classic":
+
+
+def join(protocol):
+    settings = {"group.protocol": protocol}
+    if protocol == "classic":
         settings["heartbeat.interval.ms"] = 300
+    member = reader(TOPIC, **settings)
+    member.subscribe([TOPIC])
+    return member
 
-    def join():
-        member = reader(TOPIC, **settings)
-        member.subscribe([TOPIC])
-        return member
 
-    def share(*members):
-        return [len(member.assignment()) for member in members]
+def share(*members):
+    return [len(member.assignment()) for member in members]
+
+
+def group():
+    write_to_all(Producer(SETTINGS))
 
     def poll(*members):
         for member in members:
             member.poll(0.1)
 
-    one = join()
+    one = join(OPTIONS["protocol"])
     found = take(one, 20)
     print(f"alone {share(one)[0]}")
     print(f"read {len(found)}")
     one.commit(asynchronous=False)
-    two = join()
+    two = join(OPTIONS["protocol"])
     until(lambda: poll(one, two) or share(one, two) == [2, 2])
     print("shared", *share(one, two))
     one.close()
     until(lambda: poll(two) or share(two) == [4])
     print(f"after {share(two)[0]}")
     two.close()
+
+
+def roll():
+    producer = Producer(SETTINGS)
+    times = Counter()
+
+    def work(members):
+        """What is committed is done."""
+        for member in members:
+            message = member.poll(0.05)
+            if message is None or message.error():
+                continue
+            try:
+                member.commit(message, asynchronous=False)
+            except KafkaException:
+                continue
+            times[message.partition(), message.offset()] += 1
+
+    members = [None, None]
+    for stage, protocol in enumerate(("classic", "consumer", "classic"), 1):
+        for number, old in enumerate(members):
+            if old is not None:
+                old.close()
+            members[number] = join(protocol)
+            there = [member for member in members if member is not None]
+            until(lambda there=there: work(there) or sum(share(*there)) == 4)
+        until(lambda: work(members) or share(*members) == [2, 2])
+        write_to_all(producer)
+        until(lambda count=20 * stage: work(members) or len(times) == count)
+        print(f"{protocol}", *share(*members), f"done {len(times)}")
+    print(f"twice {sum(count > 1 for count in times.values())}")
+    for member in members:
+        member.close()
 
 
 def transactional():

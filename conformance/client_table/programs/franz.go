@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -27,9 +28,12 @@ var (
 		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
 		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
 	}
+	lock  sync.Mutex
+	times = map[[2]int64]int{} // by partition and offset: how often a record was committed
 	verbs = map[string]func(){
 		"metadata": metadata, "admin": admin, "round_trip": roundTrip, "group": group,
-		"transactions": transactions, "fencing": fencing, "process": process, "refused": refused,
+		"roll": roll, "transactions": transactions, "fencing": fencing, "process": process,
+		"refused": refused,
 	}
 )
 
@@ -214,16 +218,37 @@ func roundTrip() {
 	fmt.Println("read", read(topic, 3))
 }
 
-// member counts its partitions, and keeps polling until it is closed.
+// member counts its partitions, and keeps polling until it is closed. What commits is counted when
+// it is committed.
 type member struct {
 	*kgo.Client
-	share int
-	found []*kgo.Record
-	done  chan struct{}
+	share   int
+	found   []*kgo.Record
+	commits bool
+	done    chan struct{}
 }
 
-func join() *member {
-	m := &member{done: make(chan struct{})}
+func count(records []*kgo.Record) {
+	lock.Lock()
+	defer lock.Unlock()
+	for _, one := range records {
+		times[[2]int64{int64(one.Partition), one.Offset}]++
+	}
+}
+
+func counted() (distinct, twice int) {
+	lock.Lock()
+	defer lock.Unlock()
+	for _, number := range times {
+		if number > 1 {
+			twice++
+		}
+	}
+	return len(times), twice
+}
+
+func join(protocol string, commits bool) *member {
+	m := &member{commits: commits, done: make(chan struct{})}
 	opts := []kgo.Opt{
 		kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -234,7 +259,7 @@ func join() *member {
 			m.share -= len(lost[topic])
 		}),
 	}
-	if options["protocol"] == "consumer" {
+	if protocol == "consumer" {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
 		opts = append(opts, kgo.HeartbeatInterval(300*time.Millisecond))
@@ -250,31 +275,72 @@ func join() *member {
 			for _, failed := range fetches.Errors() {
 				check(failed.Err)
 			}
-			m.found = append(m.found, fetches.Records()...)
+			if !m.commits {
+				m.found = append(m.found, fetches.Records()...)
+			} else if m.CommitRecords(within(), fetches.Records()...) == nil {
+				count(fetches.Records())
+			}
 		}
 	}()
 	return m
 }
 
-func group() {
+func writeToAll() {
 	writing := producer()
+	defer writing.Close()
 	for partition := int32(0); partition < 4; partition++ {
 		for number := 0; number < 5; number++ {
 			check(writing.ProduceSync(within(), record(topic, "a", partition)).FirstErr())
 		}
 	}
-	one := join()
+}
+
+func group() {
+	writeToAll()
+	one := join(options["protocol"], false)
 	until(func() bool { return len(one.found) == 20 })
 	fmt.Println("alone", one.share)
 	fmt.Println("read", len(one.found))
 	check(one.CommitUncommittedOffsets(within()))
-	two := join()
+	two := join(options["protocol"], false)
 	until(func() bool { return one.share == 2 && two.share == 2 })
 	fmt.Println("shared", one.share, two.share)
 	one.Close()
 	until(func() bool { return two.share == 4 })
 	fmt.Println("after", two.share)
 	two.Close()
+}
+
+func roll() {
+	var members []*member
+	written := 0
+	for _, protocol := range []string{"classic", "consumer", "classic"} {
+		for number := 0; number < 2; number++ {
+			if len(members) == 2 {
+				members[0].Close()
+				members = members[1:]
+			}
+			members = append(members, join(protocol, true))
+			until(func() bool {
+				sum := 0
+				for _, m := range members {
+					sum += m.share
+				}
+				return sum == 4
+			})
+		}
+		until(func() bool { return members[0].share == 2 && members[1].share == 2 })
+		writeToAll()
+		written += 20
+		until(func() bool { distinct, _ := counted(); return distinct == written })
+		distinct, _ := counted()
+		fmt.Println(protocol, members[0].share, members[1].share, "done", distinct)
+	}
+	_, twice := counted()
+	fmt.Println("twice", twice)
+	for _, m := range members {
+		m.Close()
+	}
 }
 
 func transactional() *kgo.Client {

@@ -24,6 +24,9 @@ NOTHING: Owned = {}
 class MixedScript(ConsumerScript):
     """Members that send JoinGroup and SyncGroup, and members that send heartbeats of KIP-848."""
 
+    def name(self, topic: str) -> str:
+        return f"mixed-{super().name(topic)}"
+
     def real_epoch(self, epoch: int) -> int:
         """A group that has been a classic one goes on with its generation."""
         return epoch
@@ -549,4 +552,5 @@ MIXED_SCRIPTS = [
     offsets,
     offsets_in_transactions,
     regular_expressions,
+    policies,
 ]

@@ -24,7 +24,7 @@ def test_each_step_is_answered_as_by_kafka(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["disabled", "upgrade", "downgrade", "bidirectional"])
+@pytest.mark.parametrize("policy", ["disabled", "upgrade", "downgrade"])
 def test_a_policy_says_which_groups_are_converted(policy: str, tmp_path: Path) -> None:
     name = "group.consumer.migration.policy"
     properties = {**CONSUMER_GROUPS, name: policy}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -73,8 +73,16 @@ def members_outlive_a_restart(s: RestartedScript) -> None:
     s.look()
 
 
-def mixed_members_outlive_restarts(s: RestartedScript) -> None:
-    """A group with members of both protocols, then the classic group that it becomes."""
+def mixed_members_outlive_a_restart(s: RestartedScript) -> None:
+    """A group with members of both protocols, and one that has just become a classic group."""
+    mixed = s.group_id
+    s.group_id = f"{mixed} no more"
+    s.await_coordinator()
+    left = s.found("left")
+    s.enter("gone", "t")
+    s.live("gone", -1)
+    s.see()
+    s.group_id = mixed
     old = s.found("old")
     static = s.come("static", group_instance_id="i")
     s.enter("new", "t", server_assignor="range")
@@ -90,34 +98,36 @@ def mixed_members_outlive_restarts(s: RestartedScript) -> None:
     static = s.come("static", static["member_id"], group_instance_id="i")
     s.get("static", static, group_instance_id="i")
     s.see()
-    s.live("new", -1)
+    s.group_id = f"{mixed} no more"
     s.see()
-    s.begin_again()
-    s.see()
-    s.heartbeat("old", old)
-    s.heartbeat("static", static | {"generation_id": 4}, group_instance_id="i")
-    s.fetch_as(None, -1)
+    s.heartbeat("left", left)
+    left |= {"generation_id": 2}
+    s.heartbeat("left", left)
+    s.get("left", left)
     s.enter("new", "t")
     s.see()
 
 
-SCRIPTS = [members_outlive_a_restart, mixed_members_outlive_restarts]
+SCRIPTS = [members_outlive_a_restart, mixed_members_outlive_a_restart]
 
 
-def answers_of_kafka(script: Play, folder: Path) -> list[Any]:
-    """What a real broker answers."""
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A real broker."""
+    folder = tmp_path_factory.mktemp("kafka")
     broker = KafkaBroker("4.3.1", folder=folder, properties=CONSUMER_GROUPS)
+    broker.start()
+    yield broker
+    broker.stop()
 
+
+def answers_of_kafka(script: Play, broker: KafkaBroker) -> list[Any]:
     def restart() -> Connect:
         broker.stop()
         broker.start()
         return broker.connect
 
-    broker.start()
-    try:
-        return play_with(script, restart, broker.connect)
-    finally:
-        broker.stop()
+    return play_with(script, restart, broker.connect)
 
 
 def play_with(script: Play, restart: Callable[[], Connect], connect: Connect) -> list[Any]:
@@ -144,20 +154,20 @@ class OurBroker:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
-def test_members_outlive_a_restart(script: Play, tmp_path: Path) -> None:
+def test_members_outlive_a_restart(script: Play, kafka: KafkaBroker, tmp_path: Path) -> None:
     """And Kafka's own tool reads the records of our groups."""
-    theirs = answers_of_kafka(script, tmp_path / "kafka")
-    ours = OurBroker(tmp_path / "ours")
+    theirs = answers_of_kafka(script, kafka)
+    ours = OurBroker(tmp_path)
     try:
         answered = play_with(script, ours.start, ours.start())
     finally:
         ours.stop()
     for number, (wanted, found) in enumerate(zip(theirs, answered, strict=True)):
         assert found == wanted, number
-    told = dump_groups(tmp_path / "ours")
+    told = dump_groups(tmp_path)
     assert not complaints(told)
     assert [kind for kind in KINDS if f'"type":"{kind}"' not in told] == []
-    assert ('"classicMemberMetadata":{' in told) == (script is mixed_members_outlive_restarts)
+    assert ('"classicMemberMetadata":{' in told) == (script is mixed_members_outlive_a_restart)
 
 
 def dump_groups(directory: Path) -> str:
