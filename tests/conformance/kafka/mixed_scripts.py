@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from impl import ApiKey, ErrorCode
@@ -16,6 +18,9 @@ from tests.conformance.kafka.test_consumer_groups import ConsumerScript
 
 OWN_ID = re.compile(r"(?=.*[A-Z0-9])[A-Za-z0-9_-]{22}")
 """A member id that a coordinator of consumer groups makes."""
+
+LIMIT_S = 30
+SESSION_MS = 60_000
 
 Owned = dict[str, tuple[int, ...]]
 NOTHING: Owned = {}
@@ -66,7 +71,8 @@ class MixedScript(ConsumerScript):
     ) -> None:
         """JoinGroup, with topics of one letter."""
         protocols = [{"name": "range", "metadata": self.subscription(topics, owned, layout)}]
-        self.send_join(name, member_id, version, **{"protocols": protocols} | more)
+        known = {"protocols": protocols, "session_timeout_ms": SESSION_MS}
+        self.send_join(name, member_id, version, **known | more)
 
     def come(self, name: str, member_id: str = "", **more: Any) -> Values:
         self.send_come(name, member_id, **more)

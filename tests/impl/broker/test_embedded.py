@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer as LibrdkafkaConsumer
 from confluent_kafka import Producer as LibrdkafkaProducer
 from confluent_kafka.admin import AdminClient
 
 from impl import Broker, Consumer, CutFault, ErrorFault, Producer
 from impl.broker.cluster import UnknownPartitionOrBroker
 from impl.broker.faults import Fault
+from impl.broker.node_settings import UnknownSetting
 
 pytestmark = pytest.mark.slow  # clients of others, and processes
 
@@ -42,6 +44,20 @@ def test_with_serves_clients_that_block_and_leaves_nothing() -> None:
         assert topic is not None
         assert [leader.log_end_offset for leader in topic.partitions] == [0, 1, 0]
     assert threading.active_count() == before
+
+
+def test_settings_have_the_names_of_kafka() -> None:
+    with pytest.raises(UnknownSetting, match="group.initial.rebalance.delay.ms"):
+        Broker(settings={"group.initial.rebalance.delay": "3000"})
+    settings = {"group.initial.rebalance.delay.ms": "1500"}
+    with Broker(topics={"t": 1}, settings=settings) as kafka:
+        reader = LibrdkafkaConsumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g"})
+        reader.subscribe(["t"])
+        began_s = time.monotonic()
+        while not reader.assignment():
+            reader.poll(0.1)
+        assert time.monotonic() - began_s >= 1.5
+        reader.close()
 
 
 async def test_async_with_serves_on_the_same_loop() -> None:
