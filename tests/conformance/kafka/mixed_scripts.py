@@ -20,7 +20,8 @@ OWN_ID = re.compile(r"(?=.*[A-Z0-9])[A-Za-z0-9_-]{22}")
 """A member id that a coordinator of consumer groups makes."""
 
 LIMIT_S = 30
-SESSION_MS = 60_000
+PATIENT = {"session_timeout_ms": 60_000, "rebalance_timeout_ms": 60_000}
+"""No timer comes due, unless a script says so."""
 
 Owned = dict[str, tuple[int, ...]]
 NOTHING: Owned = {}
@@ -71,8 +72,11 @@ class MixedScript(ConsumerScript):
     ) -> None:
         """JoinGroup, with topics of one letter."""
         protocols = [{"name": "range", "metadata": self.subscription(topics, owned, layout)}]
-        known = {"protocols": protocols, "session_timeout_ms": SESSION_MS}
-        self.send_join(name, member_id, version, **known | more)
+        self.send_join(name, member_id, version, **{"protocols": protocols} | PATIENT | more)
+
+    def enter(self, name: str, *topics: str, version: int = 1, **more: Any) -> Values:
+        more = {"rebalance_timeout_ms": PATIENT["rebalance_timeout_ms"]} | more
+        return super().enter(name, *topics, version=version, **more)
 
     def come(self, name: str, member_id: str = "", **more: Any) -> Values:
         self.send_come(name, member_id, **more)
@@ -110,30 +114,39 @@ class MixedScript(ConsumerScript):
         self.get("old", old)
         return old, self.live("new", new["member_epoch"])
 
+    def until(self, is_true: Callable[[], Any]) -> None:
+        """Ask again and again, for as long as no timer of these scripts lasts."""
+        end_s = monotonic() + LIMIT_S
+        while not is_true():
+            assert monotonic() < end_s, "it does not come true"
+
     def await_members(self, count: int) -> None:
         """Until time has taken members away."""
         body = {"group_ids": [self.group_id], "include_authorized_operations": False}
-        admin = self.connection("admin")
-        while True:
-            answer = admin.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body)["groups"][0]
-            if answer["error_code"] or len(answer["members"]) == count:
-                return
+        ask = self.connection("admin").ask
+
+        def is_smaller() -> bool:
+            [group] = ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body)["groups"]
+            return group["error_code"] != ErrorCode.NONE or len(group["members"]) == count
+
+        self.until(is_smaller)
 
     def await_rebalance(self, joined: Values) -> None:
         """Until a member is asked to join again, or is not known any more."""
-        while True:
-            answer = self.connection("admin").ask(ApiKey.HEARTBEAT, 4, self.beat(joined))
-            if answer["error_code"] != ErrorCode.NONE:
-                return
+        ask, body = self.connection("admin").ask, self.beat(joined)
+        self.until(lambda: ask(ApiKey.HEARTBEAT, 4, body)["error_code"])
 
     def await_committed(self) -> None:
         """Until the markers of a transaction are written."""
         topics = [{"name": self.name("t"), "partition_indexes": [0]}]
         body = self.group | {"topics": topics, "require_stable": True}
-        while self.connection("admin").ask(ApiKey.OFFSET_FETCH, 7, body)["topics"][0]["partitions"][
-            0
-        ]["error_code"]:
-            pass
+        ask = self.connection("admin").ask
+
+        def is_stable() -> bool:
+            [row] = ask(ApiKey.OFFSET_FETCH, 7, body)["topics"]
+            return row["partitions"][0]["error_code"] == ErrorCode.NONE
+
+        self.until(is_stable)
 
     def see(self) -> None:
         """The group, as all that describe groups show it."""
@@ -330,11 +343,10 @@ def members_leave(s: MixedScript) -> None:
 
 def downgrade_by_time(s: MixedScript) -> None:
     """The last one that is no classic member does not revoke in time."""
-    new = s.enter("new", "t", rebalance_timeout_ms=1_000)
+    new = s.enter("new", "t", rebalance_timeout_ms=500)
     old = s.come("old", "old", version=3, layout=2)
     s.get("old", old)
     s.live("new", new["member_epoch"])
-    s.look()
     s.await_rebalance(old)
     s.see()
     s.heartbeat("old", old)
@@ -363,17 +375,17 @@ def downgrade_with_two(s: MixedScript) -> None:
 def fenced_classic_members(s: MixedScript) -> None:
     """They do not ask for their assignment, do not join again, or do not send heartbeats."""
     s.enter("new", "t")
-    s.come("old", "old", version=3, rebalance_timeout_ms=1_000)
+    s.come("old", "old", version=3, rebalance_timeout_ms=500)
     s.await_members(1)
     s.look()
-    old = s.come("old", "old", version=3, rebalance_timeout_ms=1_000, owned={})
+    old = s.come("old", "old", version=3, rebalance_timeout_ms=2_000, owned={})
     s.get("old", old)
     s.enter("other", "t")
     s.heartbeat("old", old)
     s.await_members(2)
     s.look()
     s.live("other", -1)
-    old = s.come("old", "old", version=3, session_timeout_ms=1_000)
+    old = s.come("old", "old", version=3, session_timeout_ms=2_000)
     s.get("old", old)
     s.await_members(1)
     s.look()
