@@ -84,8 +84,8 @@ def mixed_members_outlive_a_restart(s: RestartedScript) -> None:
     s.see()
     s.group_id = mixed
     old = s.found("old")
-    static = s.come("static", group_instance_id="i")
     s.enter("new", "t", server_assignor="range")
+    static = s.come("static", group_instance_id="i")
     s.come("old", old["member_id"], owned={"t": (0, 1, 2, 3)})
     s.look()
     s.begin_again()
