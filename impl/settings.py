@@ -28,8 +28,16 @@ def integer(default: int, *, least: int = 0, greatest: int | None = None) -> Any
     return field(default=default, metadata={"range": (least, greatest)})
 
 
+def ratio(default: float) -> Any:
+    """A field of `Settings`: a number from 0 to 1 with this default."""
+    return field(default=default, metadata={"ratio": True})
+
+
 class Settings:
-    """The base of dataclasses of settings: checks each `integer`. Raises `InvalidSetting`."""
+    """The base of dataclasses of settings: checks each field of the functions above.
+
+    Raises `InvalidSetting`.
+    """
 
     __slots__ = ()
 
@@ -39,6 +47,8 @@ class Settings:
 
     def _check_range(self, setting: Field[Any]) -> None:
         value, bounds = getattr(self, setting.name), setting.metadata.get("range")
+        if setting.metadata.get("ratio") and not 0 <= value <= 1:
+            raise InvalidSetting(self, setting.name, "a number from 0 to 1")
         if bounds is None:
             return
         least, greatest = bounds

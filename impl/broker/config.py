@@ -50,6 +50,7 @@ class NodeConfig(Settings):
     auto_create_topics: bool = True
     producer_id_expiration_check_interval_ms: int = integer(600_000)
     log_retention_check_interval_ms: int = integer(300_000)
+    log_cleaner_backoff_ms: int = integer(15_000)
     fetch_max_bytes: int = integer(57_671_680, least=1024)
     max_incremental_fetch_session_cache_slots: int = integer(1000)
     log_flush_offset_checkpoint_interval_ms: int = integer(60_000)

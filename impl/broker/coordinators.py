@@ -38,6 +38,7 @@ from impl.coordinator.offsets import OffsetsCoordinator
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, partition_for
 from impl.coordinator.transactions import TransactionCoordinator
 from impl.partition.leader import PartitionLeader
+from impl.partition.validation import COMPACT
 from impl.partition.verification import NO_GUARD
 from impl.protocol.codegen import Value
 from impl.protocol.control_records import ControlType
@@ -58,11 +59,9 @@ AnswerCallback = Callable[[SendAnswer, int], None]
 RETRY_BACKOFF_MS: Final = 50
 """Between two attempts to write markers, or the completion of a transaction."""
 
-INTERNAL_CONFIGS: Final = MappingProxyType(
-    {"retention.ms": "-1", "retention.bytes": "-1", "segment.bytes": "104857600"}
-)
-"""Coordinators load their state from this log, so retention must not delete any of it.
-In Kafka it is compacted. `TransactionStateManager.transactionStateTopicConfigs`,
+INTERNAL_CONFIGS: Final = MappingProxyType({"cleanup.policy": COMPACT})
+"""Coordinators load their state from this log, the latest record of each key, so retention must not
+delete any of it. `TransactionStateManager.transactionStateTopicConfigs`,
 `GroupCoordinatorService.groupMetadataTopicConfigs`."""
 
 IMPLICIT_ADD: Final = 2
@@ -129,7 +128,8 @@ class Coordinators:
         if topic is None:
             is_state = name == TRANSACTION_STATE_TOPIC
             config = self.transactions.config if is_state else self.offsets.config
-            topic = self._node.topics.create(name, config.num_partitions, INTERNAL_CONFIGS)
+            configs = {**INTERNAL_CONFIGS, "segment.bytes": str(config.segment_bytes)}
+            topic = self._node.topics.create(name, config.num_partitions, configs)
         return topic
 
     @property

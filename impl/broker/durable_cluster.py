@@ -30,7 +30,7 @@ from impl.broker.coordinators import INTERNAL_CONFIGS
 from impl.broker.durable_access import DurableAccess
 from impl.broker.producer_ids import ProducerIdBlock, ProducerIdBlocks
 from impl.broker.releases import TRANSACTION_VERSION
-from impl.broker.topic_settings import log_config
+from impl.broker.topic_settings import is_applied, log_config
 from impl.broker.topics import INTERNAL_TOPICS, Topic
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import (
@@ -170,7 +170,10 @@ class DurableCluster(Cluster):
 
     def _load(self, image: TopicImage, now_ms: int) -> Topic:
         """Node 1 leads all partitions of a topic until they are moved."""
-        configs = INTERNAL_CONFIGS if image.name in INTERNAL_TOPICS else image.configs
+        configs = image.configs
+        if image.name in INTERNAL_TOPICS:
+            applied = {name: text for name, text in configs.items() if is_applied(name)}
+            configs = {**INTERNAL_CONFIGS, **applied}
         config = log_config(self.topics.config, configs)
         partitions = tuple(
             self.logs.load(

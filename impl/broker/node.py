@@ -25,7 +25,7 @@ Sources: `KafkaApis`, `SocketServer.processCompletedReceives`; no authorizer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
@@ -65,6 +65,8 @@ from impl.broker.producer_ids import BlockSource, ProducerIdController, Producer
 from impl.broker.releases import served_versions
 from impl.broker.verification import AddPartitionsToTxnManager
 from impl.log.disk import StorageError
+from impl.partition.cleaner import clean
+from impl.partition.leader import PartitionLeader
 from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode, UnsupportedVersion
 from impl.protocol.messages import (
@@ -266,19 +268,30 @@ class Node(HandlerContext):
             self.producer_ids.receive(answer, now_ms)
 
     def _run_periodic_checks(self, now_ms: int) -> None:
-        """Remove expired producers and old segments, write checkpoints. `LogManager.startup`."""
+        """Remove expired producers, clean logs and remove their old segments, write checkpoints.
+
+        `LogManager.startup`, `LogCleaner.CleanerThread`.
+        """
         me = self.config
         expire = self.is_due("expire", me.producer_id_expiration_check_interval_ms, now_ms)
         delete = self.is_due("delete", me.log_retention_check_interval_ms, now_ms)
-        for topic in self.topics if expire or delete else ():
-            for leader, node_id in zip(topic.partitions, topic.leader_ids, strict=True):
-                if expire and node_id == me.node_id:
-                    leader.remove_expired_producers(now_ms)
-                if delete and node_id == me.node_id:
-                    with suppress(StorageError):  # tried again at the next check
-                        leader.log.delete_old_segments(now_ms)
+        compact = self.is_due("clean", me.log_cleaner_backoff_ms, now_ms)
+        for leader in self._led_partitions() if expire or delete or compact else ():
+            log = leader.log
+            if expire:
+                leader.remove_expired_producers(now_ms)
+            if compact if log.config.is_compacted else delete:
+                with suppress(StorageError):  # tried again at the next check
+                    clean(log, now_ms)
+                    log.delete_old_segments(now_ms)
         if self.is_due("checkpoint", me.log_flush_offset_checkpoint_interval_ms, now_ms):
             self.cluster.checkpoint()
+
+    def _led_partitions(self) -> Iterator[PartitionLeader]:
+        for topic in self.topics:
+            for leader, node_id in zip(topic.partitions, topic.leader_ids, strict=True):
+                if node_id == self.config.node_id:
+                    yield leader
 
     def _allocate_producer_ids(self, request: DecodedRequest, now_ms: int) -> Value:
         """A request to the controller. `ControllerApis`."""

@@ -55,6 +55,7 @@ NODE_SETTINGS: Final = MappingProxyType(
         ),
         "group.max.session.timeout.ms": NodeSetting("groups.max_session_timeout_ms", "1800000"),
         "group.min.session.timeout.ms": NodeSetting("groups.min_session_timeout_ms", "6000"),
+        "log.cleaner.backoff.ms": NodeSetting("log_cleaner_backoff_ms", "15000", _LONG),
         "log.retention.check.interval.ms": NodeSetting(
             "log_retention_check_interval_ms", "300000", _LONG
         ),
@@ -63,6 +64,7 @@ NODE_SETTINGS: Final = MappingProxyType(
         "node.id": NodeSetting("node_id", ""),
         "num.partitions": NodeSetting("num_partitions", "1"),
         "offset.metadata.max.bytes": NodeSetting("offsets.offset_metadata_max_bytes", "4096"),
+        "offsets.topic.segment.bytes": NodeSetting("offsets.segment_bytes", "104857600"),
         "offsets.topic.num.partitions": NodeSetting("offsets.num_partitions", "50"),
         "producer.id.expiration.check.interval.ms": NodeSetting(
             "producer_id_expiration_check_interval_ms", "600000"
@@ -81,6 +83,9 @@ NODE_SETTINGS: Final = MappingProxyType(
         ),
         "transaction.remove.expired.transaction.cleanup.interval.ms": NodeSetting(
             "transactions.remove_expired_interval_ms", "3600000"
+        ),
+        "transaction.state.log.segment.bytes": NodeSetting(
+            "transactions.segment_bytes", "104857600"
         ),
         "transaction.state.log.num.partitions": NodeSetting("transactions.num_partitions", "50"),
         "transactional.id.expiration.ms": NodeSetting(

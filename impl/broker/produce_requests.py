@@ -297,6 +297,8 @@ class _ProduceRequest:
 
     def _row(self, part: _PartitionData, outcome: ProduceOutcome) -> Value:
         row = _row(part.index, outcome)
+        if outcome.record_errors:
+            row |= _record_errors(part, outcome)
         if outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             row |= self._leader_hint(part)
         return row
@@ -362,6 +364,24 @@ def _row(index: int, outcome: ProduceOutcome) -> Value:
         "base_offset": outcome.base_offset,
         "log_append_time_ms": outcome.log_append_time_ms,
         "log_start_offset": outcome.log_start_offset,
+    }
+
+
+def _record_errors(part: _PartitionData, outcome: ProduceOutcome) -> Value:
+    """What a client is told of single records. `LogValidator.processRecordErrors`."""
+    rows = [(index, text.format(part.place)) for index, text in outcome.record_errors]
+    told = ", ".join(f"RecordError(batchIndex={i}, message='{text}')" for i, text in rows[:3])
+    reason = (
+        "invalid timestamp"
+        if outcome.error is ErrorCode.INVALID_TIMESTAMP
+        else f"{len(rows)} record errors in total, and only showing the first three errors at "
+        f"most: [{told}]"
+    )
+    return {
+        "record_errors": [
+            {"batch_index": index, "batch_index_error_message": text} for index, text in rows
+        ],
+        "error_message": f"One or more records have been rejected due to {reason}",
     }
 
 

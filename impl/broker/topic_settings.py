@@ -12,13 +12,14 @@ answers of 4.3.1 to DescribeConfigs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
+from math import isnan, nan
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from impl.partition.validation import LogConfig
+from impl.partition.validation import COMPACT, DELETE, LogConfig
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.settings import INT_MAX, LONG_MAX
@@ -56,7 +57,7 @@ class TopicSetting(NamedTuple):
     """A topic's setting.
 
     `broker_name`: the broker's setting behind it, "" for none. `field`: that of `LogConfig` which
-    applies it, "" for none. `least`: the smallest number.
+    applies it, "" for none. `least`: the smallest number. `choices`: the words that it takes.
     """
 
     config_type: ConfigType
@@ -64,26 +65,36 @@ class TopicSetting(NamedTuple):
     broker_name: str = ""
     field: str = ""
     least: int = 0
+    choices: tuple[str, ...] = ()
 
 
-_BOOLEAN, _STRING, _INT, _LONG = (
+_BOOLEAN, _STRING, _INT, _LONG, _DOUBLE = (
     ConfigType.BOOLEAN,
     ConfigType.STRING,
     ConfigType.INT,
     ConfigType.LONG,
+    ConfigType.DOUBLE,
 )
 _MOST: Final = {_INT: INT_MAX, _LONG: LONG_MAX}
 _NEVER: Final = str(LONG_MAX)
-_IS_LOG_APPEND_TIME: Final = {"CreateTime": False, "LogAppendTime": True}
+_TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 
 TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
     {
-        "cleanup.policy": TopicSetting(ConfigType.LIST, "delete", "log.cleanup.policy"),
+        "cleanup.policy": TopicSetting(
+            ConfigType.LIST,
+            DELETE,
+            "log.cleanup.policy",
+            "cleanup_policy",
+            choices=(COMPACT, DELETE),
+        ),
         "compression.gzip.level": TopicSetting(_INT, "-1", "compression.gzip.level"),
         "compression.lz4.level": TopicSetting(_INT, "9", "compression.lz4.level"),
         "compression.type": TopicSetting(_STRING, "producer", "compression.type"),
         "compression.zstd.level": TopicSetting(_INT, "3", "compression.zstd.level"),
-        "delete.retention.ms": TopicSetting(_LONG, "86400000", "log.cleaner.delete.retention.ms"),
+        "delete.retention.ms": TopicSetting(
+            _LONG, "86400000", "log.cleaner.delete.retention.ms", "delete_retention_ms"
+        ),
         "file.delete.delay.ms": TopicSetting(_LONG, "60000", "log.segment.delete.delay.ms"),
         "flush.messages": TopicSetting(
             _LONG, _NEVER, "log.flush.interval.messages", "flush_messages", 1
@@ -94,7 +105,9 @@ TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
         "leader.replication.throttled.replicas": TopicSetting(ConfigType.LIST, ""),
         "local.retention.bytes": TopicSetting(_LONG, "-2", "log.local.retention.bytes"),
         "local.retention.ms": TopicSetting(_LONG, "-2", "log.local.retention.ms"),
-        "max.compaction.lag.ms": TopicSetting(_LONG, _NEVER, "log.cleaner.max.compaction.lag.ms"),
+        "max.compaction.lag.ms": TopicSetting(
+            _LONG, _NEVER, "log.cleaner.max.compaction.lag.ms", "max_compaction_lag_ms", 1
+        ),
         "max.message.bytes": TopicSetting(
             _INT, "1048588", "message.max.bytes", "max_message_bytes"
         ),
@@ -111,12 +124,18 @@ TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
             "message_timestamp_before_max_ms",
         ),
         "message.timestamp.type": TopicSetting(
-            _STRING, "CreateTime", "log.message.timestamp.type", "is_log_append_time"
+            _STRING,
+            "CreateTime",
+            "log.message.timestamp.type",
+            "is_log_append_time",
+            choices=_TIMESTAMP_TYPES,
         ),
         "min.cleanable.dirty.ratio": TopicSetting(
-            ConfigType.DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio"
+            _DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", "min_cleanable_dirty_ratio"
         ),
-        "min.compaction.lag.ms": TopicSetting(_LONG, "0", "log.cleaner.min.compaction.lag.ms"),
+        "min.compaction.lag.ms": TopicSetting(
+            _LONG, "0", "log.cleaner.min.compaction.lag.ms", "min_compaction_lag_ms"
+        ),
         "min.insync.replicas": TopicSetting(
             _INT, "1", "min.insync.replicas", "min_insync_replicas", 1
         ),
@@ -148,6 +167,11 @@ def named_values(
     return {row["name"]: row["value"] for row in rows}
 
 
+def is_applied(name: str) -> bool:
+    """Whether a setting may have another value than Kafka's default."""
+    return name in TOPIC_SETTINGS and bool(TOPIC_SETTINGS[name].field)
+
+
 def log_config(base: LogConfig, configs: Mapping[str, str]) -> LogConfig:
     """`base` with a topic's own settings. Raises `TopicRefused` (INVALID_CONFIG)."""
     changes: dict[str, Any] = {}
@@ -158,18 +182,55 @@ def log_config(base: LogConfig, configs: Mapping[str, str]) -> LogConfig:
         if setting.field:
             changes[setting.field] = _parse(name, setting, text)
         elif text != setting.default:
-            applied = ", ".join(name for name, known in TOPIC_SETTINGS.items() if known.field)
+            applied = ", ".join(filter(is_applied, TOPIC_SETTINGS))
             problem = f"{name} can only be {setting.default!r} here; settings applied: {applied}"
             raise TopicRefused(ErrorCode.INVALID_CONFIG, problem)
-    return replace(base, **changes)
+    config = replace(base, **changes)
+    least_ms, most_ms = config.min_compaction_lag_ms, config.max_compaction_lag_ms
+    if least_ms > most_ms:
+        rows = f"min.compaction.lag.ms ({least_ms}) > max.compaction.lag.ms ({most_ms})"
+        raise TopicRefused(ErrorCode.INVALID_CONFIG, f"conflict topic config setting {rows}")
+    return config
 
 
-def _parse(name: str, setting: TopicSetting, text: str) -> int | bool:
-    if setting.config_type is _STRING:
-        if text not in _IS_LOG_APPEND_TIME:
-            expected = f"String must be one of: {', '.join(_IS_LOG_APPEND_TIME)}"
-            raise _invalid(name, text, expected)
-        return _IS_LOG_APPEND_TIME[text]
+def _parse(name: str, setting: TopicSetting, text: str) -> int | float | str | bool:
+    value: int | float | str | bool = _PARSERS[setting.config_type](name, setting, text)
+    return value
+
+
+def _parse_choice(name: str, setting: TopicSetting, text: str) -> bool:
+    """Whether it is the second choice. The one setting of this type is a choice of two."""
+    if text not in setting.choices:
+        raise _invalid(name, text, f"String must be one of: {', '.join(setting.choices)}")
+    return setting.choices.index(text) == 1
+
+
+def _parse_list(name: str, setting: TopicSetting, text: str) -> str:
+    """The words with commas between; an empty text has none. `ConfigDef.ValidList`."""
+    words = [word.strip() for word in text.split(",")] if text else []
+    if "" in words:
+        problem = f"Configuration '{name}' values must not be empty."
+        raise TopicRefused(ErrorCode.INVALID_CONFIG, problem)
+    for word in words:
+        if word not in setting.choices:
+            raise _invalid(name, word, f"String must be one of: {', '.join(setting.choices)}")
+    return ",".join(words)
+
+
+def _parse_ratio(name: str, setting: TopicSetting, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not 0 <= value <= 1:
+        limit = "at least 0" if value < 0 else "no more than 1"
+        raise _invalid(
+            name, text, "Not a number of type DOUBLE" if isnan(value) else f"Value must be {limit}"
+        )
+    return value
+
+
+def _parse_integer(name: str, setting: TopicSetting, text: str) -> int:
     most = _MOST[setting.config_type]
     try:
         number = int(text)
@@ -180,6 +241,17 @@ def _parse(name: str, setting: TopicSetting, text: str) -> int | bool:
     if number < setting.least:
         raise _invalid(name, text, f"Value must be at least {setting.least}")
     return number
+
+
+_PARSERS: Final[Mapping[ConfigType, Callable[[str, TopicSetting, str], Any]]] = MappingProxyType(
+    {
+        _STRING: _parse_choice,
+        ConfigType.LIST: _parse_list,
+        _DOUBLE: _parse_ratio,
+        _INT: _parse_integer,
+        _LONG: _parse_integer,
+    }
+)
 
 
 def _invalid(name: str, text: str, problem: str) -> TopicRefused:
@@ -235,6 +307,4 @@ def _broker_value(setting: TopicSetting, base: LogConfig) -> str:
     if not setting.field:
         return setting.default
     value = getattr(base, setting.field)
-    if setting.config_type is _STRING:
-        return "LogAppendTime" if value else "CreateTime"
-    return str(value)
+    return setting.choices[value] if isinstance(value, bool) else str(value)

@@ -24,6 +24,8 @@ class TransactionConfig(Settings):
 
     num_partitions: int = integer(50, least=1)
     """Of `__transaction_state`; it must never change."""
+    segment_bytes: int = integer(104_857_600, least=1)
+    """Of `__transaction_state`, of which full segments are compacted."""
     transaction_max_timeout_ms: int = integer(900_000, least=1)
     transactional_id_expiration_ms: int = integer(604_800_000)
     abort_timed_out_interval_ms: int = integer(10_000)

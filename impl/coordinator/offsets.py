@@ -89,6 +89,8 @@ class OffsetsConfig(Settings):
 
     num_partitions: int = integer(50, least=1)
     """Of `__consumer_offsets`; it must never change."""
+    segment_bytes: int = integer(104_857_600, least=1)
+    """Of `__consumer_offsets`, of which full segments are compacted."""
     offset_metadata_max_bytes: int = integer(4096)
     """offset.metadata.max.bytes. QUIRK: it counts UTF-16 units."""
     size_error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR

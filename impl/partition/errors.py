@@ -5,7 +5,7 @@ Each message says what was wrong (`problem` first, if the class has one), where,
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 
 class PartitionError(ValueError):
@@ -60,3 +60,10 @@ class InvalidInSyncReplicas(PartitionError):
     """More in-sync replicas than replicas, or none: the leader itself always is in sync."""
 
     advice = "give a count from 1 to the replication factor"
+
+
+class RecordError(NamedTuple):
+    """Why a record of a batch is refused; `{}` in the message stands for the partition."""
+
+    batch_index: int
+    message: str

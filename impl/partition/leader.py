@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 
 from impl.log.disk import StorageError
 from impl.log.transaction_index import AbortedTransaction
-from impl.partition.errors import InvalidInSyncReplicas
+from impl.partition.errors import InvalidInSyncReplicas, RecordError
 from impl.partition.origins import CHECKS, AppendOrigin, Checks
 from impl.partition.producer_state import (
     UNKNOWN_PRODUCER,
@@ -101,6 +101,7 @@ class ProduceOutcome(NamedTuple):
     log_append_time_ms: int
     log_start_offset: int
     required_offset: int
+    record_errors: tuple[RecordError, ...] = ()
 
     @classmethod
     def refuse(cls, error: ErrorCode, log_start_offset: int = INVALID_OFFSET) -> ProduceOutcome:
@@ -410,6 +411,8 @@ class PartitionLeader:
         batch = validate_batch(data, log.config, now_ms, checks)
         if isinstance(batch, ErrorCode):
             return self._refuse(batch)
+        if not isinstance(batch, ValidBatch):
+            return self._refuse(batch.error)._replace(record_errors=batch.records)
         header = batch.header
         last_offset = log.log_end_offset + header.last_offset_delta
         log.roll_if_full(len(batch.data), last_offset, batch.max_timestamp)

@@ -7,9 +7,18 @@ A log tells its storage before it changes itself, so that what it answers is sto
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from impl.log.transaction_index import AbortedTransaction
 from impl.partition.stored_batch import StoredBatch
+
+
+class CleanedSegment(NamedTuple):
+    """What is left of some segments: one segment, and its aborted transactions."""
+
+    base_offset: int
+    batches: Sequence[StoredBatch]
+    aborted: Sequence[AbortedTransaction]
 
 
 class LogStorage(Protocol):
@@ -24,6 +33,12 @@ class LogStorage(Protocol):
     def advance_start(self, log_start_offset: int, removed: Sequence[int]) -> None:
         """The log begins here now; remove the segments with these base offsets."""
 
+    def replace(self, cleaned: CleanedSegment, replaced: Sequence[int]) -> None:
+        """Put a segment in the place of those with these base offsets, all or nothing."""
+
+    def note_cleaned(self, end_offset: int) -> None:
+        """The log is cleaned up to here."""
+
 
 class _Memory:
     """Nothing is stored."""
@@ -35,6 +50,12 @@ class _Memory:
         """Nothing to do."""
 
     def advance_start(self, log_start_offset: int, removed: Sequence[int]) -> None:
+        """Nothing to do."""
+
+    def replace(self, cleaned: CleanedSegment, replaced: Sequence[int]) -> None:
+        """Nothing to do."""
+
+    def note_cleaned(self, end_offset: int) -> None:
         """Nothing to do."""
 
 

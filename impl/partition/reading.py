@@ -22,6 +22,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from impl.log.transaction_index import AbortedTransaction, find_overlapping
+from impl.partition.leader_epochs import leader_epochs
+from impl.partition.log_segments import segments_of
 from impl.partition.replica_log import ReplicaLog
 from impl.partition.stored_batch import StoredBatch
 from impl.protocol.errors import ErrorCode
@@ -117,14 +119,13 @@ def find_offset(
     if timestamp == Timestamp.LATEST:
         return FoundOffset(NO_TIMESTAMP, upper_bound, leader_epoch)
     if timestamp in (Timestamp.EARLIEST, Timestamp.EARLIEST_LOCAL):
-        epoch = NO_PARTITION_LEADER_EPOCH
-        if log.batches:
-            epoch = read_header(log.batches[0].data).partition_leader_epoch
-        return FoundOffset(NO_TIMESTAMP, log.log_start_offset, epoch)
+        [epoch, at] = next(iter(leader_epochs(log).items()), (NO_PARTITION_LEADER_EPOCH, 0))
+        known = epoch if at <= log.log_start_offset else NO_PARTITION_LEADER_EPOCH
+        return FoundOffset(NO_TIMESTAMP, log.log_start_offset, known)
     if timestamp == Timestamp.MAX:
         found = _latest(log)
     elif timestamp >= 0:
-        found = _first_at(log.batches, timestamp, log.log_start_offset)
+        found = _first_in_segment(log, timestamp)
     else:
         found = NOT_FOUND
     return found if found.offset < upper_bound else NOT_FOUND
@@ -135,6 +136,17 @@ def _latest(log: ReplicaLog) -> FoundOffset:
     files = log.deleted + log.batches
     latest = max((stored.max_timestamp for stored in files), default=NO_TIMESTAMP)
     return NOT_FOUND if latest == NO_TIMESTAMP else _first_at(files, latest, 0)
+
+
+def _first_in_segment(log: ReplicaLog, timestamp: int) -> FoundOffset:
+    """QUIRK: in the first segment with a batch so new, even if compaction took its records.
+
+    `UnifiedLog.fetchOffsetByTimestamp`.
+    """
+    for segment in segments_of(log):
+        if segment.largest_timestamp >= timestamp:
+            return _first_at(segment.batches, timestamp, log.log_start_offset)
+    return NOT_FOUND
 
 
 def _first_at(batches: Sequence[StoredBatch], timestamp: int, log_start: int) -> FoundOffset:
@@ -173,10 +185,7 @@ def find_end_of_epoch(log: ReplicaLog, epoch: int, leader_epoch: int) -> EndOfEp
         return EndOfEpoch(NO_PARTITION_LEADER_EPOCH, INVALID_OFFSET)
     if epoch == leader_epoch:
         return EndOfEpoch(epoch, log.log_end_offset)
-    after = bisect_right(log.batches, epoch, key=_epoch_of)
-    end = log.batches[after].base_offset if after < len(log.batches) else log.log_end_offset
-    return EndOfEpoch(_epoch_of(log.batches[after - 1]) if after else epoch, end)
-
-
-def _epoch_of(batch: StoredBatch) -> int:
-    return read_header(batch.data).partition_leader_epoch
+    starts = leader_epochs(log)
+    later = [each for each in starts if each > epoch]
+    end = starts[later[0]] if later else log.log_end_offset
+    return EndOfEpoch(max((each for each in starts if each <= epoch), default=epoch), end)

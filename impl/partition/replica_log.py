@@ -1,6 +1,6 @@
 """The log of one replica of a partition: batches, segments, and producer state.
 
-Seven rules:
+Eight rules:
 
 1. Producer and transaction state follow from the log: whatever changes the log updates them.
 2. A new segment begins when a batch does not fit; a snapshot is taken at its start.
@@ -9,8 +9,9 @@ Seven rules:
 4. A batch that is partly before the start of the log stays; one that is wholly before it is gone.
 5. A log that was closed cleanly is trusted. Otherwise it is checked from its recovery point on, cut
    off at the first damage, and replayed from the start of the recovery point's segment.
-6. The high watermark never passes the end of the log, and moves back only with it.
-7. The last stable offset is the first unstable one, or the high watermark if that is lower.
+6. The cleaner replaces inactive segments by one with some of their records; offsets stay.
+7. The high watermark never passes the end of the log, and moves back only with it.
+8. The last stable offset is the first unstable one, or the high watermark if that is lower.
 
 Theory of operation: a leader calls `append` after its checks; a follower calls `append_as_follower`
 for what its leader accepted. `batches` is the log, `segments` are base offsets of files, `aborted`
@@ -39,12 +40,14 @@ from impl.partition.errors import (
     OffsetsNotContiguous,
     PartitionError,
 )
-from impl.partition.log_storage import IN_MEMORY, LogStorage
+from impl.partition.leader_epochs import leader_epochs
+from impl.partition.log_segments import MAX_OFFSET, count_old_segments, index_of
+from impl.partition.log_storage import IN_MEMORY, CleanedSegment, LogStorage
 from impl.partition.producer_state import ProducerStateEntry
 from impl.partition.producer_states import ProducerStates, SkippedSnapshot
 from impl.partition.stored_batch import StoredBatch, store_batch
 from impl.partition.transactions import CompletedTransaction
-from impl.partition.validation import LogConfig
+from impl.partition.validation import DELETE, LogConfig
 from impl.protocol.errors import DecodeError
 from impl.protocol.record_batch import (
     INVALID_OFFSET,
@@ -56,7 +59,6 @@ from impl.protocol.record_batch import (
 
 DEFAULT_CONFIG: Final = LogConfig()
 
-MAX_OFFSET: Final = 2**63 - 1
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 """A segment's index stores offsets relative to its base offset, in 4 bytes."""
 
@@ -75,8 +77,10 @@ class ReplicaLog:
     Read-only: `log_start_offset`, `log_end_offset`, `high_watermark` (offsets), `batches`,
     `segments` (base offsets), `deleted` (before the start of the log, in the first segment's file),
     `aborted` (by the offset of the marker), `size_bytes` (of the files),
-    `producer_states`, `recovery`, `config`, `rules`. Public state: `storage`, which is set when the
-    log has been reloaded; nodes have no followers, so a log on disk is never truncated.
+    `producer_states`, `recovery`, `config`, `rules`, `cleaned_offset` (where the next cleaning
+    begins, None before the first). Public state: `storage` and `known_epochs` (first offsets of
+    leader epochs that batches may not tell any more), which are set when the log has been reloaded;
+    nodes have no followers, so a log on disk is never truncated; `is_cleanable`.
     """
 
     __slots__ = (
@@ -84,9 +88,12 @@ class ReplicaLog:
         "_active_timestamp",
         "aborted",
         "batches",
+        "cleaned_offset",
         "config",
         "deleted",
         "high_watermark",
+        "is_cleanable",
+        "known_epochs",
         "log_end_offset",
         "log_start_offset",
         "producer_states",
@@ -111,6 +118,7 @@ class ReplicaLog:
         self.producer_states = ProducerStates(kept, log_start_offset, config)
         self.recovery = LogRecovery()
         self.storage: LogStorage = IN_MEMORY
+        self.is_cleanable = True
         self._start_at(log_start_offset)
 
     def _start_at(self, offset: int) -> None:
@@ -118,6 +126,8 @@ class ReplicaLog:
         self.batches: list[StoredBatch] = []
         self.deleted: list[StoredBatch] = []
         self.aborted: list[AbortedTransaction] = []
+        self.known_epochs: dict[int, int] = {}
+        self.cleaned_offset: int | None = None
         self.segments = [offset]
         self.size_bytes = 0
         self._active_bytes = 0
@@ -211,7 +221,8 @@ class ReplicaLog:
         first_timestamp = self._active_timestamp
         is_full = self._active_bytes > self.config.segment_bytes - size_bytes
         is_far = last_offset - self.segments[-1] > MAX_RELATIVE_OFFSET
-        is_old = first_timestamp >= 0 and max_timestamp - first_timestamp > self.config.segment_ms
+        age_ms = max_timestamp - first_timestamp
+        is_old = first_timestamp >= 0 and age_ms > self.config.max_segment_ms
         if is_full or is_far or is_old:
             self._roll()
 
@@ -288,10 +299,12 @@ class ReplicaLog:
     def delete_old_segments(self, now_ms: int) -> None:
         """Delete the oldest segments beyond the retention time or size, if they are replicated.
 
-        A segment's age is that of its newest record. If all are deleted, an empty one is added.
+        Nothing unless the policy is to delete. If all are deleted, an empty one is added.
         `UnifiedLog.deleteOldSegments`.
         """
-        count = max(self._count_oversized(), self._count_expired(now_ms))
+        if DELETE not in self.config.cleanup_policy:
+            return
+        count = count_old_segments(self, now_ms)
         bounds = [*self.segments[1:], self.log_end_offset]
         while count and bounds[count - 1] > self.high_watermark:
             count -= 1
@@ -299,34 +312,6 @@ class ReplicaLog:
             self._roll()
         if count:
             self.advance_log_start(bounds[count - 1])
-
-    def _segment(self, number: int) -> list[StoredBatch]:
-        """The batches in a segment's file."""
-        base, following = [*self.segments, MAX_OFFSET][number : number + 2]
-        files = self.deleted + self.batches
-        return [stored for stored in files if base <= stored.base_offset < following]
-
-    def _count_expired(self, now_ms: int) -> int:
-        """The number of oldest segments beyond retention_ms."""
-        if self.config.retention_ms < 0:
-            return 0
-        for number in range(len(self.segments)):
-            youngest = max((stored.max_timestamp for stored in self._segment(number)), default=-1)
-            if youngest < 0 or now_ms - youngest <= self.config.retention_ms:
-                return number
-        return len(self.segments)
-
-    def _count_oversized(self) -> int:
-        """The number of oldest segments beyond retention_bytes."""
-        if self.config.retention_bytes < 0:
-            return 0
-        spare_bytes = self.size_bytes - self.config.retention_bytes
-        for number in range(len(self.segments)):
-            size_bytes = sum(len(stored.data) for stored in self._segment(number))
-            spare_bytes -= size_bytes
-            if spare_bytes < 0 or not size_bytes:
-                return number
-        return len(self.segments)
 
     def index_at(self, offset: int) -> int:
         """The index of the batch that holds `offset`, or of the first one after it."""
@@ -348,6 +333,32 @@ class ReplicaLog:
         self.size_bytes = sum(len(stored.data) for stored in files)
         self._active_bytes = sum(len(stored.data) for stored in active)
         self._active_timestamp = active[0].max_timestamp if active else -1
+
+    # ---- compaction
+
+    def replace_segments(self, cleaned: CleanedSegment, replaced: Sequence[int]) -> None:
+        """Put a cleaned segment in the place of inactive ones, in this order.
+
+        Producer state stays. Raises `StorageError`. `UnifiedLog.replaceSegments`.
+        """
+        base = replaced[0]
+        following = self.segments[self.segments.index(replaced[-1]) + 1]
+        self.storage.replace(cleaned, replaced)
+        self.known_epochs = leader_epochs(self)
+        files = self.deleted + self.batches
+        files[index_of(files, base) : index_of(files, following)] = cleaned.batches
+        self.segments = [each for each in self.segments if each not in replaced[1:]]
+        around = (e for e in self.aborted if not base <= e.last_offset < following)
+        self.aborted = sorted([*around, *cleaned.aborted], key=_marker_offset)
+        for offset in replaced[1:]:
+            self.producer_states.snapshots.pop(offset, None)
+        self.batches, self.deleted = files, []
+        self._retain(self.index_at(self.log_start_offset), len(files))
+
+    def note_cleaned(self, end_offset: int) -> None:
+        """The log is cleaned up to this offset. Raises `StorageError`."""
+        self.storage.note_cleaned(end_offset)
+        self.cleaned_offset = end_offset
 
     # ---- truncating at the end
 
@@ -374,6 +385,9 @@ class ReplicaLog:
         self._rebuild(offset, now_ms)
         self.high_watermark = min(self.high_watermark, offset)
         self.producer_states.remove_replicated_transactions(self.high_watermark)
+        self.known_epochs = {e: at for e, at in self.known_epochs.items() if at < offset}
+        if self.cleaned_offset is not None:
+            self.cleaned_offset = min(self.cleaned_offset, offset)
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

@@ -9,7 +9,8 @@ Four rules:
    does not expect it.
 
 Theory of operation: `first_batch` finds the batch, `validate_batch` checks it. Both return an
-`ErrorCode` instead of raising, because a refusal is an answer. Trailing bytes that are too few for
+`ErrorCode` instead of raising, because a refusal is an answer; `RefusedRecords` where single
+records are to blame. Trailing bytes that are too few for
 a batch are dropped, as in Kafka.
 Sources: `ProduceRequest.validateRecords`, `ByteBufferLogInputStream.nextBatchSize`,
 `UnifiedLog.analyzeAndValidateRecords`, `LogValidator`; release 4.3.1.
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
+from impl.partition.errors import RecordError
 from impl.partition.origins import Checks
 from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.protocol.compression import Compression
@@ -46,15 +48,20 @@ from impl.protocol.record_batch import (
     check_crc,
     read_header,
     restamp_batch,
+    scan_records,
     scan_timestamps,
 )
-from impl.settings import LONG_MAX, Settings, integer
+from impl.settings import LONG_MAX, Settings, integer, ratio
 
 _LAST_CODEC: Final = int(Compression.ZSTD)
 _LENGTH: Final = Struct(">i")
 _LEAST_RECORD_BYTES: Final = 7
 _LEAST_LENGTH: Final = 14
 """The smallest batch length of any format. `LegacyRecord.RECORD_OVERHEAD_V0`."""
+
+
+DELETE: Final = "delete"
+COMPACT: Final = "compact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +85,28 @@ class LogConfig(Settings):
     retention_bytes: int = integer(-1, least=-1)
     max_log_bytes: int = integer(1 << 32)
     """The limit on a partition's memory, bytes: beyond it appends fail with KAFKA_STORAGE_ERROR."""
+    cleanup_policy: str = DELETE
+    """DELETE, COMPACT, both with a comma between, or none of them."""
+    min_cleanable_dirty_ratio: float = ratio(0.5)
+    min_compaction_lag_ms: int = integer(0)
+    max_compaction_lag_ms: int = integer(LONG_MAX, least=1)
+    delete_retention_ms: int = integer(86_400_000)
     flush_messages: int = integer(LONG_MAX, least=1)
     """After so many messages a log on disk is flushed; with 1, before a batch is acknowledged."""
     rules: TransactionRules = DEFAULT_RULES
     """What differs by release."""
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether a record supersedes those before it with its key."""
+        return COMPACT in self.cleanup_policy
+
+    @property
+    def max_segment_ms(self) -> int:
+        """A segment ends before its records have to be compacted. `LogConfig.maxSegmentMs`."""
+        if self.is_compacted:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
 
     @property
     def max_records(self) -> int:
@@ -192,9 +217,48 @@ def _has_invalid_timestamp(
     return False
 
 
+class RefusedRecords(NamedTuple):
+    """A batch that is refused because of some of its records. `RecordValidationException`."""
+
+    error: ErrorCode
+    records: tuple[RecordError, ...]
+
+
+_KEYLESS: Final = "Compacted topic cannot accept message without key in topic partition {}"
+
+
+def _refuse_records(
+    data: bytes, header: BatchHeader, config: LogConfig, now_ms: int
+) -> RefusedRecords | None:
+    """The records that are refused, None if all are valid. `LogValidator.validateRecord`."""
+    refused: list[RecordError] = []
+    error = ErrorCode.INVALID_RECORD
+    attributes = header.attributes
+    for index, (delta, written, key, *_) in enumerate(scan_records(data, header)):
+        timestamp = header.max_timestamp if attributes & LOG_APPEND_TIME else written
+        if config.is_compacted and key is None:
+            refused.append(RecordError(index, _KEYLESS))
+        elif _has_invalid_timestamp({timestamp}, attributes, config, now_ms):
+            error = ErrorCode.INVALID_TIMESTAMP
+            problem = _timestamp_problem(timestamp, header.base_offset + delta, config, now_ms)
+            refused.append(RecordError(index, problem))
+    return RefusedRecords(error, tuple(refused)) if refused else None
+
+
+def _timestamp_problem(timestamp: int, offset: int, config: LogConfig, now_ms: int) -> str:
+    if config.is_log_append_time or timestamp == NO_TIMESTAMP:
+        return "Invalid timestamp type: a producer should not set it to LogAppendTime."
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    latest = now_ms + config.message_timestamp_after_max_ms
+    return (
+        f"Timestamp {timestamp} of message with offset {offset} is out of range. "
+        f"The timestamp should be within [{earliest}, {latest}]"
+    )
+
+
 def validate_batch(
     data: bytes, config: LogConfig, now_ms: int, checks: Checks
-) -> ValidBatch | ErrorCode:
+) -> ValidBatch | ErrorCode | RefusedRecords:
     """Check one batch, and correct its timestamps; `now_ms` is the broker's clock."""
     header = _check_size_and_crc(data, config, checks)
     if isinstance(header, ErrorCode):
@@ -214,8 +278,10 @@ def validate_batch(
         return ErrorCode.INVALID_RECORD
     if attributes & LOG_APPEND_TIME:
         timestamps = {header.max_timestamp} if timestamps else timestamps
-    if _has_invalid_timestamp(timestamps, attributes, config, now_ms):
-        return ErrorCode.INVALID_TIMESTAMP
+    if config.is_compacted or _has_invalid_timestamp(timestamps, attributes, config, now_ms):
+        refused = _refuse_records(data, header, config, now_ms)
+        if refused is not None:
+            return refused
     if len(data) > config.segment_bytes:
         return ErrorCode.RECORD_LIST_TOO_LARGE
     newest = max((NO_TIMESTAMP, *timestamps))

@@ -1,6 +1,6 @@
 """A log directory: a folder for each partition, and checkpoints for all of them.
 
-Six rules:
+Seven rules:
 
 1. A folder belongs to the topic whose id is in its `partition.metadata`. Any other with the name of
    a known partition is renamed to `-stray`, never deleted.
@@ -9,7 +9,9 @@ Six rules:
 3. What recovery cut off in memory is cut off on the disk before anything is appended.
 4. Segments before the start of the log are removed on restart: a crash may have left them.
 5. The start of a log inside a segment is stored at once, unlike Kafka's, which may forget it.
-6. Checkpoints are written every minute, and when the directory is closed.
+6. Checkpoints are written every minute, and when the directory is closed; what is cleaned of a log
+   is noted after it is cleaned.
+7. A swap of segments that a crash has stopped is ended first.
 
 Sources: `LogManager`, `LogLoader`, `LogDirFailureChannel`.
 """
@@ -33,22 +35,25 @@ from impl.log.disk import UNFINISHED, Disk
 from impl.log.segment_indexes import SegmentIndexes
 from impl.log.snapshot_directory import SnapshotDirectory
 from impl.partition.leader import PartitionLeader
+from impl.partition.leader_epochs import leader_epochs
+from impl.partition.log_segments import MAX_OFFSET
 from impl.partition.producer_state import BATCHES_REMEMBERED, BatchMetadata
-from impl.partition.replica_log import MAX_OFFSET, ReplicaLog
-from impl.partition.stored_batch import StoredBatch
+from impl.partition.replica_log import ReplicaLog
 from impl.partition.validation import LogConfig
-from impl.protocol.record_batch import CONTROL, last_sequence, read_header
-from impl.storage.partition_files import (
+from impl.protocol.record_batch import CONTROL, last_sequence
+from impl.storage.partition_files import LEADER_EPOCHS, PARTITION_METADATA, PartitionFiles
+from impl.storage.segment_swap import (
     INDEX_SUFFIXES,
-    LEADER_EPOCHS,
-    PARTITION_METADATA,
     SEGMENT,
-    PartitionFiles,
+    finish_swaps,
+    remove_orphans,
+    segment_path,
 )
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 _CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
 
@@ -62,6 +67,7 @@ class LogDirectory:
         self._logs: dict[PartitionName, ReplicaLog] = {}
         self._recovery_points = self._read_offsets(RECOVERY_POINTS)
         self._starts = self._read_offsets(LOG_STARTS)
+        self._cleaned = self._read_offsets(CLEANED_OFFSETS)
         self.was_clean = CLEAN_SHUTDOWN in disk.list("")
         if self.was_clean:
             disk.remove(CLEAN_SHUTDOWN)
@@ -117,6 +123,7 @@ class LogDirectory:
             recovery_point=None if self.was_clean else recovery_point,
             transaction_indexes=self._read_transaction_indexes(folder, segments),
         )
+        leader.log.cleaned_offset = self._cleaned.get(name)
         sizes = {base: len(text) for base, text in zip(segments, texts, strict=True)}
         self._adopt(name, topic_id, leader.log, sizes, recovery_point)
         remember_batches(leader.log)
@@ -144,9 +151,11 @@ class LogDirectory:
 
     def _find_segments(self, folder: str, log_start: int) -> list[int]:
         """The base offsets of the files; those that the log does not need are removed."""
+        finish_swaps(self.disk, folder)
+        remove_orphans(self.disk, folder)
         names = self.disk.list(folder)
         for name in names:
-            if name.endswith((UNFINISHED, ".deleted", ".cleaned", ".swap")):
+            if name.endswith((UNFINISHED, ".deleted")):
                 self.disk.remove(f"{folder}/{name}")
         bases = [int(match[1]) for name in names if (match := SEGMENT.fullmatch(name))]
         while len(bases) > 1 and bases[1] <= log_start:
@@ -157,7 +166,7 @@ class LogDirectory:
 
     def _remove_segment(self, folder: str, base_offset: int) -> None:
         for suffix in (".log", *INDEX_SUFFIXES):
-            self.disk.remove(f"{folder}/{base_offset:020d}{suffix}")
+            self.disk.remove(segment_path(folder, base_offset, suffix))
 
     def _read_transaction_indexes(self, folder: str, segments: Sequence[int]) -> dict[int, bytes]:
         """Those of all segments but the last, whose index was not written before a crash."""
@@ -190,8 +199,10 @@ class LogDirectory:
             self.disk.flush(path)
         self.disk.flush_folder(folder)
         files = self._files(name, topic_id)
-        epochs = _epochs_of(log, self._read_epochs(folder))
-        files.adopt(log.segments, indexes[log.segments[-1]], epochs, log.log_end_offset)
+        end_offset = log.log_end_offset
+        known = self._read_epochs(folder).items()
+        log.known_epochs = {epoch: start for epoch, start in known if start < end_offset}
+        files.adopt(log.segments, indexes[log.segments[-1]], leader_epochs(log), end_offset)
         for base in () if self.was_clean else recovered:
             files.write_indexes_of(base, indexes[base], log.transaction_index(base))
         log.storage = files
@@ -204,13 +215,22 @@ class LogDirectory:
 
     def _files(self, name: PartitionName, topic_id: bytes) -> PartitionFiles:
         return PartitionFiles(
-            self.disk, str(name), topic_id, lambda offset: self._store_start(name, offset)
+            self.disk,
+            str(name),
+            topic_id,
+            lambda offset: self._store_start(name, offset),
+            lambda offset: self._store_cleaned(name, offset),
         )
 
     def _store_start(self, name: PartitionName, offset: int) -> None:
         starts = {**self._starts, name: offset}
         self.disk.replace(LOG_STARTS, encode_offsets(starts))
         self._starts = starts
+
+    def _store_cleaned(self, name: PartitionName, offset: int) -> None:
+        cleaned = {**self._cleaned, name: offset}
+        self.disk.replace(CLEANED_OFFSETS, encode_offsets(cleaned))
+        self._cleaned = cleaned
 
     # ---- deleting
 
@@ -225,6 +245,8 @@ class LogDirectory:
         self._recovery_points.pop(name, None)
         if self._starts.pop(name, None) is not None:
             self.disk.replace(LOG_STARTS, encode_offsets(self._starts))
+        if self._cleaned.pop(name, None) is not None:
+            self.disk.replace(CLEANED_OFFSETS, encode_offsets(self._cleaned))
 
     def _set_aside(self, folder: str, why: str) -> str:
         """Rename a folder, so that its name is free; its new name."""
@@ -300,18 +322,3 @@ def index_segments(log: ReplicaLog) -> dict[int, SegmentIndexes]:
         base = log.segments[bisect_right(log.segments, stored.base_offset) - 1]
         indexes[base].add(stored.last_offset, stored.max_timestamp, len(stored.data))
     return indexes
-
-
-def _epochs_of(log: ReplicaLog, known: Mapping[int, int]) -> dict[int, int]:
-    """The leader epochs of a log, with the known ones whose records were deleted."""
-    epochs = {epoch: start for epoch, start in known.items() if start < log.log_start_offset}
-    first = 0
-    while first < len(log.batches):
-        epoch = _epoch_of(log.batches[first])
-        epochs.setdefault(epoch, log.batches[first].base_offset)
-        first = bisect_right(log.batches, epoch, lo=first, key=_epoch_of)
-    return epochs
-
-
-def _epoch_of(stored: StoredBatch) -> int:
-    return read_header(stored.data).partition_leader_epoch

@@ -1,6 +1,6 @@
 """The files of one partition: segments, their indexes, and the leader epochs.
 
-Six rules:
+Seven rules:
 
 1. A batch is in its file before it is in memory, and flushed if `flush.messages` says so. A batch
    that could not be written is cut off again, and refused; the log stays as it was.
@@ -10,28 +10,35 @@ Six rules:
    last one can be torn.
 4. Indexes of the last segment are written by `write_indexes`: a restart rebuilds what is missing.
 5. Segments are removed oldest first, one after the other, so that no crash leaves a gap.
-6. A folder is made with the first batch. Before it, `partition.metadata` says whose it is.
+6. Cleaned segments are swapped in (`segment_swap`). One that was not swapped whole takes the log
+   offline: a restart ends the swap.
+7. A folder is made with the first batch. Before it, `partition.metadata` says whose it is.
 
 Sources: `LogSegment`, `LocalLog`, `LogFileUtils`, `UnifiedLog.flush`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from impl.log.checkpoint_files import encode_epochs, encode_partition_metadata
 from impl.log.disk import Disk, StorageError
 from impl.log.segment_indexes import SegmentIndexes
+from impl.log.transaction_index import encode_transaction_index
+from impl.partition.log_storage import CleanedSegment
 from impl.partition.stored_batch import StoredBatch
 from impl.protocol.record_batch import read_header
+from impl.storage.segment_swap import (
+    INDEX_SUFFIXES,
+    TRANSACTION_INDEX,
+    segment_path,
+    swap_in,
+    write_cleaned,
+)
 
 PARTITION_METADATA: Final = "partition.metadata"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
-SEGMENT: Final = re.compile(r"([0-9]{20})\.log")
-TRANSACTION_INDEX: Final = ".txnindex"
-INDEX_SUFFIXES: Final = (".index", ".timeindex", TRANSACTION_INDEX)
 
 
 class PartitionFiles:
@@ -41,14 +48,23 @@ class PartitionFiles:
     """
 
     def __init__(
-        self, disk: Disk, folder: str, topic_id: bytes, store_start: Callable[[int], None]
+        self,
+        disk: Disk,
+        folder: str,
+        topic_id: bytes,
+        store_start: Callable[[int], None],
+        store_cleaned: Callable[[int], None],
     ) -> None:
-        """`store_start` stores the start of a log that does not begin with a segment."""
+        """`store_start` stores the start of a log that does not begin with a segment.
+
+        `store_cleaned` stores up to where it is cleaned.
+        """
         self.folder = folder
         self.recovery_point = 0
         self._disk = disk
         self._topic_id = topic_id
         self._store_start = store_start
+        self._store_cleaned = store_cleaned
         self._segments: list[int] = []
         self._indexes = SegmentIndexes(0)
         self._end_offset = 0
@@ -102,6 +118,27 @@ class PartitionFiles:
             raise StorageError(f"the start of {self.folder}: {error}") from error
         self._segments = kept
 
+    def replace(self, cleaned: CleanedSegment, replaced: Sequence[int]) -> None:
+        """Swap in a cleaned segment. Raises `StorageError`."""
+        files = _files_of(cleaned)
+        try:
+            write_cleaned(self._disk, self.folder, cleaned.base_offset, files)
+        except OSError as error:
+            raise StorageError(f"{self.folder} cannot be cleaned: {error}") from error
+        try:
+            swap_in(self._disk, self.folder, cleaned.base_offset, list(files), replaced)
+        except OSError as error:
+            self._is_offline = True
+            raise StorageError(f"a swap in {self.folder}: {error}") from error
+        self._segments = [base for base in self._segments if base not in replaced[1:]]
+
+    def note_cleaned(self, end_offset: int) -> None:
+        """Store up to where the log is cleaned. Raises `StorageError`."""
+        try:
+            self._store_cleaned(end_offset)
+        except OSError as error:
+            raise StorageError(f"the cleaned offset of {self.folder}: {error}") from error
+
     # ---- the log directory
 
     def flush(self) -> None:
@@ -152,7 +189,7 @@ class PartitionFiles:
         return self._path(self._segments[-1], ".log")
 
     def _path(self, base_offset: int, suffix: str) -> str:
-        return f"{self.folder}/{base_offset:020d}{suffix}"
+        return segment_path(self.folder, base_offset, suffix)
 
     def _make_folder(self) -> None:
         self._disk.make_folder(self.folder)
@@ -186,3 +223,19 @@ class PartitionFiles:
         except OSError:
             self._is_offline = True
         raise StorageError(f"a batch of {self.folder}: {error}") from error
+
+
+def _files_of(cleaned: CleanedSegment) -> dict[str, bytes]:
+    """The files of a segment, by suffix; no transaction index without transactions."""
+    indexes = SegmentIndexes(cleaned.base_offset)
+    for stored in cleaned.batches:
+        indexes.add(stored.last_offset, stored.max_timestamp, len(stored.data))
+    index, time_index, transactions = INDEX_SUFFIXES
+    files = {
+        ".log": b"".join(stored.data for stored in cleaned.batches),
+        index: indexes.encode_offset_index(),
+        time_index: indexes.encode_time_index(),
+    }
+    if cleaned.aborted:
+        files[transactions] = encode_transaction_index(cleaned.aborted)
+    return files

@@ -1,0 +1,184 @@
+"""Compacted topics: a broker of 4.3.1 and ours have the same left of the same conversation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from conformance.kafka.broker import KafkaBroker
+from conformance.kafka.connection import BrokerConnection
+from impl.broker.durable_cluster import DurableCluster
+from impl.coordinator.config import TransactionConfig
+from impl.log.checkpoint_files import CorruptCheckpoint, PartitionName, decode_offsets
+from impl.log.disk import DirectoryDisk
+from impl.partition.validation import LogConfig
+from impl.protocol.schemas import ApiKey
+from proofs.java import MissingTool
+from tests.conformance.kafka.compaction_script import CompactionScript, Side, Step, draw
+from tests.impl.broker.network import Network
+from tests.sizes import sized
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+BACKOFF_MS = 50
+CLEANED_S = 20.0
+
+
+class RealSide(Side):
+    """A broker of 4.3.1, which cleans twenty times a second."""
+
+    name = "kafka"
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        self.broker = broker
+        self.connection: BrokerConnection = broker.connect()
+        self.expected: list[int] = []
+        """Up to where it must clean, next."""
+
+    def ask(self, api_key: ApiKey, version: int, body: Any) -> Any:
+        return self.connection.ask(api_key, version, body)
+
+    @property
+    def folder(self) -> Path:
+        return self.broker.folder / "data"
+
+    def await_cleaned(self, topic: str) -> int:
+        expected, cleaned = self.expected.pop(0), 0
+        end_s = time.monotonic() + CLEANED_S
+        while cleaned != expected and time.monotonic() < end_s:
+            time.sleep(0.02)
+            cleaned = self.read_cleaned(topic)
+        return cleaned
+
+    def read_cleaned(self, topic: str) -> int:
+        file = self.folder / "cleaner-offset-checkpoint"
+        with suppress(FileNotFoundError, CorruptCheckpoint):
+            return decode_offsets(file.read_bytes()).get(PartitionName(topic, 0), -1)
+        return -1
+
+    def restart(self) -> None:
+        self.connection.close()
+        self.broker.restart()
+        self.connection = self.broker.connect()
+
+
+class OurSide(Side):
+    """Our node, on a directory, with a clock of its own."""
+
+    name = "ours"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.now_ms = time.time_ns() // 1_000_000
+        self.start()
+
+    def start(self) -> None:
+        self.disk = DirectoryDisk(self.folder)
+        self.cluster = DurableCluster(self.disk, "c", LogConfig(), lambda: self.now_ms)
+        self.network = Network(
+            cluster=self.cluster,
+            transactions=TransactionConfig(num_partitions=1),
+            log_cleaner_backoff_ms=BACKOFF_MS,
+        )
+        self.network.now_ms = self.now_ms
+        self.network.run(100)
+
+    def ask(self, api_key: ApiKey, version: int, body: Any) -> Any:
+        answer = self.network.ask(api_key, version, body)
+        self.network.run(1)
+        return answer
+
+    def await_cleaned(self, topic: str) -> int:
+        self.network.run(BACKOFF_MS)
+        cleaned = self.network.leader(topic).log.cleaned_offset
+        return -1 if cleaned is None else cleaned
+
+    def restart(self) -> None:
+        self.stop()
+        self.now_ms = self.network.now_ms
+        self.start()
+
+    def stop(self) -> None:
+        self.cluster.close()
+        self.disk.close()
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSide]:
+    folder = tmp_path_factory.mktemp("kafka") / "broker"
+    broker = KafkaBroker(
+        "4.3.1", folder=folder, properties={"log.cleaner.backoff.ms": str(BACKOFF_MS)}
+    )
+    try:
+        broker.start()
+    except MissingTool as error:
+        pytest.skip(str(error))
+    yield RealSide(broker)
+    broker.stop()
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurSide]:
+    side = OurSide(tmp_path_factory.mktemp("ours"))
+    yield side
+    side.stop()
+
+
+class Case(NamedTuple):
+    """A conversation, and the settings of its topic."""
+
+    seed: int
+    count: int
+    configs: dict[str, str]
+    big: bool = False
+
+    @property
+    def steps(self) -> list[Step]:
+        return draw(Random(self.seed), self.count, big=self.big)
+
+
+AT_ONCE = {"delete.retention.ms": "0"}
+SMALL_SEGMENTS = {"segment.bytes": str(1 << 20)}
+CASES = {
+    "kept": Case(1, 60, {}),
+    "deleted": Case(2, 60, AT_ONCE),
+    "large": Case(3, 40, AT_ONCE | SMALL_SEGMENTS, big=True),
+    "both": Case(4, 60, AT_ONCE | {"cleanup.policy": "compact,delete", "retention.ms": "-1"}),
+}
+CASES |= {f"seed {n}": Case(n, 150, AT_ONCE if n % 2 else {}, n % 5 == 0) for n in range(5, 45)}
+
+
+@pytest.fixture(scope="module")
+def played(theirs: RealSide, ours: OurSide) -> dict[str, tuple[CompactionScript, ...]]:
+    """Each case's script, on ours and on theirs."""
+    return {}
+
+
+@pytest.mark.parametrize("name", sized(CASES, list(CASES)[4:]))
+def test_the_same_is_left_of_a_conversation(
+    name: str,
+    theirs: RealSide,
+    ours: OurSide,
+    played: dict[str, tuple[CompactionScript, ...]],
+) -> None:
+    case = CASES[name]
+    start_ms = time.time_ns() // 1_000_000
+    scripts = [
+        CompactionScript(side, f"case-{case.seed}", start_ms, case.configs)
+        for side in (ours, theirs)
+    ]
+    mine, real = scripts
+    mine.play(case.steps)
+    theirs.expected = list(mine.cleaned)
+    real.play(case.steps)
+    assert mine.cleaned == real.cleaned
+    assert mine.log() == real.log()
+    assert mine.readings(start_ms) == real.readings(start_ms)
+    assert mine.repeats(7) == real.repeats(7)
+    played[name] = mine, real
