@@ -366,14 +366,15 @@ class CompactionScript:
         seen: list[Any] = []
         for offset in range(0, self.end_offset, 3):
             answer = self.fetch(offset, Isolation.READ_COMMITTED)
-            first = next(decode_whole_batches(answer["records"] or b""), None)
+            found = list(decode_whole_batches(answer["records"] or b""))
+            end = found[-1].last_offset if found else -1  # Kafka names some that begin later
             aborted = {
                 (self.number(row["producer_id"]), row["first_offset"])
                 for row in answer["aborted_transactions"] or ()
+                if row["first_offset"] <= end
             }
-            seen.append(
-                (offset, first and first.base_offset, answer["last_stable_offset"], aborted)
-            )
+            first = found[0].base_offset if found else -1
+            seen.append((offset, first, end, answer["last_stable_offset"], aborted))
         for isolation in Isolation:
             began_ms = start_ms + JUMP_MS // 3  # after all times of markers
             times = [*range(began_ms, self.now_ms, JUMP_MS // 3), self.now_ms, self.now_ms + 1]

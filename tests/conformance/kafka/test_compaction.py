@@ -119,7 +119,9 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSide]:
         broker.start()
     except MissingTool as error:
         pytest.skip(str(error))
-    yield RealSide(broker)
+    side = RealSide(broker)
+    yield side
+    side.connection.close()
     broker.stop()
 
 

@@ -376,7 +376,24 @@ REFUSED: dict[str, tuple[dict[str, Any], ErrorCode]] = {
     "zero": ({"configs": [{"name": "segment.bytes", "value": "0"}]}, ErrorCode.INVALID_CONFIG),
     "null": ({"configs": [{"name": "segment.bytes", "value": None}]}, ErrorCode.INVALID_CONFIG),
     "fixed": (
-        {"configs": [{"name": "cleanup.policy", "value": "compact"}]},
+        {"configs": [{"name": "compression.type", "value": "gzip"}]},
+        ErrorCode.INVALID_CONFIG,
+    ),
+    "policy": (
+        {"configs": [{"name": "cleanup.policy", "value": "compact,gone"}]},
+        ErrorCode.INVALID_CONFIG,
+    ),
+    "ratio": (
+        {"configs": [{"name": "min.cleanable.dirty.ratio", "value": "1.5"}]},
+        ErrorCode.INVALID_CONFIG,
+    ),
+    "lags": (
+        {
+            "configs": [
+                {"name": "min.compaction.lag.ms", "value": "2"},
+                {"name": "max.compaction.lag.ms", "value": "1"},
+            ]
+        },
         ErrorCode.INVALID_CONFIG,
     ),
 }

@@ -26,6 +26,18 @@ NONE = ErrorCode.NONE
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 LOG = LogConfig(flush_messages=1, segment_bytes=1500)
 PLACES = (("t", 0), ("t", 1))
+COMPACTED = ("c", 0)
+COMPACTED_TOPIC = {
+    "name": "c",
+    "num_partitions": 1,
+    "replication_factor": 1,
+    "configs": [
+        {"name": "cleanup.policy", "value": "compact"},
+        {"name": "segment.bytes", "value": "400"},
+        {"name": "delete.retention.ms", "value": "0"},
+        {"name": "min.cleanable.dirty.ratio", "value": "0.3"},
+    ],
+}
 NOW_MS = 1_000_000
 
 
@@ -35,8 +47,9 @@ def started(disk: Disk) -> Network:
     network = Network(
         cluster=cluster,
         log=LOG,
-        transactions=TransactionConfig(num_partitions=1, transaction_version=2),
-        offsets=OffsetsConfig(num_partitions=1),
+        transactions=TransactionConfig(num_partitions=1, transaction_version=2, segment_bytes=1500),
+        offsets=OffsetsConfig(num_partitions=1, segment_bytes=1500),
+        log_cleaner_backoff_ms=50,
     )
     network.run(100)
     return network
@@ -57,10 +70,28 @@ def produce(network: Network, place: tuple[str, int], batch: bytes, tid: str | N
     return network.ask(ApiKey.PRODUCE, 12, body)["topics"][0]["partitions"][0]
 
 
+def key_of(value: int) -> bytes:
+    """In the compacted topic."""
+    return b"k%d" % (value % 5)
+
+
+def content_of(value: int) -> bytes | None:
+    """In the compacted topic; None is a tombstone."""
+    return b"%d" % value if value % 7 % 3 else None
+
+
 def encode(
-    producer_id: int, epoch: int, sequence: int, value: int, *, is_transactional: bool
+    producer_id: int,
+    epoch: int,
+    sequence: int,
+    value: int,
+    *,
+    is_transactional: bool,
+    is_keyed: bool = False,
 ) -> bytes:
     record = Record(0, NOW_MS, None, b"%d" % value)
+    if is_keyed:
+        record = Record(0, NOW_MS, key_of(value), content_of(value))
     return encode_batch(
         client_batch(
             [record],
@@ -108,9 +139,10 @@ class Workload:
         self.open: set[int] = set()
         self.open_offsets: int | None = None
         self.sequences: dict[tuple[str, int], int] = {}
-        for name, count in (("t", 2),):
-            network.create(name, *[1] * count)
-            self.facts.topics.add(name)
+        network.create("t", 1, 1)
+        answer = network.ask(ApiKey.CREATE_TOPICS, 7, {"topics": [COMPACTED_TOPIC]})
+        assert answer["topics"][0]["error_code"] == NONE, answer
+        self.facts.topics |= {"t", "c"}
         self.transactional = Producer(network, v2=True)
         assert self.transactional.init() is NONE
         self.facts.producer_ids.add(self.transactional.producer_id)
@@ -153,10 +185,17 @@ class Workload:
         return error != NONE
 
     def send(self) -> None:
-        place, value = self.random.choice(PLACES), self.next_value()
+        place, value = self.random.choice((*PLACES, COMPACTED)), self.next_value()
         producer_id, sequences = self.facts.idempotent or (0, {})
         sequence = sequences.get(place, 0)
-        batch = encode(producer_id, 0, sequence, value, is_transactional=False)
+        batch = encode(
+            producer_id,
+            0,
+            sequence,
+            value,
+            is_transactional=False,
+            is_keyed=place == COMPACTED,
+        )
         self.facts.retry = (place, batch)
         row = produce(self.network, place, batch)
         if not self.is_refused(row["error_code"]):
@@ -165,9 +204,16 @@ class Workload:
             sequences[place] = sequence + 1
 
     def send_in_transaction(self) -> None:
-        place, value, me = self.random.choice(PLACES), self.next_value(), self.transactional
-        sequence = self.sequences.get(place, 0)
-        batch = encode(me.producer_id, me.epoch, sequence, value, is_transactional=True)
+        place, me = self.random.choice((*PLACES, COMPACTED)), self.transactional
+        sequence, value = self.sequences.get(place, 0), self.next_value()
+        batch = encode(
+            me.producer_id,
+            me.epoch,
+            sequence,
+            value,
+            is_transactional=True,
+            is_keyed=place == COMPACTED,
+        )
         row = produce(self.network, place, batch, me.name)
         if not self.is_refused(row["error_code"]):
             self.facts.acked.setdefault(place, {})[row["base_offset"]] = value
@@ -249,6 +295,12 @@ class Workload:
 
 def values(leader: PartitionLeader, isolation: Isolation) -> Iterator[tuple[int, int]]:
     """Offset and value of each record that a consumer gets."""
+    for at, record in records(leader, isolation):
+        yield at, int(record.value or b"")
+
+
+def records(leader: PartitionLeader, isolation: Isolation) -> Iterator[tuple[int, Record]]:
+    """Offset and record of all that a consumer gets."""
     offset = leader.log_start_offset
     while True:
         found = read(leader.log, offset, 1 << 20, at_least_one=True, isolation=isolation)
@@ -265,7 +317,7 @@ def values(leader: PartitionLeader, isolation: Isolation) -> Iterator[tuple[int,
             for record in batch.records:
                 at = batch.base_offset + record.offset_delta
                 if at >= leader.log_start_offset:
-                    yield at, int(record.value or b"")
+                    yield at, record
         offset = batches[-1].last_offset + 1
 
 
@@ -274,6 +326,7 @@ def check(network: Network, facts: Facts) -> None:
     assert {topic.name for topic in network.cluster.topics} >= facts.topics
     for place in PLACES:
         check_partition(network.leader(*place), facts, place)
+    check_compacted(network.leader(*COMPACTED), facts)
     assert init_idempotent(network) not in facts.producer_ids, "a producer id is used twice"
     for group, offsets in facts.offsets.items():
         if network.cluster.topics.get("__consumer_offsets") is not None or -1 not in offsets:
@@ -302,6 +355,38 @@ def check_partition(leader: PartitionLeader, facts: Facts, place: tuple[str, int
             assert value in committed, f"{value} was committed"
 
 
+def check_compacted(leader: PartitionLeader, facts: Facts) -> None:
+    """Of each key the last committed value is read, or none after a tombstone; offsets stay."""
+    acked = facts.acked.get(COMPACTED, {})
+    must_be = facts.plain | facts.committed
+    may_be = must_be | facts.doubtful_commit | facts.doubtful
+    for at, record in records(leader, Isolation.READ_COMMITTED):
+        value = acked.get(at)
+        if value is None:
+            assert at > max(acked, default=-1), f"a record at {at} was never written"
+            [value] = facts.doubtful
+        assert value in may_be, f"{value} at {at} was never committed"
+        assert (record.key, record.value) == (key_of(value), content_of(value)), "offsets moved"
+    table = read_table(leader)
+    expected: dict[bytes, set[bytes | None]] = {}
+    for at, value in sorted(acked.items()):
+        key, content = key_of(value), content_of(value)
+        if value in must_be and at < leader.last_stable_offset:
+            expected[key] = {content}
+        elif value in may_be:
+            expected.setdefault(key, {None}).add(content)
+    for value in facts.doubtful:
+        expected.setdefault(key_of(value), {None}).add(content_of(value))
+    for key, contents_of_key in expected.items():
+        assert table.get(key) in contents_of_key, f"{key!r}: {table.get(key)!r} is read"
+
+
+def read_table(leader: PartitionLeader) -> dict[bytes | None, bytes | None]:
+    """The last committed value of each key."""
+    found = records(leader, Isolation.READ_COMMITTED)
+    return {record.key: record.value for _, record in found}
+
+
 def fetch_offset(network: Network, group: str) -> int:
     network.find_group(group)
     asked = {"group_id": group, "topics": [{"name": "t", "partition_indexes": [0]}]}
@@ -321,10 +406,18 @@ def resume(network: Network, facts: Facts) -> None:
     if facts.retry is not None:
         retried = facts.retry[0]
         assert produce(network, *facts.retry)["error_code"] == NONE
-    for place in PLACES:
+    for place in (*PLACES, COMPACTED):
         sequence = sequences.get(place, 0) + (place == retried)
-        batch = encode(producer_id, 0, sequence, 1 << 40, is_transactional=False)
+        batch = encode(
+            producer_id,
+            0,
+            sequence,
+            1 << 40,
+            is_transactional=False,
+            is_keyed=place == COMPACTED,
+        )
         assert produce(network, place, batch)["error_code"] == NONE, "the next sequence"
+    for place in PLACES:
         stored = [value for _, value in values(network.leader(*place), Isolation.READ_UNCOMMITTED)]
         assert len(stored) == len(set(stored)), "doubled"
 

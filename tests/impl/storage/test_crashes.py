@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
 import pytest
 
+from impl.log.disk import Disk
 from impl.log.snapshot import encode_snapshot
+from impl.partition.open_transactions import OpenTransactions
 from impl.partition.producer_states import ProducerStates
+from impl.partition.stored_batch import StoredBatch
 from impl.protocol.errors import DecodeError
 from impl.protocol.record_batch import BatchHeader
 from impl.simulator.disk import CrashKind, SimulatedDisk
 from impl.storage.metadata_log import MetadataLog
 from impl.storage.partition_files import PartitionFiles
+from impl.storage.segment_swap import CLEANED, SWAP, segment_path, swap_in
 from tests.impl.storage import crash_workload
 from tests.impl.storage.crash_workload import (
+    COMPACTED,
     Workload,
     check,
     contents,
@@ -24,14 +29,27 @@ from tests.impl.storage.crash_workload import (
     encode,
     init_idempotent,
     produce,
+    read_table,
     started,
 )
 
 
-def crash_everywhere(operations: int, kinds: list[CrashKind], seed: int) -> int:
+def is_swapping(disk: SimulatedDisk) -> bool:
+    """Whether a segment is being replaced by the cleaner."""
+    folders = ("c-0", "__transaction_state-0")
+    return any(name.endswith((CLEANED, SWAP)) for each in folders for name in disk.list(each))
+
+
+def crash_everywhere(
+    operations: int,
+    kinds: list[CrashKind],
+    seed: int,
+    moments: Callable[[SimulatedDisk], bool] = lambda _: True,
+) -> int:
     """Run, crash before each write as each of `kinds`; the number of crashes.
 
-    Each broker that has recovered goes on for a while, and is killed in turn.
+    `moments` chooses some of the writes. Each broker that has recovered goes on for a while, and is
+    killed in turn.
     """
     disk = SimulatedDisk()
     workload = Workload(disk, Random(seed))
@@ -39,13 +57,15 @@ def crash_everywhere(operations: int, kinds: list[CrashKind], seed: int) -> int:
 
     def crash() -> None:
         nonlocal crashes
-        for kind in kinds:
+        for kind in kinds if moments(disk) else ():
             crashes += 1
             left = disk.crash(kind, random)
             network = started(left)
             check(network, workload.facts)
             again = started(left.crash(CrashKind.KILLED, random))
             assert contents(again) == contents(network), "lost in the second crash"
+            tables = [read_table(each.leader(*COMPACTED)) for each in (again, network)]
+            assert tables[0] == tables[1], "lost of the compacted topic in the second crash"
 
     with crash_at_each_write(disk, crash):
         for _ in range(operations):
@@ -56,6 +76,11 @@ def crash_everywhere(operations: int, kinds: list[CrashKind], seed: int) -> int:
 @pytest.mark.parametrize("kind", CrashKind)
 def test_nothing_acknowledged_is_lost_in_a_crash(kind: CrashKind) -> None:
     assert crash_everywhere(8, [kind], seed=1) > 20
+
+
+@pytest.mark.parametrize("kind", CrashKind)
+def test_a_crash_inside_a_swap_loses_nothing_and_brings_nothing_back(kind: CrashKind) -> None:
+    assert crash_everywhere(45, [kind], seed=6, moments=is_swapping) > 50
 
 
 @pytest.mark.slow
@@ -110,6 +135,53 @@ def never_check(data: bytes, header: BatchHeader, offset: int) -> None:
 
 def allocate_without_storing(self: MetadataLog, *_: int) -> None:
     """Producer ids begin where they began before the crash."""
+
+
+def flush_once(
+    disk: Disk, folder: str, base: int, suffixes: Sequence[str], replaced: Sequence[int]
+) -> None:
+    """All steps of a swap without a flush between: the names may reach the disk in any order."""
+    held = disk.flush_folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk, "flush_folder", lambda _: None)
+        swap_in(disk, folder, base, suffixes, replaced)
+    held(folder)
+
+
+def forget_swaps(disk: Disk, folder: str) -> None:
+    """A restart removes what a swap has not ended, even where old segments are gone."""
+    for name in disk.list(folder):
+        if name.endswith((CLEANED, SWAP)):
+            disk.remove(f"{folder}/{name}")
+
+
+def write_unflushed(disk: Disk, folder: str, base: int, files: Mapping[str, bytes]) -> None:
+    """The new segment may not be on the disk when the old ones go."""
+    for suffix, data in files.items():
+        disk.append(segment_path(folder, base, suffix) + CLEANED, data)
+    disk.flush_folder(folder)
+
+
+def keep_aborted(self: OpenTransactions, stored: StoredBatch) -> bool:
+    """Aborted records count as committed ones, and their markers go."""
+    return False
+
+
+@pytest.mark.parametrize(
+    ("place", "defect"),
+    [
+        ("impl.storage.partition_files.swap_in", flush_once),
+        ("impl.storage.partition_files.write_cleaned", write_unflushed),
+        ("impl.storage.log_directory.finish_swaps", forget_swaps),
+        ("impl.partition.open_transactions.OpenTransactions.meet", keep_aborted),
+    ],
+)
+def test_a_defect_of_the_cleaner_is_noticed(
+    place: str, defect: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, defect)
+    with pytest.raises((AssertionError, DecodeError, ValueError)):
+        crash_everywhere(60, [CrashKind.TORN], seed=7, moments=is_swapping)
 
 
 @pytest.mark.parametrize(
