@@ -220,10 +220,28 @@ class PartitionJudge:
         return int((rows["last_offset_delta"][part][fills] + 1).sum()) >= missing_sequences
 
     def missing_offsets_before(self, refused: RefusedRow) -> int:
-        """Offsets missing between a batch and the producer's batch before it."""
-        last = refused.state.of_sequences.batches[-1].last_offset
-        here, there = np.searchsorted(self._rows["base_offset"], [refused.batch.base_offset, last])
-        return int(self._missing_before[here] - self._missing_before[there])
+        """Offsets missing between a batch and the producer's batch before it.
+
+        Where none of its epoch is left, they are counted from its last row of another epoch, or
+        else from the beginning: compaction leaves markers whose data is gone.
+        """
+        batches = refused.state.of_sequences.batches
+        if batches:
+            before = batches[-1].last_offset - batches[-1].offset_delta
+        else:
+            before = self._end_of_other_epochs(refused)
+        offsets = self._rows["base_offset"]
+        here, there = np.searchsorted(offsets, [refused.batch.base_offset, before])
+        head = int(offsets[0]) if before < 0 else -int(self._missing_before[there])
+        return int(self._missing_before[here]) + head
+
+    def _end_of_other_epochs(self, refused: RefusedRow) -> int:
+        """The offset of the producer's last row of another epoch before, -1 if there is none."""
+        rows, batch = self._folded.rows, refused.batch
+        begin = int(np.searchsorted(rows["producer_id"], batch.producer_id))
+        part = slice(begin, refused.number)
+        others = rows["base_offset"][part][rows["producer_epoch"][part] != batch.producer_epoch]
+        return int(others[-1]) if len(others) else -1
 
     def is_behind_missing_offsets(self, refused: RefusedRow) -> bool:
         """Whether the producer's earlier batches may be among what is deleted or missing."""
@@ -413,6 +431,4 @@ def of_missing_sequences(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
 
 def covers(judge: PartitionJudge, refused: RefusedRow, missing: int) -> bool:
     """Whether as many offsets as sequences are missing."""
-    return bool(refused.state.of_sequences.batches) and missing <= judge.missing_offsets_before(
-        refused
-    )
+    return missing <= judge.missing_offsets_before(refused)

@@ -369,7 +369,8 @@ def _row(index: int, outcome: ProduceOutcome) -> Value:
 
 def _record_errors(part: _PartitionData, outcome: ProduceOutcome) -> Value:
     """What a client is told of single records. `LogValidator.processRecordErrors`."""
-    rows = [(index, text.format(part.place)) for index, text in outcome.record_errors]
+    place = f"{part.place.topic}-{part.place.partition}"
+    rows = [(index, text.format(place)) for index, text in outcome.record_errors]
     told = ", ".join(f"RecordError(batchIndex={i}, message='{text}')" for i, text in rows[:3])
     reason = (
         "invalid timestamp"

@@ -9,7 +9,7 @@ Eight rules:
 3. Of the dirty part the latest offset of each key is noted; records with that key and a smaller
    offset go, in the clean part, too. Aborted records go, and are not noted.
 4. A tombstone, or a marker whose data is gone, goes `delete.retention.ms` after the cleaning that
-   first met it so: this time, the delete horizon, becomes the base timestamp of its batch (KIP-534).
+   first met it so. This time is the delete horizon, the base timestamp of its batch (KIP-534).
 5. A batch keeps its offsets and sequences, whatever records it loses. A batch without any goes,
    unless it is the last of its producer, whose sequence it carries, or the last that is cleaned.
 6. Of a producer without data the last marker stays, which carries its epoch.
@@ -82,7 +82,7 @@ def clean(log: ReplicaLog, now_ms: int) -> None:
 
 
 def find_cleanable(log: ReplicaLog, now_ms: int) -> Cleanable | None:
-    """What is to be cleaned now, None for nothing. `LogCleanerManager.grabFilthiestCompactedLog`."""
+    """What is to be cleaned now. `LogCleanerManager.grabFilthiestCompactedLog`."""
     if not log.config.is_compacted or len(log.segments) == 1:
         return None
     segments = segments_of(log)[:-1]

@@ -124,7 +124,7 @@ class CompactionScript:
     def __init__(self, side: Side, topic: str, start_ms: int, configs: dict[str, str]) -> None:
         self.side = side
         self.topic = topic
-        self.now_ms = start_ms
+        self.now_ms = self.start_ms = start_ms
         self.end_offset = 0
         self.producers = {"plain": KnownProducer()}
         self.cleaned: list[int] = []
@@ -361,7 +361,7 @@ class CompactionScript:
             ),
         )
 
-    def readings(self, start_ms: int) -> list[Any]:
+    def readings(self) -> list[Any]:
         """What readers see: fetches from places in holes, aborted transactions, offsets by time."""
         seen: list[Any] = []
         for offset in range(0, self.end_offset, 3):
@@ -376,7 +376,7 @@ class CompactionScript:
             first = found[0].base_offset if found else -1
             seen.append((offset, first, end, answer["last_stable_offset"], aborted))
         for isolation in Isolation:
-            began_ms = start_ms + JUMP_MS // 3  # after all times of markers
+            began_ms = self.start_ms + JUMP_MS // 3  # after all times of markers
             times = [*range(began_ms, self.now_ms, JUMP_MS // 3), self.now_ms, self.now_ms + 1]
             for at in (*times, Timestamp.EARLIEST, Timestamp.LATEST, Timestamp.MAX):
                 offset, found_ms, _ = self.list_offset(at, isolation)

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import pytest
 
+from conformance.audit.kinds import KINDS
+from conformance.audit.partition_audit import AuditSettings, audit_partition
+from conformance.audit.segments import find_partitions
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.connection import BrokerConnection
 from impl.broker.durable_cluster import DurableCluster
 from impl.coordinator.config import TransactionConfig
 from impl.log.checkpoint_files import CorruptCheckpoint, PartitionName, decode_offsets
 from impl.log.disk import DirectoryDisk
+from impl.log.transaction_index import AbortedTransaction, decode_transaction_index
 from impl.partition.validation import LogConfig
 from impl.protocol.schemas import ApiKey
 from proofs.java import MissingTool
 from tests.conformance.kafka.compaction_script import CompactionScript, Side, Step, draw
 from tests.impl.broker.network import Network
+from tests.impl.storage.test_real_directories import complaints, dump, files
 from tests.sizes import sized
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -153,34 +159,90 @@ CASES = {
     "large": Case(3, 40, AT_ONCE | SMALL_SEGMENTS, big=True),
     "both": Case(4, 60, AT_ONCE | {"cleanup.policy": "compact,delete", "retention.ms": "-1"}),
 }
+BASIC = tuple(CASES)
 CASES |= {f"seed {n}": Case(n, 150, AT_ONCE if n % 2 else {}, n % 5 == 0) for n in range(5, 45)}
 
 
+Scripts = tuple[CompactionScript, CompactionScript]
+
+
 @pytest.fixture(scope="module")
-def played(theirs: RealSide, ours: OurSide) -> dict[str, tuple[CompactionScript, ...]]:
-    """Each case's script, on ours and on theirs."""
-    return {}
+def play(theirs: RealSide, ours: OurSide) -> Callable[[str], Scripts]:
+    """Plays a case, once, on ours and on theirs."""
+
+    @cache
+    def played(name: str) -> Scripts:
+        case = CASES[name]
+        start_ms = time.time_ns() // 1_000_000
+        mine, real = (
+            CompactionScript(side, f"case-{case.seed}", start_ms, case.configs)
+            for side in (ours, theirs)
+        )
+        mine.play(case.steps)
+        theirs.expected = list(mine.cleaned)
+        real.play(case.steps)
+        return mine, real
+
+    return played
 
 
-@pytest.mark.parametrize("name", sized(CASES, list(CASES)[4:]))
-def test_the_same_is_left_of_a_conversation(
-    name: str,
-    theirs: RealSide,
-    ours: OurSide,
-    played: dict[str, tuple[CompactionScript, ...]],
-) -> None:
-    case = CASES[name]
-    start_ms = time.time_ns() // 1_000_000
-    scripts = [
-        CompactionScript(side, f"case-{case.seed}", start_ms, case.configs)
-        for side in (ours, theirs)
-    ]
-    mine, real = scripts
-    mine.play(case.steps)
-    theirs.expected = list(mine.cleaned)
-    real.play(case.steps)
+@pytest.mark.parametrize("name", sized(CASES, list(CASES)[len(BASIC) :]))
+def test_the_same_is_left_of_a_conversation(name: str, play: Callable[[str], Scripts]) -> None:
+    mine, real = play(name)
     assert mine.cleaned == real.cleaned
     assert mine.log() == real.log()
-    assert mine.readings(start_ms) == real.readings(start_ms)
+    assert mine.readings() == real.readings()
     assert mine.repeats(7) == real.repeats(7)
-    played[name] = mine, real
+
+
+def test_the_same_is_left_after_a_restart(
+    play: Callable[[str], Scripts], theirs: RealSide, ours: OurSide
+) -> None:
+    """Also in the files, in which the audit finds the same."""
+    scripts = [play(name) for name in BASIC]
+    for side in (ours, theirs):
+        side.restart()
+    for mine, real in scripts:
+        assert mine.log() == real.log()
+        assert mine.readings() == real.readings()
+        assert mine.repeats(1) == real.repeats(1)
+    ours.restart()
+    for mine, real in scripts:
+        folders = [side.folder / f"{mine.topic}-0" for side in (ours, theirs)]
+        assert names(folders[0], ".log") == names(folders[1], ".log")
+        indexes = [read_indexes(folder) for folder in folders]
+        assert list(map(mine.plain_index, indexes[0])) == list(map(real.plain_index, indexes[1]))
+        found = [find(side.folder, mine.topic) for side in (ours, theirs)]
+        assert found[0] == found[1]
+        assert not [kind for kind, _ in found[0] if KINDS[kind].is_defect]
+
+
+def test_kafkas_tool_reads_what_is_left(
+    play: Callable[[str], Scripts], theirs: RealSide, ours: OurSide
+) -> None:
+    """It says that offsets are missing, of what Kafka cleaned, too; and nothing else."""
+    topics = [play(name)[0].topic for name in BASIC]
+    ours.restart()
+    paths = [path for name in topics for path in files(ours.folder / f"{name}-0", *SUFFIXES)]
+    told = dump(*paths)
+    assert told.count("Log starting offset") == sum(path.suffix == ".log" for path in paths)
+    logs = [path for name in topics for path in files(theirs.folder / f"{name}-0", ".log")]
+    assert complaints(told) == complaints(dump(*logs)) == ["Non-consecutive offsets"]
+
+
+SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
+
+
+def names(folder: Path, suffix: str) -> list[str]:
+    return [path.name for path in files(folder, suffix)]
+
+
+def read_indexes(folder: Path) -> list[list[AbortedTransaction]]:
+    return [decode_transaction_index(path.read_bytes()) for path in files(folder, ".txnindex")]
+
+
+def find(folder: Path, topic: str) -> list[tuple[str, int]]:
+    """What the audit finds: kinds and offsets."""
+    [log] = find_partitions([str(folder)], topic)
+    audited = audit_partition(log, AuditSettings("4.3.1"))
+    return sorted((finding.kind, finding.offset) for finding in audited.findings)
