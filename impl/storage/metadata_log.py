@@ -5,7 +5,7 @@ Four rules:
 1. The records are Kafka's, those of one change in one batch: a change is stored as a whole.
 2. A change is flushed before it is answered.
 3. Records of other kinds are skipped: a real broker's log has them.
-4. The log is never compacted.
+4. The log is never compacted, and has no snapshots: it grows with each change.
 
 Theory of operation: `image` is what the records say. `store_topics` appends what differs between it
 and the topics; the same code applies records when they are written and when they are read.

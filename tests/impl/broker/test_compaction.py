@@ -137,20 +137,20 @@ async def test_the_topics_of_coordinators_do_not_grow_for_ever(tmp_path: Path) -
         transactions=TransactionConfig(num_partitions=1, segment_bytes=2000),
     )
     async with Broker(directory=tmp_path, config=config, topics={"t": 1}) as kafka:
-        for number in range(60):
+        for number in range(120):
             await commit(kafka, number)
             if number % 15 == 14:
                 kafka.clock.advance(DAY_MS)
         for name in ("__consumer_offsets", "__transaction_state"):
             log = kafka.log(name)
             assert len(log.batches) < log.log_end_offset / 2, f"{name} grows"
-        for number in range(60, 63):
+        for number in range(120, 123):
             await commit(kafka, number)
         ids = {each.producer_id for each in kafka.log("t").producers}
     async with Broker(directory=tmp_path, config=config) as kafka:
         reading = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": "g"}
         async with Consumer(**reading) as consumer:
-            assert await consumer.committed(TopicPartition("t", 0)) == 62
+            assert await consumer.committed(TopicPartition("t", 0)) == 122
         for number in range(3):
             await commit(kafka, number)
         assert {each.producer_id for each in kafka.log("t").producers} == ids

@@ -261,16 +261,20 @@ def test_the_last_marker_of_a_producer_without_data_stays(log: Log) -> None:
 
 
 def test_the_last_batch_that_is_cleaned_stays_and_with_it_the_end(log: Log) -> None:
+    """It is aborted, and its producer forgotten."""
     log.send((b"a", b"1"))
     log.send((b"b", b"1"), producer_id=100)
+    log.now_ms += 2000
     log.end(100, ABORT)
     log.leader.remove_expired_producers(1 << 60)
-    log.clean()
-    log.now_ms += RETENTION_MS
-    log.roll()
-    kept = [each for each in log.leader.batches if each.last_offset < log.leader.log.cleaned_offset]
-    assert kept[-1].last_offset + 1 == log.leader.log.cleaned_offset
-    assert log.restart().log_end_offset == log.leader.log_end_offset
+    clean(log.leader.log, log.now_ms)
+    assert log.leader.log.cleaned_offset == 2
+    headers = [read_header(stored.data) for stored in log.leader.batches]
+    assert [(header.base_offset, header.records_count) for header in headers] == [
+        (0, 1),
+        (1, 0),
+        (2, 1),
+    ]
 
 
 def test_nothing_is_cleaned_from_the_last_stable_offset_on(log: Log) -> None:
