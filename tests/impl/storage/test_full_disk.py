@@ -57,7 +57,7 @@ def test_a_topic_on_a_full_disk_is_refused() -> None:
     workload.create()
     assert workload.refused == 1
     again = started(disk.crash(CrashKind.KILLED, Random(1)))
-    assert again.cluster.topics.get("new-1") is not None
+    assert again.cluster.topics.get("new-2") is not None
 
 
 def test_a_log_that_cannot_be_flushed_is_offline_until_a_restart(
