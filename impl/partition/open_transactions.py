@@ -23,7 +23,7 @@ from impl.protocol.control_records import ControlType
 from impl.protocol.record_batch import TRANSACTIONAL, read_header
 
 
-class MetMarker(NamedTuple):
+class CleanedMarker(NamedTuple):
     """Whether a marker may go, and the entry of the index that its transaction keeps."""
 
     may_go: bool
@@ -60,22 +60,22 @@ class OpenTransactions:
         (self._met if is_aborted else self._committed).add(stored.producer_id)
         return is_aborted
 
-    def meet_marker(self, stored: StoredBatch) -> MetMarker:
+    def meet_marker(self, stored: StoredBatch) -> CleanedMarker:
         """A control batch. Raises `InvalidRecord`."""
         self._begin(stored.last_offset)
         if not read_header(stored.data).records_count:
-            return MetMarker(True)
+            return CleanedMarker(True)
         marker = parse_marker(stored.data)
         if marker is None:
-            return MetMarker(False)
+            return CleanedMarker(False)
         if marker.control_type is ControlType.ABORT:
             return self._end_aborted(stored.producer_id)
         is_met = stored.producer_id in self._committed
         self._committed.discard(stored.producer_id)
-        return MetMarker(not is_met)
+        return CleanedMarker(not is_met)
 
-    def _end_aborted(self, producer_id: int) -> MetMarker:
+    def _end_aborted(self, producer_id: int) -> CleanedMarker:
         entry = self._aborted.pop(producer_id, None)
         is_met = producer_id in self._met
         self._met.discard(producer_id)
-        return MetMarker(not is_met, entry if is_met else None)
+        return CleanedMarker(not is_met, entry if is_met else None)
