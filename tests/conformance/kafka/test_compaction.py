@@ -234,7 +234,8 @@ SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
 def names(folder: Path, suffix: str) -> list[str]:
-    return [path.name for path in files(folder, suffix)]
+    """Of files with content: a refused batch begins a segment, too, and a restart removes it."""
+    return [path.name for path in files(folder, suffix) if path.stat().st_size]
 
 
 def read_indexes(folder: Path) -> list[list[AbortedTransaction]]:
