@@ -22,6 +22,7 @@
 
 #include "phases.c"
 #include "room.c"
+#include "lines.c"
 
 /* ---- a batch ---- */
 
@@ -181,6 +182,7 @@ static int run_batch(struct kx_engine *e)
     }
     merge(e);
     set(&e->store.count, states);
+    if (states >= e->lines_at && !draw_lines(e)) return KX_NO_MEMORY;
     const struct block *last = &e->batch.block[e->batch.used - 1];
     set(&e->cursor, last->first + last->states);
     store_forget(&e->store, e->cursor);
@@ -210,14 +212,13 @@ void kx_stop(struct kx_engine *e)
 INLINE int add_key(struct kx_engine *e, const uint64_t *key, uint32_t parent, uint16_t rule,
                    const uint32_t K)
 {
-    uint64_t hash = store_hash(key, K), index = e->store.count;
-    struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
-    if (shard_has(&e->store, x, key, hash, K)) return KX_NO_SEARCH;
+    uint64_t index = e->store.count;
+    if (store_has(&e->store, key)) return KX_NO_SEARCH;
     if (!store_reserve(&e->store, index + 1) || !put_again(e, &e->store, index, key))
         return KX_NO_MEMORY;
     store_put(&e->store, index, key, parent, rule, K);
     e->store.count++;
-    return KX_OK;
+    return e->store.count < e->lines_at || draw_lines(e) ? KX_OK : KX_NO_MEMORY;
 }
 
 static int add_initial(struct kx_engine *e, const uint64_t *initial)
@@ -238,7 +239,7 @@ static int open_search(struct kx_engine *e, const int64_t *inputs, const uint64_
     for (uint32_t c = 0; c < kx_model.checks; c++) e->first[c] = KX_NONE;
     if (!parts_open(&e->parts, e->inputs) || !steps_open(&e->steps, &e->parts))
         return 0;
-    if (!store_open(&e->store, e->parts.key_words, e->workers, e->with_edges)) return 0;
+    if (!store_open(&e->store, e->parts.key_words, NO_LINE, e->workers, e->with_edges)) return 0;
     if (!open_batch(e)) return 0;
     for (uint32_t w = 0; w < e->workers; w++)
         if (!worker_open(&e->worker[w], &e->steps, e->batch.blocks)) return 0;
@@ -259,6 +260,7 @@ struct kx_engine *kx_new(const int64_t *inputs, const uint64_t *initial, uint32_
     e->workers = workers;
     e->rules = kx_model.rules ? kx_model.rules : 1;
     e->with_edges = with_edges;
+    e->lines_at = with_edges ? UINT64_MAX : FIRST_LOOK;
     e->total = NOTHING;
     e->broken = KX_NONE;
     if (open_search(e, inputs, initial) && crew_start(&e->crew, workers, e)) return e;

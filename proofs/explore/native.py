@@ -36,6 +36,7 @@ _RUNTIME = (
     "steps.h",
     "phases.c",
     "room.c",
+    "lines.c",
     "engine.c",
     "report.c",
     "batch.c",

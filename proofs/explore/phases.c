@@ -67,6 +67,8 @@ struct kx_engine {
     uint64_t level_first, level_end, cursor, broken;
     struct tally total;
     uint32_t workers, rules;
+    uint32_t line_part, line_shift; /* where the store's line lies */
+    uint64_t lines_at;              /* so many states are worth a look for lines */
     int with_edges, stop;
     uint32_t ticket __attribute__((aligned(APART)));
 };
@@ -86,13 +88,16 @@ static void phase(struct kx_engine *e, crew_phase *work)
         work(e, 0);
 }
 
-/* Calls a function of which there is one for each small number of key words. */
-#define BY_KEY_WORDS(e, call)             \
-    switch ((e)->parts.key_words) {       \
-    case 1: call(1); break;               \
-    case 2: call(2); break;               \
-    case 3: call(3); break;               \
-    default: call((e)->parts.key_words);  \
+/* Calls a function of which there is one for each small number of key words, and for keys of one
+ * word one more for lines: with the words of a key and of a slot. */
+#define BY_WORDS(e, call)                                                \
+    switch ((e)->parts.key_words) {                                      \
+    case 1:                                                              \
+        if ((e)->store.slot_words == 1) call(1, 1);                      \
+        else call(1, 2);                                                 \
+        break;                                                           \
+    case 2: call(2, (e)->store.slot_words); break;                       \
+    default: call((e)->parts.key_words, (e)->store.slot_words);          \
     }
 
 /* ---- expand ---- */
@@ -113,21 +118,21 @@ INLINE const uint64_t *block_keys(const struct kx_engine *e, const struct block 
 }
 
 /* Keeps a successor as the n-th to be looked up, unless it is its own source; how many there are
- * then. */
-INLINE uint32_t keep_move(struct moves m, uint64_t *hashes, uint32_t n, const uint64_t *key,
-                          const uint64_t *next, uint32_t source, uint32_t rule, const uint32_t K)
+ * then. What is not kept is written over: a jump that is hard to foresee would cost more. */
+INLINE uint32_t keep_move(const struct store *s, struct moves m, uint64_t *hashes, uint32_t n,
+                          const uint64_t *key, const uint64_t *next, uint32_t source,
+                          uint32_t rule, const uint32_t K, const uint32_t S)
 {
-    if (store_same(key, next, K)) return n;
     store_copy(m.keys + n * K, next, K);
     m.source[n] = (uint8_t)source;
     m.rule[n] = (uint16_t)rule;
-    hashes[n] = store_hash(next, K);
-    return n + 1;
+    hashes[n] = line_hash(s, next, K, S);
+    return n + !store_same(key, next, K);
 }
 
 /* The successors of a machine that writes nothing but constants. */
 INLINE void fire_constants(struct kx_engine *e, struct worker *me, struct bench *bench,
-                           struct block *k, const uint32_t K)
+                           struct block *k, const uint32_t K, const uint32_t S)
 {
     const struct steps *steps = &e->steps;
     const struct moves moves = bench->moves;
@@ -142,7 +147,7 @@ INLINE void fire_constants(struct kx_engine *e, struct worker *me, struct bench 
                 uint32_t r = w * 64 + (uint32_t)__builtin_ctzll(enabled);
                 EACH_WORD(v) next[v] = (key[v] & keep[r * K + v]) | set[r * K + v];
                 firings[r]++;
-                n = keep_move(moves, hashes, n, key, next, i, r, K);
+                n = keep_move(&e->store, moves, hashes, n, key, next, i, r, K, S);
             }
         }
         bench->leaving[i] = leaving;
@@ -190,7 +195,7 @@ INLINE void note_broken(struct worker *me, uint64_t state, uint32_t rule)
 
 /* Makes the proposed successors and counts them. */
 INLINE void realise(struct kx_engine *e, struct worker *me, struct bench *bench, struct block *k,
-                    uint32_t proposed, size_t base, const uint32_t K)
+                    uint32_t proposed, size_t base, const uint32_t K, const uint32_t S)
 {
     const struct moves *m = &bench->moves;
     uint32_t successors = 0, kept = 0;
@@ -206,7 +211,7 @@ INLINE void realise(struct kx_engine *e, struct worker *me, struct bench *bench,
         me->firings[r] += bench->weight[i];
         if (e->with_edges) move_copy(&e->batch.every, base + successors, m, n, K);
         successors++;
-        kept = keep_move(*m, bench->hash, kept, key, next, i, r, K);
+        kept = keep_move(&e->store, *m, bench->hash, kept, key, next, i, r, K, S);
     }
     bench->successors = successors;
     bench->kept = kept;
@@ -225,30 +230,30 @@ INLINE int seen_before(struct bench *bench, const uint64_t *key, uint64_t hash, 
 /* Brings on its way what `look_up` will look up. Prefetches stand in short loops of their own: one
  * that waits for the translation of its address holds up what comes behind it, and only a few
  * instructions fit between two that are to wait together. */
-INLINE void look_up_soon(const struct store *s, const struct bench *bench, const uint32_t K)
+INLINE void look_up_soon(const struct store *s, const struct bench *bench, const uint32_t K, const uint32_t S)
 {
     for (uint32_t n = 0; n < bench->kept; n++) {
         const struct shard *x = &s->shard[store_shard_of(s, bench->hash[n])];
-        __builtin_prefetch(x->slots + shard_home(s, x, bench->hash[n]) * K);
+        __builtin_prefetch(x->slots + shard_home(s, x, bench->hash[n]) * S);
     }
 }
 
 /* Successors that are not in the visited set become the block's candidates. A worker that is
  * alone adds them at once. */
 INLINE void look_up(struct kx_engine *e, struct worker *me, struct bench *bench, struct block *k,
-                    size_t base, const uint32_t K)
+                    size_t base, const uint32_t K, const uint32_t S)
 {
     struct batch *b = &e->batch;
     const int alone = e->workers == 1;
     uint32_t candidates = 0;
-    look_up_soon(&e->store, bench, K);
+    look_up_soon(&e->store, bench, K, S);
     for (uint32_t n = 0; n < bench->kept; n++) {
         uint64_t hash = bench->hash[n];
         const uint64_t *key = bench->moves.keys + n * K;
         struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
-        int added = alone ? shard_add(&e->store, x, key, hash, K)
-                          : !shard_has(&e->store, x, key, hash, K) &&
-                                !seen_before(bench, key, hash, K);
+        int added = alone ? shard_add(&e->store, x, key, hash, K, S)
+                          : !shard_has(&e->store, x, key, hash, K, S) &&
+                                !seen_before(bench, key, hash + key[0], K);
         if (!added) continue;
         size_t at = base + candidates;
         move_copy(&b->found, at, &bench->moves, n, K);
@@ -292,7 +297,7 @@ static void tally_block(struct worker *me, const struct bench *bench, const stru
     }
 }
 
-INLINE void expand_block(struct kx_engine *e, uint32_t worker, uint32_t number, const uint32_t K)
+INLINE void expand_block(struct kx_engine *e, uint32_t worker, uint32_t number, const uint32_t K, const uint32_t S)
 {
     struct worker *me = &e->worker[worker];
     struct bench *bench = &e->bench[worker];
@@ -306,12 +311,12 @@ INLINE void expand_block(struct kx_engine *e, uint32_t worker, uint32_t number, 
         enabled_soon(&e->parts, &e->steps, key);
     }
     if (e->steps.factors || e->with_edges || kx_model.canonical)
-        realise(e, me, bench, k, propose(e, k, &bench->moves, K), base, K);
+        realise(e, me, bench, k, propose(e, k, &bench->moves, K), base, K, S);
     else
-        fire_constants(e, me, bench, k, K);
+        fire_constants(e, me, bench, k, K, S);
     if (me->crowded) return;
     k->successors = bench->successors;
-    look_up(e, me, bench, k, base, K);
+    look_up(e, me, bench, k, base, K, S);
     if (e->workers > 1) deal(e, bench, k, number, base, K);
     tally_block(me, bench, k);
 }
@@ -322,8 +327,8 @@ static void expand(void *context, uint32_t worker)
     struct worker *me = &e->worker[worker];
     if (e->workers > 1)
         memset(e->bench[worker].seen, 0, SEEN * e->parts.key_words * sizeof(uint64_t));
-#define CALL(K) expand_block(e, worker, n, K)
-    for (uint32_t n; !me->crowded && (n = next_ticket(e)) < e->batch.used;) BY_KEY_WORDS(e, CALL)
+#define CALL(K, S) expand_block(e, worker, n, K, S)
+    for (uint32_t n; !me->crowded && (n = next_ticket(e)) < e->batch.used;) BY_WORDS(e, CALL)
 #undef CALL
 }
 
@@ -331,18 +336,20 @@ static void expand(void *context, uint32_t worker)
 
 /* Brings on its way where a block's candidates of a shard belong. */
 INLINE void settle_soon(const struct kx_engine *e, uint32_t number, uint32_t shard,
-                        const uint32_t K)
+                        const uint32_t K, const uint32_t S)
 {
-    const struct shard *x = &e->store.shard[shard];
+    const struct store *s = &e->store;
+    const struct shard *x = &s->shard[shard];
     const uint64_t *dealt = e->batch.dealt + (size_t)number * e->batch.capacity * K;
     const uint32_t *begin = deal_of(e, number) + shard;
     for (uint32_t n = begin[0]; n < begin[1]; n++)
-        __builtin_prefetch(x->slots + shard_home(&e->store, x, store_hash(dealt + n * K, K)) * K);
+        __builtin_prefetch(x->slots +
+                           shard_home(s, x, line_hash(s, dealt + n * K, K, S)) * S);
 }
 
 /* Adds a block's candidates of a shard to it, in order. */
 INLINE void settle_block(struct kx_engine *e, struct worker *me, uint32_t number, uint32_t shard,
-                         const uint32_t K)
+                         const uint32_t K, const uint32_t S)
 {
     struct shard *x = &e->store.shard[shard];
     size_t base = (size_t)number * e->batch.capacity;
@@ -350,7 +357,7 @@ INLINE void settle_block(struct kx_engine *e, struct worker *me, uint32_t number
     uint32_t fresh = 0;
     for (uint32_t n = begin[0]; n < begin[1]; n++) {
         const uint64_t *key = e->batch.dealt + (base + n) * K;
-        int added = shard_add(&e->store, x, key, store_hash(key, K), K);
+        int added = shard_add(&e->store, x, key, line_hash(&e->store, key, K, S), K, S);
         if (added < 0) me->failed = 1;
         e->batch.fresh[base + e->batch.whose[base + n]] = added == 1;
         fresh += added == 1;
@@ -358,11 +365,11 @@ INLINE void settle_block(struct kx_engine *e, struct worker *me, uint32_t number
     me->fresh[number] += fresh;
 }
 
-INLINE void settle_shard(struct kx_engine *e, struct worker *me, uint32_t shard, const uint32_t K)
+INLINE void settle_shard(struct kx_engine *e, struct worker *me, uint32_t shard, const uint32_t K, const uint32_t S)
 {
     for (uint32_t n = 0; n < e->batch.used; n++) {
-        if (n + AHEAD < e->batch.used) settle_soon(e, n + AHEAD, shard, K);
-        settle_block(e, me, n, shard, K);
+        if (n + AHEAD < e->batch.used) settle_soon(e, n + AHEAD, shard, K, S);
+        settle_block(e, me, n, shard, K, S);
     }
 }
 
@@ -374,9 +381,9 @@ static void settle(void *context, uint32_t worker)
         me->fresh[0] = e->batch.block[0].candidates;
         return;
     }
-#define CALL(K) settle_shard(e, me, shard, K)
+#define CALL(K, S) settle_shard(e, me, shard, K, S)
     for (uint32_t shard; (shard = next_ticket(e)) < store_shards(&e->store);)
-        BY_KEY_WORDS(e, CALL)
+        BY_WORDS(e, CALL)
 #undef CALL
 }
 
@@ -434,7 +441,7 @@ INLINE void number_block(struct kx_engine *e, uint32_t worker, uint32_t number, 
         if (e->with_edges) {
             uint64_t hash = store_hash(key, K);
             struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
-            x->index[shard_slot(&e->store, x, key, hash, K)] = (uint32_t)index;
+            x->index[shard_slot(&e->store, x, key, hash, K, K)] = (uint32_t)index;
         }
         me->tally.full += weight_of(&e->parts, key);
         judge(e, me, key, index, K);
@@ -445,8 +452,8 @@ INLINE void number_block(struct kx_engine *e, uint32_t worker, uint32_t number, 
 static void number(void *context, uint32_t worker)
 {
     struct kx_engine *e = context;
-#define CALL(K) number_block(e, worker, n, K)
-    for (uint32_t n; (n = next_ticket(e)) < e->batch.used;) BY_KEY_WORDS(e, CALL)
+#define CALL(K, S) number_block(e, worker, n, K)
+    for (uint32_t n; (n = next_ticket(e)) < e->batch.used;) BY_WORDS(e, CALL)
 #undef CALL
 }
 
@@ -454,7 +461,7 @@ INLINE uint32_t index_of(const struct kx_engine *e, const uint64_t *key, const u
 {
     uint64_t hash = store_hash(key, K);
     const struct shard *x = &e->store.shard[store_shard_of(&e->store, hash)];
-    return x->index[shard_slot(&e->store, x, key, hash, K)];
+    return x->index[shard_slot(&e->store, x, key, hash, K, K)];
 }
 
 static void link_block(struct kx_engine *e, uint32_t number)

@@ -77,11 +77,11 @@ static void close_batch(struct kx_engine *e)
 
 INLINE int put_again(struct kx_engine *e, struct store *s, uint64_t index, const uint64_t *key)
 {
-    uint32_t K = s->key_words;
-    uint64_t hash = store_hash(key, K);
+    uint32_t K = s->key_words, S = s->slot_words;
+    uint64_t hash = line_hash(s, key, K, S);
     struct shard *x = &s->shard[store_shard_of(s, hash)];
-    if (shard_add(s, x, key, hash, K) < 0) return 0;
-    if (e->with_edges) x->index[shard_slot(s, x, key, hash, K)] = (uint32_t)index;
+    if (shard_add(s, x, key, hash, K, S) < 0) return 0;
+    if (e->with_edges) x->index[shard_slot(s, x, key, hash, K, K)] = (uint32_t)index;
     return 1;
 }
 
@@ -100,33 +100,65 @@ static int transcode_segment(struct kx_engine *e, const struct parts *old, uint6
     return 1;
 }
 
-/* A shard's keys in the fields of now, put into another set; the shard goes. */
-static int transcode_shard(struct kx_engine *e, const struct parts *old, struct shard *from,
-                           struct store *to)
+/* A slot's keys in the fields of now, put into another set. */
+static int transcode_slot(struct kx_engine *e, const struct parts *old, const uint64_t *slot,
+                          uint32_t index, struct store *to)
 {
-    uint64_t key[MAX_KEY_WORDS];
-    for (uint64_t at = 0; at < from->room; at++) {
-        const uint64_t *slot = from->slots + at * old->key_words;
-        if (!slot[old->key_words - 1]) continue;
-        move_fields(old, slot, &e->parts, key);
-        if (!put_again(e, to, e->with_edges ? from->index[at] : 0, key)) return 0;
+    const struct store *s = &e->store;
+    uint64_t key[MAX_KEY_WORDS], moved[MAX_KEY_WORDS];
+    uint64_t members = s->line.ones ? slot[s->key_words] : 1;
+    for (; members; members &= members - 1) {
+        store_copy(key, slot, s->key_words);
+        key[s->line.at] |= (uint64_t)__builtin_ctzll(members) << s->line.from;
+        move_fields(old, key, &e->parts, moved);
+        if (!put_again(e, to, index, moved)) return 0;
     }
-    shard_close(from, old->key_words);
     return 1;
 }
 
+/* A shard's keys, likewise; the shard stays. */
+static int transcode_shard(struct kx_engine *e, const struct parts *old, const struct shard *from,
+                           struct store *to)
+{
+    for (uint64_t at = 0; at < from->room; at++) {
+        const uint64_t *slot = from->slots + at * e->store.slot_words;
+        if (!slot[e->store.key_words - 1]) continue;
+        if (!transcode_slot(e, old, slot, e->with_edges ? from->index[at] : 0, to)) return 0;
+    }
+    return 1;
+}
+
+/* Where the line that was drawn lies now. */
+static struct line_field line_now(const struct kx_engine *e)
+{
+    const struct part *p = &e->parts.part[e->line_part];
+    return (struct line_field){p->at, p->from + e->line_shift, e->store.line.ones};
+}
+
+/* Takes the slots of another set, which keeps none. */
+static void take_set(struct store *s, struct store *from)
+{
+    memcpy(s->shard, from->shard, sizeof from->shard);
+    memset(from->shard, 0, sizeof from->shard);
+    s->key_words = from->key_words;
+    s->slot_words = from->slot_words;
+    s->line = from->line;
+}
+
+/* All keys in the fields of now. */
 static int transcode(struct kx_engine *e, const struct parts *old)
 {
     struct store *s = &e->store, *to = calloc(1, sizeof *to);
-    int done = to && store_open(to, e->parts.key_words, e->workers, e->with_edges);
-    for (uint32_t n = 0; done && n < store_shards(s); n++)
+    int done = to && store_open(to, e->parts.key_words, line_now(e), e->workers, e->with_edges);
+    for (uint32_t n = 0; done && n < store_shards(s); n++) {
         done = transcode_shard(e, old, &s->shard[n], to);
+        shard_close(&s->shard[n], s->slot_words);
+    }
+    pages_give(s->spare, segment_bytes(s));
+    s->spare = NULL;
     for (uint64_t g = s->forgotten; done && g << SEGMENT_BITS < s->count; g++)
         done = transcode_segment(e, old, g);
-    if (done) {
-        memcpy(s->shard, to->shard, sizeof to->shard);
-        s->key_words = to->key_words;
-    }
+    if (done) take_set(s, to);
     free(to);
     return done;
 }

@@ -10,7 +10,11 @@
  * state's home, so a shard of any size grows by one pass over its slots, in order. It doubles while
  * that costs little; a large one is filled further and grows by an eighth, so that most of the
  * memory holds keys. Keys are compared whole. Only if edges are wanted does a slot know its state's
- * index. */
+ * index.
+ *
+ * Where many states differ in a few bits of one part alone, a slot holds a line of them: the key
+ * without these bits, and a word that has a bit for each value of them, set if that state is there.
+ * Such a set is a fraction of the size, and what is looked up is often where something else was. */
 
 #ifndef KX_STORE_H
 #define KX_STORE_H
@@ -36,6 +40,8 @@
 #define MIN_SHARD_BITS 5 /* a shard that grows is there twice: a small part of the set */
 #define SHARDS_A_WORKER 8
 #define FIRST_SLOTS 512
+#define MAX_LINE_WORDS 64
+#define LINE_BITS 6 /* a line's states are the bits of a word */
 #ifndef DOUBLED_BYTES /* sets of fewer bytes double */
 #define DOUBLED_BYTES ((uint64_t)4 << 30)
 #endif
@@ -48,11 +54,21 @@ struct shard {
     uint64_t limit;  /* and how many may be */
 };
 
+/* The bits of a key in which the states of a line differ. None: a line is a state. */
+struct line_field {
+    uint32_t at, from; /* the word, and the lowest bit */
+    uint64_t ones;     /* at bit 0 */
+};
+
+static const struct line_field NO_LINE = {0, 0, 0};
+
 struct store {
     uint64_t count;
     uint64_t forgotten, released; /* segments whose keys, and origins, were given back */
-    uint32_t key_words, shard_bits;
+    uint32_t key_words, slot_words, shard_bits;
     int indexed;
+    struct line_field line;
+    uint64_t *spare; /* a segment of keys that was given back last */
     uint64_t *keys[SEGMENTS];
     uint32_t *parents[SEGMENTS];
     uint16_t *rules[SEGMENTS];
@@ -107,6 +123,37 @@ INLINE void store_put(struct store *s, uint64_t index, const uint64_t *key, uint
     s->rules[index >> SEGMENT_BITS][index & (SEGMENT_STATES - 1)] = rule;
 }
 
+/* Here and below a slot has S words, K of a key and one more if it holds a line. */
+
+/* The word of a key in which a line's states differ. */
+INLINE uint32_t line_word(const struct store *s, const uint32_t K)
+{
+    return K == 1 ? 0 : s->line.at;
+}
+
+/* A key without what its line leaves open. */
+INLINE void line_key(const struct store *s, const uint64_t *key, uint64_t *line, const uint32_t K,
+                     const uint32_t S)
+{
+    store_copy(line, key, K);
+    if (S > K) line[line_word(s, K)] &= ~(s->line.ones << s->line.from);
+}
+
+/* A key's bit in its line. */
+INLINE uint64_t line_bit(const struct store *s, const uint64_t *key, const uint32_t K)
+{
+    return (uint64_t)1 << (key[line_word(s, K)] >> s->line.from & s->line.ones);
+}
+
+/* Equal for the states of a line. */
+INLINE uint64_t line_hash(const struct store *s, const uint64_t *key, const uint32_t K,
+                          const uint32_t S)
+{
+    uint64_t line[MAX_LINE_WORDS];
+    line_key(s, key, line, K, S);
+    return store_hash(line, K);
+}
+
 static inline uint32_t store_shard_of(const struct store *s, uint64_t hash)
 {
     return (uint32_t)(hash >> 1 >> (63 - s->shard_bits));
@@ -117,25 +164,35 @@ static inline uint64_t shard_home(const struct store *s, const struct shard *x, 
     return (uint64_t)((__uint128_t)(hash << s->shard_bits) * x->room >> 64);
 }
 
-/* The slot that has the key, or the free one where it belongs. */
-INLINE uint64_t shard_slot(const struct store *s, const struct shard *x, const uint64_t *key,
-                           uint64_t hash, const uint32_t K)
+/* The slot that has the line, or the free one where it belongs. */
+INLINE uint64_t shard_slot(const struct store *s, const struct shard *x, const uint64_t *line,
+                           uint64_t hash, const uint32_t K, const uint32_t S)
 {
     uint64_t at = shard_home(s, x, hash);
-    while (x->slots[at * K + K - 1] && !store_same(x->slots + at * K, key, K))
+    while (x->slots[at * S + K - 1] && !store_same(x->slots + at * S, line, K))
         at = at + 1 < x->room ? at + 1 : 0;
     return at;
 }
 
-INLINE int shard_has(const struct store *s, const struct shard *x, const uint64_t *key,
-                     uint64_t hash, const uint32_t K)
+/* The same of the line that a key is in. */
+INLINE uint64_t *shard_find(const struct store *s, const struct shard *x, const uint64_t *key,
+                            uint64_t hash, const uint32_t K, const uint32_t S)
 {
-    return x->slots[shard_slot(s, x, key, hash, K) * K + K - 1] != 0;
+    uint64_t line[MAX_LINE_WORDS];
+    line_key(s, key, line, K, S);
+    return x->slots + shard_slot(s, x, line, hash, K, S) * S;
 }
 
-static inline void shard_close(struct shard *x, uint32_t key_words)
+INLINE int shard_has(const struct store *s, const struct shard *x, const uint64_t *key,
+                     uint64_t hash, const uint32_t K, const uint32_t S)
 {
-    pages_give(x->slots, sizeof(uint64_t) * key_words * x->room);
+    const uint64_t *slot = shard_find(s, x, key, hash, K, S);
+    return S > K ? (slot[K] & line_bit(s, key, K)) != 0 : slot[K - 1] != 0;
+}
+
+static inline void shard_close(struct shard *x, uint32_t slot_words)
+{
+    pages_give(x->slots, sizeof(uint64_t) * slot_words * x->room);
     pages_give(x->index, sizeof(uint32_t) * x->room);
     x->slots = NULL;
     x->index = NULL;
@@ -143,7 +200,7 @@ static inline void shard_close(struct shard *x, uint32_t key_words)
 
 static inline int shard_doubles(const struct store *s, uint64_t room)
 {
-    return (sizeof(uint64_t) * s->key_words * room) << s->shard_bits < DOUBLED_BYTES;
+    return (sizeof(uint64_t) * s->slot_words * room) << s->shard_bits < DOUBLED_BYTES;
 }
 
 /* An empty shard. 0: no memory. */
@@ -152,38 +209,54 @@ static inline int shard_open(const struct store *s, struct shard *x, uint64_t ro
     x->room = room;
     x->count = 0;
     x->limit = shard_doubles(s, room) ? room / 2 : room / 4 * 3;
-    x->slots = pages_take(sizeof(uint64_t) * s->key_words * room);
+    x->slots = pages_take(sizeof(uint64_t) * s->slot_words * room);
     x->index = s->indexed ? pages_take(sizeof(uint32_t) * room) : NULL;
     return x->slots && (x->index || !s->indexed);
 }
 
 /* Copies the slots to a larger table. */
-INLINE int shard_widen(const struct store *s, struct shard *x, const uint32_t K)
+INLINE int shard_widen(const struct store *s, struct shard *x, const uint32_t K, const uint32_t S)
 {
     struct shard wide;
     uint64_t more = shard_doubles(s, x->room) ? x->room : x->room / 8;
     if (!shard_open(s, &wide, x->room + more)) return 0;
     for (uint64_t from = 0; from < x->room; from++) {
-        const uint64_t *key = x->slots + from * K;
-        if (!key[K - 1]) continue;
-        uint64_t at = shard_slot(s, &wide, key, store_hash(key, K), K);
-        store_copy(wide.slots + at * K, key, K);
+        const uint64_t *slot = x->slots + from * S;
+        if (!slot[K - 1]) continue;
+        uint64_t at = shard_slot(s, &wide, slot, store_hash(slot, K), K, S);
+        store_copy(wide.slots + at * S, slot, S);
         if (s->indexed) wide.index[at] = x->index[from];
     }
     wide.count = x->count;
-    shard_close(x, K);
+    shard_close(x, S);
     *x = wide;
     return 1;
 }
 
 /* 1: the key is new and now in the set. 0: it was there. -1: no memory. */
 INLINE int shard_add(const struct store *s, struct shard *x, const uint64_t *key, uint64_t hash,
-                     const uint32_t K)
+                     const uint32_t K, const uint32_t S)
 {
-    uint64_t at = shard_slot(s, x, key, hash, K);
-    if (x->slots[at * K + K - 1]) return 0;
-    store_copy(x->slots + at * K, key, K);
-    return ++x->count <= x->limit || shard_widen(s, x, K) ? 1 : -1;
+    uint64_t *slot = shard_find(s, x, key, hash, K, S), bit = S > K ? line_bit(s, key, K) : 0;
+    const uint64_t known = slot[K - 1];
+    if (known && (S == K || slot[K] & bit)) return 0;
+    if (S > K) slot[K] |= bit;
+    if (known) return 1;
+    line_key(s, key, slot, K, S);
+    return ++x->count <= x->limit || shard_widen(s, x, K, S) ? 1 : -1;
+}
+
+/* Whether a key is in the set. */
+static inline int store_has(const struct store *s, const uint64_t *key)
+{
+    uint64_t hash = line_hash(s, key, s->key_words, s->slot_words);
+    const struct shard *x = &s->shard[store_shard_of(s, hash)];
+    return shard_has(s, x, key, hash, s->key_words, s->slot_words);
+}
+
+static inline size_t segment_bytes(const struct store *s)
+{
+    return SEGMENT_STATES * s->key_words * sizeof(uint64_t);
 }
 
 /* Segments for all indexes below `count`. 0: no memory. */
@@ -192,7 +265,8 @@ static inline int store_reserve(struct store *s, uint64_t count)
     for (uint64_t g = (s->count + SEGMENT_STATES - 1) >> SEGMENT_BITS; g << SEGMENT_BITS < count;
          g++) {
         if (s->keys[g]) continue;
-        s->keys[g] = pages_take(SEGMENT_STATES * s->key_words * sizeof(uint64_t));
+        s->keys[g] = s->spare ? s->spare : pages_take(segment_bytes(s));
+        s->spare = NULL;
         s->parents[g] = pages_take(SEGMENT_STATES * sizeof(uint32_t));
         s->rules[g] = pages_take(SEGMENT_STATES * sizeof(uint16_t));
         if (!s->keys[g] || !s->parents[g] || !s->rules[g]) return 0;
@@ -205,7 +279,8 @@ static inline int store_reserve(struct store *s, uint64_t count)
 static inline void store_forget(struct store *s, uint64_t index)
 {
     for (; !s->indexed && (s->forgotten + 1) << SEGMENT_BITS <= index; s->forgotten++) {
-        pages_give(s->keys[s->forgotten], SEGMENT_STATES * s->key_words * sizeof(uint64_t));
+        pages_give(s->spare, segment_bytes(s));
+        s->spare = s->keys[s->forgotten];
         s->keys[s->forgotten] = NULL;
     }
 }
@@ -228,9 +303,12 @@ static inline uint32_t store_shards(const struct store *s)
 }
 
 /* Shards for so many workers: enough for a worker that is late to get fewer. 0: no memory. */
-static inline int store_open(struct store *s, uint32_t key_words, uint32_t workers, int indexed)
+static inline int store_open(struct store *s, uint32_t key_words, struct line_field line,
+                             uint32_t workers, int indexed)
 {
     s->key_words = key_words;
+    s->slot_words = key_words + (line.ones != 0);
+    s->line = line;
     s->shard_bits = MIN_SHARD_BITS;
     while (s->shard_bits < MAX_SHARD_BITS && store_shards(s) < SHARDS_A_WORKER * workers)
         s->shard_bits++;
@@ -243,11 +321,12 @@ static inline int store_open(struct store *s, uint32_t key_words, uint32_t worke
 static inline void store_close(struct store *s)
 {
     for (size_t g = 0; g < SEGMENTS; g++) {
-        pages_give(s->keys[g], SEGMENT_STATES * s->key_words * sizeof(uint64_t));
+        pages_give(s->keys[g], segment_bytes(s));
         pages_give(s->parents[g], SEGMENT_STATES * sizeof(uint32_t));
         pages_give(s->rules[g], SEGMENT_STATES * sizeof(uint16_t));
     }
-    for (uint32_t n = 0; n < store_shards(s); n++) shard_close(&s->shard[n], s->key_words);
+    pages_give(s->spare, segment_bytes(s));
+    for (uint32_t n = 0; n < store_shards(s); n++) shard_close(&s->shard[n], s->slot_words);
 }
 
 #endif
