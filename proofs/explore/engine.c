@@ -107,7 +107,7 @@ static void renew_memos(struct kx_engine *e, struct worker *me)
 {
     if (!me->forgot) return;
     me->forgot = 0;
-    for (uint32_t n = 0; n < e->steps.factors + e->steps.rests; n++) {
+    for (uint32_t n = 0; n < e->steps.factors + e->steps.groups; n++) {
         if (!me->lost[n]) continue;
         memo_forgot(&e->steps.memo[n], me->lost[n], e->parts.key_words);
         me->lost[n] = 0;

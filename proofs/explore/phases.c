@@ -401,10 +401,11 @@ INLINE uint64_t checks_to_make(const struct kx_engine *e, const uint64_t *key, u
 /* Brings on its way what `judge` will look up. */
 INLINE void judge_soon(const struct kx_engine *e, const uint64_t *key, const uint32_t K)
 {
+    uint64_t asked = 0;
     for (uint32_t w = 0; w < e->steps.check_words; w++) {
         uint64_t allowed, look = checks_to_make(e, key, w, &allowed);
         for (look &= allowed; look; look &= look - 1)
-            check_soon(&e->steps, w * 64 + (uint32_t)__builtin_ctzll(look), key, K);
+            check_soon(&e->steps, w * 64 + (uint32_t)__builtin_ctzll(look), key, &asked, K);
     }
 }
 

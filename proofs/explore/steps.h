@@ -14,6 +14,7 @@
 
 #define MAX_KEY_WORDS KX_MAX_PARTS
 #define NO_PART UINT32_MAX
+#define MAX_GROUP 32
 
 enum outcome { IDLE, FIRES, OUT_OF_RANGE, CROWDED };
 
@@ -29,6 +30,18 @@ struct factor {
     uint32_t only; /* the one part it reads and writes, or NO_PART */
 };
 
+/* Factors of checks that read the same: they are evaluated and remembered together. */
+struct group {
+    uint64_t reads;
+    uint32_t factors;
+    kx_test *guard[MAX_GROUP];
+};
+
+/* A factor of a check: the bit-th of a group. */
+struct rest {
+    uint32_t group, bit;
+};
+
 struct steps {
     uint32_t rule_words, check_words, factors, guarded;
     uint32_t guards[KX_MAX_PARTS];  /* parts that forbid rule instances by themselves */
@@ -38,12 +51,14 @@ struct steps {
     uint64_t *keep, *set;           /* masks over the key, by rule: its constants */
     uint64_t *reads, *stays;        /* by factor: what is read; what is not written */
     uint32_t rests, *first_rest;    /* factors of checks; by check, and one behind */
-    const struct kx_factor **rest;
-    uint64_t *rest_reads;           /* by factor of a check */
+    struct rest *rest;
+    uint32_t groups;
+    struct group *group;            /* of these factors, */
+    uint64_t *group_reads;          /* and what they read as a mask */
     uint64_t *open, *guarantees, *look; /* bits of checks: not noted yet; all guarantees; those to
                                          evaluate if no part makes them false */
     uint32_t **next;                  /* by factor with one part: by value, the next one + 1 */
-    struct memo_table *memo;          /* by factor of a rule, then by factor of a check */
+    struct memo_table *memo;          /* by factor of a rule, then by group of factors of checks */
 };
 
 /* What a worker notes for itself, away from what others write. */
@@ -234,19 +249,32 @@ INLINE void complete_soon(const struct parts *all, const struct steps *steps,
     }
 }
 
+/* Which factors of a group are true, by bit. */
+static __attribute__((noinline)) uint64_t evaluate_group(const struct parts *all,
+                                                         const struct steps *steps,
+                                                         struct worker *me, uint32_t group,
+                                                         const uint64_t *key, const uint64_t *read)
+{
+    uint64_t state[KX_WORDS], written[MAX_KEY_WORDS] = {0}, holds = 0;
+    const struct group *g = &steps->group[group];
+    decode(all, key, state);
+    for (uint32_t n = 0; n < g->factors; n++)
+        holds |= (uint64_t)(g->guard[n](state, all->inputs) != 0) << n;
+    written[all->key_words - 1] = holds | OCCUPIED;
+    remember(steps, me, steps->factors + group, read, written, all->key_words);
+    return holds;
+}
+
 /* Whether a factor of a check is true. */
 INLINE int rest_holds(const struct parts *all, const struct steps *steps, struct worker *me,
-                      uint32_t rest, const uint64_t *key, const uint32_t K)
+                      struct rest rest, const uint64_t *key, const uint32_t K)
 {
-    uint64_t read[MAX_KEY_WORDS], written[MAX_KEY_WORDS] = {0}, state[KX_WORDS];
-    EACH_WORD(w) read[w] = key[w] & steps->rest_reads[rest * K + w];
-    enum memo known = memo_find(&steps->memo[steps->factors + rest], read, written, K);
-    if (known != MEMO_UNKNOWN) return known == MEMO_YES;
-    decode(all, key, state);
-    int holds = steps->rest[rest]->guard(state, all->inputs);
-    written[K - 1] = holds ? OCCUPIED : ANSWER_NO;
-    remember(steps, me, steps->factors + rest, read, written, K);
-    return holds;
+    uint64_t read[MAX_KEY_WORDS], written[MAX_KEY_WORDS];
+    EACH_WORD(w) read[w] = key[w] & steps->group_reads[rest.group * K + w];
+    enum memo known = memo_find(&steps->memo[steps->factors + rest.group], read, written, K);
+    uint64_t holds = known == MEMO_YES ? written[K - 1]
+                                       : evaluate_group(all, steps, me, rest.group, key, read);
+    return holds >> rest.bit & 1;
 }
 
 /* Whether a check is true that no part makes false. */
@@ -254,16 +282,21 @@ INLINE int check_holds(const struct parts *all, const struct steps *steps, struc
                        uint32_t check, const uint64_t *key, const uint32_t K)
 {
     for (uint32_t n = steps->first_rest[check]; n < steps->first_rest[check + 1]; n++)
-        if (!rest_holds(all, steps, me, n, key, K)) return 0;
+        if (!rest_holds(all, steps, me, steps->rest[n], key, K)) return 0;
     return 1;
 }
 
-/* Brings on its way what `check_holds` will look up. */
+/* Brings on its way what `check_holds` will look up, unless it was asked for. */
 INLINE void check_soon(const struct steps *steps, uint32_t check, const uint64_t *key,
-                       const uint32_t K)
+                       uint64_t *asked, const uint32_t K)
 {
-    for (uint32_t n = steps->first_rest[check]; n < steps->first_rest[check + 1]; n++)
-        memo_soon(&steps->memo[steps->factors + n], key, steps->rest_reads + n * K, K);
+    for (uint32_t n = steps->first_rest[check]; n < steps->first_rest[check + 1]; n++) {
+        uint32_t g = steps->rest[n].group;
+        uint64_t bit = g < 64 ? (uint64_t)1 << g : 0;
+        if (*asked & bit) continue;
+        *asked |= bit;
+        memo_soon(&steps->memo[steps->factors + g], key, steps->group_reads + g * K, K);
+    }
 }
 
 /* ---- masks ---- */
@@ -298,8 +331,8 @@ static inline int steps_lay(struct steps *s, const struct parts *all)
     s->set = realloc(s->set, kx_model.rules * word + 1);
     s->reads = realloc(s->reads, s->factors * word + 1);
     s->stays = realloc(s->stays, s->factors * word + 1);
-    s->rest_reads = realloc(s->rest_reads, s->rests * word + 1);
-    if (!s->keep || !s->set || !s->reads || !s->stays || !s->rest_reads) return 0;
+    s->group_reads = realloc(s->group_reads, s->groups * word + 1);
+    if (!s->keep || !s->set || !s->reads || !s->stays || !s->group_reads) return 0;
     for (uint32_t r = 0; r < kx_model.rules; r++)
         mask_constants(all, kx_model.rule[r], s->keep + r * K, s->set + r * K);
     for (uint32_t f = 0; f < s->factors; f++) {
@@ -308,14 +341,26 @@ static inline int steps_lay(struct steps *s, const struct parts *all)
         s->reads[f * K + K - 1] |= OCCUPIED;
         EACH_WORD(w) s->stays[f * K + w] = ~s->stays[f * K + w];
     }
-    for (uint32_t n = 0; n < s->rests; n++) {
-        mask_parts(all, s->rest[n]->reads, s->rest_reads + n * K);
-        s->rest_reads[n * K + K - 1] |= OCCUPIED;
+    for (uint32_t g = 0; g < s->groups; g++) {
+        mask_parts(all, s->group[g].reads, s->group_reads + g * K);
+        s->group_reads[g * K + K - 1] |= OCCUPIED;
     }
     return 1;
 }
 
 /* ---- beginning and end ---- */
+
+/* A factor's place in the group that reads the same. */
+static inline struct rest grouped(struct steps *s, const struct kx_factor *x)
+{
+    uint32_t g = 0;
+    while (g < s->groups && (s->group[g].reads != x->reads || s->group[g].factors == MAX_GROUP)) g++;
+    s->groups += g == s->groups;
+    struct group *home = &s->group[g];
+    home->reads = x->reads;
+    home->guard[home->factors] = x->guard;
+    return (struct rest){g, home->factors++};
+}
 
 static inline void open_checks(struct steps *s)
 {
@@ -326,7 +371,7 @@ static inline void open_checks(struct steps *s)
         if (kx_model.wanted[c] || kx_model.check[c]->factors) s->look[c / 64] |= bit;
         s->first_rest[c] = s->rests;
         for (uint32_t n = 0; n < kx_model.check[c]->factors; n++)
-            s->rest[s->rests++] = &kx_model.check[c]->factor[n];
+            s->rest[s->rests++] = grouped(s, &kx_model.check[c]->factor[n]);
     }
     s->first_rest[kx_model.checks] = s->rests;
 }
@@ -350,14 +395,14 @@ static inline void open_factors(struct steps *s)
 /* Forgets what is remembered as keys: they mean nothing in another layout. */
 static inline void steps_forget(struct steps *s, uint32_t key_words)
 {
-    for (uint32_t n = 0; s->memo && n < s->factors + s->rests; n++)
+    for (uint32_t n = 0; s->memo && n < s->factors + s->groups; n++)
         memo_close(&s->memo[n], key_words);
 }
 
 /* Empty memos. 0: no memory. */
 static inline int steps_ready(struct steps *s, uint32_t key_words)
 {
-    for (uint32_t n = 0; n < s->factors + s->rests; n++) {
+    for (uint32_t n = 0; n < s->factors + s->groups; n++) {
         if (n < s->factors && s->factor[n].only != NO_PART) continue;
         if (!memo_open(&s->memo[n], key_words, FIRST_MEMO_BITS)) return 0;
     }
@@ -393,10 +438,11 @@ static inline int steps_open(struct steps *s, const struct parts *all)
     s->factor = calloc(factors + 1, sizeof *s->factor);
     s->first_rest = calloc(kx_model.checks + 1, sizeof *s->first_rest);
     s->rest = calloc(rests + 1, sizeof *s->rest);
+    s->group = calloc(rests + 1, sizeof *s->group);
     s->next = calloc(factors + 1, sizeof *s->next);
     s->memo = calloc(factors + rests + 1, sizeof *s->memo);
     if (!s->every || !s->open || !s->guarantees || !s->look || !s->first_factor || !s->factor ||
-        !s->first_rest || !s->rest || !s->next || !s->memo)
+        !s->first_rest || !s->rest || !s->group || !s->next || !s->memo)
         return 0;
     open_factors(s);
     open_checks(s);
@@ -415,7 +461,7 @@ static inline void steps_close(struct steps *s, const struct parts *all)
             pages_give(s->next[f], all->part[s->factor[f].only].room * sizeof **s->next);
     void *owned[] = {s->every, s->open, s->guarantees, s->look, s->first_factor, s->factor,
                      s->keep, s->set, s->reads, s->stays, s->first_rest, s->rest,
-                     s->rest_reads, s->next, s->memo};
+                     s->group, s->group_reads, s->next, s->memo};
     for (size_t n = 0; n < sizeof owned / sizeof *owned; n++) free(owned[n]);
 }
 
@@ -426,7 +472,7 @@ static inline int worker_open(struct worker *me, const struct steps *s, uint32_t
     me->firings = apart((kx_model.rules + 1) * sizeof *me->firings);
     me->firings_before = apart((kx_model.rules + 1) * sizeof *me->firings);
     me->first = apart((kx_model.checks + 1) * sizeof *me->first);
-    me->lost = apart((s->factors + s->rests + 1) * sizeof *me->lost);
+    me->lost = apart((s->factors + s->groups + 1) * sizeof *me->lost);
     me->fresh = apart(blocks * sizeof *me->fresh);
     if (!me->firings || !me->firings_before || !me->first || !me->lost || !me->fresh) return 0;
     for (uint32_t c = 0; c < kx_model.checks; c++) me->first[c] = KX_NONE;
