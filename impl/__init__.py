@@ -38,6 +38,9 @@ from impl.producer import DeliveryHandle as DeliveryHandle
 from impl.producer import Disconnect as Disconnect
 from impl.producer import IdempotentProducerCore as IdempotentProducerCore
 from impl.producer import ProducerConfig as ProducerConfig
+from impl.producer import ProducerInterceptor as ProducerInterceptor
+from impl.producer import ProducerRecord as ProducerRecord
+from impl.producer import RecordMetadata as RecordMetadata
 from impl.producer import SendRequest as SendRequest
 from impl.producer import TransactionalProducerCore as TransactionalProducerCore
 from impl.protocol.errors import DecodeError as DecodeError

@@ -81,6 +81,12 @@ def parse_partition(place: Any, name: str = "partition") -> TopicPartition:
     return place
 
 
+def check_callable(name: str, value: object) -> None:
+    """Check a function, or None."""
+    if value is not None and not callable(value):
+        raise InvalidArgumentError(name, "must be callable, or None", value)
+
+
 def check_choice(name: str, value: object, known: Iterable[str]) -> None:
     """Check that a setting has one of these values."""
     choices = list(known)

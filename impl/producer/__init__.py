@@ -8,6 +8,8 @@ from impl.client.errors import InvalidArgumentError as InvalidArgumentError
 from impl.client.errors import KafkaTimeoutError as KafkaTimeoutError
 from impl.client.errors import ProducerError as ProducerError
 from impl.producer.batch import DeliveryHandle as DeliveryHandle
+from impl.producer.batch_builder import AppendedRecord as AppendedRecord
+from impl.producer.batch_builder import BatchBuilder as BatchBuilder
 from impl.producer.config import ProducerConfig as ProducerConfig
 from impl.producer.core import Disconnect as Disconnect
 from impl.producer.core import Effect as Effect
@@ -30,6 +32,9 @@ from impl.producer.errors import TopicRefusedError as TopicRefusedError
 from impl.producer.errors import TransactionAbortableError as TransactionAbortableError
 from impl.producer.errors import TransactionAbortedError as TransactionAbortedError
 from impl.producer.errors import UnexpectedAnswerError as UnexpectedAnswerError
+from impl.producer.interceptors import ProducerInterceptor as ProducerInterceptor
+from impl.producer.interceptors import ProducerRecord as ProducerRecord
+from impl.producer.record_metadata import RecordMetadata as RecordMetadata
 from impl.producer.sequence_manager import InFlightBatch as InFlightBatch
 from impl.producer.sequence_manager import PartitionState as PartitionState
 from impl.producer.sequence_manager import State as State

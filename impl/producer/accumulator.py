@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from impl.client.arguments import check_partition, check_topic
 from impl.producer.arguments import check_timestamp_ms
 from impl.producer.batch import (
+    MAX_RECORD_OVERHEAD_BYTES,
     DeliveryHandle,
     ProducerBatch,
     size_upper_bound_bytes,
@@ -58,6 +59,10 @@ class RecordAccumulator:
         self._muted: set[TopicPartition] = set()
         self._mutes = config.max_in_flight_requests_per_connection == 1
         self._wanted_bytes = 0
+        # A record that fits a batch of this size cannot be too large.
+        self._certain_bytes = (
+            min(config.max_request_size, config.buffer_memory) - MAX_RECORD_OVERHEAD_BYTES
+        )
         self._leaders: dict[TopicPartition, int] = {}
         # Unfinished batches, the oldest first. A plain dict finds its first key in linear time.
         self._incomplete: OrderedDict[ProducerBatch, None] = OrderedDict()
@@ -116,6 +121,24 @@ class RecordAccumulator:
 
     # ---- records in
 
+    def try_append(
+        self, topic_partition: TopicPartition, key: object, value: object, timestamp_ms: int
+    ) -> ProducerBatch | None:
+        """Add a record without headers to the partition's last batch, if nothing needs a check.
+
+        None, without a change, if it has no room, or anything is unusual: `append` knows why.
+        `RecordAccumulator.tryAppend`.
+        """
+        queue = self._queues.get(topic_partition)
+        if queue is None or type(timestamp_ms) is not int or not 0 <= timestamp_ms <= LONG_MAX:
+            return None
+        batch = queue[-1]
+        if batch.limit_bytes > self._certain_bytes:
+            return None
+        if (value is None or type(value) is bytes) and (key is None or type(key) is bytes):
+            return batch if batch.add(timestamp_ms, key, value, ()) else None
+        return None
+
     def append(
         self,
         topic_partition: TopicPartition,
@@ -144,12 +167,30 @@ class RecordAccumulator:
         # A topic name that cannot be encoded would fail all other records of its request.
         check_topic(topic_partition[0])
         check_partition(topic_partition[1])
-        batch = ProducerBatch(topic_partition, now_ms, buffer_bytes, timestamp_ms)
+        batch = ProducerBatch(
+            topic_partition,
+            now_ms,
+            buffer_bytes,
+            timestamp_ms,
+            compression=self._config.compression,
+        )
         handle = batch.try_append(timestamp_ms, key, value, headers)
         assert handle is not None, "the first record always fits"
         self._manager.add_partition(topic_partition)
         self._add_last(topic_partition, batch)
         return handle
+
+    def append_batch(
+        self, topic_partition: TopicPartition, batch: ProducerBatch, now_ms: int
+    ) -> None:
+        """Add a whole batch behind the partition's others. Raises as `append`."""
+        self._check_size(batch.size_bytes)
+        self._check_memory(batch.size_bytes)
+        check_topic(topic_partition[0])
+        check_partition(topic_partition[1])
+        self._manager.add_partition(topic_partition)
+        batch.place(topic_partition, now_ms)
+        self._add_last(topic_partition, batch)
 
     def _check_size(self, size_bytes: int) -> None:
         for name in ("max_request_size", "buffer_memory"):

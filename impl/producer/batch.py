@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 from impl.producer.arguments import BYTES, invalid_record
 from impl.producer.errors import DeliveryError
@@ -28,6 +29,7 @@ from impl.protocol.record_batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    NO_TIMESTAMP,
     TRANSACTIONAL,
     Record,
     assemble_batch,
@@ -79,9 +81,12 @@ class ProducerBatch:
     """Records for one partition under one base sequence. `ProducerBatch`.
 
     Times are milliseconds. `attempts` counts failed ones, and `in_retry` stays set after the first;
-    `outstanding`: its request is in flight; `limit_bytes`: its largest size; `leader_epoch`: that
-    of the last attempt, -1 if unknown; `is_split`: a part of a batch that was too large; `parts`:
-    what this batch was split into; `is_transactional` from the first drain on.
+    `outstanding`: its request is in flight; `limit_bytes`: its largest size; `encoded_bytes`: what
+    was sent, 0 before; `leader_epoch`: that of the last attempt, -1 if unknown; `is_split`: a part
+    of a batch that was too large; `parts`: what this batch was split into; `is_whole`: filled by
+    the application, and never split; `is_transactional` from the first drain on; `thunks`: what a
+    driver keeps of each record, in their order (`ProducerBatch.Thunk`); `compression`: the codec;
+    `log_append_time` and `log_start_offset` are the leader's, -1 without.
     """
 
     __slots__ = (
@@ -89,15 +94,20 @@ class ProducerBatch:
         "base_offset",
         "base_sequence",
         "base_timestamp",
+        "compression",
         "created_ms",
+        "encoded_bytes",
         "error",
         "final_state",
         "in_retry",
         "is_closed",
         "is_split",
         "is_transactional",
+        "is_whole",
         "leader_epoch",
         "limit_bytes",
+        "log_append_time",
+        "log_start_offset",
         "max_timestamp",
         "outstanding",
         "parts",
@@ -107,6 +117,8 @@ class ProducerBatch:
         "retry_at_ms",
         "sequence_has_been_reset",
         "size_bytes",
+        "thunks",
+        "timestamps",
         "topic_partition",
     )
 
@@ -118,15 +130,22 @@ class ProducerBatch:
         timestamp_ms: int,
         *,
         is_split: bool = False,
+        is_whole: bool = False,
+        compression: int = 0,
     ) -> None:
         self.topic_partition = topic_partition
         self.created_ms = created_ms
         self.limit_bytes = limit_bytes
         self.is_split = is_split
+        self.is_whole = is_whole
+        self.compression = compression
         self.parts: tuple[ProducerBatch, ...] = ()
         self.base_timestamp = self.max_timestamp = timestamp_ms
         self.records: list[bytes] = []
+        self.timestamps: list[int] = []
+        self.thunks: list[Any] = []
         self.size_bytes = HEADER_BYTES
+        self.encoded_bytes = 0
         self.is_closed = False
         self.attempts = 0
         self.in_retry = False
@@ -140,6 +159,8 @@ class ProducerBatch:
         self.outstanding = False
         self.final_state = FinalState.NONE
         self.base_offset = INVALID_OFFSET
+        self.log_append_time = NO_TIMESTAMP
+        self.log_start_offset = INVALID_OFFSET
         self.error: DeliveryError | None = None
 
     @property
@@ -172,6 +193,31 @@ class ProducerBatch:
         """Whether all its records are finished, those of its parts included."""
         return all(part.has_ended for part in self.parts) if self.parts else self.is_done
 
+    def add(
+        self,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+    ) -> bool:
+        """Add a record; False if the batch is closed or full. The first record always fits.
+
+        `ProducerBatch.tryAppend`.
+        """
+        if self.is_closed:
+            return False
+        count = len(self.records)
+        record = encode_record(count, timestamp_ms - self.base_timestamp, key, value, headers)
+        size_bytes = self.size_bytes + len(record)
+        if count and size_bytes > self.limit_bytes:
+            return False
+        self.records.append(record)
+        self.timestamps.append(timestamp_ms)
+        self.size_bytes = size_bytes
+        if timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
+        return True
+
     def try_append(
         self,
         timestamp_ms: int,
@@ -179,21 +225,16 @@ class ProducerBatch:
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]],
     ) -> DeliveryHandle | None:
-        """Add a record; None if the batch is closed or full. The first record always fits.
+        """As `add`, with the handle of the record; None for False."""
+        is_added = self.add(timestamp_ms, key, value, headers)
+        return DeliveryHandle(self, len(self.records) - 1) if is_added else None
 
-        `ProducerBatch.tryAppend`.
-        """
-        if self.is_closed:
-            return None
-        count = len(self.records)
-        record = encode_record(count, timestamp_ms - self.base_timestamp, key, value, headers)
-        size_bytes = self.size_bytes + len(record)
-        if count and size_bytes > self.limit_bytes:
-            return None
-        self.records.append(record)
-        self.size_bytes = size_bytes
-        self.max_timestamp = max(self.max_timestamp, timestamp_ms)
-        return DeliveryHandle(self, count)
+    def place(self, topic_partition: TopicPartition, now_ms: int) -> None:
+        """Close a whole batch, which is queued now for this partition."""
+        self.topic_partition = topic_partition
+        self.created_ms = self.retry_at_ms = now_ms
+        self.limit_bytes = self.size_bytes
+        self.is_closed = True
 
     def split(self, batch_size: int) -> tuple[ProducerBatch, ...]:
         """Split the records into batches of batch_size bytes, or of one record.
@@ -217,8 +258,15 @@ class ProducerBatch:
             if sequence != NO_SEQUENCE:
                 part.set_producer_state(self.producer_id, self.producer_epoch, sequence)
                 sequence = increment_sequence(sequence, part.record_count)
-        self.parts = tuple(parts)
+        self._hand_over(parts)
         return self.parts
+
+    def _hand_over(self, parts: Sequence[ProducerBatch]) -> None:
+        """From now on the parts have the records. `ProducerBatch.split` moves thunks, too."""
+        thunks = iter(self.thunks)
+        for part in parts:
+            part.thunks = list(islice(thunks, part.record_count))
+        self.parts = tuple(parts)
 
     def _pack(self, records: Sequence[Record], limits_bytes: Sequence[int]) -> list[ProducerBatch]:
         """Pack records into batches; the first record of each sets its limit."""
@@ -232,6 +280,7 @@ class ProducerBatch:
                     limit_bytes,
                     record.timestamp,
                     is_split=True,
+                    compression=self.compression,
                 )
                 part.try_append(*fields)
                 parts.append(part)
@@ -266,16 +315,18 @@ class ProducerBatch:
         self.retry_at_ms = retry_at_ms
 
     def encode(self) -> bytes:
-        """The record batch of one attempt."""
-        return assemble_batch(
+        """The record batch of one attempt; `encoded_bytes` has its size from then on."""
+        encoded = assemble_batch(
             self.records,
             base_timestamp=self.base_timestamp,
             max_timestamp=self.max_timestamp,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=self.base_sequence,
-            attributes=TRANSACTIONAL if self.is_transactional else 0,
+            attributes=self.compression | (TRANSACTIONAL if self.is_transactional else 0),
         )
+        self.encoded_bytes = len(encoded)
+        return encoded
 
     def finish(
         self, final_state: FinalState, base_offset: int, error: DeliveryError | None
@@ -300,6 +351,11 @@ class DeliveryHandle:
     def __init__(self, batch: ProducerBatch, index: int) -> None:
         self._batch = batch
         self._index = index
+
+    @property
+    def batch(self) -> ProducerBatch:
+        """The batch that has the record now."""
+        return self._current()
 
     @property
     def done(self) -> bool:

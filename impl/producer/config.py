@@ -17,10 +17,12 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
 from typing import Any
 
 from impl.client.arguments import MAX_TEXT_BYTES
 from impl.producer.errors import ConfigError
+from impl.protocol.compression import Compression
 from impl.settings import INT_MAX, LONG_MAX
 
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE = 5
@@ -88,8 +90,14 @@ class ProducerConfig:
     max_request_size: int = _setting(1_048_576, 0)
     buffer_memory: int = _setting(33_554_432, 0, LONG_MAX)
     max_block_ms: int = _setting(60_000, 0, LONG_MAX)
+    metadata_max_age_ms: int = _setting(300_000, 1, LONG_MAX)
+    compression_type: str | None = _setting(None)
+    """Of whole batches, whose limit is their size before it."""
     transaction_timeout_ms: int = _setting(60_000, -(2**31))
     """Only the coordinator checks it."""
+    unknown_topic_timeout_ms: int = _setting(5_000, 0, LONG_MAX)
+    """How long a record waits for a topic or partition that the cluster says it does not have, and
+    perhaps creates; not a setting of Kafka's, whose client waits for max_block_ms."""
     max_partitions: int = _setting(100_000, 1)
     """The limit on the partitions whose sequences a producer keeps; not a setting of Kafka's."""
     transaction_requests: str = _setting("auto")
@@ -98,6 +106,11 @@ class ProducerConfig:
     """Send AddOffsetsToTxn once a group and transaction; Kafka's client repeats it with every
     `send_offsets_to_transaction`."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def compression(self) -> Compression:
+        """The codec of batches."""
+        return Compression[(self.compression_type or "none").upper()]
 
     @classmethod
     def of(cls, **user: object) -> ProducerConfig:
@@ -132,11 +145,21 @@ def _check_value(name: str, value: object) -> object:
         raise ConfigError(name, f"must be True or False, is {value!r}")
     if name == "transaction_requests" and value not in TRANSACTION_REQUESTS:
         raise ConfigError(name, f"must be one of {', '.join(TRANSACTION_REQUESTS)}, is {value!r}")
+    if name == "compression_type":
+        _check_compression(value)
     if name == "client_id" or (name == "transactional_id" and value is not None):
         _check_text(name, value)
     if name == "transactional_id" and value == "":
         raise ConfigError(name, f"must be a non-empty string, is {value!r}")
     return value
+
+
+def _check_compression(value: object) -> None:
+    known = [codec.name.lower() for codec in Compression]
+    if value is not None and value not in known:
+        raise ConfigError("compression_type", f"must be one of {', '.join(known)}, is {value!r}")
+    if value not in (None, "none") and find_spec("cramjam") is None:
+        raise ConfigError("compression_type", "needs a codec: pip install 'kafka-eos[compression]'")
 
 
 def _check_text(name: str, value: object) -> None:

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from impl.producer.accumulator import Backoff, RecordAccumulator
+from impl.producer.answers import BatchAnswer, read_init_answer, read_produce_answers
 from impl.producer.batch import DeliveryHandle, FinalState, ProducerBatch
 from impl.producer.config import ProducerConfig
 from impl.producer.errors import (
@@ -32,7 +33,6 @@ from impl.producer.errors import (
     DeliveryError,
     DeliveryTimeoutError,
     FatalProducerError,
-    MalformedAnswerError,
     ProducerClosedError,
     RecordTooLargeError,
     TooManyPartitionsError,
@@ -47,7 +47,11 @@ from impl.producer.sequence_manager import (
 )
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import TopicPartition, topic_rows
-from impl.protocol.record_batch import INVALID_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from impl.protocol.record_batch import (
+    INVALID_OFFSET,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+)
 from impl.protocol.schemas import ApiKey
 from impl.settings import INT_MAX
 
@@ -80,17 +84,6 @@ class Disconnect(NamedTuple):
 
 
 Effect = SendRequest | Disconnect
-
-
-class _Answer(NamedTuple):
-    """The result of one batch in a Produce answer, or of a request without an answer."""
-
-    error: ErrorCode
-    base_offset: int = INVALID_OFFSET
-    log_start_offset: int = -1
-    message: str | None = None
-    leader_id: int = NO_NODE
-    leader_epoch: int = -1
 
 
 def no_jitter(backoff_ms: int) -> float:
@@ -152,9 +145,7 @@ class IdempotentProducerCore:
         `InvalidArgumentError`, in an error state `AuthorizationError` or `FatalProducerError`, and
         after `close` `ProducerClosedError`. Source: `KafkaProducer.doSend`.
         """
-        if self._accumulator.is_closed:
-            raise ProducerClosedError("the producer is closed: create another one")
-        self._manager.check_send()
+        self._check_append()
         timestamp_ms = now_ms if timestamp_ms is None else timestamp_ms
         self._has_changed = True
         try:
@@ -164,6 +155,40 @@ class IdempotentProducerCore:
         except (RecordTooLargeError, TooManyPartitionsError) as error:
             self._manager.fail_send(ErrorCode.MESSAGE_TOO_LARGE, str(error))
             raise
+
+    def try_append(
+        self, topic_partition: TopicPartition, key: object, value: object, timestamp_ms: int
+    ) -> ProducerBatch | None:
+        """Add a record to a batch that is open, for drivers with many records: nothing is due
+        earlier than before, unless the batch is full now.
+
+        None, without a change, if that is not possible: call `append`. Raises the errors of error
+        states as `append`.
+        """
+        if self._accumulator.is_closed:
+            return None
+        self._manager.check_send()
+        return self._accumulator.try_append(topic_partition, key, value, timestamp_ms)
+
+    def append_batch(
+        self, topic: str, partition: int, batch: ProducerBatch, *, now_ms: int
+    ) -> None:
+        """Queue a batch that is whole, behind all records of its partition.
+
+        Raises as `append`; the batch is unchanged then.
+        """
+        self._check_append()
+        self._has_changed = True
+        try:
+            self._accumulator.append_batch((topic, partition), batch, now_ms)
+        except (RecordTooLargeError, TooManyPartitionsError) as error:
+            self._manager.fail_send(ErrorCode.MESSAGE_TOO_LARGE, str(error))
+            raise
+
+    def _check_append(self) -> None:
+        if self._accumulator.is_closed:
+            raise ProducerClosedError("the producer is closed: create another one")
+        self._manager.check_send()
 
     def flush(self) -> None:
         """Send what is queued without lingering, until `is_flushed`.
@@ -215,7 +240,7 @@ class IdempotentProducerCore:
         if batches:
             if not self._config.acks:
                 raise UnexpectedAnswerError(f"{correlation_id} was sent with acks=0")
-            answers = _produce_answers(response_body, batches)
+            answers = read_produce_answers(response_body, batches)
             self._close_request(correlation_id, response_body, now_ms)
             for batch, answer in answers:
                 self._complete_batch(batch, answer, now_ms)
@@ -226,7 +251,7 @@ class IdempotentProducerCore:
         self, correlation_id: int, response_body: Mapping[str, Any], now_ms: int
     ) -> None:
         """The answer to a request without records: InitProducerId."""
-        init_answer = _init_answer(response_body)
+        init_answer = read_init_answer(response_body)
         self._close_request(correlation_id, response_body, now_ms)
         if self._manager.on_init_producer_id(*init_answer):
             self._init_not_before_ms = now_ms + self._config.retry_backoff_ms
@@ -242,7 +267,7 @@ class IdempotentProducerCore:
             raise UnexpectedAnswerError(f"{correlation_id} awaits its answer")
         self._close_request(correlation_id, {}, now_ms)
         for batch in batches:
-            self._complete_batch(batch, _Answer(ErrorCode.NONE), now_ms)
+            self._complete_batch(batch, BatchAnswer(ErrorCode.NONE), now_ms)
 
     def _close_request(self, correlation_id: int, body: Mapping[str, Any], now_ms: int) -> None:
         self._has_changed = True
@@ -314,6 +339,11 @@ class IdempotentProducerCore:
     def state(self) -> State:
         """The state of the transaction manager."""
         return self._manager.state
+
+    @property
+    def last_error(self) -> DeliveryError | None:
+        """The error of an error state."""
+        return self._manager.last_error
 
     def partition_state(self, topic: str, partition: int) -> PartitionState:
         """A snapshot of one partition; initial values if it was never used."""
@@ -438,15 +468,22 @@ class IdempotentProducerCore:
             if not request.batches:
                 self._init_not_before_ms = now_ms + self._config.retry_backoff_ms
             for batch in request.batches:
-                self._complete_batch(batch, _Answer(error), now_ms)
+                self._complete_batch(batch, BatchAnswer(error), now_ms)
 
-    def _complete_batch(self, batch: ProducerBatch, answer: _Answer, now_ms: int) -> None:
+    def _complete_batch(self, batch: ProducerBatch, answer: BatchAnswer, now_ms: int) -> None:
         """Acknowledge, queue again or fail one batch. `Sender.completeBatch`."""
         self._accumulator.release(batch)
         error = answer.error
         if error is ErrorCode.NONE:
+            batch.log_append_time = answer.log_append_time
+            batch.log_start_offset = answer.log_start_offset
             self._acknowledge(batch, answer.base_offset)
-        elif error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.is_done:
+        elif (
+            error is ErrorCode.MESSAGE_TOO_LARGE
+            and batch.record_count > 1
+            and not batch.is_whole
+            and not batch.is_done
+        ):
             self._accumulator.split_and_reenqueue(batch)
         elif self._can_retry(batch, answer, now_ms):
             self._accumulator.reenqueue(batch, now_ms)
@@ -461,7 +498,7 @@ class IdempotentProducerCore:
                 batch.topic_partition, answer.leader_id, answer.leader_epoch
             )
 
-    def _can_retry(self, batch: ProducerBatch, answer: _Answer, now_ms: int) -> bool:
+    def _can_retry(self, batch: ProducerBatch, answer: BatchAnswer, now_ms: int) -> bool:
         """Whether limits and sequences allow another attempt. `Sender.canRetry`."""
         return (
             not batch.is_done
@@ -470,7 +507,7 @@ class IdempotentProducerCore:
             and self._manager.can_retry(batch, answer.error, answer.log_start_offset)
         )
 
-    def _refusal_error(self, batch: ProducerBatch, answer: _Answer) -> DeliveryError:
+    def _refusal_error(self, batch: ProducerBatch, answer: BatchAnswer) -> DeliveryError:
         """The error of a refused batch. After a retriable error it may be in the log."""
         error = answer.error
         is_fatal = self._manager.is_fatal(error)
@@ -501,43 +538,6 @@ def _check_versions(produce_version: int, init_producer_id_version: int) -> None
     ):
         if version not in served:
             raise ConfigError(name, f"must be {served[0]} to {served[-1]}, is {version}")
-
-
-def _init_answer(body: Mapping[str, Any]) -> tuple[ErrorCode, int, int]:
-    """(error, producer id, producer epoch)."""
-    return (
-        ErrorCode.of(body["error_code"]),
-        body.get("producer_id", NO_PRODUCER_ID),
-        body.get("producer_epoch", NO_PRODUCER_EPOCH),
-    )
-
-
-def _produce_answers(
-    body: Mapping[str, Any], batches: Sequence[ProducerBatch]
-) -> list[tuple[ProducerBatch, _Answer]]:
-    """Each batch of the request with its result, in the order of the answer."""
-    asked = {batch.topic_partition: batch for batch in batches}
-    answers = [
-        ((topic["name"], data["index"]), _produce_answer(data))
-        for topic in body["topics"]
-        for data in topic["partitions"]
-    ]
-    named = [topic_partition for topic_partition, _ in answers]
-    if len(named) != len(asked) or asked.keys() != set(named):
-        raise MalformedAnswerError(f"asked for {sorted(asked)}, answered for {sorted(named)}")
-    return [(asked[topic_partition], answer) for topic_partition, answer in answers]
-
-
-def _produce_answer(data: Mapping[str, Any]) -> _Answer:
-    leader = data.get("current_leader") or {}
-    return _Answer(
-        ErrorCode.of(data["error_code"]),
-        data["base_offset"],
-        data.get("log_start_offset", -1),
-        data.get("error_message"),
-        leader.get("leader_id", NO_NODE),
-        leader.get("leader_epoch", -1),
-    )
 
 
 def _was_sent(batch: ProducerBatch) -> bool:

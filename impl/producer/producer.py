@@ -15,43 +15,45 @@ Source: `KafkaProducer` of Kafka 4.3.1.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from impl.client.arguments import (
     GroupMetadata,
     OffsetAndMetadata,
+    check_callable,
     check_partition,
     check_topic,
 )
-from impl.client.errors import (
-    IllegalStateError,
-    KafkaTimeoutError,
-    ProducerError,
-    UnknownTopicOrPartitionError,
-)
+from impl.client.errors import IllegalStateError, KafkaTimeoutError, ProducerError
 from impl.client.network_client import NetworkClient
 from impl.client.security import ClientSecurity
 from impl.client.transport import AsyncioNetwork, Network
 from impl.producer.arguments import check_key_and_value
-from impl.producer.batch import DeliveryHandle
+from impl.producer.batch import ProducerBatch
+from impl.producer.batch_builder import BatchBuilder, Serializer
 from impl.producer.config import ProducerConfig
 from impl.producer.core import (
     INIT_PRODUCER_ID_VERSIONS,
     PRODUCE_VERSIONS,
     IdempotentProducerCore,
 )
-from impl.producer.errors import (
-    BufferExhaustedError,
-    ProducerClosedError,
-    TopicRefusedError,
+from impl.producer.errors import ConfigError, ProducerClosedError, TopicRefusedError
+from impl.producer.interceptors import (
+    Headers,
+    Interceptors,
+    ProducerInterceptor,
+    ProducerRecord,
 )
-from impl.producer.partitioner import Partitioner
-from impl.producer.sender import RecordMetadata, Sender
+from impl.producer.metrics import ProducerMetrics
+from impl.producer.placement import PartitionerFunction, RecordPlacement
+from impl.producer.record_metadata import RecordMetadata
+from impl.producer.sender import Sender
 from impl.producer.transactional_core import TransactionalProducerCore
 from impl.producer.transactional_requests import CallResult, RequestVersions
 from impl.protocol.errors import ErrorCode
@@ -60,6 +62,8 @@ from impl.protocol.schemas import ApiKey
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -71,18 +75,34 @@ def _wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+class _Started(NamedTuple):
+    """What a producer has once it has started."""
+
+    core: IdempotentProducerCore
+    sender: Sender
+    placement: RecordPlacement
+
+
 class Producer:
     """A producer on asyncio. Settings are the fields of `ProducerConfig`; times in ms.
 
-    `network` opens connections, `clock_ms` timestamps records, `rng` makes the jitter of backoffs;
-    for TLS and SASL see `ClientSecurity`. Raises `ConfigError`, `InvalidBootstrapServers`,
-    `InvalidArgumentError`.
+    `key_serializer` and `value_serializer` make bytes of each key and value, None included.
+    `partitioner(key, all_partitions, available_partitions)` chooses where a record without a
+    partition goes; without one a key's murmur2 does, as in Java, and records without a key stay
+    with a partition for a batch's worth of bytes. `interceptors` see each record (see
+    `ProducerInterceptor`). `max_batch_size` is aiokafka's name of `batch_size`. `network` opens
+    connections, `clock_ms` timestamps records, `rng` makes the jitter of backoffs; for TLS and SASL
+    see `ClientSecurity`. Raises `ConfigError`, `InvalidBootstrapServers`, `InvalidArgumentError`.
     """
 
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str] = "localhost:9092",
         *,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        partitioner: PartitionerFunction | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
         network: Network | None = None,
         clock_ms: Callable[[], int] = _wall_clock_ms,
         rng: random.Random | None = None,
@@ -100,7 +120,16 @@ class Producer:
             sasl_plain_username,
             sasl_plain_password,
         )
-        self._config = ProducerConfig.of(**config)
+        self._config = ProducerConfig.of(**_with_kafkas_names(config))
+        for note in self._config.notes:
+            _log.info("%s", note)
+        check_callable("key_serializer", key_serializer)
+        check_callable("value_serializer", value_serializer)
+        check_callable("partitioner", partitioner)
+        self._serializers = (key_serializer, value_serializer)
+        self._partitioner = partitioner
+        self._interceptors = Interceptors(interceptors)
+        self._prepares = any(self._serializers) or bool(self._interceptors)
         self._clock_ms = clock_ms
         self._rng = rng or random.Random()
         self._cluster = NetworkClient(
@@ -110,9 +139,8 @@ class Producer:
             self._config.request_timeout_ms,
             security,
         )
-        self._partitioner = Partitioner(self._config.batch_size)
-        self._core: IdempotentProducerCore | None = None
-        self._sender: Sender | None = None
+        self._metrics = ProducerMetrics()
+        self._started: _Started | None = None
         self._starting = asyncio.Lock()
         self._is_stopped = False
 
@@ -127,7 +155,7 @@ class Producer:
         """
         self._check_not_stopped()
         async with self._starting:
-            if self._core is None:
+            if self._started is None:
                 await self._connect()
         if self._config.transactional_id is not None:
             await self._call("start", TransactionalProducerCore.initialize)
@@ -139,10 +167,13 @@ class Producer:
             self._check_not_stopped()
             raise
         self._check_not_stopped()
-        self._core = self._new_core()
-        backoff_ms = self._config.retry_backoff_ms
-        self._sender = Sender(self._core, self._cluster, backoff_ms)
-        self._sender.start()
+        core = self._new_core()
+        sender = Sender(core, self._cluster, self._config, self._metrics, self._interceptors)
+        placement = RecordPlacement(
+            self._cluster, sender, self._config, self._partitioner, self._check_not_stopped
+        )
+        self._started = _Started(core, sender, placement)
+        sender.start()
 
     def _new_core(self) -> IdempotentProducerCore:
         served = self._cluster.served
@@ -171,13 +202,14 @@ class Producer:
         self._is_stopped = True
         limit_ms = self._config.delivery_timeout_ms if timeout_ms is None else timeout_ms
         try:
-            if self._core is not None and self._sender is not None:
-                await self._finish(self._core, self._sender, limit_ms / 1_000)
+            if self._started is not None:
+                await self._finish(self._started, limit_ms / 1_000)
         finally:
             await self._cluster.close()
 
-    async def _finish(self, core: IdempotentProducerCore, sender: Sender, limit_s: float) -> None:
+    async def _finish(self, started: _Started, limit_s: float) -> None:
         """Resolve all futures, even if this is cancelled."""
+        core, sender, _ = started
         core.close()
         sender.notify()
         try:
@@ -189,6 +221,7 @@ class Producer:
         finally:
             core.abort()
             sender.resolve_futures()
+            sender.close()
 
     async def __aenter__(self) -> Producer:
         """Start; stop at once if that fails."""
@@ -208,122 +241,150 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
-        *,
+        value: Any = None,
+        key: Any = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
+        headers: Headers | None = None,
     ) -> asyncio.Future[RecordMetadata]:
         """Queue a record; the future has its `RecordMetadata`, or its `DeliveryError`.
 
-        Waits up to max_block_ms for the topic's metadata and for memory. A topic that does not
-        exist is logged at once, and `UnknownTopicOrPartitionError` in the end. After
+        Waits up to max_block_ms for the topic's metadata and for memory, but only
+        unknown_topic_timeout_ms for a topic or partition that the cluster says it does not have:
+        that is logged at once, and then raises `UnknownTopicOrPartitionError`. After
         `KafkaTimeoutError` or `TopicRefusedError` the record is not queued, and its transaction
-        cannot commit; after `InvalidArgumentError` it can.
-        Raises as `IdempotentProducerCore.append`, in a transaction `IllegalStateError`.
+        cannot commit; after `InvalidArgumentError` it can. Raises as
+        `IdempotentProducerCore.append`, in a transaction `IllegalStateError`, and what a serializer
+        or partitioner raises.
         """
-        core, sender = self._check_started()
-        if isinstance(core, TransactionalProducerCore):
-            self._with_advice(core.check_send)
-        stamp_ms = self._clock_ms() if timestamp_ms is None else timestamp_ms
-
-        def try_append() -> DeliveryHandle | None:
-            nonlocal partition
-            partitions = self._partitions_of(topic, sender, partition)
-            if partitions is None:
-                return None
-            if partition is None:
-                size_bytes = len(key or b"") + len(value or b"")
-                partition = self._partitioner.partition(topic, key, size_bytes, partitions)
+        if self._prepares:
+            record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+            return await self._send_prepared(record)
+        if timestamp_ms is None:
+            timestamp_ms = self._clock_ms()
+        started = self._check_started()
+        # Most records join a batch that is open: nothing else needs a check then.
+        if not headers and type(partition) is int and type(topic) is str:
             try:
-                return core.append(
-                    topic,
-                    partition,
-                    value=value,
-                    key=key,
-                    headers=headers,
-                    timestamp_ms=stamp_ms,
-                    now_ms=sender.now_ms(),
-                )
-            except BufferExhaustedError:
-                return None
+                batch = started.core.try_append((topic, partition), key, value, timestamp_ms)
+            except ProducerError as error:
+                raise self._with_legal_calls(error) from None
+            if batch is not None:
+                return started.sender.track_record(batch)
+        return await self._place_record(
+            started, topic, value, key, partition, timestamp_ms, headers or ()
+        )
+
+    async def _send_prepared(self, record: ProducerRecord) -> asyncio.Future[RecordMetadata]:
+        """Send what interceptors and serializers make of a record."""
+        try:
+            record = self._interceptors.on_send(record)
+            topic, value, key, partition, timestamp_ms, headers = record
+            value, key = self._serialize(value, key)
+            if timestamp_ms is None:
+                timestamp_ms = self._clock_ms()
+            return await self._place_record(
+                self._check_started(), topic, value, key, partition, timestamp_ms, headers or ()
+            )
+        except Exception as error:
+            self._interceptors.on_acknowledgement(None, error)
+            raise
+
+    def _serialize(self, value: Any, key: Any) -> tuple[Any, Any]:
+        of_key, of_value = self._serializers
+        return of_value(value) if of_value else value, of_key(key) if of_key else key
+
+    async def _place_record(
+        self,
+        started: _Started,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Check a record, and queue it once it has a partition and memory."""
+        core, sender, placement = started
+
+        def append(partition: int) -> ProducerBatch:
+            return core.append(
+                topic,
+                partition,
+                value=value,
+                key=key,
+                headers=headers,
+                timestamp_ms=timestamp_ms,
+                now_ms=sender.now_ms(),
+            ).batch
 
         try:
+            if isinstance(core, TransactionalProducerCore):
+                core.check_send()
             _check_record(topic, partition, key, value)
-            self._watch_topic(topic, sender)
-            handle = try_append()
-            if handle is None:
-                handle = await self._poll_until(try_append, sender)
-        except TimeoutError:
-            error = self._timeout_error(topic, partition)
-            raise self._fail_send(core, error, ErrorCode.REQUEST_TIMED_OUT) from None
-        except TopicRefusedError as refused:
-            raise self._fail_send(core, refused, refused.error_code) from None
+            batch = await placement.place(topic, partition, (key, value), append)
         except ProducerError as error:
-            raise self._with_legal_calls(error) from None
-        assert partition is not None, "a record that is queued has a partition"
-        return sender.track_record((topic, partition), handle)
+            raise self._fail_send(core, error) from None
+        return sender.track_record(batch)
 
-    async def _poll_until(self, attempt: Callable[[], T | None], sender: Sender) -> T:
-        """The first result of `attempt` that is not None. Raises `TimeoutError` after max_block_ms.
-
-        Callers try once before: the timer alone costs as much as queueing a record.
-        """
-        # Send lingering batches now. Once: each loop of the sender wakes its waiters.
-        sender.notify()
-        async with asyncio.timeout(self._config.max_block_ms / 1_000):
-            while True:
-                await sender.wait_for_change()
-                found = attempt()
-                if found is not None:
-                    return found
-
-    def _fail_send(
-        self, core: IdempotentProducerCore, error: ProducerError, error_code: ErrorCode
-    ) -> ProducerError:
+    def _fail_send(self, core: IdempotentProducerCore, error: ProducerError) -> ProducerError:
+        """A record that found no topic, partition or memory in time fails its transaction."""
         if isinstance(core, TransactionalProducerCore):
-            core.fail_transaction(error_code, str(error))
+            if isinstance(error, KafkaTimeoutError):
+                core.fail_transaction(ErrorCode.REQUEST_TIMED_OUT, str(error))
+            elif isinstance(error, TopicRefusedError):
+                core.fail_transaction(error.error_code, str(error))
         return self._with_legal_calls(error)
-
-    def _timeout_error(self, topic: str, partition: int | None) -> KafkaTimeoutError:
-        """What a record waited for."""
-        within = f"within {self._config.max_block_ms} ms"
-        known = self._cluster.partitions.get(topic, 0)
-        error = self._cluster.topic_errors.get(topic)
-        if not known:
-            what = f"no metadata of topic {topic!r}" + (f" but {error.name}" if error else "")
-            is_unknown = error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            kind = UnknownTopicOrPartitionError if is_unknown else KafkaTimeoutError
-            return kind(f"{what}, {within}")
-        if partition is not None and partition >= known:
-            what = f"topic {topic!r} has {known} partition(s), no partition {partition}"
-            return UnknownTopicOrPartitionError(f"{what}, {within}")
-        what = f"no room in buffer_memory for a record of topic {topic!r}"
-        return KafkaTimeoutError(f"{what}, {within}")
 
     async def send_and_wait(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
-        *,
+        value: Any = None,
+        key: Any = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
+        headers: Headers | None = None,
     ) -> RecordMetadata:
         """Send a record and wait for its outcome. Raises as `send`, and its `DeliveryError`."""
-        outcome = await self.send(
-            topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+
+    def create_batch(self) -> BatchBuilder:
+        """An empty batch, for `send_batch`."""
+        return BatchBuilder(
+            self._config.batch_size, self._config.compression, self._clock_ms, *self._serializers
         )
-        return await outcome
+
+    async def send_batch(
+        self, batch: BatchBuilder, topic: str, *, partition: int
+    ) -> asyncio.Future[RecordMetadata]:
+        """Queue a batch; the future has the metadata of its first record, or its `DeliveryError`.
+
+        Interceptors do not see it. Raises as `send`, `IllegalStateError` for a batch that was sent
+        before, and `InvalidArgumentError` for an empty one.
+        """
+        core, sender, placement = self._check_started()
+        try:
+            if isinstance(core, TransactionalProducerCore):
+                core.check_send()
+            check_topic(topic)
+            check_partition(partition)
+            filled = batch.take()
+
+            def append(partition: int) -> ProducerBatch:
+                core.append_batch(topic, partition, filled, now_ms=sender.now_ms())
+                return filled
+
+            await placement.place(topic, partition, (None, None), append)
+            return sender.track_record(filled)
+        except ProducerError as error:
+            raise self._fail_send(core, error) from None
 
     async def flush(self) -> None:
         """Send what is queued without lingering, and wait for all outcomes.
 
         Raises `IllegalStateError` before `start`, `ProducerClosedError` after `stop`.
         """
-        core, sender = self._check_started()
+        core, sender, _ = self._check_started()
         core.flush()
         sender.notify()
         while not core.is_flushed:
@@ -334,42 +395,13 @@ class Producer:
 
         Raises `KafkaTimeoutError`, `TopicRefusedError`, `InvalidArgumentError`.
         """
-        _, sender = self._check_started()
+        _, _, placement = self._check_started()
         check_topic(topic)
-        self._watch_topic(topic, sender)
-        ask = partial(self._partitions_of, topic, sender)
-        try:
-            partitions = ask()
-            if partitions is None:
-                partitions = await self._poll_until(ask, sender)
-            return set(range(partitions))
-        except TimeoutError:
-            raise self._timeout_error(topic, None) from None
+        return set(range(await placement.count_partitions(topic)))
 
-    def _watch_topic(self, topic: str, sender: Sender) -> None:
-        """Add the topic to those whose metadata is requested, without its last error."""
-        if topic not in sender.topics:
-            sender.topics.add(topic)
-            self._cluster.topic_errors.pop(topic, None)
-
-    def _partitions_of(
-        self, topic: str, sender: Sender, partition: int | None = None
-    ) -> int | None:
-        """The number of partitions, once it exceeds `partition`; None while it is unknown.
-
-        Raises `TopicRefusedError`, after which the topic's metadata is no longer requested, and
-        `ProducerClosedError` if the producer was stopped.
-        """
-        partitions = self._cluster.partitions.get(topic, 0)
-        if partitions > (partition or 0):
-            return partitions
-        self._check_not_stopped()
-        error = self._cluster.topic_errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if not error.is_retriable:
-            sender.topics.discard(topic)
-            raise TopicRefusedError(topic, error)
-        sender.request_metadata()
-        return None
+    def metrics(self) -> dict[str, float]:
+        """Kafka's names of figures, and their values since the producer was made."""
+        return self._metrics.read()
 
     # ---- transactions
 
@@ -392,7 +424,7 @@ class Producer:
     async def send_offsets_to_transaction(
         self,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
-        group: str | GroupMetadata,
+        group_id: str | GroupMetadata,
     ) -> None:
         """Commit a consumer's offsets, those of the next records to read, with the transaction.
 
@@ -400,7 +432,7 @@ class Producer:
         member of its group, and `InvalidArgumentError`.
         """
         await self._call(
-            "send_offsets_to_transaction", lambda core: core.send_offsets(offsets, group)
+            "send_offsets_to_transaction", lambda core: core.send_offsets(offsets, group_id)
         )
 
     @asynccontextmanager
@@ -426,7 +458,7 @@ class Producer:
     ) -> None:
         """Start a call and wait for its result. Raises its error, or `KafkaTimeoutError`."""
         core = self._transactional(name)
-        _, sender = self._check_started()
+        _, sender, _ = self._check_started()
         result = self._with_advice(partial(begin, core))
         try:
             async with asyncio.timeout(self._config.max_block_ms / 1_000):
@@ -438,19 +470,20 @@ class Producer:
         self._with_advice(result.acknowledge)
 
     def _transactional(self, name: str) -> TransactionalProducerCore:
-        core, _ = self._check_started()
+        core, _, _ = self._check_started()
         if not isinstance(core, TransactionalProducerCore):
             raise IllegalStateError(f"{name} without a transactional_id", ("send", "stop"))
         return core
 
-    def _check_started(self) -> tuple[IdempotentProducerCore, Sender]:
-        self._check_not_stopped()
-        if self._core is None or self._sender is None:
+    def _check_started(self) -> _Started:
+        started = self._started
+        if started is None or self._is_stopped:
+            self._check_not_stopped()
             raise IllegalStateError("the producer is not started", ("start",))
-        return self._core, self._sender
+        return started
 
     def _check_not_stopped(self) -> None:
-        if self._is_stopped or (self._core is not None and self._core.is_closed):
+        if self._is_stopped or (self._started is not None and self._started.core.is_closed):
             raise ProducerClosedError("the producer is stopped: create another one")
 
     def _with_advice(self, call: Callable[[], T]) -> T:
@@ -462,8 +495,9 @@ class Producer:
             raise
 
     def _with_legal_calls(self, error: ProducerError) -> ProducerError:
-        if isinstance(self._core, TransactionalProducerCore):
-            error.legal_calls = self._core.legal_calls()
+        core = self._started.core if self._started is not None else None
+        if isinstance(core, TransactionalProducerCore):
+            error.legal_calls = core.legal_calls()
         return error
 
 
@@ -473,3 +507,14 @@ def _check_record(topic: object, partition: object, key: object, value: object) 
     if partition is not None:
         check_partition(partition)
     check_key_and_value(key, value)
+
+
+def _with_kafkas_names(config: dict[str, object]) -> dict[str, object]:
+    """`max_batch_size`, which is `batch_size`, and None for a client id that is not given."""
+    if config.get("client_id", "") is None:
+        del config["client_id"]
+    if "max_batch_size" in config:
+        if "batch_size" in config:
+            raise ConfigError("max_batch_size", "is another name of batch_size: give one of them")
+        config["batch_size"] = config.pop("max_batch_size")
+    return config

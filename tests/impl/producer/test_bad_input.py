@@ -160,7 +160,7 @@ def test_all_sends_to_a_refused_topic_fail():
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        ({"partition": 1}, r"topic 't' has 1 partition\(s\), no partition 1, within 500 ms"),
+        ({"partition": 1}, r"topic 't' has 1 partition\(s\), no partition 1, after 500 ms"),
         ({"value": bytes(900)}, r"no room in buffer_memory for a record of topic 't'"),
     ],
 )

@@ -1,0 +1,38 @@
+"""The errors of `Producer` and `Consumer`; each says what happened, and what is legal next.
+
+`ClientError` is the base of most: its `advice` is RETRY, ABORT or GIVE_UP, and `legal_calls` names
+the calls of a transactional producer that are legal next. Connections, settings of clusters and
+addresses have errors of their own, derived from Python's: `NoBrokersAvailable` is a
+`ConnectionError`.
+"""
+
+from impl.client.errors import Advice as Advice
+from impl.client.errors import ClientError as ClientError
+from impl.client.errors import ConsumerError as ConsumerError
+from impl.client.errors import IllegalStateError as IllegalStateError
+from impl.client.errors import InvalidArgumentError as InvalidArgumentError
+from impl.client.errors import KafkaTimeoutError as KafkaTimeoutError
+from impl.client.errors import ProducerError as ProducerError
+from impl.client.errors import UnknownTopicOrPartitionError as UnknownTopicOrPartitionError
+from impl.client.network_client import InvalidBootstrapServers as InvalidBootstrapServers
+from impl.client.network_client import NoBrokersAvailable as NoBrokersAvailable
+from impl.client.network_client import UnsupportedClusterError as UnsupportedClusterError
+from impl.client.security import AuthenticationFailedError as AuthenticationFailedError
+from impl.consumer.errors import CommitFailedError as CommitFailedError
+from impl.consumer.errors import NoOffsetForPartitionError as NoOffsetForPartitionError
+from impl.consumer.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+from impl.consumer.errors import RefusedError as RefusedError
+from impl.producer.errors import AbortedError as AbortedError
+from impl.producer.errors import AuthorizationError as AuthorizationError
+from impl.producer.errors import BufferExhaustedError as BufferExhaustedError
+from impl.producer.errors import ConfigError as ConfigError
+from impl.producer.errors import DeliveryError as DeliveryError
+from impl.producer.errors import DeliveryTimeoutError as DeliveryTimeoutError
+from impl.producer.errors import FatalProducerError as FatalProducerError
+from impl.producer.errors import ProducerClosedError as ProducerClosedError
+from impl.producer.errors import ProducerFenced as ProducerFenced
+from impl.producer.errors import RecordTooLargeError as RecordTooLargeError
+from impl.producer.errors import TooManyPartitionsError as TooManyPartitionsError
+from impl.producer.errors import TopicRefusedError as TopicRefusedError
+from impl.producer.errors import TransactionAbortableError as TransactionAbortableError
+from impl.producer.errors import TransactionAbortedError as TransactionAbortedError
