@@ -18,7 +18,7 @@ GUIDES = REPOSITORY / "docs" / "guides"
 NO_GUIDE = {"index"}
 NAMES = sorted(path.stem for path in GUIDES.glob("*.md") if path.stem not in NO_GUIDE)
 COPIED = ("kafka_eos", "model", "proofs", "impl", "conformance")
-NEEDS = {"query_runs": "matplotlib"}
+NEEDS = {"query_runs": "matplotlib", "from_aiokafka": "aiokafka"}
 """What an environment of before may lack."""
 PICTURE = re.compile(r"!\[[^]]*\]\((\w+\.svg)\)")
 PROGRAMS = {"kafka-eos": ["-m", "kafka_eos"], "python": []}
