@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from impl.client.errors import (
     InvalidArgumentError,
@@ -29,6 +29,9 @@ from impl.producer.sender import Sender
 from impl.protocol.errors import ErrorCode
 
 T = TypeVar("T")
+
+PLAIN: Final = (bytes, type(None))
+"""The types of keys and values that need no check."""
 
 PartitionerFunction = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 """From a serialized key, all partitions, and those with a leader, to one of them."""
@@ -80,6 +83,13 @@ class RecordPlacement:
                 return None
 
         return await self._poll_until(attempt, topic, partition)
+
+    def choose_at_once(self, topic: str, key: object, value: object) -> int | None:
+        """The partition of a record that names none; None if that needs a check, or metadata."""
+        partitions = self._cluster.partitions.get(topic)
+        if not partitions or type(key) not in PLAIN or type(value) not in PLAIN:
+            return None
+        return self._choose(topic, key, value, partitions)  # type: ignore[arg-type]
 
     async def count_partitions(self, topic: str) -> int:
         """The number of partitions. Raises as `place`."""

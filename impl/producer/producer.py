@@ -262,15 +262,20 @@ class Producer:
             return await self._send_prepared(record)
         if timestamp_ms is None:
             timestamp_ms = self._clock_ms()
-        started = self._check_started()
+        started = self._started
+        if started is None or self._is_stopped:
+            started = self._check_started()
         # Most records join a batch that is open: nothing else needs a check then.
-        if not headers and type(partition) is int and type(topic) is str:
+        if not headers and type(topic) is str:
             try:
-                batch = started.core.try_append((topic, partition), key, value, timestamp_ms)
+                if partition is None:
+                    partition = started.placement.choose_at_once(topic, key, value)
+                if type(partition) is int:
+                    batch = started.core.try_append((topic, partition), key, value, timestamp_ms)
+                    if batch is not None:
+                        return started.sender.track_record(batch)
             except ProducerError as error:
                 raise self._with_legal_calls(error) from None
-            if batch is not None:
-                return started.sender.track_record(batch)
         return await self._place_record(
             started, topic, value, key, partition, timestamp_ms, headers or ()
         )
