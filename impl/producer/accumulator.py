@@ -76,11 +76,6 @@ class RecordAccumulator:
         """The oldest unfinished batch."""
         return next(iter(self._incomplete), None)
 
-    @property
-    def has_queued(self) -> bool:
-        """Whether a batch waits to be sent."""
-        return bool(self._queues)
-
     # ---- flushing
 
     def begin_flush(self) -> None:

@@ -226,7 +226,7 @@ class IdempotentProducerCore:
             self._fail_requests(node_id, ErrorCode.REQUEST_TIMED_OUT, now_ms)
         if self._may_send(now_ms, effects):
             self._send_producer_data(now_ms, effects)
-        if effects and self._accumulator.has_queued:
+        if effects:
             self._has_changed = True
         return tuple(effects)
 
