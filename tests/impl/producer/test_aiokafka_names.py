@@ -281,3 +281,47 @@ def test_both_names_of_a_batchs_size():
     for name in ("key_serializer", "value_serializer", "partitioner"):
         with pytest.raises(InvalidArgumentError, match=f"{name} must be callable"):
             Producer(**{name: 5})
+
+
+# ---- a batch that is open
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"value": "text"},
+        {"value": 5},
+        {"key": "text"},
+        {"timestamp_ms": True},
+        {"timestamp_ms": -1},
+        {"partition": True},
+        {"headers": [("h", "text")]},
+    ],
+    ids=repr,
+)
+def test_what_is_wrong_is_refused_while_a_batch_is_open(wrong):
+    async def program(world):
+        async with producer(world, linger_ms=1_000) as p:
+            await p.send("t", b"a", partition=1)
+            with pytest.raises(InvalidArgumentError):
+                await p.send(**({"topic": "t", "value": b"b", "partition": 1} | wrong))
+            await p.send("t", bytearray(b"c"), partition=1)
+        return await read(world, "read_uncommitted", ("t", 1))
+
+    assert in_a_world(program, partitions=2) == [b"a", b"c"]
+
+
+def test_a_failed_transaction_takes_no_record_into_an_open_batch():
+    async def program(world):
+        settings = {"transactional_id": "T", "linger_ms": 1_000, "max_request_size": 20_000}
+        async with producer(world, **settings) as p:
+            await p.begin_transaction()
+            await p.send("t", b"a", partition=0)
+            with pytest.raises(RecordTooLargeError):
+                await p.send("t", bytes(30_000), partition=0)
+            with pytest.raises(TransactionAbortableError) as refused:
+                await p.send("t", b"b", partition=0)
+            assert refused.value.legal_calls == ("abort_transaction", "stop")
+            await p.abort_transaction()
+
+    in_a_world(program)
