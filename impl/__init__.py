@@ -76,26 +76,60 @@ if TYPE_CHECKING:
     from impl.broker.faults import DropFault as DropFault
     from impl.broker.faults import ErrorFault as ErrorFault
     from impl.broker.server import Server as Server
+    from impl.client.errors import ClientError as ClientError
+    from impl.client.errors import IllegalStateError as IllegalStateError
+    from impl.client.errors import InvalidArgumentError as InvalidArgumentError
+    from impl.client.errors import KafkaTimeoutError as KafkaTimeoutError
     from impl.client.security import AuthenticationFailedError as AuthenticationFailedError
+    from impl.consumer.assignors import (
+        CooperativeStickyPartitionAssignor as CooperativeStickyPartitionAssignor,
+    )
+    from impl.consumer.assignors import PartitionAssignor as PartitionAssignor
+    from impl.consumer.assignors import RangePartitionAssignor as RangePartitionAssignor
+    from impl.consumer.assignors import RoundRobinPartitionAssignor as RoundRobinPartitionAssignor
+    from impl.consumer.assignors import StickyPartitionAssignor as StickyPartitionAssignor
     from impl.consumer.consumer import Consumer as Consumer
-    from impl.consumer.consumer import OffsetAndTimestamp as OffsetAndTimestamp
     from impl.consumer.errors import CommitFailedError as CommitFailedError
+    from impl.consumer.errors import ConsumerStoppedError as ConsumerStoppedError
+    from impl.consumer.errors import LogTruncationError as LogTruncationError
+    from impl.consumer.errors import NoOffsetForPartitionError as NoOffsetForPartitionError
+    from impl.consumer.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+    from impl.consumer.errors import RecordDeserializationError as RecordDeserializationError
+    from impl.consumer.errors import RefusedError as RefusedError
+    from impl.consumer.fetched import ConsumerRecord as ConsumerRecord
     from impl.consumer.membership import ConsumerRebalanceListener as ConsumerRebalanceListener
+    from impl.consumer.positions import OffsetAndTimestamp as OffsetAndTimestamp
     from impl.producer.producer import Producer as Producer
 
 _WITH_ASYNCIO = {
     "AuthenticationFailedError": "impl.client.security",
     "Broker": "impl.broker.embedded",
+    "ClientError": "impl.client.errors",
     "CommitFailedError": "impl.consumer.errors",
     "Consumer": "impl.consumer.consumer",
     "ConsumerRebalanceListener": "impl.consumer.membership",
+    "ConsumerRecord": "impl.consumer.fetched",
+    "ConsumerStoppedError": "impl.consumer.errors",
+    "CooperativeStickyPartitionAssignor": "impl.consumer.assignors",
     "CutFault": "impl.broker.faults",
     "DelayFault": "impl.broker.faults",
     "DropFault": "impl.broker.faults",
     "ErrorFault": "impl.broker.faults",
-    "OffsetAndTimestamp": "impl.consumer.consumer",
+    "IllegalStateError": "impl.client.errors",
+    "InvalidArgumentError": "impl.client.errors",
+    "KafkaTimeoutError": "impl.client.errors",
+    "LogTruncationError": "impl.consumer.errors",
+    "NoOffsetForPartitionError": "impl.consumer.errors",
+    "OffsetAndTimestamp": "impl.consumer.positions",
+    "OffsetOutOfRangeError": "impl.consumer.errors",
+    "PartitionAssignor": "impl.consumer.assignors",
     "Producer": "impl.producer.producer",
+    "RangePartitionAssignor": "impl.consumer.assignors",
+    "RecordDeserializationError": "impl.consumer.errors",
+    "RefusedError": "impl.consumer.errors",
+    "RoundRobinPartitionAssignor": "impl.consumer.assignors",
     "Server": "impl.broker.server",
+    "StickyPartitionAssignor": "impl.consumer.assignors",
 }
 
 

@@ -248,6 +248,7 @@ class CrashRun:
         return Consumer(
             bootstrap_servers=self._servers,
             group_id=group_id,
+            enable_auto_commit=False,  # offsets are committed in transactions
             isolation_level=isolation_level,
             auto_offset_reset="earliest",
             fetch_max_wait_ms=FETCH_MAX_WAIT_MS,

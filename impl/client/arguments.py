@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from impl.client.errors import InvalidArgumentError
+from impl.coordinator.metadata import TopicPartition as NamedPartition
 from impl.protocol.fields import TopicPartition
 from impl.settings import INT_MAX, LONG_MAX
 
@@ -78,7 +79,7 @@ def parse_partition(place: Any, name: str = "partition") -> TopicPartition:
         raise InvalidArgumentError(name, "must have the form (topic, partition)", place)
     check_topic(place[0])
     check_partition(place[1])
-    return place
+    return NamedPartition(*place)
 
 
 def check_callable(name: str, value: object) -> None:

@@ -2,7 +2,8 @@
 
 1. Every connection begins with ApiVersions; the newest finalized features of all answers apply.
 2. Metadata is requested from any node that answers: known ones first, then bootstrap servers.
-3. Connections are kept by address, and opened on first use.
+3. Connections are kept by address, and opened on first use. What a broker may answer late, because
+   it waits for others, goes *apart*, on a connection of its own: a broker answers in order.
 
 Source: `NetworkClient`, `Metadata`, `ApiVersions` of Kafka 4.3.1; KIP-511, KIP-584.
 """
@@ -51,6 +52,7 @@ NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.METADATA: 12,
     ApiKey.FETCH: 12,
     ApiKey.LIST_OFFSETS: 7,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
     ApiKey.FIND_COORDINATOR: 6,
     ApiKey.OFFSET_FETCH: 9,
     ApiKey.OFFSET_COMMIT: 9,
@@ -107,7 +109,7 @@ class NetworkClient:
 
     Attributes: `leaders` and `leader_epochs` by (topic, partition), -1 for none; `partitions`,
     their number by topic; `topic_names` by topic id; `topic_errors` of the last metadata; `nodes`,
-    addresses by node id;
+    addresses by node id; `internal_topics`;
     `served`, (oldest, newest) version by API key; `transaction_version`, the finalized level, -1
     for none.
     """
@@ -125,8 +127,8 @@ class NetworkClient:
         self._bootstrap: Sequence[Address] = parse_addresses(bootstrap_servers)
         self._client_id = client_id
         self._timeout_s = request_timeout_ms / 1_000
-        self._connections: dict[Address, Connection] = {}
-        self._locks: dict[Address, asyncio.Lock] = {}
+        self._connections: dict[tuple[Address, bool], Connection] = {}
+        self._locks: dict[tuple[Address, bool], asyncio.Lock] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._features_epoch = -1
         self._is_closed = False
@@ -136,6 +138,7 @@ class NetworkClient:
         self.partitions: dict[str, int] = {}
         self.topic_names: dict[bytes, str] = {}
         self.topic_errors: dict[str, ErrorCode] = {}
+        self.internal_topics: set[str] = set()
         self.served: dict[int, tuple[int, int]] = {}
         self.transaction_version = -1
 
@@ -157,18 +160,19 @@ class NetworkClient:
 
     # ---- connections
 
-    async def connect(self, address: Address) -> Connection:
+    async def connect(self, address: Address, apart: bool = False) -> Connection:
         """The open connection to this address, or a new one.
 
         Raises `OSError`, `AuthenticationFailedError` among them, and `UnsupportedClusterError` if
         ApiVersions is refused.
         """
-        async with self._locks.setdefault(address, asyncio.Lock()):
-            connection = self._connections.get(address)
+        key = (address, apart)
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            connection = self._connections.get(key)
             if connection is None or connection.is_closed:
                 async with asyncio.timeout(SETUP_TIMEOUT_S):
                     connection = await self._open(address)
-                self._connections[address] = connection
+                self._connections[key] = connection
             return connection
 
     async def _open(self, address: Address) -> Connection:
@@ -190,20 +194,26 @@ class NetworkClient:
         _log.debug("connected to %s", name)
         return connection
 
-    async def connect_node(self, node_id: int) -> Connection:
+    async def connect_node(self, node_id: int, apart: bool = False) -> Connection:
         """As `connect`, by node id. Raises `NoBrokersAvailable` for an unknown node."""
         address = self.nodes.get(node_id)
         if address is None:
             raise NoBrokersAvailable(f"the address of node {node_id} is unknown")
-        return await self.connect(address)
+        return await self.connect(address, apart)
+
+    def hang_up(self) -> None:
+        """Close the connections for what is answered late; requests without an answer fail."""
+        for (_, apart), connection in self._connections.items():
+            if apart:
+                connection.close()
 
     async def any_connection(self) -> Connection:
         """A connection to the first node that can be reached.
 
         Raises `NoBrokersAvailable`, `AuthenticationFailedError`, `UnsupportedClusterError`.
         """
-        for connection in self._connections.values():
-            if not connection.is_closed:
+        for (_, apart), connection in self._connections.items():
+            if not apart and not connection.is_closed:
                 return connection
         addresses = dict.fromkeys([*self.nodes.values(), *self._bootstrap])
         refusals: list[str] = []
@@ -286,16 +296,22 @@ class NetworkClient:
             f"{START_ATTEMPTS} connections broke: does the listener expect {protocol}?"
         )
 
-    async def refresh(self, topics: Collection[str]) -> None:
-        """Request the leaders of these topics. Raises `OSError`, `UnsupportedClusterError`."""
+    async def refresh(self, topics: Collection[str] | None) -> None:
+        """Request the leaders of these topics, or of all that there are: other ones are forgotten.
+
+        Raises `OSError`, `UnsupportedClusterError`.
+        """
         connection = await self.any_connection()
         body = {
-            "topics": [{"name": topic} for topic in sorted(topics)],
-            "allow_auto_topic_creation": True,
+            "topics": None if topics is None else [{"name": topic} for topic in sorted(topics)],
+            "allow_auto_topic_creation": topics is not None,
         }
         async with asyncio.timeout(self._timeout_s):
             version = self.version(ApiKey.METADATA)
             answer = await connection.request(ApiKey.METADATA, version, body)
+        if topics is None:
+            found = {row["name"] for row in answer["topics"]}
+            self.partitions = {name: n for name, n in self.partitions.items() if name in found}
         self._update_metadata(answer)
 
     def _update_metadata(self, answer: Body) -> None:
@@ -304,13 +320,25 @@ class NetworkClient:
             if topic["error_code"]:
                 self._update_error(topic["name"], ErrorCode.of(topic["error_code"]))
             else:
-                self.topic_errors.pop(topic["name"], None)
-                self.partitions[topic["name"]] = len(topic["partitions"])
-                self.topic_names[topic.get("topic_id", ZERO_UUID)] = topic["name"]
-                for row in topic["partitions"]:
-                    place = (topic["name"], row["partition_index"])
-                    self.leaders[place] = row["leader_id"]
-                    self.leader_epochs[place] = row["leader_epoch"]
+                self._update_topic(topic)
+
+    def _update_topic(self, topic: Body) -> None:
+        """A broker that lags names a leader that was replaced: its older epoch is ignored.
+
+        `Metadata.updateLatestMetadata`.
+        """
+        name, topic_id = topic["name"], topic.get("topic_id", ZERO_UUID)
+        is_same = self.topic_names.get(topic_id) == name
+        self.topic_errors.pop(name, None)
+        self.partitions[name] = len(topic["partitions"])
+        self.topic_names[topic_id] = name
+        if topic["is_internal"]:
+            self.internal_topics.add(name)
+        for row in topic["partitions"]:
+            place, epoch = (name, row["partition_index"]), row["leader_epoch"]
+            if not is_same or epoch < 0 or epoch >= self.leader_epochs.get(place, -1):
+                self.leaders[place] = row["leader_id"]
+                self.leader_epochs[place] = epoch
 
     def _update_error(self, topic: str, error: ErrorCode) -> None:
         if self.topic_errors.get(topic) is not error:

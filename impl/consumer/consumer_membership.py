@@ -27,6 +27,7 @@ from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.consumer.fetcher import Fetcher
 from impl.consumer.member_core import MemberCore, MembershipState
 from impl.consumer.membership import GroupSettings, MembershipManager
+from impl.coordinator.metadata import TopicPartition as NamedPartition
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import JOIN_EPOCH, TopicIdPartition, TopicPartition
 from impl.protocol.schemas import ApiKey
@@ -100,7 +101,7 @@ class ConsumerMembership(MembershipManager):
     async def _rebalance(self) -> None:
         """One step; heartbeats go on meanwhile, and may ask for another one."""
         if self._beating is None:
-            self._polled_s = self._committed_s = asyncio.get_running_loop().time()
+            self._polled_s = asyncio.get_running_loop().time()
             self._beating = self._requests.cluster.start_task(self._beat())
         if self._core.is_fenced:
             await self._give_up_lost()
@@ -113,7 +114,7 @@ class ConsumerMembership(MembershipManager):
         """Revoke, then take, then say so. A member that is fenced meanwhile stops."""
         core, fetcher = self._core, self._fetcher
         target = await self._resolve(core.target)
-        places = set(target.values())
+        places = set(map(NamedPartition._make, target.values()))
         revoked = fetcher.assigned.keys() - places
         if revoked:
             await self._commit_positions()
@@ -173,7 +174,6 @@ class ConsumerMembership(MembershipManager):
         """The heartbeat that is due; the last one, if the application is late."""
         if self.was_polled:
             self._polled_s, self.was_polled = now_s, False
-        self._note_commit(now_s)
         if now_s < self._poll_due_s:
             return self._core.poll(now_s * 1_000)
         limit_ms = self.settings.max_poll_interval_ms
@@ -192,10 +192,8 @@ class ConsumerMembership(MembershipManager):
         """Until something has changed, or is due; a member that is fenced waits for its call."""
         timeout_s = None
         if not self._core.is_fenced:
-            dues_s = [self._core.due_ms / 1_000, self._poll_due_s]
-            if not self.has_work:
-                dues_s.append(self._commit_due_s)
-            timeout_s = max(min(dues_s) - asyncio.get_running_loop().time(), 0.0)
+            due_s = min(self._core.due_ms / 1_000, self._poll_due_s)
+            timeout_s = max(due_s - asyncio.get_running_loop().time(), 0.0)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._changed.wait()

@@ -33,8 +33,18 @@ class RetriableError(Exception):
     """A request should be repeated later; the message says why."""
 
 
+def only_row(answer: Body, what: str) -> Body:
+    """The row of the requested partition. Raises `RetriableError` if there is none."""
+    rows: list[Body] = [row for topic in answer["topics"] for row in topic["partitions"]]
+    if len(rows) != 1:
+        raise RetriableError(f"{what}: the answer has {len(rows)} partitions, not 1")
+    return rows[0]
+
+
 class ConsumerRequests:
-    """The requests of one consumer. Public state: `topics`, whose metadata is requested.
+    """The requests of one consumer. Public state: `topics`, whose metadata is requested, and
+    `reads_any_topic`, if that of all others is, too; `on_metadata`, which is called after each
+    answer. Read-only: `sent`, how many requests were sent.
 
     `check_started` raises `IllegalStateError` unless the consumer runs.
     """
@@ -48,14 +58,19 @@ class ConsumerRequests:
         request_timeout_ms: int,
         retry_backoff_ms: int,
         default_api_timeout_ms: int,
+        metadata_max_age_ms: int,
     ) -> None:
         self.cluster = cluster
         self.group_id = group_id
         self.topics: set[str] = set()
+        self.reads_any_topic = False
+        self.on_metadata: Callable[[], None] = lambda: None
+        self.sent = 0
         self.backoff_s = retry_backoff_ms / 1_000
         self.check_started = check_started
         self.request_timeout_s = request_timeout_ms / 1_000
         self._timeout_s = default_api_timeout_ms / 1_000
+        self._max_age_s = metadata_max_age_ms / 1_000
         self._coordinator: int | None = None
         self._refreshing: asyncio.Task[None] | None = None
 
@@ -63,6 +78,7 @@ class ConsumerRequests:
         self, connection: Connection, api_key: ApiKey, body: Body, more_s: float = 0.0
     ) -> Body:
         """Ask one broker, which may take `more_s` longer. Raises `OSError`, a timeout included."""
+        self.sent += 1
         async with asyncio.timeout(self.request_timeout_s + more_s):
             return await connection.request(api_key, self.cluster.version(api_key), body)
 
@@ -82,7 +98,7 @@ class ConsumerRequests:
             )
         if self._coordinator is None:
             self._coordinator = await self._find_coordinator(self.group_id)
-        connection = await self.cluster.connect_node(self._coordinator)
+        connection = await self.cluster.connect_node(self._coordinator, apart=True)
         return await self.ask(connection, api_key, body, more_s)
 
     async def _find_coordinator(self, group_id: str) -> int:
@@ -136,6 +152,15 @@ class ConsumerRequests:
 
     # ---- metadata
 
+    def start(self) -> None:
+        """Refresh the metadata whenever it is too old, from now on."""
+        self.cluster.start_task(self._keep_metadata_fresh())
+
+    async def _keep_metadata_fresh(self) -> None:
+        while True:
+            await asyncio.sleep(self._max_age_s)
+            await self.request_metadata()
+
     async def load_metadata(self) -> None:
         """Request metadata of topics that have none."""
         if not self.topics <= self.cluster.partitions.keys():
@@ -158,6 +183,28 @@ class ConsumerRequests:
     async def request_metadata(self) -> None:
         """Request the metadata of all topics of this consumer; a failure shows in the next use."""
         try:
-            await self.cluster.refresh(self.topics)
+            await self.cluster.refresh(None if self.reads_any_topic else self.topics)
         except OSError:
             return
+        self.on_metadata()
+
+    async def count_partitions(self, topic: str) -> int:
+        """How many a topic has. Raises `KafkaTimeoutError`, `RefusedError`."""
+
+        async def attempt() -> int:
+            self.topics.add(topic)
+            await self.load_metadata()
+            if topic not in self.cluster.partitions:
+                self.raise_no_leader((topic, 0))
+            return self.cluster.partitions[topic]
+
+        return await self.retry_until_timeout(attempt, f"metadata of topic {topic!r}")
+
+    async def all_topics(self) -> set[str]:
+        """The topics of the cluster that this client may read, without internal ones."""
+
+        async def attempt() -> set[str]:
+            await self.cluster.refresh(None)
+            return self.cluster.partitions.keys() - self.cluster.internal_topics
+
+        return await self.retry_until_timeout(attempt, "metadata of all topics")

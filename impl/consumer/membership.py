@@ -6,7 +6,10 @@
    next call for records does it.
 3. Positions are committed within those calls, too: what was returned before is processed by then.
 
-Theory of operation: `ClassicMembership` and `ConsumerMembership` know the protocols.
+4. Who subscribes to a pattern reads the topics that match it in the last metadata.
+
+Theory of operation: `ClassicMembership` and `ConsumerMembership` know the protocols;
+`TopicMembership` is for a consumer without a group.
 Source: `AbstractCoordinator`, `AbstractMembershipManager`, `ConsumerCoordinator` of Kafka 4.3.1.
 """
 
@@ -17,13 +20,14 @@ import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
-from math import inf
+from collections.abc import Set as AbstractSet
+from re import Pattern
 from typing import Any, Final, NamedTuple
 
 from impl.client.arguments import GroupMetadata, check_choice, check_integer, check_text
 from impl.client.connection import Body
 from impl.client.errors import InvalidArgumentError
-from impl.consumer.assignors import ASSIGNORS
+from impl.consumer.assignors import DEFAULT_ASSIGNORS, PartitionAssignor
 from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.consumer.errors import CommitFailedError
 from impl.consumer.fetcher import Fetcher
@@ -49,23 +53,29 @@ class ConsumerRebalanceListener:
     def on_partitions_lost(self, lost: set[TopicPartition]) -> Any:
         """The group has given these to others already; by default as if they were revoked.
 
-        Only a member of `group_protocol="consumer"` is told.
+        Only a member that keeps partitions in a rebalance is told: of `group_protocol="consumer"`,
+        or one whose assignors are cooperative.
         """
         return self.on_partitions_revoked(lost)
 
 
 class GroupSettings(NamedTuple):
-    """Times in ms. `assignors` are names, the preferred first; `remote_assignor` the broker's."""
+    """Times in ms. `assignors` have the preferred first; `remote_assignor` is the broker's.
+
+    Without `rebalance_timeout_ms` members may take `max_poll_interval_ms` to join again.
+    """
 
     group_id: str
     group_instance_id: str | None = None
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000
-    assignors: tuple[str, ...] = ("range", "roundrobin")
+    assignors: tuple[PartitionAssignor, ...] = DEFAULT_ASSIGNORS
     auto_commit_interval_ms: int | None = None
     protocol: str = CLASSIC
     remote_assignor: str | None = None
+    rebalance_timeout_ms: int | None = None
+    exclude_internal_topics: bool = True
 
     def check(self) -> None:
         """Raises `InvalidArgumentError`."""
@@ -78,12 +88,18 @@ class GroupSettings(NamedTuple):
         check_integer("max_poll_interval_ms", self.max_poll_interval_ms, least=1)
         if self.auto_commit_interval_ms is not None:
             check_integer("auto_commit_interval_ms", self.auto_commit_interval_ms)
-        for name in self.assignors or (None,):
-            check_choice("partition_assignment_strategy", name, ASSIGNORS)
+        if self.rebalance_timeout_ms is not None:
+            check_integer("rebalance_timeout_ms", self.rebalance_timeout_ms, least=1)
         if self.remote_assignor is not None:
             check_text("group_remote_assignor", self.remote_assignor)
         check_choice("group_protocol", self.protocol, PROTOCOLS)
         self._check_protocol()
+
+    @property
+    def join_timeout_ms(self) -> int:
+        """How long the group waits for a member to join again."""
+        given_ms = self.rebalance_timeout_ms
+        return self.max_poll_interval_ms if given_ms is None else given_ms
 
     def _check_protocol(self) -> None:
         """A setting of the other protocol would have no effect. `ConsumerConfig`."""
@@ -99,6 +115,7 @@ _OF_ONE_PROTOCOL: Final = {
     "session_timeout_ms": (CLASSIC, "session_timeout_ms"),
     "heartbeat_interval_ms": (CLASSIC, "heartbeat_interval_ms"),
     "assignors": (CLASSIC, "partition_assignment_strategy"),
+    "rebalance_timeout_ms": (CLASSIC, "rebalance_timeout_ms"),
     "remote_assignor": (CONSUMER, "group_remote_assignor"),
 }
 """Fields that one protocol has, and what they are called as arguments."""
@@ -107,7 +124,8 @@ _OF_ONE_PROTOCOL: Final = {
 class MembershipManager(ABC):
     """One member. Public state: `was_polled`, which the consumer sets whenever it is called.
 
-    Read-only: `topics` of its subscription; `has_work`, whether `work` has anything to do.
+    Read-only: `topics` of its subscription; `has_work`, whether `work` has anything to do;
+    `rebalances`, how many there were.
     """
 
     rejoin_errors: frozenset[ErrorCode]
@@ -126,14 +144,19 @@ class MembershipManager(ABC):
         self._fetcher = fetcher
         self._commit = commit
         self._listener: Any = ConsumerRebalanceListener()
+        self._pattern: Pattern[str] | None = None
         self._rebalancing: asyncio.Task[None] | None = None
         self._beating: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
         self._needs_rebalance = False
-        self._committed_s = 0.0
+        self._is_commit_due = False
+        self._watched: dict[str, int | None] = {}
         self.topics: frozenset[str] = frozenset()
         self.has_work = False
         self.was_polled = False
+        self.rebalances = 0
+        requests.on_metadata = self._on_metadata
 
     # ---- what differs
 
@@ -175,13 +198,57 @@ class MembershipManager(ABC):
 
     # ---- what the application does
 
-    def subscribe(self, topics: Iterable[str], listener: Any) -> None:
-        """Read these topics instead of those before; a call for records rebalances."""
-        self.topics = frozenset(topics)
+    def start(self) -> None:
+        """Commit positions from time to time, if the consumer does that by itself."""
+        if self.settings.auto_commit_interval_ms is not None:
+            self._requests.cluster.start_task(
+                self._time_commits(max(self.settings.auto_commit_interval_ms, 1))
+            )
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether it reads topics, or waits for some that match its pattern."""
+        return bool(self.topics) or self._pattern is not None
+
+    def subscribe(self, topics: Iterable[str], pattern: Pattern[str] | None, listener: Any) -> None:
+        """Read these topics instead of those before, or those whose names match the pattern.
+
+        A call for records rebalances.
+        """
+        self._pattern = pattern
+        self._requests.reads_any_topic = pattern is not None
         if listener is not None:
             self._listener = listener
+        self._read(self._matching() if pattern is not None else topics)
+
+    def _read(self, topics: Iterable[str]) -> None:
+        self.topics = frozenset(topics)
         self._requests.topics.update(self.topics)
-        self._resubscribe()
+        if self._leaving is None:
+            self._resubscribe()
+
+    def _matching(self) -> frozenset[str]:
+        """The topics that the pattern matches, from their beginning."""
+        cluster, pattern = self._requests.cluster, self._pattern
+        excluded = cluster.internal_topics if self.settings.exclude_internal_topics else ()
+        assert pattern is not None
+        return frozenset(
+            name for name in cluster.partitions if pattern.match(name) and name not in excluded
+        )
+
+    def _watch(self, topics: Iterable[str]) -> None:
+        """Rebalance when one of these has other partitions than now."""
+        counts = self._requests.cluster.partitions
+        self._watched = {topic: counts.get(topic) for topic in topics}
+
+    def _on_metadata(self) -> None:
+        """There is new metadata."""
+        if self._pattern is not None and self._matching() != self.topics:
+            self._read(self._matching())
+        counts = self._requests.cluster.partitions
+        if any(counts.get(topic) != count for topic, count in self._watched.items()):
+            self._watched = {}
+            self.request_rebalance()
 
     def request_rebalance(self) -> None:
         """Let the next call for records do what the group wants."""
@@ -209,46 +276,70 @@ class MembershipManager(ABC):
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+        if self._leaving is not None:
+            await asyncio.wait([self._leaving], timeout=timeout_s)
+            if self._leaving.done():
+                self._leaving = None
+                if self.is_subscribed:
+                    self._resubscribe()
+            return
         if self._needs_rebalance and self._rebalancing is None:
             self._rebalancing = self._requests.cluster.start_task(self._rebalance())
         if self._rebalancing is not None:
             await asyncio.wait([self._rebalancing], timeout=timeout_s)
             if self._rebalancing.done():
                 ended, self._rebalancing = self._rebalancing, None
-                self.has_work = self._needs_rebalance
+                self.rebalances += 1
+                if not ended.cancelled() and ended.exception() is not None:
+                    self._needs_rebalance = True
+                self.has_work = self._needs_rebalance or self._is_commit_due
                 if not ended.cancelled():  # else the consumer stops
                     ended.result()
             return
         self.has_work = False
-        await self._commit_positions()
+        if self._is_commit_due:
+            await self._commit_positions()
 
-    async def leave(self) -> None:
-        """Commit, give up all partitions, and leave."""
-        if not self.topics:
-            return
+    def leave(self) -> asyncio.Task[None]:
+        """Commit, give up all partitions, and leave; nothing is subscribed to from now on.
+
+        The task does it: it need not be waited for.
+        """
         if self._rebalancing is not None:
             self._rebalancing.cancel()
+            self._requests.cluster.hang_up()
+        self.topics, self._pattern, self._watched = frozenset(), None, {}
+        self._requests.reads_any_topic = self._needs_rebalance = False
+        self.has_work = True
+        self._leaving = self._requests.cluster.start_task(self._leave(self._leaving))
+        return self._leaving
+
+    async def _leave(self, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
         await self._give_up()
         await self._leave_group()
-        self.topics, self._needs_rebalance, self.has_work = frozenset(), False, False
 
     # ---- partitions
 
     async def _give_up(self) -> None:
         """Stop the heartbeats, commit, and give up all partitions."""
-        if self._beating is not None:
-            self._beating.cancel()
-            self._beating = None
+        self._stop_heartbeats()
         revoked = set(self._fetcher.assigned)
         if revoked:
             await self._commit_positions()
             await self._call("on_partitions_revoked", revoked)
-            self._fetcher.assign(())
+            self._fetcher.reassign(self._fetcher.assigned.keys() - revoked)
 
-    async def _call(self, method: str, places: set[TopicPartition]) -> None:
+    def _stop_heartbeats(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            self._beating = None
+
+    async def _call(self, method: str, places: AbstractSet[TopicPartition]) -> None:
         """Tell the listener, which need not be a `ConsumerRebalanceListener`."""
         default = self._listener.on_partitions_revoked
-        found = getattr(self._listener, method, default)(places)
+        found = getattr(self._listener, method, default)(set(places))
         if inspect.isawaitable(found):
             await found
 
@@ -259,21 +350,18 @@ class MembershipManager(ABC):
 
     # ---- commits
 
-    @property
-    def _commit_due_s(self) -> float:
-        """When positions are to be committed again; never, if the application does it."""
-        interval_ms = self.settings.auto_commit_interval_ms
-        return inf if interval_ms is None else self._committed_s + interval_ms / 1_000
-
-    def _note_commit(self, now_s: float) -> None:
-        if now_s >= self._commit_due_s:
-            self.has_work = True
+    async def _time_commits(self, interval_ms: int) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1_000)
+            if self._fetcher.assigned:
+                self._is_commit_due = self.has_work = True
+                self._fetcher.wake()
 
     async def _commit_positions(self) -> None:
         """Commit, if the consumer does that by itself; a failure is logged, as by Kafka's."""
+        self._is_commit_due = False
         if self.settings.auto_commit_interval_ms is None:
             return
-        self._committed_s = asyncio.get_running_loop().time()
         try:
             await self._commit()
         except Exception as error:

@@ -11,7 +11,7 @@ from typing import Final
 
 from impl.client.arguments import OffsetAndMetadata
 from impl.client.connection import Body
-from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
+from impl.consumer.consumer_requests import ConsumerRequests, only_row
 from impl.consumer.errors import RefusedError
 from impl.consumer.membership import MembershipManager
 from impl.protocol.errors import ErrorCode
@@ -26,19 +26,22 @@ MANY_GROUPS_FROM: Final = 8
 
 
 class OffsetRequests:
-    """Read-only: `group`, the consumer's membership, None without a group."""
+    """Read-only: `group`, the consumer's membership, None without a group; `commits`, how many
+    there were.
+    """
 
     def __init__(self, requests: ConsumerRequests, isolation_level: Isolation) -> None:
         self._requests = requests
         self._isolation = isolation_level
         self.group: MembershipManager | None = None
+        self.commits = 0
 
-    async def fetch(self, place: TopicPartition) -> int | None:
-        """See `Consumer.committed`."""
+    async def fetch(self, place: TopicPartition) -> OffsetAndMetadata | None:
+        """See `Consumer.committed`: its offset."""
         what = f"OffsetFetch of {place}"
         return await self._requests.retry_until_timeout(lambda: self._fetch(place), what)
 
-    async def _fetch(self, place: TopicPartition) -> int | None:
+    async def _fetch(self, place: TopicPartition) -> OffsetAndMetadata | None:
         version = self._requests.cluster.version(ApiKey.OFFSET_FETCH)
         if self._isolation and version < REQUIRE_STABLE_FROM:
             what = f"read_committed needs OffsetFetch {REQUIRE_STABLE_FROM}, not {version}"
@@ -53,8 +56,11 @@ class OffsetRequests:
         self._requests.check(found["error_code"], f"OffsetFetch of {group_id}")
         row = only_row(found, f"OffsetFetch of {place}")
         self._requests.check(row["error_code"], f"OffsetFetch of {place}")
-        offset: int = row["committed_offset"]
-        return None if offset == INVALID_OFFSET else offset
+        if row["committed_offset"] == INVALID_OFFSET:
+            return None
+        return OffsetAndMetadata(
+            row["committed_offset"], row["metadata"] or "", row["committed_leader_epoch"]
+        )
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """See `Consumer.commit`."""
@@ -73,6 +79,7 @@ class OffsetRequests:
         topics = topic_rows(rows)
         if topics:
             await self._requests.retry_until_timeout(lambda: self._commit(topics), "OffsetCommit")
+            self.commits += 1
 
     async def _commit(self, topics: Sequence[Body]) -> None:
         who = {"member_id": ""} if self.group is None else self.group.identity
@@ -83,11 +90,3 @@ class OffsetRequests:
                 if self.group is not None:
                     self.group.check_commit(row["error_code"], who)
                 self._requests.check(row["error_code"], f"OffsetCommit of {topic['name']}")
-
-
-def only_row(answer: Body, what: str) -> Body:
-    """The row of the requested partition. Raises `RetriableError` if there is none."""
-    rows: list[Body] = [row for topic in answer["topics"] for row in topic["partitions"]]
-    if len(rows) != 1:
-        raise RetriableError(f"{what}: the answer has {len(rows)} partitions, not 1")
-    return rows[0]

@@ -58,6 +58,10 @@ class TopicPartition(NamedTuple):
     topic: str
     partition: int
 
+    def __str__(self) -> str:
+        """`topic-partition`, as in Kafka's logs."""
+        return f"{self.topic}-{self.partition}"
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionImage:

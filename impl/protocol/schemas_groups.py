@@ -151,6 +151,15 @@ record CONSUMER_PROTOCOL_ASSIGNMENT versions 0-3 flexible 4
     partitions []int32
   user_data bytes? = null
 
+record STICKY_ASSIGNOR_USER_DATA versions 0-1 flexible 2
+  previous_assignment []
+    topic string
+    partitions []int32
+  generation int32 1+ = -1
+
+record COOPERATIVE_STICKY_USER_DATA versions 0-0 flexible 1
+  generation int32
+
 record GROUP_METADATA_KEY versions 2-2 flexible 3
   group string
 

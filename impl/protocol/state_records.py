@@ -31,6 +31,17 @@ def _decoder(name: str, version: int) -> Callable[[bytes], tuple[Value, Value]]:
     return compile_decoder(MESSAGES["header", "record"], 0, MESSAGES[name, "record"], version)
 
 
+def encode_fields(name: str, version: int, body: Value) -> bytes:
+    """As `encode_record`, without the version in front. Raises as it."""
+    return encode_record(name, version, body)[_VERSION_SIZE:]
+
+
+def decode_fields(name: str, version: int, data: bytes) -> Value:
+    """The fields of a version that is not in front of them. Raises `DecodeError`."""
+    prefix = version.to_bytes(_VERSION_SIZE, "big")
+    return decode_record(name, prefix + data)[1]
+
+
 def encode_record(name: str, version: int, body: Value) -> bytes:
     """The key or value `name` of the tables, in this version. Raises `EncodeError`."""
     return _encoder(name, version)(version, body)

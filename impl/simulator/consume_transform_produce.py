@@ -177,6 +177,7 @@ class _Work:
         return Consumer(
             bootstrap_servers=self._world.bootstrap_servers,
             group_id=group_id,
+            enable_auto_commit=False,  # offsets are committed in transactions
             isolation_level=isolation_level,
             auto_offset_reset="earliest",
             client_id=host.name,

@@ -137,7 +137,7 @@ def test_a_paused_partition_is_neither_fetched_nor_delivered():
 def test_committed_offsets_are_where_the_next_one_begins():
     async def program(world):
         await write(world, 5)
-        async with consumer(world, group_id="g") as c:
+        async with consumer(world, group_id="g", enable_auto_commit=False) as c:
             c.assign([T])
             assert await c.committed(T) is None
             await c.getmany(timeout_ms=500, max_records=2)
@@ -384,7 +384,7 @@ def test_a_timeout_names_what_was_missing():
     async def program(world):
         await write(world, 1)
         async with consumer(world, group_id="g", default_api_timeout_ms=500) as c:
-            with pytest.raises(KafkaTimeoutError, match=r"\('t', 9\) has no leader"):
+            with pytest.raises(KafkaTimeoutError, match="t-9 has no leader"):
                 await c.end_offsets([("t", 9)])
             with pytest.raises(KafkaTimeoutError, match="nope: UNKNOWN_TOPIC_OR_PARTITION"):
                 await c.commit({("nope", 0): 1})

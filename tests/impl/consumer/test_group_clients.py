@@ -1,6 +1,7 @@
 """Members of one group that are of several hands, at our broker and Kafka's.
 
-A classic group has ours and aiokafka's, a consumer group (KIP-848) ours and librdkafka's.
+A classic group has ours and aiokafka's or librdkafka's, a consumer group (KIP-848) ours and
+librdkafka's.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from conformance.kafka.broker import KafkaBroker
@@ -20,7 +22,12 @@ from impl import Broker, Consumer, Producer
 
 SECONDS = 15
 RECORDS = 40
-ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+}
+SHARED_WITH_LIBRDKAFKA = ("range", "roundrobin", "cooperative-sticky")
 CONSUMER = "consumer"
 """The protocol, and a topic."""
 QUICK = {
@@ -43,7 +50,9 @@ def servers(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def create_topics(servers: str) -> str:
     admin = AdminClient({"bootstrap.servers": servers})
-    topics = [NewTopic(name, num_partitions=4) for name in (*ASSIGNORS, CONSUMER)]
+    with_librdkafka = [f"{name}-librdkafka" for name in SHARED_WITH_LIBRDKAFKA]
+    names = (*ASSIGNORS, CONSUMER, *with_librdkafka)
+    topics = [NewTopic(name, num_partitions=4) for name in names]
     for created in admin.create_topics(topics).values():
         created.result(SECONDS)
     return servers
@@ -71,7 +80,9 @@ async def test_a_group_of_two_hands_reads_each_record_once(servers: str, strateg
 
     async with asyncio.timeout(SECONDS):
         await write(servers, strategy)
-        async with Consumer(strategy, **settings) as ours:
+        async with Consumer(
+            strategy, partition_assignment_strategy=[ASSIGNORS[strategy]], **settings
+        ) as ours:
             while len(values) < RECORDS:
                 await poll(ours)
             starting = asyncio.create_task(theirs.start())
@@ -90,12 +101,12 @@ async def test_a_group_of_two_hands_reads_each_record_once(servers: str, strateg
 
 
 class Librdkafka:
-    """Its consumer in a consumer group."""
+    """Its consumer in the group of this name, for the topic of this name."""
 
-    def __init__(self, servers: str) -> None:
-        settings = {"bootstrap.servers": servers, "group.id": CONSUMER, "group.protocol": CONSUMER}
-        self._consumer = confluent_kafka.Consumer({**settings, "auto.offset.reset": "earliest"})
-        self._consumer.subscribe([CONSUMER])
+    def __init__(self, servers: str, name: str, **settings: object) -> None:
+        base = {"bootstrap.servers": servers, "group.id": name, "auto.offset.reset": "earliest"}
+        self._consumer = confluent_kafka.Consumer({**base, **settings})
+        self._consumer.subscribe([name])
 
     async def poll(self) -> list[bytes]:
         found = await asyncio.to_thread(self._consumer.consume, 100, 0.05)
@@ -125,7 +136,7 @@ async def test_a_consumer_group_of_two_hands_reads_each_record_once(servers: str
         async with Consumer(CONSUMER, **settings) as one, Consumer(CONSUMER, **settings) as two:
             while len(values) < RECORDS:
                 await poll(one, two)
-            theirs = Librdkafka(servers)
+            theirs = Librdkafka(servers, CONSUMER, **{"group.protocol": CONSUMER})
             try:
                 while not (one.assignment() and two.assignment() and theirs.assignment()):
                     await poll(one, two)
@@ -140,4 +151,55 @@ async def test_a_consumer_group_of_two_hands_reads_each_record_once(servers: str
                 await theirs.stop()
             while len(one.assignment()) + len(two.assignment()) < 4:
                 await poll(one, two)
+    assert sorted(values) == sorted([b"%d" % number for number in range(RECORDS)] * 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", SHARED_WITH_LIBRDKAFKA)
+async def test_a_classic_group_with_librdkafka_reads_each_record_once(
+    servers: str, strategy: str
+) -> None:
+    """Whoever leads assigns by the same protocol, and knows what the other one has."""
+    name = f"{strategy}-librdkafka"
+    values: list[bytes] = []
+    settings = {"bootstrap_servers": servers, "group_id": name, **FAST}
+    more = {
+        "partition.assignment.strategy": strategy,
+        "session.timeout.ms": 6_000,
+        "heartbeat.interval.ms": 100,
+    }
+
+    async def poll(theirs: Librdkafka | None, *consumers: Consumer) -> None:
+        for consumer in consumers:
+            for records in (await consumer.getmany(timeout_ms=50)).values():
+                values.extend(record.value for record in records)
+        if theirs is not None:
+            values.extend(await theirs.poll())
+
+    async def share(sizes: list[int], theirs: Librdkafka | None, *consumers: Consumer) -> None:
+        while True:
+            members = [*consumers, *([theirs] if theirs else [])]
+            assigned = [member.assignment() for member in members]
+            is_whole = len(frozenset().union(*assigned)) == sum(map(len, assigned)) == 4
+            if is_whole and sorted(map(len, assigned)) == sizes:
+                return
+            await poll(theirs, *consumers)
+
+    async with asyncio.timeout(2 * SECONDS):
+        await write(servers, name)
+        async with Consumer(name, partition_assignment_strategy=[strategy], **settings) as one:
+            await share([4], None, one)
+            theirs = Librdkafka(servers, name, **more)
+            try:
+                await share([2, 2], theirs, one)  # ours leads
+                await write(servers, name)
+                while len(values) < 2 * RECORDS:
+                    await poll(theirs, one)
+                await one.stop()
+                await share([4], theirs)
+                two = Consumer(name, partition_assignment_strategy=[strategy], **settings)
+                async with two:
+                    await share([2, 2], theirs, two)  # theirs leads
+            finally:
+                await theirs.stop()
     assert sorted(values) == sorted([b"%d" % number for number in range(RECORDS)] * 2)

@@ -145,6 +145,44 @@ def test_who_waits_for_others_to_join_holds_no_partition() -> None:
     in_a_world(program, partitions=4)
 
 
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_who_stops_while_it_waits_for_others_to_join_leaves_at_once(strategy: str) -> None:
+    async def program(world: Any) -> None:
+        settings = FAST | {"partition_assignment_strategy": [strategy]}
+        first, second = (consumer(world, client_id=name, **settings) for name in ("1st", "2nd"))
+        async with first, second:
+            first.subscribe("t")
+            await poll(first, until=lambda: first.assignment() == PLACES)
+            second.subscribe("t")
+            for _ in range(5):  # the first does not join yet
+                assert await second.getmany(timeout_ms=100) == {}
+            began_ms = world.clock_ms()
+            await second.stop()
+            assert world.clock_ms() - began_ms < 1_000
+            await first.getmany(timeout_ms=1_000)
+            assert first.assignment() == PLACES
+
+    in_a_world(program, partitions=4)
+
+
+def test_a_call_ends_in_time_although_the_coordinator_waits_for_others() -> None:
+    """Its only broker answers what else is asked."""
+
+    async def program(world: Any) -> None:
+        first, second = (consumer(world, client_id=name, **FAST) for name in ("1st", "2nd"))
+        async with first, second:
+            first.subscribe("t")
+            await poll(first, until=lambda: first.assignment() == PLACES)
+            second.subscribe("t")
+            for _ in range(5):
+                began_ms = world.clock_ms()
+                assert await second.getmany(timeout_ms=100) == {}
+                assert world.clock_ms() - began_ms < 300
+            assert second.partitions_for_topic("t") == {0, 1, 2, 3}
+
+    in_a_world(program, nodes=1, partitions=4)
+
+
 def test_a_member_outlives_its_coordinator() -> None:
     async def program(world: Any) -> None:
         await write(world, 8)
@@ -165,7 +203,7 @@ def test_calls_that_are_not_legal() -> None:
     async def program(world: Any) -> None:
         async with consumer(world) as c:
             with pytest.raises(IllegalStateError, match="without a group_id"):
-                c.subscribe("t")
+                c.group_metadata()
         async with consumer(world, **FAST) as c:
             c.assign([("t", 0)])
             with pytest.raises(IllegalStateError, match="assigned by hand"):
@@ -175,6 +213,6 @@ def test_calls_that_are_not_legal() -> None:
             with pytest.raises(IllegalStateError, match="unsubscribe first"):
                 c.assign([("t", 0)])
         with pytest.raises(InvalidArgumentError, match="partition_assignment_strategy"):
-            consumer(world, **FAST, partition_assignment_strategy=["sticky"])
+            consumer(world, **FAST, partition_assignment_strategy=["lucky"])
 
     in_a_world(program, partitions=4)
