@@ -102,10 +102,14 @@ class Cluster:
         """A node listens on these ports, by listener."""
         self.brokers[node_id] = self.brokers[node_id]._replace(ports=dict(ports))
 
+    def remove(self, node_id: int) -> None:
+        """A broker is down; what it leads has no leader. New topics are placed on the others."""
+        del self.brokers[node_id]
+        self.topics.node_ids = tuple(sorted(self.brokers))
+
     def fail_over(self, node_id: int, others: Sequence[int]) -> None:
         """A broker is down: these, which are up, take its partitions in turn."""
-        del self.brokers[node_id]
-        self.topics.node_ids = tuple(others)
+        self.remove(node_id)
         self.move_all(node_id, others)
 
     def move_all(self, node_id: int, node_ids: Sequence[int]) -> None:

@@ -198,7 +198,7 @@ class Broker:
     async def _stop(self) -> None:
         try:
             for node_id in list(self._servers):
-                await self._stop_node(node_id)
+                await self._stop_node(node_id, fail_over=True)
         finally:
             self._close_directory()
 
@@ -243,9 +243,11 @@ class Broker:
         await self._start_node(node_id)
         self.cluster.move_all(node_id, [node_id])
 
-    async def _stop_node(self, node_id: int) -> None:
+    async def _stop_node(self, node_id: int, *, fail_over: bool) -> None:
         await self._servers.pop(node_id).__aexit__()
-        if self._servers:
+        if not fail_over:
+            self.cluster.remove(node_id)
+        elif self._servers:
             self.cluster.fail_over(node_id, list(self._servers))
 
     # ---- calls of the application
@@ -307,9 +309,13 @@ class Broker:
         """The last requests of all nodes, a line each: time, client, API, fields -> answer."""
         return self._call(self._timeline.format)
 
-    def stop_node(self, node_id: int) -> Any:
-        """Stop a node, whose connections break. To be awaited in `async with`."""
-        return self._await(self._stop_node(node_id))
+    def stop_node(self, node_id: int, *, fail_over: bool = True) -> Any:
+        """Stop a node, whose connections break. To be awaited in `async with`.
+
+        Without `fail_over` its partitions have no leader until it is started again, as partitions
+        of one replica in Kafka.
+        """
+        return self._await(self._stop_node(node_id, fail_over=fail_over))
 
     def start_node(self, node_id: int) -> Any:
         """Start a stopped node on the port that it had. To be awaited in `async with`."""

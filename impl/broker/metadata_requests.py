@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from impl.broker.cluster import BrokerEndPoint
 from impl.broker.cluster_requests import NOT_REQUESTED, cluster_operations
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
@@ -26,6 +27,7 @@ TOPIC_IDS_FROM: Final = 12
 """The first Metadata version whose requests may name topics by id."""
 
 DELETE_BY_ID_FROM: Final = 6
+NO_LEADER: Final = -1
 
 MAX_REQUEST_PARTITIONS: Final = 10_000
 """How many partitions one CreateTopics may create: `MAX_PARTITIONS_PER_BATCH`."""
@@ -40,7 +42,7 @@ def metadata(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Valu
     """All topics, or the requested ones; a missing one may be created."""
     body, asked = request.body, request.body["topics"]
     if asked is None or (request.version == 0 and not asked):
-        rows = [topic_row(topic) for topic in node.topics]
+        rows = [topic_row(node, topic) for topic in node.topics]
     else:
         rows = _metadata_topics(node, request)
     return {
@@ -81,7 +83,7 @@ def _metadata_of_id(node: HandlerContext, topic_id: bytes) -> Value:
     found = node.topics.find(topic_id)
     if isinstance(found, ErrorCode):
         return _no_topic(found, None, topic_id)
-    return topic_row(found)
+    return topic_row(node, found)
 
 
 def _metadata_of_name(node: HandlerContext, name: str, may_create: bool) -> Value:
@@ -93,7 +95,7 @@ def _metadata_of_name(node: HandlerContext, name: str, may_create: bool) -> Valu
             return _no_topic(refusal.error, name, ZERO_UUID)
     if topic is None:
         return _no_topic(_error_of_missing(name), name, ZERO_UUID)
-    return topic_row(topic)
+    return topic_row(node, topic)
 
 
 def _error_of_missing(name: str) -> ErrorCode:
@@ -113,25 +115,35 @@ def _no_topic(error: ErrorCode, name: str | None, topic_id: bytes) -> Value:
     return {"error_code": error, "name": name, "topic_id": topic_id, "partitions": []}
 
 
-def topic_row(topic: Topic) -> Value:
+def topic_row(node: HandlerContext, topic: Topic) -> Value:
     """A topic as Metadata and DescribeTopicPartitions show it."""
-    placed = zip(topic.partitions, topic.leader_ids, strict=True)
     return {
         "error_code": ErrorCode.NONE,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [
-            {
-                "error_code": ErrorCode.NONE,
-                "partition_index": index,
-                "leader_id": node_id,
-                "leader_epoch": leader.leader_epoch,
-                "replica_nodes": [node_id],
-                "isr_nodes": [node_id],
-            }
-            for index, (leader, node_id) in enumerate(placed)
+            _partition_row(index, leader.leader_epoch, node_id, node.cluster.brokers)
+            for index, (leader, node_id) in enumerate(
+                zip(topic.partitions, topic.leader_ids, strict=True)
+            )
         ],
+    }
+
+
+def _partition_row(
+    index: int, leader_epoch: int, node_id: int, alive: Mapping[int, BrokerEndPoint]
+) -> Value:
+    """`KRaftMetadataCache.partitionMetadata`."""
+    is_led = node_id in alive
+    return {
+        "error_code": ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+        "partition_index": index,
+        "leader_id": node_id if is_led else NO_LEADER,
+        "leader_epoch": leader_epoch,
+        "replica_nodes": [node_id],
+        "isr_nodes": [node_id],
+        "offline_replicas": [] if is_led else [node_id],
     }
 
 

@@ -121,7 +121,7 @@ def describe_topic_partitions(node: HandlerContext, request: DecodedRequest, now
             return _page(rows, name, 0)
         start = first[1] if name == first[0] else 0
         topic = node.topics.get(name)
-        row = _described(topic, start, left) if topic else _unknown(name)
+        row = _described(node, topic, start, left) if topic else _unknown(name)
         operations = node.authorized_operations(request, ResourceType.TOPIC, name)
         rows.append(row | {"topic_authorized_operations": operations})
         left -= len(rows[-1]["partitions"])
@@ -142,8 +142,8 @@ def _wrong_request(names: list[str], cursor: Value | None) -> ErrorCode:
     return _E.NONE
 
 
-def _described(topic: Topic, start: int, limit: int) -> Value:
-    row = topic_row(topic)
+def _described(node: HandlerContext, topic: Topic, start: int, limit: int) -> Value:
+    row = topic_row(node, topic)
     for partition in row["partitions"]:
         partition |= {"eligible_leader_replicas": [], "last_known_elr": []}
     partitions = row["partitions"][start : start + limit]

@@ -177,6 +177,17 @@ def execute(options: argparse.Namespace) -> int:
     logging.basicConfig(
         level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    try:
+        asyncio.run(serve(broker_of(options)))
+    except (OSError, ValueError, StorageError) as error:
+        print(error, file=sys.stderr)
+        return BAD_USE
+    return 0
+
+
+def broker_of(options: argparse.Namespace) -> Broker:
+    """The broker that is asked for, recovered but not started. Raises `OSError`, `StorageError`,
+    and `ValueError` for a setting that is none."""
     host, port = options.listen
     config = replace(
         EMBEDDED,
@@ -185,25 +196,20 @@ def execute(options: argparse.Namespace) -> int:
         num_partitions=options.partitions,
         auto_create_topics=not options.no_auto_create,
     )
-    try:
-        config = replace(config, log=replace(config.log, flush_messages=options.flush_messages))
-        broker = Broker(
-            nodes=options.nodes,
-            topics=dict(options.topics),
-            config=config,
-            settings=dict(options.settings),
-            release=options.release,
-            directory=options.directory,
-            security=_security_of(options),
-        )
-        asyncio.run(_serve(broker))
-    except (OSError, ValueError, StorageError) as error:
-        print(error, file=sys.stderr)
-        return BAD_USE
-    return 0
+    config = replace(config, log=replace(config.log, flush_messages=options.flush_messages))
+    return Broker(
+        nodes=options.nodes,
+        topics=dict(options.topics),
+        config=config,
+        settings=dict(options.settings),
+        release=options.release,
+        directory=options.directory,
+        security=_security_of(options),
+    )
 
 
-async def _serve(broker: Broker) -> None:
+async def serve(broker: Broker) -> None:
+    """Serve, and say where, until SIGINT or SIGTERM."""
     interrupted = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
 from confluent_kafka import Consumer as LibrdkafkaConsumer
 from confluent_kafka import Producer as LibrdkafkaProducer
 from confluent_kafka.admin import AdminClient
@@ -21,6 +22,7 @@ from impl import Broker, Consumer, CutFault, ErrorFault, Producer
 from impl.broker.cluster import UnknownPartitionOrBroker
 from impl.broker.faults import Fault
 from impl.broker.node_settings import UnknownSetting
+from impl.protocol.errors import ErrorCode
 
 pytestmark = pytest.mark.slow  # clients of others, and processes
 
@@ -118,6 +120,29 @@ async def test_when_a_node_stops_the_others_take_its_partitions_and_groups() -> 
         assert topic.leader_ids[2] == 1
         with pytest.raises(UnknownPartitionOrBroker):
             kafka.move_leader("t", 7, 1)
+
+
+async def test_a_node_may_stop_without_a_successor() -> None:
+    async with asyncio.timeout(SECONDS), Broker(nodes=2) as kafka:
+        kafka.create_topic("t")
+        kafka.move_leader("t", 0, 2)
+        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+        await admin.start()
+
+        async def told() -> tuple[int, ...]:
+            [topic] = await admin.describe_topics(["t"])
+            [row] = topic["partitions"]
+            return row["error_code"], row["leader"], *row["offline_replicas"]
+
+        assert await told() == (ErrorCode.NONE, 2)
+        await kafka.stop_node(2, fail_over=False)
+        assert await told() == (ErrorCode.LEADER_NOT_AVAILABLE, -1, 2)
+        await kafka.start_node(2)
+        assert await told() == (ErrorCode.NONE, 2)
+        await admin.close()
+        async with Producer(kafka.bootstrap_servers) as producer:
+            await producer.send_and_wait("t", b"v")
+        assert kafka.log("t").leader_epoch == 2
 
 
 @pytest.mark.parametrize(
