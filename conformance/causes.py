@@ -31,7 +31,7 @@ class Severity(StrEnum):
 
 WORST_FIRST: Final = tuple(Severity)
 
-AT_BROKERS: Final = ("kafka", "wire", "nodes")
+AT_BROKERS: Final = ("kafka", "wire", "serve", "nodes")
 """Systems whose state is known from what they tell of it."""
 
 PROBES: Final = ("probe_", "settle")

@@ -16,7 +16,7 @@ from conformance.kafka.connection import ANSWER_TIMEOUT_MS, BrokerConnection
 from conformance.kafka.errors import BrokerFailed, WireError
 from conformance.kafka.fetch import fetch, release_folder, say
 from conformance.kafka.ports import free_ports
-from conformance.kafka.process import JavaProcess, JavaServer, ServersInDirectory
+from conformance.kafka.process import ServerProcess, ServersInDirectory, StartedServer
 from conformance.kafka.recipe import (
     HOST,
     BrokerNode,
@@ -40,7 +40,7 @@ _USE: Final = "-XX:SharedArchiveFile={}"
 _RECORD: Final = "-XX:ArchiveClassesAtExit={}"
 
 
-class KafkaBroker(JavaServer, ServersInDirectory):
+class KafkaBroker(StartedServer, ServersInDirectory):
     """A broker on loopback ports; a context manager that starts it.
 
     In KRaft mode it is a controller, too; in ZooKeeper mode it has a ZooKeeper, which stays up
@@ -152,16 +152,6 @@ class KafkaBroker(JavaServer, ServersInDirectory):
         self.stop()
         self.start()
 
-    def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay open, nothing is answered."""
-        if self._process is not None:
-            self._process.pause()
-
-    def resume(self) -> None:
-        """Let it go on after `pause`."""
-        if self._process is not None:
-            self._process.resume()
-
     def _ensemble_of(self, node: BrokerNode) -> Ensemble:
         return Ensemble((node,), self._zookeeper.port if self._zookeeper else None)
 
@@ -182,7 +172,7 @@ class KafkaBroker(JavaServer, ServersInDirectory):
         file.write_text(properties_text(properties))
         flags = [flag.format(archives / "broker.jsa"), *self._jvm_flags]
         command = java_command(find_java(), jars, flags, "kafka.Kafka", file)
-        self._process = JavaProcess(command, self.folder / "server.log")
+        self._process = ServerProcess(command, self.folder / "server.log")
 
 
 def answers(port: int) -> bool:

@@ -28,6 +28,18 @@ def free_ports(count: int) -> list[int]:
     raise OSError(f"no {count} free ports of 127.0.0.1 among {PORTS.start}-{PORTS.stop - 1}")
 
 
+def free_ports_in_a_row(count: int) -> int:
+    """The first of `count` ports of 127.0.0.1, one after the other, on which nothing listens now.
+
+    Raises OSError when there are none.
+    """
+    for _ in range(ATTEMPTS):
+        [first] = free_ports(1)
+        if all(map(_is_free, range(first, first + count))):
+            return first
+    raise OSError(f"no {count} free ports of 127.0.0.1 in a row")
+
+
 def _is_free(port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

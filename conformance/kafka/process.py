@@ -1,4 +1,4 @@
-"""A Java process in a process group of its own that cannot outlive this one.
+"""A server's process in a process group of its own that cannot outlive this one.
 
 A second process, the watchdog, waits for the end of a pipe whose other end only we hold. However
 we end - normally, by Ctrl-C, by `kill -9` - the pipe closes and the watchdog kills the group.
@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -28,10 +28,18 @@ QUOTED_LINES: Final = 30
 _WATCHDOG: Final = 'read -r _; kill -s KILL -- "-$0"'
 
 
-class JavaProcess:
-    """One running process, dead after its `with` block; what it prints is appended to `log`."""
+class ServerProcess:
+    """One running process, dead after its `with` block; what it prints is appended to `log`.
 
-    def __init__(self, command: Sequence[str | Path], log: Path) -> None:
+    Without an `environment` it has that of this process.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -40,6 +48,7 @@ class JavaProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env=environment,
             )
         self._watchdog = subprocess.Popen(
             ["/bin/sh", "-c", _WATCHDOG, str(self._process.pid)],
@@ -114,10 +123,10 @@ class JavaProcess:
                 os.killpg(self._process.pid, number)
 
 
-class JavaServer:
+class StartedServer:
     """A server that may be down: each method is harmless then. `_process` is its last process."""
 
-    _process: JavaProcess | None = None
+    _process: ServerProcess | None = None
 
     @property
     def is_running(self) -> bool:
@@ -133,6 +142,16 @@ class JavaServer:
         """End it at once (SIGKILL); its data stays."""
         if self._process is not None:
             self._process.kill()
+
+    def pause(self) -> None:
+        """Freeze it (SIGSTOP): connections stay open, nothing is answered."""
+        if self._process is not None:
+            self._process.pause()
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        if self._process is not None:
+            self._process.resume()
 
 
 class ServersInDirectory(ABC):

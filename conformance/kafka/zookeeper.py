@@ -13,7 +13,7 @@ from typing import Final
 
 from conformance.kafka.errors import BrokerFailed
 from conformance.kafka.ports import free_ports
-from conformance.kafka.process import JavaProcess, JavaServer
+from conformance.kafka.process import ServerProcess, StartedServer
 from conformance.kafka.recipe import HOST, java_command, properties_text, zookeeper_properties
 from conformance.kafka.wait import wait_until
 from proofs.java import find_java
@@ -27,7 +27,7 @@ _WORD_TIMEOUT_S: Final = 1.0
 _CHUNK_BYTES: Final = 1 << 16
 
 
-class ZooKeeper(JavaServer):
+class ZooKeeper(StartedServer):
     """A server on a loopback port, with its data and its log in `folder`, which must exist."""
 
     def __init__(self, folder: Path) -> None:
@@ -45,7 +45,7 @@ class ZooKeeper(JavaServer):
         properties = zookeeper_properties(self.port, self.folder / "zookeeper")
         file.write_text(properties_text(properties))
         command = java_command(find_java(), jars, (*_FLAGS, *flags), _MAIN, file)
-        self._process = JavaProcess(command, self.folder / "zookeeper.log")
+        self._process = ServerProcess(command, self.folder / "zookeeper.log")
         self._process.await_service("ZooKeeper", lambda: self._answer("ruok") == "imok")
 
     def await_absence(self, node_id: int) -> None:

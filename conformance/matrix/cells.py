@@ -14,8 +14,8 @@ from conformance.client.processes import client_version
 from conformance.compositions import judged_composition
 from conformance.kafka.releases import RELEASES, find_release
 from conformance.matrix.kfake_process import child_broker, kfake_binary, kfake_version
+from conformance.systems.brokers.served.served_broker import ServedBroker
 from conformance.verbs.systems import SYSTEMS
-from impl import Broker
 from model.releases import NEWEST
 from proofs.run import BadUse
 
@@ -96,7 +96,9 @@ def levels_of(broker: str) -> Sequence[int]:
     """Levels of transaction.version, the newest first. Raises BadUse."""
     if broker in RELEASES:
         return tuple(reversed(find_release(broker).stable_levels))
-    if broker in (KFAKE, OURS) or broker.startswith(WIRE):
+    if broker == OURS:
+        return levels_of(NEWEST)
+    if broker == KFAKE or broker.startswith(WIRE):
         return (2,)
     raise BadUse(f"invalid --brokers {broker!r}; valid: {', '.join(BROKERS)}, {WIRE}HOST:PORT")
 
@@ -119,7 +121,7 @@ def open_system(cell: MatrixCell) -> AbstractContextManager[str]:
         return nullcontext(cell.broker)
     if cell.broker in RELEASES:
         return nullcontext("kafka")
-    return kfake() if cell.broker == KFAKE else ours()
+    return kfake() if cell.broker == KFAKE else ours(cell.level)
 
 
 @contextmanager
@@ -130,10 +132,10 @@ def kfake() -> Iterator[str]:
 
 
 @contextmanager
-def ours() -> Iterator[str]:
-    """The broker of this project, on a thread."""
-    with Broker() as broker:
-        yield f"{WIRE}{broker.bootstrap_servers}"
+def ours(level: int) -> Iterator[str]:
+    """The broker of this project, as it is served. Raises BrokerFailed."""
+    with ServedBroker(find_release(NEWEST), level, is_killed=False) as broker:
+        yield "{}{}:{}".format(WIRE, *broker.address)
 
 
 def version_of(cell: MatrixCell) -> str:

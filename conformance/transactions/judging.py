@@ -25,7 +25,11 @@ from conformance.systems.brokers.transactions.servers import (
     TransactionServer,
     newest_variant,
 )
-from conformance.systems.brokers.transactions.testbed_of_nodes import ClusterTestbed, nodes_backend
+from conformance.systems.brokers.transactions.testbed_of_nodes import (
+    ClusterTestbed,
+    NodesTestbed,
+    nodes_backend,
+)
 from conformance.systems.brokers.transactions.testbed_of_servers import servers_backend
 from conformance.systems.brokers.transactions.transaction_script import refuse
 from conformance.transactions.breaches import write_breaches
@@ -65,10 +69,9 @@ def servers_target(plan: Plan, options: argparse.Namespace) -> Target:
         guarantees = log.parent / "guarantees"
         with opened(plan, options, prepared) as backend:
             yield backend
-            testbed = backend.testbed
-            if isinstance(testbed, ClusterTestbed) and testbed.met:
-                write_whole(log.parent / NODE_EVENTS, pretty(node_events(backend, testbed)))
-                write_leaderless(testbed.leaderless, guarantees)
+            write_node_events(backend, log.parent)
+            if isinstance(backend.testbed, ClusterTestbed) and backend.testbed.met:
+                write_leaderless(backend.testbed.leaderless, guarantees)
         # Guarantees that are not given: what broke them, though the broker is as its model says.
         write_breaches(prepared, backend.agreed, guarantees, plan.system)
 
@@ -83,10 +86,17 @@ def write_leaderless(seen: Leaderless, directory: Path) -> None:
         write_whole(directory / f"{name}.json", pretty(told))
 
 
-def node_events(backend: BrokersBackend, testbed: ClusterTestbed) -> dict[str, Any]:
+def write_node_events(backend: BrokersBackend, directory: Path) -> None:
+    """What was done to nodes, if anything was."""
+    testbed = backend.testbed
+    if isinstance(testbed, NodesTestbed) and testbed.met:
+        write_whole(directory / NODE_EVENTS, pretty(node_events(backend, testbed)))
+
+
+def node_events(backend: BrokersBackend, testbed: NodesTestbed) -> dict[str, Any]:
     """What was done to nodes, by kind; and what of it was not told by the traces."""
     return {
-        "done": dict(sorted(testbed.cluster.done.items())),
+        "done": dict(sorted(testbed.nodes.done.items())),
         "traces_through": dict(sorted(testbed.met.items())),
         "late_markers_written": backend.departed,
         "tries_undecided": backend.scheduler.undecided,

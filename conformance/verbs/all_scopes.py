@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from conformance.generate.graph import MAX_STATES
 from conformance.plan import BadPlan
+from conformance.systems.base import NotApplicable
+from conformance.systems.brokers.idempotent.deliveries import CannotPlay
 from conformance.verbs.run_table import figures_of, table, verdict_of
 from proofs.explore.expected import EXPECTED
 from proofs.run import EXIT_CODES, BadUse
@@ -82,7 +84,7 @@ def judged_scopes(
         try:
             with redirect_stdout(io.StringIO()):
                 judge(argparse.Namespace(**given))
-        except (BadUse, BadPlan) as error:
+        except (BadUse, BadPlan, NotApplicable, CannotPlay) as error:
             note(f"not judged there: {error}")
             continue
         yield {"scope": scope.name, **figures_of(out / scope.name)}

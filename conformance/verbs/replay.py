@@ -31,8 +31,10 @@ from proofs.trace.replay import RecordedDifferently, Stepper, configuration_of, 
 SCHEMA_VERSION: Final = 2
 
 MODEL: Final = "model"
-SYSTEMS: Final = (MODEL, "impl", NODES, "kafka", "wire")
-AT_BROKERS: Final = (NODES, "kafka", "wire")
+SYSTEMS: Final = (MODEL, "impl", NODES, "serve", "kafka", "wire")
+STOPPED: Final = ("serve", "kafka")
+"""Those whose one broker is stopped in traces of leaders."""
+AT_BROKERS: Final = (NODES, "serve", "kafka", "wire")
 
 Difference = dict[str, Any] | None
 
@@ -43,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     there_are = ", ".join((*SYSTEMS[:-1], "wire://HOST:PORT"))
     parser.add_argument("--system", default=MODEL, help=f"{there_are} (default: {MODEL})")
     parser.add_argument("--kafka", metavar="RELEASE", help="of kafka (default: the trace's)")
-    parser.add_argument("--nodes", type=int, metavar="N", help="of kafka and nodes: 1 or 3")
+    parser.add_argument(
+        "--nodes", type=int, metavar="N", help=f"of {', '.join(run.WITH_NODES)}: 1 or 3"
+    )
     parser.add_argument("--actors", help=f"of impl: {' or '.join(ACTORS)}")
     add_codec(parser, f"(of impl; default: {DEFAULTS.on})")
     parser.add_argument("--ignore", action="append", metavar="MASK", help="as of `run`")
@@ -206,7 +210,7 @@ def arguments_of_run(trace: Trace, options: argparse.Namespace) -> argparse.Name
     header, with_nodes = trace.header, options.nodes == 3
     given = ["--system", options.system, "--scope", header.scope, "--variant", header.variant]
     is_idempotent = judged_composition(header.scope) is IDEMPOTENT
-    if with_nodes or (options.system == "kafka" and is_idempotent):
+    if with_nodes or (options.system in STOPPED and is_idempotent):
         given += ["--faults", "nodes"]
     for name in ("kafka", "nodes", "actors", "on"):
         value = getattr(options, name)

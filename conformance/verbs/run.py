@@ -38,6 +38,8 @@ IGNORE: Final = (
 )
 
 NODES: Final = (None, 1, 3)
+WITH_NODES: Final = ("kafka", "serve", "nodes")
+"""Systems that may have several."""
 
 DEFAULTS: Final = Plan()
 
@@ -96,7 +98,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --system client: by its transactions, at --level",
     )
-    what.add_argument("--nodes", type=int, metavar="N", help="brokers: 1, or of kafka and nodes 3")
+    what.add_argument(
+        "--nodes", type=int, metavar="N", help=f"brokers: 1, or of {', '.join(WITH_NODES)} 3"
+    )
     what.add_argument("--actors", help=f"of the system: {' or '.join(ACTORS)}")
     add_codec(what, f"(default: {DEFAULTS.on})")
     traces = parser.add_argument_group("by which traces")
@@ -200,8 +204,8 @@ def refuse_unbuilt(options: argparse.Namespace) -> None:
         )
     if options.nodes not in NODES:
         raise BadUse(f"--nodes is {options.nodes}; write --nodes 1 or --nodes 3")
-    if options.nodes == 3 and options.system not in ("kafka", "nodes"):
-        raise BadUse("--nodes 3 needs brokers that are started: --system kafka, or nodes")
+    if options.nodes == 3 and options.system not in WITH_NODES:
+        raise BadUse(f"--nodes 3 needs brokers that are started: --system {', '.join(WITH_NODES)}")
     positive("--partitions", options.partitions)
     one_of("--judge", options.judge or JUDGES[0], JUDGES)
     one_of("--backend", options.backend, BACKENDS)

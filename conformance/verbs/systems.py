@@ -53,6 +53,11 @@ SYSTEMS: Final[dict[str, SystemKind]] = {
         "conformance.verbs.at_nodes:run",
         rules=OF_IMPL,
     ),
+    "serve": SystemKind(
+        "its broker as it is served: a process, sockets, files; --nodes 1 or 3",
+        "conformance.verbs.at_served:run",
+        rules={**OF_IMPL, IDEMPOTENT.name: f"{OF_IMPL[IDEMPOTENT.name]}/restart_window=full"},
+    ),
     "kafka": SystemKind("Apache Kafka: --kafka RELEASE", "conformance.verbs.over_wire:run"),
     "wire": SystemKind("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),
     "client": SystemKind(

@@ -6,7 +6,7 @@ import argparse
 
 from conformance.compositions import judged_composition
 from conformance.plan import NODES, Plan
-from conformance.verbs import at_nodes, in_process
+from conformance.verbs import at_nodes, at_served, in_process
 from conformance.verbs.pipeline import Target
 
 
@@ -16,6 +16,8 @@ def target_of(plan: Plan, options: argparse.Namespace) -> Target:
         return in_process.target(plan, options)
     if plan.system == NODES:
         return at_nodes.target(plan, options)
+    if plan.system == "serve":
+        return at_served.target(plan, options)
     composition = judged_composition(plan.scope)
     target: Target = composition.called(composition.over_wire)(plan, options)
     return target

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.kafka.process import JavaProcess
+from conformance.kafka.process import ServerProcess
 
 REPOSITORY = Path(__file__).parents[3]
 TIMEOUT_S = 10.0
@@ -24,8 +24,8 @@ time.sleep(60)
 PARENT = """
 import sys, time
 from pathlib import Path
-from conformance.kafka.process import JavaProcess
-print(JavaProcess(["sleep", "60"], Path(sys.argv[1])).pid, flush=True)
+from conformance.kafka.process import ServerProcess
+print(ServerProcess(["sleep", "60"], Path(sys.argv[1])).pid, flush=True)
 time.sleep(60)
 """
 
@@ -46,20 +46,20 @@ def state_of(pid: int) -> str:
 
 
 def test_it_ends_with_its_block(tmp_path):
-    with JavaProcess(["sleep", "60"], tmp_path / "log") as process:
+    with ServerProcess(["sleep", "60"], tmp_path / "log") as process:
         assert process.exit_code is None
     assert process.exit_code == -signal.SIGKILL
 
 
 def test_what_does_not_end_when_asked_is_killed(tmp_path):
-    with JavaProcess([sys.executable, "-c", STUBBORN], tmp_path / "log") as process:
+    with ServerProcess([sys.executable, "-c", STUBBORN], tmp_path / "log") as process:
         wait_until(lambda: "ready" in process.quote_log())
         process.stop(timeout_s=0.1)
         assert process.exit_code == -signal.SIGKILL
 
 
 def test_it_can_be_stopped_while_it_is_paused(tmp_path):
-    with JavaProcess(["sleep", "60"], tmp_path / "log") as process:
+    with ServerProcess(["sleep", "60"], tmp_path / "log") as process:
         process.pause()
         wait_until(lambda: state_of(process.pid) == "T")
         process.stop()
@@ -83,7 +83,7 @@ def test_it_does_not_outlive_us_however_we_end(number, tmp_path):
 
 
 def test_the_log_is_quoted_from_its_end(tmp_path):
-    with JavaProcess(["seq", "100"], tmp_path / "log") as process:
+    with ServerProcess(["seq", "100"], tmp_path / "log") as process:
         wait_until(lambda: process.exit_code == 0)
     quoted = process.quote_log().splitlines()
     assert quoted[0] == f"{tmp_path / 'log'} ends:"

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 
-from conformance.faults import CLIENTS
+from conformance.faults import CLIENTS, Means
 from conformance.kafka.administration import set_config
-from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.cluster import KafkaCluster
+from conformance.kafka.connection import BrokerConnection
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import Release
 from conformance.systems.brokers.idempotent.deliveries import ISOLATE
@@ -26,6 +26,8 @@ from proofs.java import JavaError
 FETCH_WAIT_S: Final = 1.5
 """Much longer than a fetch waits at a leader of `KafkaCluster` for something new."""
 EXPIRATION: Final = "producer.id.expiration.ms"
+NODE: Final = 1
+"""The id of a broker that is alone."""
 DAY_MS: Final = 86_400_000
 EXPIRY_S: Final = 1.5
 """Much longer than a broker takes to go by a config, and to look for who has expired."""
@@ -37,12 +39,33 @@ def means_at_one(release: Release) -> frozenset[Wire]:
     return means | {Wire.DYNAMIC_CONFIGS} if release.has_producer_expiry else means
 
 
-class OneBroker(ListeningBroker):
-    """A broker that was started here."""
+class StoppedBroker(Protocol):
+    """What is started here, and can be stopped: Kafka, or a broker that is served as Kafka is.
+    Raises KafkaError, JavaError."""
 
-    def __init__(self, kafka: KafkaBroker) -> None:
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+
+    def start(self) -> None:
+        """Start it, on the data that it left."""
+
+    def stop(self) -> None:
+        """End it in order."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+    def connect(self) -> BrokerConnection:
+        """One more connection."""
+
+
+class OneBroker(ListeningBroker):
+    """A broker that was started here, and the means of a test at it."""
+
+    def __init__(self, kafka: StoppedBroker, means: Means) -> None:
         self.kafka = kafka
-        self.means = means_at_one(kafka.release)
+        self.means = means
         super().__init__(kafka.address)
 
     @property
@@ -64,10 +87,9 @@ class OneBroker(ListeningBroker):
 
     def _expire(self) -> None:
         """For a moment it remembers no producer that is idle for long enough to be looked at."""
-        node_id = self.kafka.node.node_id
         with self.kafka.connect() as connection:
             for expiration_ms in (1, DAY_MS):
-                set_config(connection, node_id, EXPIRATION, str(expiration_ms))
+                set_config(connection, NODE, EXPIRATION, str(expiration_ms))
                 time.sleep(EXPIRY_S)
 
 
@@ -124,4 +146,7 @@ def started(
         cluster.close()
         raise NoBroker(str(error)) from error
     with cluster:
-        yield OneBroker(cluster.brokers[1]) if nodes == 1 else TwoReplicas(cluster)
+        if nodes == 1:
+            yield OneBroker(cluster.brokers[NODE], means_at_one(cluster.brokers[NODE].release))
+        else:
+            yield TwoReplicas(cluster)

@@ -23,6 +23,7 @@ from conformance.kafka.admin import (
     init_producer_ids,
     log_start_offsets,
 )
+from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.errors import KafkaError
 from conformance.plan import PreparedPlan, configuration
 from conformance.report import SideCheck
@@ -67,14 +68,24 @@ class LeadersTestbed(BrokerTestbed):
         self._width = min(max(self.most, -(-traces // MOST_TRACES)), MAX_PARTITIONS)
         self._pool = PartitionPool(self._topic, MOST_TRACES)
         self._producers: deque[ProducerIdentity] = deque()
+        self._given, self._seen_ids = 0, set[int]()
         self._starts: Mapping[TopicPartition, int] = {}
 
     def checks(self) -> dict[str, SideCheck]:
-        """Where producer ids come from, if that is a ZooKeeper which can be read."""
-        broker = self._broker
-        if not isinstance(broker, OneBroker) or broker.kafka.zookeeper_address is None:
-            return {}
-        return {"producer_id_blocks": check_blocks(broker.kafka)}
+        """That no producer id came twice, behind all that was done to the broker; and where they
+        come from, if that is a ZooKeeper which can be read. Raises BackendFailed."""
+        checks = {"producer_ids": self._check_ids()} if self._seen_ids else {}
+        kafka = self._broker.kafka if isinstance(self._broker, OneBroker) else None
+        if isinstance(kafka, KafkaBroker) and kafka.zookeeper_address is not None:
+            checks["producer_id_blocks"] = check_blocks(kafka)
+        return checks
+
+    def _check_ids(self) -> SideCheck:
+        try:
+            self._ask_for_producers(IDS_AT_A_TIME)
+        except KafkaError as error:
+            raise BackendFailed(str(error)) from error
+        return SideCheck(self._given, self._given, len(self._seen_ids))
 
     def waits_of(self, script: LeaderScript) -> int:
         """At each fault."""
@@ -105,9 +116,15 @@ class LeadersTestbed(BrokerTestbed):
 
     def _take_producers(self, count: int) -> Sequence[ProducerIdentity]:
         if len(self._producers) < count:
-            with self._broker.open_connection() as connection:
-                self._producers += init_producer_ids(connection, max(count, IDS_AT_A_TIME))
+            self._ask_for_producers(max(count, IDS_AT_A_TIME))
         return [self._producers.popleft() for _ in range(count)]
+
+    def _ask_for_producers(self, count: int) -> None:
+        with self._broker.open_connection() as connection:
+            given = init_producer_ids(connection, count)
+        self._given += len(given)
+        self._seen_ids |= {one.producer_id for one in given}
+        self._producers += given
 
     def _topic(self) -> Sequence[TopicPartition]:
         return self._broker.topic(self._width, configs=self.topic_configs)

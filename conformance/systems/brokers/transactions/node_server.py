@@ -5,6 +5,7 @@ Three are as `cluster_nodes` has them: HOME and SEAT coordinate in turn, FAR lea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -102,6 +103,7 @@ class StoppedNodes:
 
     def __init__(self, server: NodeServer) -> None:
         self.kafka = server
+        self.done: Counter[str] = Counter()
         self.coordinator = SEAT
         self.is_held = False
         self._nodes = server.nodes
@@ -128,6 +130,7 @@ class StoppedNodes:
             self.coordinator = SEAT if self.coordinator == HOME else HOME
             self._nodes.cluster.move(*TRANSACTION_STATE, self.coordinator)
             self._nodes.settle()
+        self.done[fault] += 1
         return fault
 
     def rest(self) -> None:

@@ -47,6 +47,8 @@ class NodesUnderTest(Protocol):
     """Three brokers, and what can be done to them; `cluster_nodes` says who is who."""
 
     coordinator: int
+    done: Counter[str]
+    """What was done, by kind."""
 
     @property
     def kafka(self) -> TransactionServer:
