@@ -82,8 +82,11 @@ def opened(prepared: PreparedPlan, release: Release) -> Iterator[BrokersBackend]
     k = configuration(prepared.plan)
     if judged_composition(prepared.plan.scope) is IDEMPOTENT:
         is_killed = prepared.plan.faults == "nodes"
-        with ServedBroker(release, k.variant.level, is_killed=is_killed) as broker:
-            yield leaders_backend(prepared, OneBroker(broker, STOPPED))
+        with (
+            ServedBroker(release, k.variant.level, is_killed=is_killed) as broker,
+            closing(leaders_backend(prepared, OneBroker(broker, STOPPED))) as backend,
+        ):
+            yield backend
     elif prepared.plan.faults == "nodes":
         with served(release, k.variant.level, NODES) as server:
             yield nodes_backend(prepared, ServedNodes(server))

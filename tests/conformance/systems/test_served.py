@@ -10,14 +10,18 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
+from conformance.compositions import SERVER_ACTORS
 from conformance.kafka.admin import leaders
 from conformance.kafka.errors import BrokerFailed
 from conformance.kafka.releases import find_release
 from conformance.mutants import HuntScope, Mutant
 from conformance.mutants.patched_impl import write_patched
+from conformance.plan import Plan, prepare
 from conformance.systems.brokers.served.served_broker import ServedBroker
 from conformance.systems.brokers.served.served_nodes import ServedServer
 from conformance.transactions.layouts import FAR, HOME, SEAT
+from conformance.verbs.at_served import opened
+from conformance.verbs.run import with_own_rules
 from kafka_eos.environment import PACKAGES
 from proofs.lift.patch import Patch
 from proofs.run.files import REPOSITORY
@@ -26,9 +30,10 @@ from tests.sizes import sized
 pytestmark = pytest.mark.xdist_group("served")
 
 NOBODY = -1
-KILLED = ["--faults", "nodes", "--scope", "idempotent-crash"]
-MOVES = "transactions-small/begun=1/delays=0/unheard=0/timeouts=0"
-MOVED = ["--faults", "nodes", "--nodes", "3", "--scope", MOVES]
+CRASHES = ("idempotent-crash", "leader")
+MOVES = ("transactions-small/begun=1/delays=0/unheard=0/timeouts=0", SERVER_ACTORS)
+KILLED = ["--faults", "nodes", "--scope", CRASHES[0]]
+MOVED = ["--faults", "nodes", "--nodes", "3", "--scope", MOVES[0]]
 FEW = ["--traces", "12"]
 
 
@@ -106,7 +111,7 @@ def test_what_is_recovered_is_as_the_model(tmp_path: Path, given: list[str]) -> 
 
 PLANTED = {
     "producers_are_not_recovered": (
-        KILLED,
+        *CRASHES,
         Patch(
             "LogDirectory.load",
             "remember_batches(leader.log)",
@@ -114,7 +119,7 @@ PLANTED = {
         ),
     ),
     "open_transactions_are_not_recovered": (
-        MOVED,
+        *MOVES,
         Patch(
             "LogDirectory.load",
             "remember_batches(leader.log)",
@@ -122,7 +127,7 @@ PLANTED = {
         ),
     ),
     "prepared_transactions_are_not_recovered": (
-        MOVED,
+        *MOVES,
         Patch(
             "TransactionStateManager.load",
             "return [EpochAndMetadata(coordinator_epoch, metadata) for metadata in by_id.values()]",
@@ -130,7 +135,7 @@ PLANTED = {
         ),
     ),
     "producer_ids_begin_again": (
-        KILLED,
+        *CRASHES,
         Patch(
             "DurableCluster.__init__",
             "_DurableBlocks(self._metadata, clock_ms)",
@@ -144,12 +149,15 @@ PLANTED = {
 def test_what_is_not_recovered_is_found(
     bug: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given, patch = PLANTED[bug]
+    scope, actors, patch = PLANTED[bug]
     write_patched(Mutant(bug, "", HuntScope(""), (patch,)), tmp_path / "patched")
-    for package in {*PACKAGES, "kafka_eos"} - {
-        "impl"
-    }:  # `kafka-eos` takes no other than those beside it
+    for package in {*PACKAGES, "kafka_eos"} - {"impl"}:  # it takes none but those beside it
         shutil.copytree(REPOSITORY / package, tmp_path / "patched" / package)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "patched"))
-    code, report = judged(tmp_path / "out", *given, *FEW)
-    assert (code, report["verdict"]) == (1, "violated")
+    variant = with_own_rules("4.3.1", "serve", scope)
+    plan = Plan(scope=scope, variant=variant, actors=actors, faults="nodes", traces=12)
+    prepared = prepare(plan, tmp_path / "traces")
+    with opened(prepared, find_release("4.3.1")) as backend:
+        found = backend.findings(0, prepared.count)
+        checks = backend.testbed.checks()
+    assert found or not all(check.holds for check in checks.values())

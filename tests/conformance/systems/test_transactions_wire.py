@@ -18,6 +18,7 @@ from conformance.compositions import SERVER_ACTORS, judged_composition
 from conformance.generate.broker_graph import AT_ONE, MARKER, TIMES_OUT, events_at
 from conformance.kafka.admin import Supported
 from conformance.plan import Plan, configuration, prepare
+from conformance.systems.brokers.clock import MACHINE_CLOCK, BrokersClock, MachineClock
 from conformance.systems.brokers.exchange import BrokerFault, TraceEnd, Wait
 from conformance.systems.brokers.transactions import testbed_of_servers, transaction_session
 from conformance.systems.brokers.transactions.testbed_of_servers import TRANSACTION_S
@@ -51,6 +52,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 KINDS: list[Requests] = ["v1", "v2"]
 SCOPES = ["default", "offsets", "exhausted", "small", "forgotten"]
 RECORDED = [(scope, kind) for scope in SCOPES for kind in KINDS]
+END_TXN = 26
 PRODUCERS = 61
 """DescribeProducers."""
 EVERY_VERSION = Supported(dict.fromkeys(range(100), (0, 12)), {})
@@ -85,6 +87,7 @@ def replayed(
     *,
     shows_producers: bool = True,
     faults: list[str] | None = None,
+    clock: BrokersClock = MACHINE_CLOCK,
 ) -> TraceEnd:
     """How a trace ends with the answers that were recorded, where `rule` goes over the variant.
     `faults` are those that it waits for."""
@@ -101,7 +104,7 @@ def replayed(
     times = Times(TRANSACTION_S if script.times_out else 0.0)
     speaks = conversation(EVERY_VERSION, requests)
     trace_session = TransactionSession(
-        script, ground, speaks, times=times, shows_producers=shows_producers
+        script, ground, speaks, times=times, shows_producers=shows_producers, clock=clock
     )
     asking = trace_session.run()
     calls = iter([row for row in trace["calls"] if shows_producers or row["api"] != PRODUCERS])
@@ -253,6 +256,27 @@ def test_a_changed_answer_is_noticed(
         difference = replayed(trace, head, requests, "").difference
         assert difference is not None
         assert any(path in name for name in difference.expected), difference
+
+
+class SlowMachine(MachineClock):
+    """A minute passes between any two looks at the clock."""
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+
+    def now_s(self) -> float:
+        """See `BrokersClock`."""
+        self._now_s += 60.0
+        return self._now_s
+
+
+def test_on_a_slow_machine_a_transaction_may_have_timed_out() -> None:
+    """It was the coordinator's PRODUCER_FENCED behind a minute that was taken for a divergence."""
+    head, traces = recorded("offsets", "v1")
+    for trace in islice(changed(traces, END_TXN, "error_code", 90), 5):
+        assert replayed(trace, head, "v1", "").difference is not None
+        end = replayed(trace, head, "v1", "", clock=SlowMachine())
+        assert end.is_undecided
 
 
 # Traces

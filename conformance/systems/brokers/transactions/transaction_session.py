@@ -13,7 +13,7 @@ trace that ends stuck waits for others, as if that was a fault.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from conformance.generate.broker_graph import TIMES_OUT
@@ -213,9 +213,10 @@ class TransactionSession:
     def _compared(self, sent: ScriptedRequest | None, shown: ServerState | None) -> Asks:
         """One step: what is asked, and what is shown then."""
         if sent is not None:
-            self._clock.watch(sent)
+            self._clock.begin(sent)
             answer = yield from self._asked(sent.request, sent.is_late)
             self._same("answer", ANSWER, sent.answer, answer)
+            self._clock.end(sent)
         if shown is not None:
             yield from self._look(shown)
 
@@ -479,6 +480,11 @@ class TransactionSession:
         return tuple(own.log_ends[p] + self._ends[p][0] for p in range(mine))
 
 
+ENDS: Final = ("END_TXN", "INIT_PRODUCER_ID")
+OPEN_NOTHING: Final = (*ENDS, WRITE_TXN_MARKERS)
+"""The names of APIs whose requests end a transaction, and of those that open none."""
+
+
 class ServerClock:
     """Since when a transaction is open, and its id unused: what a server may do of itself."""
 
@@ -502,19 +508,20 @@ class ServerClock:
     @property
     def is_over(self) -> bool:
         """A transaction may have timed out, or the id expired."""
-        now, (transaction_s, id_s) = self.now_s(), astuple(self._times)
-        is_open = transaction_s > 0 and self._open_since is not None
-        if is_open and now - (self._open_since or 0) > transaction_s - MARGIN_S:
+        now, lasts_s = self.now_s(), self.timeout_ms / 1_000
+        if self._open_since is not None and now - self._open_since > lasts_s - MARGIN_S:
             return True
-        return bool(id_s > 0 and now - self._used > id_s - MARGIN_S)
+        return self.id_s > 0 and now - self._used > self.id_s - MARGIN_S
 
-    def watch(self, sent: ScriptedRequest) -> None:
-        """A request is sent that may open a transaction, or end it."""
-        if api_of(sent.request) in ("END_TXN", "INIT_PRODUCER_ID"):
-            if sent.answer[0] == ErrorCode.NONE:
-                self._open_since = None
-        elif self._open_since is None and api_of(sent.request) != WRITE_TXN_MARKERS:
+    def begin(self, sent: ScriptedRequest) -> None:
+        """A request is sent that may open a transaction."""
+        if self._open_since is None and api_of(sent.request) not in OPEN_NOTHING:
             self._open_since = self.now_s()
+
+    def end(self, sent: ScriptedRequest) -> None:
+        """It is answered, and may have ended one."""
+        if api_of(sent.request) in ENDS and sent.answer[0] == ErrorCode.NONE:
+            self._open_since = None
 
     def transaction_is_over(self) -> None:
         """It has timed out: no other does."""
