@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BENCHMARKS := $(filter-out __init__ measuring peers,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
-.PHONY: help setup conformance check fast test full prove explore bench docs lint clean
+.PHONY: help setup conformance check fast test full compiled prove explore bench docs lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -44,6 +44,9 @@ test: $(READY)  ## all tests (WORKERS=2)
 
 full: $(READY)  ## all tests, and the larger sizes of some (WORKERS=2)
 	$(ALL_TESTS) --full
+
+compiled: $(READY)  ## the tests of impl on its compiled form (WORKERS=2)
+	KAFKA_EOS_FORM=compiled $(PYTHON) -m pytest -n $(WORKERS) --dist loadgroup tests/impl
 
 prove: $(READY)  ## check the theorems
 	$(PYTHON) -m proofs prove

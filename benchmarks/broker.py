@@ -1,7 +1,8 @@
 """Our broker against kfake and real Kafka: the same requests, and how long each takes to start.
 
     python -m benchmarks.broker [--brokers ours kfake kafka] [--rounds 5] [--requests 5000]
-                                [--starts 5] [--json FILE]
+                                [--starts 5] [--client-records 500000]
+                                [--form compiled|python] [--json FILE]
 
 A load is a number of Produce requests of one idempotent producer to one partition, acks=all, or as
 many Fetch requests, each for one of these batches; records have 100 bytes, uncompressed. One
@@ -13,6 +14,12 @@ processor time of the broker for a request, in microseconds: it hardly depends o
 machine. `ratio` is ours to the peer's throughput, the median of the rounds' ratios; `by cpu` the
 peer's processor time to ours: in both, more than 1 is better for ours.
 
+The last load is a client's: confluent-kafka, idempotent, otherwise with its own settings, sends
+records of 100 bytes to four partitions; its figures are those of a record.
+
+kfake and Kafka have many threads, ours has one: `ratio` compares what they do on all cores of the
+machine, `by cpu` what they do on one.
+
 A start lasts from the start of the process to its first answer, to ApiVersions; Kafka has the flags
 for a fast start, a formatted folder and an archive of its classes. `in-process` is our broker in
 the benchmark's own process, as in tests.
@@ -21,16 +28,18 @@ the benchmark's own process, as in tests.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from itertools import count
+from importlib import import_module
 from statistics import median
 from time import perf_counter
 from typing import Any, Final
 
+from benchmarks.live.clients import PARTITIONS, TIMEOUT_S, VALUE, NotAcknowledged
 from benchmarks.live.frames import Log, WrongAnswer, exchange
 from benchmarks.live.running import (
     BROKERS,
@@ -53,6 +62,7 @@ from benchmarks.measuring import (
     round_figures,
     run_benchmark,
 )
+from benchmarks.producer import WrongCount, await_arrival
 from conformance.kafka.admin import create_topic, init_producer_id
 from conformance.kafka.errors import KafkaError
 from impl.broker.server import Server
@@ -89,7 +99,7 @@ def measure_loads(
     brokers: Mapping[str, Running], records: int, requests: int, rounds: int
 ) -> Iterator[dict[str, Any]]:
     """Both loads with batches of so many records, on each broker. Raises as above."""
-    topics = count()
+    topics = itertools.count()
 
     def measure(name: str) -> dict[str, Time]:
         log = Log(f"of-{records}-{next(topics)}", requests, records)
@@ -118,6 +128,53 @@ def summarise(
         "cpu_microseconds_a_request": round_figures(1e6 * typical.cpu_seconds / requests),
         **compare_rounds(name, found),
     }
+
+
+# ---- a client's load
+
+
+def send_all(running: Running, topic: str, count: int) -> None:
+    """Send so many records, and wait for all answers. Raises NotAcknowledged."""
+    lost: list[str] = []
+
+    def note(error: object, _message: object) -> None:
+        if error is not None:
+            lost.append(str(error))
+
+    producer = import_module("confluent_kafka").Producer(
+        {
+            "bootstrap.servers": "{}:{}".format(*running.address),
+            "enable.idempotence": True,
+            "queue.buffering.max.messages": count,
+            "log_level": 0,
+        }
+    )
+    for _ in range(count):
+        producer.produce(topic, VALUE, on_delivery=note)
+    left = producer.flush(TIMEOUT_S)
+    if left or lost:
+        raise NotAcknowledged(f"{left} of {count} records wait, others failed: {lost[:1]}")
+
+
+def measure_client(
+    brokers: Mapping[str, Running], count: int, rounds: int
+) -> Iterator[dict[str, Any]]:
+    """The client's load on each broker. Raises KafkaError, NotAcknowledged, WrongCount."""
+    topics = (f"of-client-{number}" for number in itertools.count())
+
+    def measure(name: str) -> Time:
+        running, topic = brokers[name], next(topics)
+        with running.connect() as connection:
+            create_topic(connection, topic, PARTITIONS)
+        work = partial(send_all, running, topic, count)
+        spent, _ = measure_time(work, running.cpu_seconds)
+        await_arrival(running, topic, count)
+        return spent
+
+    names = list(brokers)
+    alternate(names, 1, measure)
+    found = alternate(names, rounds, measure)
+    yield from (summarise("confluent-kafka", name, found, count, 1) for name in names)
 
 
 # ---- starts
@@ -168,7 +225,7 @@ def format_load(r: Mapping[str, Any]) -> str:
     load = f"{r['load']}, {r['records']} a batch"
     return (
         f"{load:24}{r['broker']:12}{r['requests_per_second']:>10,.0f}/s"
-        f"{r['records_per_second']:>14,.0f}/s{r['cpu_microseconds_a_request']:>9,.0f} us"
+        f"{r['records_per_second']:>14,.0f}/s{r['cpu_microseconds_a_request']:>9,.3g} us"
         f"{format_ratios(r['ratio'], r['cpu_ratio'])}"
     )
 
@@ -190,6 +247,9 @@ def measure(asked: Namespace) -> dict[str, Any]:
             for row in measure_loads(brokers, records, asked.requests, asked.rounds):
                 loads.append(row)
                 print(format_load(row), flush=True)
+        for row in measure_client(brokers, asked.client_records, asked.rounds):
+            loads.append(row)
+            print(format_load(row), flush=True)
     starts = measure_starts(names, asked.starts)
     print("\n".join(map(format_start, starts)), flush=True)
     titles = {name: BROKERS[name].title() for name in names}
@@ -201,9 +261,10 @@ OPTIONS = {
     "--brokers": {"nargs": "+", "choices": BROKERS, "default": list(BROKERS)},
     "--rounds": count_option(5, "rounds of each load"),
     "--requests": count_option(5_000, "requests of a load"),
+    "--client-records": count_option(500_000, "records of the client's load"),
     "--starts": count_option(5, "starts of each broker"),
 }
-REFUSALS = (KafkaError, Missing, WrongAnswer, OSError)
+REFUSALS = (KafkaError, Missing, NotAcknowledged, WrongAnswer, WrongCount, OSError)
 
 main = partial(run_benchmark, "broker", __doc__, OPTIONS, measure, REFUSALS)
 

@@ -12,11 +12,18 @@ import json
 import os
 import platform
 import resource
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
+
+from impl.form import FORM
+
+ROOT: Final = Path(__file__).parents[1]
+FORMS: Final = ("compiled", "python")
 
 T = TypeVar("T")
 
@@ -137,7 +144,11 @@ def run_benchmark(
     for option, settings in options.items():
         parser.add_argument(option, **settings)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report")
+    parser.add_argument("--form", choices=FORMS, help="of `impl`: `compiled` builds it if need be")
     asked = parser.parse_args(words)
+    if asked.form not in (None, FORM):
+        return run_in_form(asked.form, name, sys.argv[1:] if words is None else words)
+    print(f"{name}: impl is {FORM}", flush=True)
     load = load_average()
     try:
         content = measure(asked)
@@ -146,6 +157,7 @@ def run_benchmark(
     if asked.json is not None:
         head = {
             "benchmark": name,
+            "form": FORM,
             "python": platform.python_version(),
             "machine": platform.machine(),
             "cores": os.cpu_count(),
@@ -153,6 +165,20 @@ def run_benchmark(
         }
         write_file(asked.json, json.dumps({**head, **content}, indent=2) + "\n")
     return 0
+
+
+def run_in_form(form: str, name: str, words: Sequence[str]) -> int:
+    """Run the benchmark, and all that it starts, with `impl` in this form; the exit code."""
+    path = [str(ROOT)]
+    if form == "compiled":
+        build = [sys.executable, str(ROOT / "scripts" / "compiled.py")]
+        built = subprocess.run(build, stdout=subprocess.PIPE, text=True, check=False)
+        if built.returncode:
+            return built.returncode
+        path.insert(0, built.stdout.strip())
+    paths = {"PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, "-m", f"benchmarks.{name}", *words]
+    return subprocess.run(command, env={**os.environ, **paths}, check=False).returncode
 
 
 def write_file(file: Path, text: str) -> None:

@@ -32,8 +32,8 @@ from impl.log.snapshot_directory import SnapshotDirectory as SnapshotDirectory
 from impl.partition.errors import PartitionError as PartitionError
 from impl.partition.leader import PartitionLeader as PartitionLeader
 from impl.partition.leader import ProduceOutcome as ProduceOutcome
+from impl.partition.log_config import LogConfig as LogConfig
 from impl.partition.replica_log import ReplicaLog as ReplicaLog
-from impl.partition.validation import LogConfig as LogConfig
 from impl.producer import DeliveryHandle as DeliveryHandle
 from impl.producer import Disconnect as Disconnect
 from impl.producer import IdempotentProducerCore as IdempotentProducerCore

@@ -50,7 +50,9 @@ def main(argv: Sequence[str] | None = None, room: str | None = None) -> int:
             print(usage(room))
             return HOLDS
         case ["--version", *_]:
-            print(f"kafka-eos {version('kafka-eos')}")
+            from impl.form import FORM  # importing `impl` takes longer than most verbs' help
+
+            print(f"kafka-eos {version('kafka-eos')} ({FORM})")
             return HOLDS
         case [name, *rest] if room is None and name in ROOMS:
             return main(rest, name)

@@ -2,7 +2,10 @@
 once for several tests is made once, however many workers there are."""
 
 import gc
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,44 @@ TESTS = Path(__file__).parent
 FAST = (TESTS / "model", TESTS / "impl")
 """The folders of `make check`, but for what is marked `slow` there. In other folders the tests of
 `make check` are those marked `fast`."""
+
+
+IS_COMPILED_WANTED = os.environ.get("KAFKA_EOS_FORM") == "compiled"
+"""A variable, not an option: `impl` must not be imported by any other conftest.py before."""
+
+
+def use_compiled_form() -> None:
+    """Import `impl` from its compiled copy."""
+    command = [sys.executable, TESTS.parent / "scripts" / "compiled.py"]
+    built = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if built.returncode:
+        raise pytest.UsageError("impl cannot be compiled here")
+    sys.path.insert(0, built.stdout.strip())
+    from impl.form import IS_COMPILED
+
+    assert IS_COMPILED, "impl was imported before"
+
+
+if IS_COMPILED_WANTED:
+    use_compiled_form()
+
+_REPLACED = "it replaces a function or a constant of impl, which compiled code does not look up"
+_DOCSTRINGS = "compiled functions have no docstrings"
+
+NEEDS_PYTHON = {
+    "test_an_answer_without_what_was_asked_is_asked_again": _REPLACED,
+    "test_coordinators_without_room_for_their_topic_are_not_available": _REPLACED,
+    "test_partitions_have_a_limit": _REPLACED,
+    "test_a_payload_beyond_the_limit_is_refused": _REPLACED,
+    "test_a_handshake_has_an_end": _REPLACED,
+    "test_another_rule_shows": _REPLACED,
+    "test_a_check_of_columns_that_is_missing_is_found": _REPLACED,
+    "test_a_planted_defect_is_noticed": _REPLACED,
+    "test_the_fast_path_reads_what_is_read_byte_by_byte": _REPLACED,
+    "test_typical_records_take_the_fast_path": _REPLACED,
+    "test_the_public_names_are_there_and_documented": _DOCSTRINGS,
+}
+"""The tests of `tests/impl` that cannot run on the compiled form, and why."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,6 +96,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         full = [item for item in items if item.get_closest_marker("full")]
         config.hook.pytest_deselected(items=full)
         items[:] = [item for item in items if item not in full]
+    if IS_COMPILED_WANTED:
+        skip_what_needs_python(items)
     for item in items:
         if is_fast(item):
             item.add_marker("fast")
@@ -63,6 +106,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             home = item.nodeid.partition("::")[0]
         if home and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(home))
+
+
+def skip_what_needs_python(items: list[pytest.Item]) -> None:
+    for item in items:
+        reason = NEEDS_PYTHON.get(getattr(item, "originalname", item.name))
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=f"needs the Python form: {reason}"))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -50,6 +50,7 @@ KAFKA_DEFAULTS: Final = {
     "producer.id.expiration.check.interval.ms": "600000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "10000",
     "add.partitions.to.txn.retry.backoff.ms": "20",
+    "log.retention.hours": "-1",  # the records' timestamps are years old: they would be deleted
 }
 """What the recipe has changed, and a request may feel, is as Kafka ships it."""
 

@@ -1,6 +1,6 @@
 """Our broker in a process: `python -m benchmarks.live.serve` prints its address.
 
-It ends when its standard input does.
+It runs as `kafka-eos serve` does, and ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from impl.broker.event_loop import run
 from impl.broker.server import Server
 
 
@@ -18,4 +19,4 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve())
+    run(serve())

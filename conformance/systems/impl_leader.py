@@ -21,9 +21,9 @@ from conformance.systems.impl_messages import (
 )
 from conformance.systems.snapshots import PicklableActor
 from impl import ApiKey, ErrorCode, PartitionLeader, ProduceOutcome, ReplicaLog
+from impl.partition.log_config import LogConfig
 from impl.partition.producer_state import UNKNOWN_PRODUCER, ProducerStateEntry
 from impl.partition.stored_batch import StoredBatch
-from impl.partition.validation import LogConfig
 from impl.partition.verification import NO_GUARD
 from impl.protocol.record_batch import (
     INVALID_OFFSET,

@@ -29,9 +29,9 @@ from impl import ProducerError
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.state_manager import TransactionStateManager
 from impl.coordinator.transactions import TransactionCoordinator
+from impl.partition.log_config import LogConfig
 from impl.partition.producer_states import ProducerStates
 from impl.partition.rules import TransactionRules
-from impl.partition.validation import LogConfig
 from impl.producer import ProducerConfig
 from impl.producer.in_flight_requests import InFlightRequests
 from impl.producer.transactional_requests import RequestVersions, TxnRequestQueue

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
 from impl.broker.topics import Topic, Topics
 from impl.partition.leader import PartitionLeader
-from impl.partition.validation import LogConfig
+from impl.partition.log_config import LogConfig
 from impl.security.access import Access
 from impl.security.config import Security
 

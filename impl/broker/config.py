@@ -12,9 +12,9 @@ from impl.coordinator.config import CONFIGS, TransactionConfig
 from impl.coordinator.consumer_group_messages import CONSUMER_GROUP_CONFIGS, ConsumerGroupConfig
 from impl.coordinator.group_messages import GroupConfig
 from impl.coordinator.offsets import OFFSETS_CONFIGS, OffsetsConfig
+from impl.partition.log_config import LogConfig
 from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.partition.rules import RULES
-from impl.partition.validation import LogConfig
 from impl.protocol.primitives import MAX_FRAME_BYTES
 from impl.security.config import Security
 from impl.settings import INT_MAX, MAX_PORT, InvalidSetting, Settings, integer

@@ -38,7 +38,7 @@ from impl.coordinator.offsets import OffsetsCoordinator
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, partition_for
 from impl.coordinator.transactions import TransactionCoordinator
 from impl.partition.leader import PartitionLeader
-from impl.partition.validation import COMPACT
+from impl.partition.log_config import COMPACT
 from impl.partition.verification import NO_GUARD
 from impl.protocol.codegen import Value
 from impl.protocol.control_records import ControlType

@@ -40,8 +40,8 @@ from impl.log.checkpoint_files import (
     format_id,
 )
 from impl.log.disk import Disk, StorageError
+from impl.partition.log_config import LogConfig
 from impl.partition.replica_log import ReplicaLog
-from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 from impl.security.config import Security
 from impl.storage.log_directory import LogDirectory

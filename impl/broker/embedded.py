@@ -25,12 +25,12 @@ from typing import Any, Final, TypeVar
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.durable_cluster import DurableCluster
+from impl.broker.event_loop import new_event_loop
 from impl.broker.faults import InjectedFaults
-from impl.broker.listeners import Handle
+from impl.broker.listeners import Answer, Handle
 from impl.broker.log_view import LogView, view_log
 from impl.broker.node import Node
 from impl.broker.node_settings import configure
-from impl.broker.outputs import Output
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import NEWEST_RELEASE
 from impl.broker.server import Server, system_clock_ms
@@ -59,8 +59,8 @@ NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 class _LoopThread:
     """An event loop on a thread of its own."""
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+    def __init__(self, *, has_tls: bool) -> None:
+        self._loop = new_event_loop(has_tls=has_tls)
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
@@ -167,7 +167,7 @@ class Broker:
 
     def __enter__(self) -> Broker:
         """Serve on a thread."""
-        self._thread = _LoopThread()
+        self._thread = _LoopThread(has_tls=self.has_tls)
         try:
             self._thread.run(self._start())
         except BaseException:
@@ -236,7 +236,7 @@ class Broker:
         for server in self._servers.values():
             server.advance()
 
-    def _intercept(self, payload: bytes, handle: Handle) -> asyncio.Future[Output]:
+    def _intercept(self, payload: bytes, handle: Handle) -> Answer:
         return self._timeline.intercept(payload, partial(self.faults.intercept, handle=handle))
 
     async def _restart_node(self, node_id: int) -> None:
@@ -276,6 +276,11 @@ class Broker:
     def listeners(self) -> tuple[str, ...]:
         """The security protocols of the listeners."""
         return self._config.security.listeners
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether a listener has TLS."""
+        return any(protocol.has_tls for protocol in self._config.security.protocols)
 
     @property
     def tls(self) -> Tls:

@@ -28,7 +28,7 @@ from typing import Final, Literal
 
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
-from impl.broker.listeners import Handle
+from impl.broker.listeners import Answer, Handle, settle
 from impl.broker.node import SERVED_APIS, Node
 from impl.broker.outputs import Close, CloseConnection, Output, Response
 from impl.partition.replica_log import DEFAULT_CONFIG
@@ -131,8 +131,8 @@ class Fault(ABC):
     async def apply(self, request: RequestView, handle: Handle, cluster: Cluster) -> Output:
         """What the connection gets."""
         if self.at == "request":
-            return await self.replace(request, cluster) or await handle(request.payload)
-        output = await handle(request.payload)
+            return await self.replace(request, cluster) or await settle(handle(request.payload))
+        output = await settle(handle(request.payload))
         return await self.replace(request, cluster) or output
 
     @abstractmethod
@@ -306,7 +306,7 @@ class InjectedFaults:
             if not added.count:
                 warnings.warn(f"{added.fault} affected no request", UnusedFault, stacklevel=3)
 
-    def intercept(self, payload: bytes, handle: Handle) -> asyncio.Future[Output]:
+    def intercept(self, payload: bytes, handle: Handle) -> Answer:
         """Handle a request, with the fault that affects it."""
         added = self._find(payload) if self._active else None
         if added is None:

@@ -20,10 +20,13 @@ from impl.security.certificates import certificates_of_process
 from impl.security.config import PLAIN, Security
 from impl.security.tls import format_subject
 
-Handle = Callable[[bytes], asyncio.Future[Output]]
-"""A request's payload to what its connection gets, which may be there already."""
+Answer = Output | asyncio.Future[Output]
+"""What a connection gets for a request: now, or later."""
 
-SessionHandle = Callable[[ClientSession, bytes], asyncio.Future[Output]]
+Handle = Callable[[bytes], Answer]
+"""A request's payload to its answer."""
+
+SessionHandle = Callable[[ClientSession, bytes], Answer]
 """As `Handle`, for the connection of a session."""
 
 
@@ -81,20 +84,19 @@ def new_handle(
         return partial(handle, session)
     authenticator = Authenticator(rules, session, api_versions, encode_refusal)
 
-    def authenticate(payload: bytes) -> asyncio.Future[Output]:
+    def authenticate(payload: bytes) -> Answer:
         try:
             answer = authenticator.receive(payload, clock_ms())
         except SaslFailure as refusal:
-            return _at_once(Close(None, str(refusal), refusal.answer))
-        return handle(session, payload) if answer is None else _at_once(Response(None, answer))
+            return Close(None, str(refusal), refusal.answer)
+        return handle(session, payload) if answer is None else Response(None, answer)
 
     return authenticate
 
 
-def _at_once(output: Output) -> asyncio.Future[Output]:
-    answer = asyncio.get_running_loop().create_future()
-    answer.set_result(output)
-    return answer
+async def settle(answer: Answer) -> Output:
+    """Wait for an answer, if it is not there yet."""
+    return await answer if isinstance(answer, asyncio.Future) else answer
 
 
 async def authenticate_broker(

@@ -77,6 +77,9 @@ from impl.protocol.messages import (
 from impl.protocol.schemas import ApiKey
 from impl.security.authenticator import ClientSession
 
+_FETCH: Final = int(ApiKey.FETCH)
+_new: Final = tuple.__new__
+
 
 class Node(HandlerContext):
     """One broker, and the part of the controller that allocates producer ids.
@@ -148,18 +151,22 @@ class Node(HandlerContext):
             refused = UnsupportedVersion(api_key, version, versions, correlation_id)
             self._refuse_version(reference, refused)
             return
-        request = DecodedRequest(
-            reference,
-            ApiKey(api_key),
-            version,
-            header["correlation_id"],
-            body,
-            header["client_id"] or "",
-            session,
+        request = _new(
+            DecodedRequest,
+            (
+                reference,
+                _API_KEYS[api_key],
+                version,
+                header["correlation_id"],
+                body,
+                header["client_id"] or "",
+                session,
+                None,
+            ),
         )
         self.coordinators.follow_leadership(now_ms)
         try:
-            if request.api_key is ApiKey.FETCH:
+            if api_key == _FETCH:
                 request = self.fetch_sessions.resolve(request, now_ms)
             if self.cluster.access.authorizer is not None:
                 request = authorize(self, request)
@@ -329,5 +336,7 @@ _HANDLERS: Final[Mapping[ApiKey, _NodeHandler]] = MappingProxyType(
         **security_requests.HANDLERS,
     }
 )
+_API_KEYS: Final[Mapping[int, ApiKey]] = {int(key): key for key in ApiKey}
+
 SERVED_APIS: Final = frozenset(_HANDLERS)
 """The APIs that a node answers, those between brokers included."""

@@ -62,6 +62,7 @@ IMPLICIT_ADD_FROM: Final = 12
 
 _ATTRIBUTES_OFFSET: Final = 22
 _E = ErrorCode
+_new: Final = tuple.__new__
 
 _UNAVAILABLE: Final = frozenset(
     {
@@ -163,7 +164,8 @@ class _ProduceRequest:
         parts = []
         for row in asked["partitions"]:
             name = asked["name"] if isinstance(topic, ErrorCode) else topic.name
-            part = _PartitionData(TopicPartition(name, row["index"]), row["records"])
+            place = _new(TopicPartition, (name, row["index"]))
+            part = _PartitionData(place, row["records"])
             error = whole or self._place(part, topic)
             if error:
                 part.refuse(error)

@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 
 from impl.broker.embedded import EMBEDDED, Broker
+from impl.broker.event_loop import run
 from impl.broker.releases import NEWEST_RELEASE, RELEASES
 from impl.broker.topics import MAX_PARTITIONS
 from impl.log.disk import StorageError
@@ -178,7 +179,8 @@ def execute(options: argparse.Namespace) -> int:
         level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     try:
-        asyncio.run(serve(broker_of(options)))
+        broker = broker_of(options)
+        run(serve(broker), has_tls=broker.has_tls)
     except (OSError, ValueError, StorageError) as error:
         print(error, file=sys.stderr)
         return BAD_USE

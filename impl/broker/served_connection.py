@@ -28,7 +28,7 @@ from typing import Final, cast
 from impl.broker.listeners import Handle
 from impl.broker.outputs import Close, Output, Response
 from impl.protocol.errors import DecodeError
-from impl.protocol.primitives import announced_bytes, frame, take_frames
+from impl.protocol.primitives import announced_bytes, frame, size_of_frame, take_frames
 
 READ_BYTES: Final = 1 << 16
 """What is read at once. Requests up to this size are limited by the number of connections."""
@@ -223,12 +223,12 @@ class ServedConnection(asyncio.BufferedProtocol):
             if not (self._requests or self._take_requests()):
                 return
             answer = self._handle(self._requests.popleft())
-            if not answer.done():
+            if isinstance(answer, asyncio.Future):
                 self._answer = answer
                 answer.add_done_callback(self._on_answer)
                 self._flush()
                 return
-            self._write(answer.result())
+            self._write(answer)
             if self._is_waiting():
                 return
         self._flush()
@@ -281,7 +281,7 @@ class ServedConnection(asyncio.BufferedProtocol):
                 self._unsent.append(frame(output.last_answer))
             self._finish(output.reason)
         elif isinstance(output, Response) and output.payload is not None:
-            self._unsent.append(frame(output.payload))
+            self._unsent += (size_of_frame(output.payload), output.payload)
             self._unsent_bytes += len(output.payload)
             if self._unsent_bytes >= READ_BYTES:
                 self._flush()

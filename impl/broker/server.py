@@ -9,8 +9,8 @@ Four rules:
 4. A connection that is closed for cause is logged with the cause. Limits are in
    `connection_limits`.
 
-Theory of operation: each connection (`ServedConnection`) passes frames to the node and gets a
-future, which the node's answer has as its reference; most are there when `receive` returns. An
+Theory of operation: each connection (`ServedConnection`) passes frames to the node and gets their
+answers; most are there when `receive` returns, others come through a future. An
 `Intercept` may stand between the two: it alone can hold back, replace or lose requests and answers.
 There is one connection to each other broker; when it breaks, its requests fail, and the node reacts
 to that.
@@ -32,7 +32,15 @@ from typing import Any, Final
 from impl.broker.cluster import NO_PORTS
 from impl.broker.config import NodeConfig
 from impl.broker.connection_limits import ConnectionLimits, TooManyConnections
-from impl.broker.listeners import Handle, Listener, authenticate_broker, listeners_of, new_handle
+from impl.broker.event_loop import listening_sockets
+from impl.broker.listeners import (
+    Answer,
+    Handle,
+    Listener,
+    authenticate_broker,
+    listeners_of,
+    new_handle,
+)
 from impl.broker.node import Node
 from impl.broker.outputs import BrokerRequest, Output
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
@@ -50,13 +58,34 @@ TICK_MS: Final = 100
 _TURNS_TO_ACCEPT: Final = 8
 """More turns of the event loop than a socket takes from being accepted to being a connection."""
 
-Intercept = Callable[[bytes, Handle], Awaitable[Output]]
+Intercept = Callable[[bytes, Handle], Output | Awaitable[Output]]
 """Handles a request's payload, by itself or with the node's `Handle`."""
 
 
 def system_clock_ms() -> int:
     """Milliseconds since the epoch."""
     return int(time.time() * 1000)
+
+
+class _Request:
+    """A request to the node. Most answers are there when `receive` returns; others are awaited."""
+
+    __slots__ = ("_future", "answer")
+
+    def __init__(self) -> None:
+        self.answer: Output | None = None
+        self._future: asyncio.Future[Output] | None = None
+
+    def wait(self) -> asyncio.Future[Output]:
+        """Where the answer will be."""
+        self._future = asyncio.get_running_loop().create_future()
+        return self._future
+
+    def finish(self, answer: Output) -> None:
+        """The node has answered."""
+        self.answer = answer
+        if self._future is not None and not self._future.done():
+            self._future.set_result(answer)
 
 
 class _BrokerConnection:
@@ -171,7 +200,7 @@ class Server:
             start_serving=False,
         )
         self._listening.append(server)
-        self.ports[listener.name] = server.sockets[0].getsockname()[1]
+        self.ports[listener.name] = listening_sockets(server)[0].getsockname()[1]
 
     async def __aexit__(self, *_: object) -> None:
         """Stop listening, and drop all connections. Raises what broke the node, if anything did."""
@@ -190,7 +219,7 @@ class Server:
     async def _stop_listening(self) -> None:
         """What was accepted becomes a connection first: asyncio loses it where the listener is
         closed meanwhile."""
-        for listening in (socket for server in self._listening for socket in server.sockets):
+        for listening in (s for server in self._listening for s in listening_sockets(server)):
             with contextlib.suppress(NotImplementedError):  # Windows
                 asyncio.get_running_loop().remove_reader(listening.fileno())
         for _turn in range(_TURNS_TO_ACCEPT):
@@ -228,10 +257,11 @@ class Server:
         handle = new_handle(session, self._handle, rules, versions, self._clock_ms)
         return partial(self._intercepted, self._intercept, handle) if self._intercept else handle
 
-    def _intercepted(
-        self, intercept: Intercept, handle: Handle, payload: bytes
-    ) -> asyncio.Future[Output]:
-        answer = asyncio.ensure_future(intercept(payload, handle))
+    def _intercepted(self, intercept: Intercept, handle: Handle, payload: bytes) -> Answer:
+        found = intercept(payload, handle)
+        if isinstance(found, Output):
+            return found
+        answer = asyncio.ensure_future(found)
         if isinstance(answer, asyncio.Task):  # ends with the server, not with the connection
             self._keep(answer)
         return answer
@@ -248,12 +278,12 @@ class Server:
         self._perform(self.node.advance(self._clock_ms()))
         self._wake.set()
 
-    def _handle(self, session: ClientSession, payload: bytes) -> asyncio.Future[Output]:
-        future: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
-        self._perform(self.node.receive(future, payload, self._clock_ms(), session))
-        if self.node.has_work:
+    def _handle(self, session: ClientSession, payload: bytes) -> Answer:
+        request, node = _Request(), self.node
+        self._perform(node.receive(request, payload, self._clock_ms(), session))
+        if node.has_work:
             self._wake.set()
-        return future
+        return request.wait() if request.answer is None else request.answer
 
     async def _tick(self) -> None:
         while True:
@@ -270,10 +300,9 @@ class Server:
             if isinstance(output, BrokerRequest):
                 self._keep(asyncio.ensure_future(self._ask(output)))
             else:
-                future = output.reference
-                assert isinstance(future, asyncio.Future)
-                if not future.done():
-                    future.set_result(output)
+                request = output.reference
+                assert isinstance(request, _Request)
+                request.finish(output)
 
     # ---- other brokers
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from impl.broker.cluster import BrokerEndPoint, Cluster
 from impl.broker.config import NodeConfig
@@ -24,6 +24,9 @@ Action = Callable[[int], None]
 
 AnswerReceiver = Callable[[Value | None, int], None]
 """Receives another broker's answer, None without one, and the time, ms."""
+
+
+_new: Final = tuple.__new__
 
 
 class _InFlightRequest(NamedTuple):
@@ -86,7 +89,7 @@ class NodeServices:
             payload = encode_response(
                 request.api_key, request.version, request.correlation_id, body
             )
-        self._outputs.append(Response(request.reference, payload))
+        self._outputs.append(_new(Response, (request.reference, payload)))
 
     def close(self, request: DecodedRequest, reason: str) -> None:
         """Close the connection of a request instead of answering it."""

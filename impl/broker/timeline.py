@@ -19,7 +19,7 @@ from typing import Final
 
 from impl.broker.cluster import Cluster
 from impl.broker.faults import API_NAMES
-from impl.broker.listeners import Handle
+from impl.broker.listeners import Answer, Handle
 from impl.broker.outputs import Close, Output, Response
 from impl.broker.topics import Topic
 from impl.protocol.codegen import Value
@@ -67,14 +67,16 @@ class _Entry:
         self.payload = payload[:BYTES_KEPT]
         self.output: Output | None = None
 
-    def finish(self, answer: asyncio.Future[Output]) -> None:
+    def finish(self, output: Output) -> None:
         """Keep what the connection got."""
-        if answer.cancelled() or answer.exception() is not None:
-            return
-        output = answer.result()
         if isinstance(output, Response) and output.payload is not None:
             output = Response(None, output.payload[:BYTES_KEPT])
         self.output = output
+
+    def finish_later(self, answer: asyncio.Future[Output]) -> None:
+        """As `finish`, if it got anything."""
+        if not answer.cancelled() and answer.exception() is None:
+            self.finish(answer.result())
 
 
 class Timeline:
@@ -85,15 +87,15 @@ class Timeline:
         self._cluster = cluster
         self._entries: deque[_Entry] = deque(maxlen=REQUESTS_KEPT)
 
-    def intercept(self, payload: bytes, handle: Handle) -> asyncio.Future[Output]:
+    def intercept(self, payload: bytes, handle: Handle) -> Answer:
         """Handle a request, and record it."""
         entry = _Entry(self._clock_ms(), payload)
         self._entries.append(entry)
         answer = handle(payload)
-        if answer.done():
-            entry.finish(answer)
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(entry.finish_later)
         else:
-            answer.add_done_callback(entry.finish)
+            entry.finish(answer)
         return answer
 
     def format(self) -> str:

@@ -19,7 +19,7 @@ from math import isnan, nan
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from impl.partition.validation import COMPACT, DELETE, LogConfig
+from impl.partition.log_config import COMPACT, DELETE, LogConfig
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.settings import INT_MAX, LONG_MAX

@@ -26,8 +26,8 @@ from impl.broker.topic_settings import TopicRefused, log_config
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.disk import StorageError
 from impl.partition.leader import PartitionLeader
+from impl.partition.log_config import LogConfig
 from impl.partition.replica_log import ReplicaLog
-from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 
 INTERNAL_TOPICS: Final = frozenset({TRANSACTION_STATE_TOPIC, OFFSETS_TOPIC})

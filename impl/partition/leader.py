@@ -32,6 +32,7 @@ from typing import Final, NamedTuple
 from impl.log.disk import StorageError
 from impl.log.transaction_index import AbortedTransaction
 from impl.partition.errors import InvalidInSyncReplicas, RecordError
+from impl.partition.log_config import LogConfig
 from impl.partition.origins import CHECKS, AppendOrigin, Checks
 from impl.partition.producer_state import (
     UNKNOWN_PRODUCER,
@@ -52,7 +53,7 @@ from impl.partition.transactions import (
     parse_marker,
     with_marker,
 )
-from impl.partition.validation import LogConfig, ValidBatch, first_batch, validate_batch
+from impl.partition.validation import ValidBatch, first_batch, validate_batch
 from impl.partition.verification import NO_GUARD, VerificationEntry, VerificationStart
 from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
 from impl.protocol.errors import ErrorCode, InvalidRecord
@@ -68,6 +69,8 @@ from impl.protocol.record_batch import (
     place_batch,
 )
 
+_NONE: Final = ErrorCode.NONE
+_new: Final = tuple.__new__
 ACKS_ALL: Final = -1
 VALID_ACKS: Final = frozenset((ACKS_ALL, 0, 1))
 
@@ -313,7 +316,7 @@ class PartitionLeader:
             if error:
                 return VerificationStart(error)
         if is_ongoing(entry, producer_epoch, rules):
-            return VerificationStart(ErrorCode.NONE)
+            return VerificationStart(_NONE)
         begun = states.begin_verification(
             producer_id,
             producer_epoch,
@@ -321,7 +324,7 @@ class PartitionLeader:
             supports_epoch_bump=supports_epoch_bump,
             now_ms=now_ms,
         )
-        return VerificationStart(ErrorCode.NONE, begun.guard)
+        return VerificationStart(_NONE, begun.guard)
 
     def produce(
         self,
@@ -426,7 +429,7 @@ class PartitionLeader:
         if known is not None and checks.duplicate:
             wait = known.last_offset + 1 if required_acks == ACKS_ALL else INVALID_OFFSET
             return ProduceOutcome(
-                ErrorCode.NONE, known.first_offset, known.timestamp, log.log_start_offset, wait
+                _NONE, known.first_offset, known.timestamp, log.log_start_offset, wait
             )
         error = self._check_producer(entry, header, checks, guard)
         if error:
@@ -482,7 +485,7 @@ class PartitionLeader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if required_acks == ACKS_ALL and not self._has_enough_replicas():
             return ErrorCode.NOT_ENOUGH_REPLICAS
-        return ErrorCode.NONE
+        return _NONE
 
     def _has_enough_replicas(self) -> bool:
         """Whether min_insync_replicas are in sync, or all replicas. `effectiveMinIsr`."""
@@ -507,15 +510,18 @@ class PartitionLeader:
         base_offset = log.log_end_offset
         if log.size_bytes + len(data) > log.config.max_log_bytes:
             return self._refuse(ErrorCode.KAFKA_STORAGE_ERROR)
-        stored = StoredBatch(
-            base_offset,
-            header.last_offset_delta,
-            header.producer_id,
-            header.producer_epoch,
-            header.base_sequence,
-            max_timestamp,
-            attributes,
-            place_batch(data, header, base_offset, self.leader_epoch),
+        stored = _new(
+            StoredBatch,
+            (
+                base_offset,
+                header.last_offset_delta,
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                max_timestamp,
+                attributes,
+                place_batch(data, header, base_offset, self.leader_epoch),
+            ),
         )
         if entry is None or marker is None:
             log.append(stored, None if entry is None else apply_data_batch(entry, stored))
@@ -525,12 +531,15 @@ class PartitionLeader:
             )
             is_aborted = marker.control_type == ControlType.ABORT
             log.append_marker(stored, after, is_aborted=is_aborted)
-        return ProduceOutcome(
-            ErrorCode.NONE,
-            base_offset,
-            now_ms if log.config.is_log_append_time else NO_TIMESTAMP,
-            log.log_start_offset,
-            log.log_end_offset if required_acks == ACKS_ALL else INVALID_OFFSET,
+        return _new(
+            ProduceOutcome,
+            (
+                _NONE,
+                base_offset,
+                now_ms if log.config.is_log_append_time else NO_TIMESTAMP,
+                log.log_start_offset,
+                log.log_end_offset if required_acks == ACKS_ALL else INVALID_OFFSET,
+            ),
         )
 
     # ---- after the append
@@ -585,7 +594,7 @@ class PartitionLeader:
             self.log.advance_log_start(offset)
         except StorageError:
             return DeleteOutcome(ErrorCode.KAFKA_STORAGE_ERROR, INVALID_OFFSET)
-        return DeleteOutcome(ErrorCode.NONE, self.log_start_offset)
+        return DeleteOutcome(_NONE, self.log_start_offset)
 
     def remove_expired_producers(self, now_ms: int) -> None:
         """Forget idle producers. `ProducerStateManager.removeExpiredProducers`."""

@@ -30,6 +30,7 @@ from impl.protocol.record_batch import (
     is_next_sequence,
 )
 
+_new: Final = tuple.__new__
 BATCHES_REMEMBERED: Final = 5
 """`ProducerStateEntry.NUM_BATCHES_TO_RETAIN`; equal to a producer's limit of requests in flight."""
 
@@ -116,12 +117,15 @@ def with_batch(
     kept = entry.batches if producer_epoch == entry.producer_epoch else ()
     if len(kept) == BATCHES_REMEMBERED:
         kept = kept[1:]
-    return ProducerStateEntry(
-        producer_epoch,
-        entry.coordinator_epoch,
-        batch.timestamp,
-        entry.current_txn_first_offset,
-        (*kept, batch),
+    return _new(
+        ProducerStateEntry,
+        (
+            producer_epoch,
+            entry.coordinator_epoch,
+            batch.timestamp,
+            entry.current_txn_first_offset,
+            (*kept, batch),
+        ),
     )
 
 

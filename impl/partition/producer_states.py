@@ -20,10 +20,11 @@ memory, or a `SnapshotDirectory`. Source: `ProducerStateManager` of 4.3.1.
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from impl.log.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
 from impl.partition.errors import PlainBatchInTransaction, TransactionNotOngoing
+from impl.partition.log_config import LogConfig
 from impl.partition.producer_state import (
     UNKNOWN_PRODUCER,
     BatchMetadata,
@@ -41,7 +42,6 @@ from impl.partition.transactions import (
     parse_marker,
     with_marker,
 )
-from impl.partition.validation import LogConfig
 from impl.partition.verification import VerificationEntry, update_lowest_sequence
 from impl.protocol.control_records import ControlType
 from impl.protocol.errors import CorruptSnapshot
@@ -52,6 +52,8 @@ from impl.protocol.record_batch import (
     TRANSACTIONAL,
     last_sequence,
 )
+
+_new: Final = tuple.__new__
 
 
 class SkippedSnapshot(NamedTuple):
@@ -67,11 +69,14 @@ def apply_data_batch(entry: ProducerStateEntry, stored: StoredBatch) -> Producer
     `ProducerAppendInfo.appendDataBatch`.
     """
     delta = stored.last_offset_delta
-    metadata = BatchMetadata(
-        last_sequence(stored.base_sequence, delta),
-        stored.base_offset + delta,
-        delta,
-        stored.max_timestamp,
+    metadata = _new(
+        BatchMetadata,
+        (
+            last_sequence(stored.base_sequence, delta),
+            stored.base_offset + delta,
+            delta,
+            stored.max_timestamp,
+        ),
     )
     after = with_batch(entry, stored.producer_epoch, metadata)
     if stored.attributes & TRANSACTIONAL and not is_open(after):

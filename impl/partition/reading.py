@@ -37,6 +37,9 @@ from impl.protocol.record_batch import (
     scan_records,
 )
 
+_NONE: Final = ErrorCode.NONE
+_new: Final = tuple.__new__
+
 
 class Read(NamedTuple):
     """Batches, the last one perhaps cut, and their aborted transactions in the order of markers."""
@@ -70,7 +73,9 @@ def read(
     chosen: list[StoredBatch] = []
     size_bytes = 0
     upper_bound = fetch_bound(log, isolation)
-    for stored in _rest_of_segment(log, offset):
+    batches = log.batches
+    for index in _rest_of_segment(log, offset):
+        stored = batches[index]
         if stored.last_offset >= upper_bound or (chosen and size_bytes >= max_bytes):
             break
         size_bytes += len(stored.data)
@@ -83,18 +88,18 @@ def read(
     if chosen and isolation == Isolation.READ_COMMITTED:
         aborted = find_overlapping(log.aborted, offset, chosen[-1].last_offset + 1)
     records = b"".join(stored.data for stored in chosen)
-    return Read(ErrorCode.NONE, records[:max_bytes], tuple(aborted))
+    return _new(Read, (_NONE, records[:max_bytes], tuple(aborted)))
 
 
-def _rest_of_segment(log: ReplicaLog, offset: int) -> list[StoredBatch]:
-    """From the batch that holds `offset`, or the next one: a read does not span two files."""
+def _rest_of_segment(log: ReplicaLog, offset: int) -> range:
+    """Indexes from the batch that holds `offset` on, or the next one, to the end of its file."""
     first = log.index_at(offset)
-    if first == len(log.batches):
-        return []
-    number = bisect_right(log.segments, log.batches[first].base_offset)
-    if number == len(log.segments):
-        return log.batches[first:]
-    return log.batches[first : log.index_at(log.segments[number])]
+    end = len(log.batches)
+    if first < end:
+        number = bisect_right(log.segments, log.batches[first].base_offset)
+        if number < len(log.segments):
+            end = log.index_at(log.segments[number])
+    return range(first, end)
 
 
 class FoundOffset(NamedTuple):

@@ -41,13 +41,13 @@ from impl.partition.errors import (
     PartitionError,
 )
 from impl.partition.leader_epochs import leader_epochs
+from impl.partition.log_config import DELETE, LogConfig
 from impl.partition.log_segments import MAX_OFFSET, count_old_segments, index_of
 from impl.partition.log_storage import IN_MEMORY, CleanedSegment, LogStorage
 from impl.partition.producer_state import ProducerStateEntry
 from impl.partition.producer_states import ProducerStates, SkippedSnapshot
 from impl.partition.stored_batch import StoredBatch, store_batch
 from impl.partition.transactions import CompletedTransaction
-from impl.partition.validation import DELETE, LogConfig
 from impl.protocol.errors import DecodeError
 from impl.protocol.record_batch import (
     INVALID_OFFSET,

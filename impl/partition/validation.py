@@ -18,13 +18,12 @@ Sources: `ProduceRequest.validateRecords`, `ByteBufferLogInputStream.nextBatchSi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
 from impl.partition.errors import RecordError
+from impl.partition.log_config import LogConfig
 from impl.partition.origins import Checks
-from impl.partition.rules import DEFAULT_RULES, TransactionRules
 from impl.protocol.compression import Compression
 from impl.protocol.errors import (
     CompressionNotInstalled,
@@ -51,71 +50,13 @@ from impl.protocol.record_batch import (
     scan_records,
     scan_timestamps,
 )
-from impl.settings import LONG_MAX, Settings, integer, ratio
 
 _LAST_CODEC: Final = int(Compression.ZSTD)
+_new: Final = tuple.__new__
 _LENGTH: Final = Struct(">i")
 _LEAST_RECORD_BYTES: Final = 7
 _LEAST_LENGTH: Final = 14
 """The smallest batch length of any format. `LegacyRecord.RECORD_OVERHEAD_V0`."""
-
-
-DELETE: Final = "delete"
-COMPACT: Final = "compact"
-
-
-@dataclass(frozen=True, slots=True)
-class LogConfig(Settings):
-    """A topic's settings that a leader applies, and its release's rules.
-
-    Kafka's defaults, but for retention.
-    Raises `InvalidSetting`. Source: `LogConfig`.
-    """
-
-    max_message_bytes: int = integer(1_048_588)
-    segment_bytes: int = integer(1_073_741_824, least=1)
-    segment_ms: int = integer(604_800_000)
-    min_insync_replicas: int = integer(1, least=1)
-    is_log_append_time: bool = False
-    message_timestamp_before_max_ms: int = integer(LONG_MAX)
-    message_timestamp_after_max_ms: int = integer(3_600_000)
-    producer_id_expiration_ms: int = integer(86_400_000)
-    retention_ms: int = integer(-1, least=-1)
-    """Kafka's default is seven days; here nothing is deleted by default."""
-    retention_bytes: int = integer(-1, least=-1)
-    max_log_bytes: int = integer(1 << 32)
-    """The limit on a partition's memory, bytes: beyond it appends fail with KAFKA_STORAGE_ERROR."""
-    cleanup_policy: str = DELETE
-    """DELETE, COMPACT, both with a comma between, or none of them."""
-    min_cleanable_dirty_ratio: float = ratio(0.5)
-    min_compaction_lag_ms: int = integer(0)
-    max_compaction_lag_ms: int = integer(LONG_MAX, least=1)
-    delete_retention_ms: int = integer(86_400_000)
-    flush_messages: int = integer(LONG_MAX, least=1)
-    """After so many messages a log on disk is flushed; with 1, before a batch is acknowledged."""
-    rules: TransactionRules = DEFAULT_RULES
-    """What differs by release."""
-
-    @property
-    def is_compacted(self) -> bool:
-        """Whether a record supersedes those before it with its key."""
-        return COMPACT in self.cleanup_policy
-
-    @property
-    def max_segment_ms(self) -> int:
-        """A segment ends before its records have to be compacted. `LogConfig.maxSegmentMs`."""
-        if self.is_compacted:
-            return min(self.segment_ms, self.max_compaction_lag_ms)
-        return self.segment_ms
-
-    @property
-    def max_records(self) -> int:
-        """As many records as fit into a batch of the largest size that is not compressed.
-
-        Kafka has no such limit: there a small compressed batch may hold millions, and keeps a
-        thread busy.
-        """
-        return self.max_message_bytes // _LEAST_RECORD_BYTES
 
 
 class ValidBatch(NamedTuple):
@@ -256,6 +197,15 @@ def _timestamp_problem(timestamp: int, offset: int, config: LogConfig, now_ms: i
     )
 
 
+def _most_records(config: LogConfig) -> int:
+    """As many records as fit into a batch of the largest size that is not compressed.
+
+    Kafka has no such limit: there a small compressed batch may hold millions, and keeps a thread
+    busy.
+    """
+    return config.max_message_bytes // _LEAST_RECORD_BYTES
+
+
 def validate_batch(
     data: bytes, config: LogConfig, now_ms: int, checks: Checks
 ) -> ValidBatch | ErrorCode | RefusedRecords:
@@ -265,7 +215,7 @@ def validate_batch(
         return header
     if checks.client_header and not _is_well_formed(header):
         return ErrorCode.INVALID_RECORD
-    if header.records_count > config.max_records:
+    if header.records_count > _most_records(config):
         return ErrorCode.MESSAGE_TOO_LARGE
     attributes = header.attributes
     try:
@@ -297,4 +247,4 @@ def _with_timestamp_type(
         attributes, newest = attributes | LOG_APPEND_TIME, now_ms
     if attributes != header.attributes or newest != header.max_timestamp:
         data = restamp_batch(data, attributes, newest)
-    return ValidBatch(header, attributes, newest, data)
+    return _new(ValidBatch, (header, attributes, newest, data))

@@ -121,7 +121,7 @@ class _Source:
 class _Encoder(_Source):
     """Emits the writer of one message version; `append` names the list's bound method."""
 
-    append = "a"
+    append = "o.append"
 
     def flush(self) -> None:
         if self.run:
@@ -236,7 +236,7 @@ class _Encoder(_Source):
         self.emit(f"if {value} is not {default} and {value} != {default}:")
         self.depth += 1
         self.append = f"{parts}.append"
-        self.emit(f"{parts} = []")
+        self.emit(f"{parts}: list[bytes] = []")
         self.field(field, value)
         self.flush()
         self.emit(f"{tags}[{field.tag}] = b''.join({parts})")
@@ -263,7 +263,7 @@ class _Decoder(_Source):
         unknown = self.tags(fields, path, held) if self.flexible else ""
         name = self.fresh("d")
         pairs = (f"{f.name!r}: {held.get(f.name, repr(f.absent))}" for f in fields)
-        self.emit(f"{name} = {{{', '.join(pairs)}}}")
+        self.emit(f"{name}: Value = {{{', '.join(pairs)}}}")
         if unknown:
             self.emit(f"if {unknown}: {name}[UNKNOWN_TAGS] = {unknown}")
         return name
@@ -287,7 +287,7 @@ class _Decoder(_Source):
         flag, value = self.fresh("n"), self.fresh("v")
         self.add("b", flag)
         self.flush()
-        self.emit(f"{value} = None")
+        self.emit(f"{value}: Any = None")
         self.emit(f"if {flag} >= 0:")
         self.depth += 1
         self.emit(f"{value} = {self.struct(field.fields, path)}")
@@ -341,7 +341,7 @@ class _Decoder(_Source):
             self.emit(f"{value} = list(unpack_from(f'>{{{length}}}{code}', b, p))")
             self.emit(f"p += {length} * {Struct('>' + code).size}")
         else:
-            self.emit(f"{value} = []")
+            self.emit(f"{value}: list[Any] = []")
             self.emit(f"for _ in range({length}):")
             self.depth += 1
             element = self.field(field.element, path + "[]")
@@ -355,7 +355,7 @@ class _Decoder(_Source):
         """Read the tagged-field section; the local that holds the unknown ones."""
         known = list(self.present(fields, tagged=True))
         unknown, count = self.fresh("u"), self.fresh("n")
-        self.emit(f"{unknown} = None")
+        self.emit(f"{unknown}: Any = None")
         for field in known:
             held[field.name] = self.fresh("v")
             self.emit(f"{held[field.name]} = {field.absent!r}")
@@ -419,8 +419,7 @@ def compile_encoder(
     It raises `EncodeError` for values that do not fit.
     """
     code = _Encoder(header_version, header_version >= header.flexible)
-    code.emit("o = []")
-    code.emit("a = o.append")
+    code.emit("o: list[bytes] = []")
     code.struct(header.fields, "")
     code.version, code.flexible = version, version >= body.flexible
     code.struct(body.fields, "d")

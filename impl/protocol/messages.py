@@ -67,6 +67,20 @@ _response_encoder = cache(partial(_compiled, compile_encoder, *_RESPONSE))
 _response_decoder = cache(partial(_compiled, compile_decoder, *_RESPONSE))
 
 
+_KNOWN_DECODERS: Final[dict[bytes, Callable[[bytes], tuple[Value, Value]]]] = {}
+"""Of requests, by api key and version as they come."""
+
+
+def _find_decoder(payload: bytes) -> Callable[[bytes], tuple[Value, Value]]:
+    if len(payload) < 8:
+        raise TruncatedFrame("a request header has at least 8 bytes", len(payload))
+    api_key, api_version = _HEAD.unpack_from(payload)
+    _check(api_key, api_version, _CORRELATION_ID.unpack_from(payload, 4)[0])
+    decode = _request_decoder(api_key, api_version)
+    _KNOWN_DECODERS[payload[: _HEAD.size]] = decode
+    return decode
+
+
 def encode_request(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, body: Value
 ) -> bytes:
@@ -85,11 +99,8 @@ def decode_request(payload: bytes) -> tuple[Value, Value]:
     Raises `DecodeError`; an `UnsupportedVersion` carries the correlation id, so that ApiVersions
     can be answered.
     """
-    if len(payload) < 8:
-        raise TruncatedFrame("a request header has at least 8 bytes", len(payload))
-    api_key, api_version = _HEAD.unpack_from(payload)
-    _check(api_key, api_version, _CORRELATION_ID.unpack_from(payload, 4)[0])
-    return _request_decoder(api_key, api_version)(payload)
+    decode = _KNOWN_DECODERS.get(payload[: _HEAD.size])
+    return _find_decoder(payload)(payload) if decode is None else decode(payload)
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, body: Value) -> bytes:

@@ -158,9 +158,14 @@ def decode_tags(data: bytes, position: int, count: int) -> tuple[dict[int, bytes
 
 def frame(payload: bytes) -> bytes:
     """`payload` behind its 4-byte size, ready for a socket. Raises `FrameTooLarge`."""
+    return size_of_frame(payload) + payload
+
+
+def size_of_frame(payload: bytes) -> bytes:
+    """The 4 bytes that precede `payload` on a socket. Raises `FrameTooLarge`."""
     if len(payload) > MAX_FRAME_BYTES:
         raise FrameTooLarge(f"a payload of {len(payload)} bytes", 0)
-    return _SIZE.pack(len(payload)) + payload
+    return _SIZE.pack(len(payload))
 
 
 def take_frames(buffer: bytearray, limit_bytes: int = MAX_FRAME_BYTES) -> list[bytes]:

@@ -242,9 +242,10 @@ def encode_batch(batch: RecordBatch) -> bytes:
     Raises `InvalidField`, and `UnsupportedCompression` for a codec that is not served.
     """
     base = batch.base_timestamp
+    rows: Sequence[Any] = batch.records
     records = [
-        encode_record(r.offset_delta, r.timestamp - base, r.key, r.value, r.headers)
-        for r in batch.records
+        encode_record(offset_delta, timestamp - base, key, value, headers)
+        for offset_delta, timestamp, key, value, headers in rows
     ]
     return assemble_batch(
         records,

@@ -17,11 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from impl.form import IS_COMPILED
 from impl.protocol.errors import DecodeError
 from impl.protocol.primitives import decode_varint, decode_varlong
 from impl.protocol.records import end_of_number, is_near, number_format, read_records
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64  # an int that compiled code does not box
 
 _LEAST: Final = 16
 """In fewer records than this, to find a run takes longer than to read them."""
@@ -72,6 +76,10 @@ def read_timestamps(
 
     Raises `InvalidRecord`.
     """
+    if IS_COMPILED or count < _LEAST:
+        skimmed = _skim_deltas(data, position, end, count)
+        if skimmed is not None and is_near(base_timestamp):
+            return {base_timestamp + delta for delta in skimmed}
     timestamps: set[int] = set()
     while run := _run_at(data, position, end, count, base_timestamp):
         shape, following, length = run
@@ -81,6 +89,50 @@ def read_timestamps(
     rest = read_records(data, position, end, count, base_timestamp, False)
     timestamps.update([record[1] for record in rest])
     return timestamps
+
+
+def _skim_deltas(data: bytes, position: i64, end: i64, count: int) -> set[int] | None:
+    """The different timestamp deltas of `count` records from `position` to `end`.
+
+    None unless they have no headers, and numbers of one or two bytes. Compiled, this is the fastest
+    way to check any batch; in Python columns are faster.
+    """
+    deltas: set[int] = set()
+    last: i64 = -1
+    try:
+        for _ in range(count):
+            size = _number_at(data, position)
+            position += 2 if size > 127 else 1
+            stop = position + (size >> 1)
+            delta = _number_at(data, position + 1)
+            position += 3 if delta > 127 else 2
+            offset = _number_at(data, position)
+            position += 2 if offset > 127 else 1
+            key = _number_at(data, position)
+            position += (2 if key > 127 else 1) + (0 if key & 1 else key >> 1)
+            value = _number_at(data, position)
+            position += (2 if value > 127 else 1) + (0 if value & 1 else value >> 1)
+            has_headers = data[position] != 0
+            position += 1
+            if size & 1 or delta < 0 or offset < 0 or key < 0 or value < 0:
+                return None
+            if has_headers or position != stop:
+                return None
+            if delta != last:
+                deltas.add((delta >> 1) ^ -(delta & 1))
+                last = delta
+    except IndexError:
+        return None
+    return deltas if position == end else None
+
+
+def _number_at(data: bytes, position: i64) -> i64:
+    """The zig-zag code of one or two bytes, -1 for all others. Raises `IndexError`."""
+    low: i64 = data[position]
+    if low < 128:
+        return low
+    high: i64 = data[position + 1]
+    return low - 128 + (high << 7) if 0 < high < 128 else -1
 
 
 def _run_at(

@@ -89,16 +89,12 @@ def _remember(name: str) -> bytes:
     return encoded
 
 
-def _sized(field: bytes | None) -> bytes:
+def _sized(field: Any) -> bytes:
     return b"\1" if field is None else VARINT[len(field)] + field
 
 
 def _write_record(
-    offset_delta: int,
-    timestamp_delta: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Sequence[tuple[str, bytes | None]],
+    offset_delta: Any, timestamp_delta: Any, key: Any, value: Any, headers: Any
 ) -> bytes:
     try:
         parts = [b"\0", VARINT[timestamp_delta], VARINT[offset_delta], _sized(key), _sized(value)]
@@ -106,25 +102,26 @@ def _write_record(
         for name, content in headers:
             parts += (_remember(name), _sized(content))
         body = b"".join(parts)
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidField(str(error), f"record {offset_delta}") from error
     return VARINT[len(body)] + body
 
 
 def encode_record(
-    offset_delta: int,
-    timestamp_delta: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Sequence[tuple[str, bytes | None]] = (),
+    offset_delta: Any, timestamp_delta: Any, key: Any, value: Any, headers: Any = ()
 ) -> bytes:
-    """One record with its length in front. Raises `InvalidField`. `DefaultRecord.writeTo`."""
+    """One record with its length in front. Raises `InvalidField`. `DefaultRecord.writeTo`.
+
+    Deltas are integers, key and value bytes or None, headers as in `Record`. What applications give
+    is checked here alone, with an error that names the record: so no type is declared, which
+    compiled code would check before.
+    """
     try:
         tail = b"\0"
         if headers:
             tail = _COUNTS[len(headers)]
             for name, content in headers:
-                tail = _NAMES[name][len(content)]((tail, content))  # type: ignore[arg-type]
+                tail = _NAMES[name][len(content)]((tail, content))
         body = _join(
             (
                 _LATER[timestamp_delta] if timestamp_delta >= 0 else _EARLIER[timestamp_delta],
@@ -137,7 +134,7 @@ def encode_record(
             )
         )
         return _LENGTHS[len(body)] + body
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         return _write_record(offset_delta, timestamp_delta, key, value, headers)
 
 

@@ -36,10 +36,10 @@ from impl.log.segment_indexes import SegmentIndexes
 from impl.log.snapshot_directory import SnapshotDirectory
 from impl.partition.leader import PartitionLeader
 from impl.partition.leader_epochs import leader_epochs
+from impl.partition.log_config import LogConfig
 from impl.partition.log_segments import MAX_OFFSET
 from impl.partition.producer_state import BATCHES_REMEMBERED, BatchMetadata
 from impl.partition.replica_log import ReplicaLog
-from impl.partition.validation import LogConfig
 from impl.protocol.record_batch import CONTROL, last_sequence
 from impl.storage.partition_files import LEADER_EPOCHS, PARTITION_METADATA, PartitionFiles
 from impl.storage.segment_swap import (

@@ -104,13 +104,15 @@ def test_some_requests_are_in_flight_and_not_more() -> None:
 def test_the_report_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "new" / "out.json"
     words = ["--brokers", "ours", "--rounds", "2", "--requests", "10", "--starts", "1"]
+    words += ["--client-records", "200"]
     assert broker.main([*words, "--json", str(file)]) == 0
     printed = capsys.readouterr().out
     report = json.loads(file.read_text(encoding="utf-8"))
     assert report["benchmark"] == "broker"
     assert (report["missing"], report["rounds"]) == ({}, 2)
     loads = [(row["load"], row["records"]) for row in report["loads"]]
-    assert loads == [("Produce", 1), ("Fetch", 1), ("Produce", 100), ("Fetch", 100)]
+    of_requests = [("Produce", 1), ("Fetch", 1), ("Produce", 100), ("Fetch", 100)]
+    assert loads == [*of_requests, ("confluent-kafka", 1)]
     for row in report["loads"]:
         assert row["requests_per_second"] > 0
         assert row["records_per_second"] >= row["requests_per_second"]

@@ -31,12 +31,12 @@ from impl import ErrorCode, PartitionLeader, ProduceOutcome, decode_batch
 from impl.broker.produce_requests import IMPLICIT_ADD_FROM, error_for_version
 from impl.coordinator.effects import SendMarkers
 from impl.partition.consuming import committed_batches
+from impl.partition.log_config import LogConfig
 from impl.partition.producer_state import UNKNOWN_PRODUCER
 from impl.partition.reading import read
 from impl.partition.rules import TransactionRules
 from impl.partition.stored_batch import StoredBatch
 from impl.partition.transactions import is_open
-from impl.partition.validation import LogConfig
 from impl.partition.verification import NO_GUARD
 from impl.protocol.control_records import ControlType, read_marker
 from impl.protocol.fields import Isolation

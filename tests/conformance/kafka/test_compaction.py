@@ -22,7 +22,7 @@ from impl.coordinator.config import TransactionConfig
 from impl.log.checkpoint_files import CorruptCheckpoint, PartitionName, decode_offsets
 from impl.log.disk import DirectoryDisk
 from impl.log.transaction_index import AbortedTransaction, decode_transaction_index
-from impl.partition.validation import LogConfig
+from impl.partition.log_config import LogConfig
 from impl.protocol.schemas import ApiKey
 from proofs.java import MissingTool
 from tests.conformance.kafka.compaction_script import CompactionScript, Side, Step, draw

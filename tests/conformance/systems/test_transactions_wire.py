@@ -39,8 +39,8 @@ from impl import decode_response, encode_response
 from impl.broker.config import NodeConfig
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
+from impl.partition.log_config import LogConfig
 from impl.partition.rules import DEFAULT_RULES
-from impl.partition.validation import LogConfig
 from proofs.java import MissingTool
 from proofs.trace.format import Header, Instance, dumps, loads
 from proofs.trace.replay import Stepper, configuration_of, record, replay

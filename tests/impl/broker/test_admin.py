@@ -18,8 +18,8 @@ from impl import Broker
 from impl.broker.config import NodeConfig
 from impl.broker.node_settings import NODE_SETTINGS
 from impl.partition.leader import PartitionLeader
+from impl.partition.log_config import LogConfig
 from impl.partition.reading import EndOfEpoch, find_end_of_epoch
-from impl.partition.validation import LogConfig
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
 from tests.impl.broker.admin_recording import change, describe, level, normalized

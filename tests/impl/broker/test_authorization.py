@@ -13,7 +13,7 @@ from impl.broker.authorization import RULES
 from impl.broker.node import SERVED_APIS
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.offsets import OffsetsConfig
-from impl.partition.validation import LogConfig
+from impl.partition.log_config import LogConfig
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import (
     AclBinding,

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as LibrdkafkaPartition
 from impl import Broker, Consumer, NodeConfig, Producer, TopicPartition
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.offsets import OffsetsConfig
-from impl.partition.validation import LogConfig
+from impl.partition.log_config import LogConfig
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey

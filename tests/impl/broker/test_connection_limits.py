@@ -11,7 +11,7 @@ import pytest
 
 from impl.broker import served_connection
 from impl.broker.config import NodeConfig
-from impl.broker.listeners import Handle
+from impl.broker.listeners import Handle, settle
 from impl.broker.node_settings import UnknownSetting, configure
 from impl.broker.outputs import Output, Response
 from impl.broker.served_connection import READ_BYTES
@@ -212,7 +212,7 @@ async def test_an_answer_does_not_wait_for_that_of_the_next_request() -> None:
 
     async def answer_first(payload: bytes, handle: Handle) -> Output:
         payloads.append(payload)
-        return await handle(payload) if len(payloads) == 1 else await asyncio.Future()
+        return await settle(handle(payload)) if len(payloads) == 1 else await asyncio.Future()
 
     async with asyncio.timeout(SECONDS), Server(intercept=answer_first) as server:
         streams = await asyncio.open_connection("127.0.0.1", server.port)
@@ -246,7 +246,7 @@ async def test_what_comes_while_a_request_waits_is_read_after_its_answer() -> No
 
     async def wait(payload: bytes, handle: Handle) -> Output:
         await is_open.wait()
-        return await handle(payload)
+        return await settle(handle(payload))
 
     async with serving(intercept=wait) as connect:
         client = await connect(PADDED * 400)

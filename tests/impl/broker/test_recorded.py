@@ -9,8 +9,8 @@ import pytest
 
 from impl.coordinator.config import CONFIGS, TransactionConfig
 from impl.coordinator.offsets import OffsetsConfig
+from impl.partition.log_config import LogConfig
 from impl.partition.rules import RULES
-from impl.partition.validation import LogConfig
 from tests.impl.broker.network import Network
 from tests.impl.broker.recording import Talker, prepare
 

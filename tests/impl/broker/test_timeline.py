@@ -7,7 +7,7 @@ import re
 
 from impl import ApiKey, Broker, CutFault, ErrorFault, Producer
 from impl.broker.cluster import BrokerEndPoint, Cluster
-from impl.broker.outputs import Output, Response
+from impl.broker.outputs import Response
 from impl.broker.timeline import BYTES_KEPT, LINES, REQUESTS_KEPT, Timeline
 from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.protocol.messages import encode_request, encode_response
@@ -56,14 +56,9 @@ REBALANCE = encode_response(ApiKey.HEARTBEAT, 4, 7, {"error_code": 27})
 
 
 async def recorded(*payloads: bytes, answer: bytes = REBALANCE) -> list[str]:
-    def handle(_payload: bytes) -> asyncio.Future[Output]:
-        answered: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
-        answered.set_result(Response(None, answer))
-        return answered
-
     timeline = Timeline(lambda: 0, CLUSTER)
     for payload in payloads:
-        await timeline.intercept(payload, handle)
+        timeline.intercept(payload, lambda _payload: Response(None, answer))
     return timeline.format().splitlines()
 
 

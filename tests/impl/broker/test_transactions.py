@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from impl.partition.log_config import LogConfig
 from impl.partition.rules import TransactionRules
-from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.schemas import ApiKey

@@ -9,8 +9,8 @@ from impl.log.disk import DirectoryDisk, StorageError
 from impl.log.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot, snapshot_offset
 from impl.log.snapshot_directory import SnapshotDirectory
 from impl.partition.leader import PartitionLeader
+from impl.partition.log_config import LogConfig
 from impl.partition.replica_log import ReplicaLog
-from impl.partition.validation import LogConfig
 from tests.impl.partition.test_leader import NOW_MS, p1, send, sequences
 
 

@@ -9,9 +9,9 @@ import pytest
 from impl.partition.cleaner import clean, find_cleanable
 from impl.partition.consuming import committed_batches
 from impl.partition.leader import PartitionLeader
+from impl.partition.log_config import LogConfig
 from impl.partition.reading import find_end_of_epoch, find_offset, read
 from impl.partition.stored_batch import store_batch
-from impl.partition.validation import LogConfig
 from impl.protocol.compression import Compression
 from impl.protocol.control_records import ControlType
 from impl.protocol.errors import ErrorCode

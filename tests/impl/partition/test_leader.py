@@ -10,7 +10,7 @@ from impl.partition.errors import (
     OffsetsNotContiguous,
 )
 from impl.partition.leader import PartitionLeader, ProduceOutcome
-from impl.partition.validation import LogConfig
+from impl.partition.log_config import LogConfig
 from impl.protocol.errors import CrcMismatch, ErrorCode
 from impl.protocol.record_batch import (
     CONTROL,

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from impl.coordinator.config import CONFIGS
+from impl.partition.log_config import LogConfig
 from impl.partition.rules import RULES
-from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 from tests.impl.broker.network import Network, Producer
 from tests.impl.broker.transacting import ready, started

@@ -14,8 +14,8 @@ from impl.partition.errors import (
     PartitionError,
 )
 from impl.partition.leader import HIGH_WATERMARK, DeleteOutcome, PartitionLeader
+from impl.partition.log_config import LogConfig
 from impl.partition.replica_log import ReplicaLog
-from impl.partition.validation import LogConfig
 from impl.protocol.errors import CrcMismatch, ErrorCode, TruncatedBatch
 from impl.protocol.record_batch import MAX_SEQUENCE
 from tests.impl.partition.test_leader import (

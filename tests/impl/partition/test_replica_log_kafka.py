@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from impl.partition.leader import PartitionLeader
+from impl.partition.log_config import LogConfig
 from impl.partition.reading import find_offset, read
 from impl.partition.replica_log import ReplicaLog
-from impl.partition.validation import LogConfig
 from impl.protocol.fields import Timestamp
 from impl.protocol.record_batch import (
     CONTROL,

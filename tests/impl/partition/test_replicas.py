@@ -4,8 +4,8 @@ import pytest
 
 from impl.partition.errors import InvalidInSyncReplicas
 from impl.partition.leader import DeleteOutcome, PartitionLeader, ProduceOutcome
+from impl.partition.log_config import LogConfig
 from impl.partition.origins import CHECKS, AppendOrigin
-from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import CONTROL, TRANSACTIONAL
 from tests.impl.partition.test_leader import (

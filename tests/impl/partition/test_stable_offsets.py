@@ -9,9 +9,9 @@ from impl.log.snapshot import SnapshotEntry, encode_snapshot
 from impl.log.transaction_index import AbortedTransaction, encode_transaction_index
 from impl.partition.errors import PlainBatchInTransaction, TransactionNotOngoing
 from impl.partition.leader import PartitionLeader
+from impl.partition.log_config import LogConfig
 from impl.partition.reading import fetch_bound, find_offset, read
 from impl.partition.replica_log import ReplicaLog
-from impl.partition.validation import LogConfig
 from impl.protocol.errors import InvalidRecord
 from impl.protocol.fields import Isolation, Timestamp
 from impl.protocol.record_batch import (

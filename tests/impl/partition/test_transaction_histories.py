@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from impl.partition.consuming import committed_batches
 from impl.partition.leader import LeaderView, PartitionLeader
+from impl.partition.log_config import LogConfig
 from impl.partition.reading import read
-from impl.partition.validation import LogConfig
 from impl.protocol.control_records import ControlType
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import Isolation

@@ -4,8 +4,8 @@ import pytest
 
 from impl.log.transaction_index import AbortedTransaction
 from impl.partition.leader import PartitionLeader
+from impl.partition.log_config import LogConfig
 from impl.partition.rules import TransactionRules
-from impl.partition.validation import LogConfig
 from impl.partition.verification import NO_GUARD, VerificationStart
 from impl.protocol.errors import ErrorCode, InvalidField
 from impl.protocol.record_batch import (

@@ -9,7 +9,7 @@ import pytest
 from impl.broker.config import NodeConfig
 from impl.broker.embedded import Broker
 from impl.client.errors import UnknownTopicOrPartitionError
-from impl.partition.validation import LogConfig
+from impl.partition.log_config import LogConfig
 from impl.producer import (
     ConfigError,
     DeliveryError,

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from impl.partition.validation import LogConfig
+from impl.partition.log_config import LogConfig
 from impl.producer import Disconnect
 from impl.protocol.errors import ErrorCode
 from tests.impl.producer.driver import Driver, Wire, batches_of, refusal

@@ -3,7 +3,7 @@
 import pytest
 
 from impl.partition.leader import PartitionLeader
-from impl.partition.validation import LogConfig
+from impl.partition.log_config import LogConfig
 from impl.producer import Advice, BufferExhaustedError, DeliveryTimeoutError
 from impl.protocol.errors import ErrorCode
 from tests.impl.producer.driver import Driver, batch_of, values_of

@@ -14,8 +14,8 @@ from impl.coordinator.offsets import OffsetsConfig
 from impl.log.disk import Disk
 from impl.partition.consuming import committed_batches
 from impl.partition.leader import PartitionLeader
+from impl.partition.log_config import LogConfig
 from impl.partition.reading import read
-from impl.partition.validation import LogConfig
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import Isolation
 from impl.protocol.record_batch import Record, client_batch, decode_batches, encode_batch

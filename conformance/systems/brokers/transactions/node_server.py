@@ -33,8 +33,8 @@ from conformance.transactions.reading import TRANSACTION_STATE
 from conformance.transactions.wire import CoordinatorConnection
 from impl.coordinator.config import CONFIGS
 from impl.coordinator.offsets import OffsetsConfig
+from impl.partition.log_config import LogConfig
 from impl.partition.rules import RULES
-from impl.partition.validation import LogConfig
 
 ADDRESS: Final = "wire://node:1"
 LOGS: Final = 2

@@ -1,0 +1,41 @@
+"""The event loop of a broker: uvloop's where it is installed, asyncio's otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+
+def new_event_loop(*, has_tls: bool) -> asyncio.AbstractEventLoop:
+    """A loop for a thread that serves.
+
+    uvloop 0.23 does not always end the handshake of a connection whose TLS begins after it is made.
+    """
+    if has_tls:
+        return asyncio.new_event_loop()
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def run(serving: Coroutine[Any, Any, None], *, has_tls: bool = False) -> None:
+    """Run a process that does nothing but serve.
+
+    Requests leave no cycles behind, and logs grow: the collector is to look through them rarely.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    with asyncio.Runner(loop_factory=partial(new_event_loop, has_tls=has_tls)) as runner:
+        runner.run(serving)
+
+
+def listening_sockets(server: asyncio.Server) -> list[socket.socket]:
+    """The sockets of a server. uvloop's type for them is another than asyncio's."""
+    return list(server.sockets)

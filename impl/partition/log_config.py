@@ -1,0 +1,57 @@
+"""The settings of a partition's log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from impl.partition.rules import DEFAULT_RULES, TransactionRules
+from impl.settings import LONG_MAX, Settings, integer, ratio
+
+DELETE: Final = "delete"
+COMPACT: Final = "compact"
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig(Settings):
+    """A topic's settings that a leader applies, and its release's rules.
+
+    Kafka's defaults, but for retention.
+    Raises `InvalidSetting`. Source: `LogConfig`.
+    """
+
+    max_message_bytes: int = integer(1_048_588)
+    segment_bytes: int = integer(1_073_741_824, least=1)
+    segment_ms: int = integer(604_800_000)
+    min_insync_replicas: int = integer(1, least=1)
+    is_log_append_time: bool = False
+    message_timestamp_before_max_ms: int = integer(LONG_MAX)
+    message_timestamp_after_max_ms: int = integer(3_600_000)
+    producer_id_expiration_ms: int = integer(86_400_000)
+    retention_ms: int = integer(-1, least=-1)
+    """Kafka's default is seven days; here nothing is deleted by default."""
+    retention_bytes: int = integer(-1, least=-1)
+    max_log_bytes: int = integer(1 << 32)
+    """The limit on a partition's memory, bytes: beyond it appends fail with KAFKA_STORAGE_ERROR."""
+    cleanup_policy: str = DELETE
+    """DELETE, COMPACT, both with a comma between, or none of them."""
+    min_cleanable_dirty_ratio: float = ratio(0.5)
+    min_compaction_lag_ms: int = integer(0)
+    max_compaction_lag_ms: int = integer(LONG_MAX, least=1)
+    delete_retention_ms: int = integer(86_400_000)
+    flush_messages: int = integer(LONG_MAX, least=1)
+    """After so many messages a log on disk is flushed; with 1, before a batch is acknowledged."""
+    rules: TransactionRules = DEFAULT_RULES
+    """What differs by release."""
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether a record supersedes those before it with its key."""
+        return COMPACT in self.cleanup_policy
+
+    @property
+    def max_segment_ms(self) -> int:
+        """A segment ends before its records have to be compacted. `LogConfig.maxSegmentMs`."""
+        if self.is_compacted:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms

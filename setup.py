@@ -1,0 +1,79 @@
+"""The hot modules of `impl` as extension modules: mypyc compiles the text that Python runs.
+
+`pip install .` and `python -m build` have them where mypy and a C compiler are there; without one
+of them, or with KAFKA_EOS_PURE set, all is Python. An editable install is always Python: a compiled
+module beside a text that somebody changes would hide the change. `scripts/compiled.py` makes a
+compiled copy of `impl` for tests and benchmarks of a checkout.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError
+
+COMPILED = (
+    "impl/form.py",
+    "impl/protocol/primitives.py",
+    "impl/protocol/records.py",
+    "impl/protocol/record_runs.py",
+    "impl/protocol/record_batch.py",
+    "impl/partition/stored_batch.py",
+    "impl/partition/log_storage.py",
+    "impl/partition/producer_state.py",
+    "impl/partition/producer_states.py",
+    "impl/partition/transactions.py",
+    "impl/partition/validation.py",
+    "impl/partition/replica_log.py",
+    "impl/partition/reading.py",
+    "impl/partition/leader.py",
+    "impl/broker/fetch_sessions.py",
+    "impl/broker/handler.py",
+    "impl/broker/services.py",
+    "impl/broker/produce_requests.py",
+    "impl/broker/reads.py",
+    "impl/broker/node.py",
+    "impl/broker/topics.py",
+    "impl/broker/producer_ids.py",
+    "impl/broker/outputs.py",
+    "impl/broker/served_connection.py",
+    "impl/broker/server.py",
+)
+"""What Produce and Fetch pass through between a socket and the log."""
+
+BUILDING = {"bdist_wheel", "build", "build_ext", "install"}
+"""The commands that compile; others only ask what there is, and mypyc takes half a minute."""
+
+
+class AllOrNone(build_ext):
+    """A build that fails leaves Python alone: half of the modules could not be imported."""
+
+    def run(self) -> None:
+        """Compile, or say why not."""
+        try:
+            super().run()
+        except (BaseError, OSError) as error:
+            if os.environ.get("KAFKA_EOS_COMPILED"):
+                raise
+            self.warn(f"impl is not compiled, and runs as Python: {error}")
+            for built in self.get_outputs():
+                Path(built).unlink(missing_ok=True)
+
+
+def extensions() -> list[Extension]:
+    """The modules to compile, none where that is not wanted, or mypy is not there."""
+    if "KAFKA_EOS_PURE" in os.environ or not BUILDING & set(sys.argv):
+        return []
+    try:
+        from mypyc.build import mypycify
+    except ImportError as error:
+        print(f"impl is not compiled, and runs as Python: {error}", file=sys.stderr)
+        return []
+    return mypycify(["--strict", *COMPILED], group_name="impl", opt_level="1", debug_level="0")
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": AllOrNone})
