@@ -47,8 +47,14 @@ NODE_SETTINGS: Final = MappingProxyType(
         "broker.id": NodeSetting("node_id", ""),
         "connections.max.idle.ms": NodeSetting("connections_max_idle_ms", "600000", _LONG),
         "fetch.max.bytes": NodeSetting("fetch_max_bytes", "57671680"),
+        "group.consumer.heartbeat.interval.ms": NodeSetting(
+            "consumer_groups.heartbeat_interval_ms", "5000"
+        ),
         "group.consumer.migration.policy": NodeSetting(
             "consumer_groups.migration_policy", "bidirectional", _STRING
+        ),
+        "group.consumer.session.timeout.ms": NodeSetting(
+            "consumer_groups.session_timeout_ms", "45000"
         ),
         "group.initial.rebalance.delay.ms": NodeSetting(
             "groups.initial_rebalance_delay_ms", "3000"

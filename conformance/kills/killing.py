@@ -1,0 +1,175 @@
+"""Kills the broker at random moments, and checks what is left now and then, and at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.kills.checks import Told, check, read_told
+from conformance.kills.load import LoadProcesses, Standstill
+from conformance.kills.served_broker import (
+    BrokerProcess,
+    Main,
+    create_topics,
+    describe_broker,
+    open_transactions,
+    request_producer_id,
+    serve_directory,
+)
+from conformance.kills.stored import groups_of, read_stored
+from conformance.kills.workload import (
+    OUTPUT_PARTITIONS,
+    PARTITIONS,
+    SEGMENT_BYTES,
+    TOPIC,
+    TRANSACTION_TIMEOUT_MS,
+    output_topic,
+)
+
+SECONDS: Final = (0.3, 3.0)
+"""The least and the most time between the start of a broker and its death."""
+CALM_EVERY: Final = 10
+CALM_S: Final = 6.0
+"""So much longer one of `CALM_EVERY` brokers lives, so that members and transactions of clients
+that are gone time out; and the last one, before the clients are told to end."""
+END_S: Final = TRANSACTION_TIMEOUT_MS / 1_000 + 20
+"""How long open transactions may take to time out."""
+JOURNALS: Final = "journals"
+DATA: Final = "data"
+BROKER_LOG: Final = "broker.log"
+
+
+@dataclass(frozen=True, slots=True)
+class KillPlan:
+    """What is asked for. What is on the disk is checked every `check_every` moments, unless 0."""
+
+    libraries: tuple[str, ...]
+    moments: int
+    seed: int = 1
+    seconds: tuple[float, float] = SECONDS
+    check_every: int = 100
+    stall_s: float = 60.0
+    segment_bytes: int = SEGMENT_BYTES
+    log_level: str = "INFO"
+
+
+@dataclass(slots=True)
+class KillResult:
+    """What has come of it."""
+
+    moments: int = 0
+    seconds: float = 0.0
+    producer_ids: list[int] = field(default_factory=list)
+    start_seconds: list[float] = field(default_factory=list)
+    """How long each start of the broker took until it served."""
+    wrong: list[str] = field(default_factory=list)
+    standstills: list[Standstill] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    killed: list[str] = field(default_factory=list)
+    """Clients that did not end when they were told to."""
+    checks: int = 0
+    told: Told = field(default_factory=Told)
+
+
+class Killing:
+    """One run in a folder, which gets the broker's directory, its log, and the journals."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: KillPlan,
+        *,
+        main: Main = serve_directory,
+        show: Callable[[KillResult], None] = lambda _: None,
+    ) -> None:
+        self._plan, self._show = plan, show
+        self._folder, self._journals = folder, folder / JOURNALS
+        self._journals.mkdir(parents=True, exist_ok=True)
+        self._broker = BrokerProcess(folder / DATA, main, folder / BROKER_LOG)
+        self._draw = random.Random(plan.seed)
+        self._begun = time.monotonic()
+        self.result = KillResult()
+
+    async def run(self) -> KillResult:
+        """Kill and check; `result` has what was done until now. Raises `BrokerFailed`."""
+        await self._broker.start()
+        try:
+            outputs = {output_topic(name): OUTPUT_PARTITIONS for name in self._plan.libraries}
+            topics = {TOPIC: PARTITIONS, **outputs}
+            await create_topics(self._broker.port, topics, self._plan.segment_bytes)
+            load = LoadProcesses(
+                self._broker.address,
+                self._journals,
+                self._plan.libraries,
+                stall_s=self._plan.stall_s,
+                log_level=self._plan.log_level,
+            )
+            try:
+                await load.await_begin()
+                await self._kill_under(load)
+                await self._end(load)
+            finally:
+                load.kill()
+        finally:
+            self._broker.kill()
+        await asyncio.to_thread(self._check)
+        return self.result
+
+    async def _kill_under(self, load: LoadProcesses) -> None:
+        for moment in range(1, self._plan.moments + 1):
+            calm = CALM_S if moment % CALM_EVERY == 0 else 0.0
+            await self._live(load, calm + self._draw.uniform(*self._plan.seconds))
+            self._broker.kill()
+            self.result.moments = moment
+            every = self._plan.check_every
+            if every and moment % every == 0 and moment < self._plan.moments:
+                await asyncio.to_thread(self._check)
+            begun = time.monotonic()
+            await self._broker.start()
+            self.result.start_seconds.append(time.monotonic() - begun)
+            self._note(load)
+
+    async def _live(self, load: LoadProcesses, seconds: float) -> None:
+        """Let the broker live for a while; ask it for a producer id meanwhile."""
+        limit = time.monotonic() + seconds
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                self.result.producer_ids.append(await request_producer_id(self._broker.port))
+        await asyncio.sleep(max(limit - time.monotonic(), 0.0))
+        for client in load.find_standing_still():
+            load.replace(client, await self._describe())
+        load.restart_ended()
+
+    async def _describe(self) -> Any:
+        try:
+            return await describe_broker(self._broker.port, groups_of(self._plan.libraries))
+        except (OSError, EOFError, TimeoutError) as error:
+            return repr(error)
+
+    async def _end(self, load: LoadProcesses) -> None:
+        """A calm while, then all clients end, then what they left open times out."""
+        await asyncio.sleep(CALM_S)
+        self.result.killed = await asyncio.to_thread(load.stop)
+        limit = time.monotonic() + END_S
+        while await open_transactions(self._broker.port) and time.monotonic() < limit:
+            await asyncio.sleep(0.2)
+        self._note(load)
+
+    def _note(self, load: LoadProcesses) -> None:
+        self.result.standstills, self.result.ended = load.standstills, load.ended
+        self.result.seconds = time.monotonic() - self._begun
+        self._show(self.result)
+
+    def _check(self) -> None:
+        """Hold what is on the disk to the journals."""
+        self.result.told = read_told(self._journals, self.result.producer_ids)
+        stored = read_stored(self._folder / DATA, self._plan.libraries)
+        self.result.wrong += check(stored, self.result.told, self._plan.libraries)
+        self.result.checks += 1
+        self.result.seconds = time.monotonic() - self._begun

@@ -1,0 +1,213 @@
+"""kafka-python.
+
+Release 3.0.12 loses requests of transactions: `Sender._maybe_send_pending_request` takes a request
+off its queue, and where `await_ready` raises because the coordinator is gone, it does not put it
+back, for only `target_node is None` leads to `retry`. The call that waits for it never returns, and
+commit_transaction has no timeout. `RequestWatch` makes such a producer fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Event, Thread
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from conformance.kills.roles import Told
+from conformance.kills.workload import (
+    HEARTBEAT_INTERVAL_MS,
+    SESSION_TIMEOUT_MS,
+    TOPIC,
+    TRANSACTION_TIMEOUT_MS,
+    Delivered,
+)
+
+BACKOFF_MS = 50
+RECONNECT_MS = 200
+CLOSE_S = 10
+WATCH_S = 0.5
+IDLE_TIMES = 10
+"""A producer that is idle so many times in a row waits for nothing: no broker is down so long."""
+
+
+class LostRequest(Exception):
+    """kafka-python has lost a request, and would wait for its answer for ever."""
+
+
+class RequestWatch:
+    """Fails a producer that waits for an answer while it has nothing in flight."""
+
+    def __init__(self, producer: KafkaProducer) -> None:
+        self._producer = producer
+        self._waits = False
+        self._stopped = Event()
+        Thread(target=self._watch, daemon=True).start()
+
+    def __enter__(self) -> None:
+        self._waits = True
+
+    def __exit__(self, *_: object) -> None:
+        self._waits = False
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._stopped.set()
+
+    def _watch(self) -> None:
+        idle = 0
+        while not self._stopped.wait(WATCH_S):
+            idle = idle + 1 if self._waits and self._is_idle() else 0
+            if idle >= IDLE_TIMES:
+                error = LostRequest("kafka-python waits with no request in flight")
+                self._producer._transaction_manager.transition_to_fatal_error(error)
+                self._producer._sender.wakeup()
+
+    def _is_idle(self) -> bool:
+        manager, sender = self._producer._transaction_manager, self._producer._sender
+        produced = any(sender._in_flight_batches.values())
+        return not produced and not manager.has_in_flight_transactional_request()
+
+
+class PythonProducer:
+    """The `LoadProducer`."""
+
+    def __init__(self, producer: KafkaProducer) -> None:
+        self._producer = producer
+        self._watch = RequestWatch(producer)
+
+    def initialize(self) -> None:
+        """Fence older producers of the transactional id."""
+        with self._watch:
+            self._producer.init_transactions()
+
+    def send(self, topic: str, partition: int, value: str, told: Told) -> None:
+        """`LoadProducer.send`."""
+        sent = self._producer.send(topic, value.encode(), partition=partition)
+        sent.add_callback(lambda metadata: told(metadata.offset, None))
+        sent.add_errback(lambda error: told(None, error))
+
+    def flush(self) -> None:
+        """`LoadProducer.flush`."""
+        self._producer.flush()
+
+    def begin(self) -> None:
+        """`LoadProducer.begin`."""
+        self._producer.begin_transaction()
+
+    def send_offsets(self, offsets: Mapping[int, int], consumer: PythonConsumer) -> None:
+        """`LoadProducer.send_offsets`."""
+        member = consumer.consumer.group_metadata()
+        with self._watch:
+            self._producer.send_offsets_to_transaction(places(offsets), member)
+
+    def commit(self) -> None:
+        """`LoadProducer.commit`."""
+        with self._watch:
+            self._producer.commit_transaction()
+
+    def abort(self) -> None:
+        """`LoadProducer.abort`."""
+        with self._watch:
+            self._producer.abort_transaction()
+
+    def close(self) -> None:
+        """`LoadProducer.close`."""
+        self._watch.stop()
+        self._producer.close(CLOSE_S)
+
+
+class PythonConsumer:
+    """The `LoadConsumer`."""
+
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        self.consumer = consumer
+
+    def poll(self, timeout_s: float) -> Sequence[Delivered]:
+        """`LoadConsumer.poll`."""
+        found = self.consumer.poll(timeout_ms=int(timeout_s * 1_000))
+        return [
+            Delivered(record.partition, record.offset, record.value.decode())
+            for records in found.values()
+            for record in records
+        ]
+
+    def assignment(self) -> set[int]:
+        """`LoadConsumer.assignment`."""
+        return {place.partition for place in self.consumer.assignment()}
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        """`LoadConsumer.commit`."""
+        self.consumer.commit(places(offsets))
+
+    def seek(self, partition: int, offset: int) -> None:
+        """`LoadConsumer.seek`."""
+        self.consumer.seek(TopicPartition(TOPIC, partition), offset)
+
+    def close(self) -> None:
+        """`LoadConsumer.close`."""
+        self.consumer.close(autocommit=False, timeout_ms=CLOSE_S * 1_000)
+
+
+def places(offsets: Mapping[int, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets in the library's form."""
+    return {
+        TopicPartition(TOPIC, partition): OffsetAndMetadata(offset, "", -1)
+        for partition, offset in offsets.items()
+    }
+
+
+class PythonListener(ConsumerRebalanceListener):
+    """Tells of each change."""
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
+
+    def on_partitions_revoked(self, revoked):
+        """Positions are not committed any more."""
+        self._on_change()
+
+    def on_partitions_assigned(self, assigned):
+        """The same."""
+        self._on_change()
+
+
+class PythonLibrary:
+    """The `ClientLibrary`."""
+
+    def __init__(self, address: str) -> None:
+        self._settings = {
+            "bootstrap_servers": address,
+            "retry_backoff_ms": BACKOFF_MS,
+            "reconnect_backoff_max_ms": RECONNECT_MS,
+        }
+
+    def producer(self, transactional_id: str | None) -> PythonProducer:
+        """`ClientLibrary.producer`."""
+        settings = {"enable_idempotence": True, "linger_ms": 2}
+        if transactional_id is not None:
+            settings["transactional_id"] = transactional_id
+            settings["transaction_timeout_ms"] = TRANSACTION_TIMEOUT_MS
+        producer = PythonProducer(KafkaProducer(**self._settings, **settings))
+        if transactional_id is not None:
+            producer.initialize()
+        return producer
+
+    def consumer(self, group: str, protocol: str, on_change: Callable[[], None]) -> PythonConsumer:
+        """`ClientLibrary.consumer`."""
+        consumer = KafkaConsumer(
+            **self._settings,
+            group_id=group,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        )
+        consumer.subscribe([TOPIC], listener=PythonListener(on_change))
+        return PythonConsumer(consumer)
+
+
+def open_library(address: str) -> PythonLibrary:
+    """The library, for a broker at this address."""
+    return PythonLibrary(address)

@@ -1,0 +1,67 @@
+"""The names of what is written and read, and of who does it.
+
+A value says who wrote it: `LIBRARY/ROLE/INSTANCE/NUMBER`. An instance is one producer from its
+start to its end; numbers go up in it, and instances go up, too. Records of a transaction have one
+number, and their place in it behind that: `.../NUMBER.PLACE`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+TOPIC: Final = "records"
+PARTITIONS: Final = 4
+OUTPUT_PARTITIONS: Final = 2
+SEGMENT_BYTES: Final = 1 << 18
+
+RECORDS_IN_TRANSACTION: Final = 3
+ABORTED_OF_TEN: Final = 3
+"""So many of ten transactions are aborted, by chance."""
+TRANSACTION_TIMEOUT_MS: Final = 5_000
+"""Short: what a client leaves open stops the readers of committed records."""
+
+SESSION_TIMEOUT_MS: Final = 2_500
+HEARTBEAT_INTERVAL_MS: Final = 300
+MEMBERS: Final = 2
+"""Of each group that only reads."""
+
+IDEMPOTENT: Final = "idempotent"
+TRANSACTIONAL: Final = "transactional"
+GROUP: Final = "group"
+CONSUMER_GROUP: Final = "consumer_group"
+"""The protocol of KIP-848."""
+PROCESSING: Final = "processing"
+"""Consume, transform, produce."""
+
+GROUP_ROLES: Final = (GROUP, CONSUMER_GROUP, PROCESSING)
+CLASSIC_ROLES: Final = (IDEMPOTENT, TRANSACTIONAL, GROUP, PROCESSING)
+LIBRARIES: Final = {
+    "own": (*CLASSIC_ROLES, CONSUMER_GROUP),
+    "confluent": (*CLASSIC_ROLES, CONSUMER_GROUP),
+    "kafka_python": CLASSIC_ROLES,
+    "asyncio_kafka": CLASSIC_ROLES,
+}
+"""The roles of each library: ours, confluent-kafka (librdkafka), kafka-python and aiokafka."""
+
+
+class Delivered(NamedTuple):
+    """A record as a consumer got it."""
+
+    partition: int
+    offset: int
+    value: str
+
+
+def output_topic(library: str) -> str:
+    """Where a library writes what it has transformed."""
+    return f"output-{library}"
+
+
+def group_id(library: str, role: str) -> str:
+    """The group of a library's readers."""
+    return f"{library}-{role}"
+
+
+def transformed(record: Delivered) -> str:
+    """The output for a record."""
+    return f"{record.partition}:{record.offset}:{record.value}"
