@@ -55,16 +55,19 @@ def parser() -> argparse.ArgumentParser:
     described.add_argument(
         "--stall-seconds",
         type=float,
-        default=60.0,
+        default=90.0,
         metavar="S",
-        help="a client without progress for so long is replaced, and told (60)",
+        help="a client without progress for so long is replaced, and told (90)",
     )
     described.add_argument(
         "--plant", choices=DEFECTS, help="a defect of the broker, which must be found"
     )
-    described.add_argument("--log-level", default="INFO", help="of the clients' logs (INFO)")
+    described.add_argument("--log-level", default="WARNING", help="of the clients' logs (WARNING)")
     described.add_argument(
-        "--keep", type=Path, metavar="DIR", help="keep the directory, journals and logs in DIR"
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="keep directory, journals and logs there; an interrupted run goes on in DIR",
     )
     described.add_argument("--json", type=Path, metavar="FILE", help="write the report")
     return described
@@ -100,9 +103,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         note(str(error))
         return BAD_USE
-    if options.keep is not None and options.keep.exists() and any(options.keep.iterdir()):
-        note(f"--keep {options.keep}: name a new or an empty folder")
-        return BAD_USE
     folder = options.keep or Path(tempfile.mkdtemp(prefix="kafka-eos-kills-"))
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     serves = DEFECTS[options.plant] if options.plant else serve_directory
@@ -125,6 +125,8 @@ def run(killing: Killing) -> str | None:
     try:
         asyncio.run(killing.run())
     except KeyboardInterrupt:
+        note("interrupted: what was done until now is checked")
+        killing.check()
         return "interrupted"
     except BrokerFailed as error:
         killing.result.wrong.append(str(error))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
 from conformance.kills.checks import Told, check, read_told
 from conformance.kills.load import LoadProcesses, Standstill
+from conformance.kills.readers import check_audit, check_wire
 from conformance.kills.served_broker import (
     BrokerProcess,
     Main,
@@ -22,7 +24,7 @@ from conformance.kills.served_broker import (
     request_producer_id,
     serve_directory,
 )
-from conformance.kills.stored import groups_of, read_stored
+from conformance.kills.stored import Stored, groups_of, read_stored
 from conformance.kills.workload import (
     OUTPUT_PARTITIONS,
     PARTITIONS,
@@ -31,6 +33,7 @@ from conformance.kills.workload import (
     TRANSACTION_TIMEOUT_MS,
     output_topic,
 )
+from proofs.run.files import pretty, write_whole
 
 SECONDS: Final = (0.3, 3.0)
 """The least and the most time between the start of a broker and its death."""
@@ -40,9 +43,11 @@ CALM_S: Final = 6.0
 that are gone time out; and the last one, before the clients are told to end."""
 END_S: Final = TRANSACTION_TIMEOUT_MS / 1_000 + 20
 """How long open transactions may take to time out."""
+DESCRIBE_S: Final = 15.0
 JOURNALS: Final = "journals"
 DATA: Final = "data"
 BROKER_LOG: Final = "broker.log"
+KEPT: Final = "result.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +59,14 @@ class KillPlan:
     seed: int = 1
     seconds: tuple[float, float] = SECONDS
     check_every: int = 100
-    stall_s: float = 60.0
+    stall_s: float = 90.0
     segment_bytes: int = SEGMENT_BYTES
-    log_level: str = "INFO"
+    log_level: str = "WARNING"
 
 
 @dataclass(slots=True)
 class KillResult:
-    """What has come of it."""
+    """What has come of it. All but `told` is kept in the folder, for a run that goes on there."""
 
     moments: int = 0
     seconds: float = 0.0
@@ -76,9 +81,27 @@ class KillResult:
     checks: int = 0
     told: Told = field(default_factory=Told)
 
+    def keep(self, file: Path) -> None:
+        """Write it. Raises `OSError`."""
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "told"}
+        kept["standstills"] = [asdict(one) for one in self.standstills]
+        write_whole(file, pretty(kept))
+
+    @classmethod
+    def load(cls, file: Path) -> KillResult:
+        """What was kept; a new one without a file. Raises `OSError`."""
+        if not file.exists():
+            return cls()
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        kept["standstills"] = [Standstill(**one) for one in kept["standstills"]]
+        return cls(**kept)
+
 
 class Killing:
-    """One run in a folder, which gets the broker's directory, its log, and the journals."""
+    """One run in a folder, which gets the broker's directory, its log, and the journals.
+
+    Where the folder has a run that was interrupted, that one goes on.
+    """
 
     def __init__(
         self,
@@ -92,9 +115,9 @@ class Killing:
         self._folder, self._journals = folder, folder / JOURNALS
         self._journals.mkdir(parents=True, exist_ok=True)
         self._broker = BrokerProcess(folder / DATA, main, folder / BROKER_LOG)
-        self._draw = random.Random(plan.seed)
-        self._begun = time.monotonic()
-        self.result = KillResult()
+        self.result = KillResult.load(folder / KEPT)
+        self._draw = random.Random(f"{plan.seed}-{self.result.moments}")
+        self._begun = time.monotonic() - self.result.seconds
 
     async def run(self) -> KillResult:
         """Kill and check; `result` has what was done until now. Raises `BrokerFailed`."""
@@ -118,18 +141,24 @@ class Killing:
                 load.kill()
         finally:
             self._broker.kill()
-        await asyncio.to_thread(self._check)
+        stored = await asyncio.to_thread(self.check)
+        self.result.wrong += check_audit(self._folder / DATA)
+        self.result.wrong += await check_wire(self._folder / DATA, stored)
         return self.result
 
     async def _kill_under(self, load: LoadProcesses) -> None:
-        for moment in range(1, self._plan.moments + 1):
+        for moment in range(self.result.moments + 1, self._plan.moments + 1):
             calm = CALM_S if moment % CALM_EVERY == 0 else 0.0
             await self._live(load, calm + self._draw.uniform(*self._plan.seconds))
+            if not self._broker.is_alive:
+                self.result.wrong.append(f"the broker ended by itself before kill {moment}")
             self._broker.kill()
             self.result.moments = moment
             every = self._plan.check_every
             if every and moment % every == 0 and moment < self._plan.moments:
-                await asyncio.to_thread(self._check)
+                await asyncio.to_thread(self.check)
+            if self.result.wrong:
+                return
             begun = time.monotonic()
             await self._broker.start()
             self.result.start_seconds.append(time.monotonic() - begun)
@@ -138,17 +167,18 @@ class Killing:
     async def _live(self, load: LoadProcesses, seconds: float) -> None:
         """Let the broker live for a while; ask it for a producer id meanwhile."""
         limit = time.monotonic() + seconds
-        with suppress(TimeoutError):
+        with suppress(OSError, EOFError):
             async with asyncio.timeout(seconds):
                 self.result.producer_ids.append(await request_producer_id(self._broker.port))
         await asyncio.sleep(max(limit - time.monotonic(), 0.0))
-        for client in load.find_standing_still():
-            load.replace(client, await self._describe())
+        if clients := load.find_standing_still():
+            load.replace(clients, await self._describe())
         load.restart_ended()
 
     async def _describe(self) -> Any:
         try:
-            return await describe_broker(self._broker.port, groups_of(self._plan.libraries))
+            async with asyncio.timeout(DESCRIBE_S):
+                return await describe_broker(self._broker.port, groups_of(self._plan.libraries))
         except (OSError, EOFError, TimeoutError) as error:
             return repr(error)
 
@@ -162,14 +192,18 @@ class Killing:
         self._note(load)
 
     def _note(self, load: LoadProcesses) -> None:
-        self.result.standstills, self.result.ended = load.standstills, load.ended
+        self.result.standstills += load.standstills
+        self.result.ended += load.ended
+        load.standstills, load.ended = [], []
         self.result.seconds = time.monotonic() - self._begun
+        self.result.keep(self._folder / KEPT)
         self._show(self.result)
 
-    def _check(self) -> None:
-        """Hold what is on the disk to the journals."""
+    def check(self) -> Stored:
+        """Hold what is on the disk to the journals; the broker must not run."""
         self.result.told = read_told(self._journals, self.result.producer_ids)
         stored = read_stored(self._folder / DATA, self._plan.libraries)
         self.result.wrong += check(stored, self.result.told, self._plan.libraries)
         self.result.checks += 1
         self.result.seconds = time.monotonic() - self._begun
+        return stored

@@ -65,7 +65,7 @@ class LoadProcesses:
         libraries: Iterable[str],
         *,
         stall_s: float,
-        log_level: str = "INFO",
+        log_level: str = "WARNING",
     ) -> None:
         self.standstills: list[Standstill] = []
         self.ended: list[str] = []
@@ -74,13 +74,20 @@ class LoadProcesses:
         self._stall_s = stall_s
         self._log_level = log_level
         self._clients = [
-            ClientProcess(library, role) for library in libraries for role in LIBRARIES[library]
+            ClientProcess(library, role, self._last_session(f"{library}-{role}"))
+            for library in libraries
+            for role in LIBRARIES[library]
         ]
         for client in self._clients:
             self._start(client)
 
     def __len__(self) -> int:
         return len(self._clients)
+
+    def _last_session(self, client: str) -> int:
+        """That of a run which was interrupted in this folder; 0 if there was none."""
+        files = self._folder.glob(f"{client}-*{SUFFIX}")
+        return max((int(file.stem.rpartition("-")[2]) for file in files), default=0)
 
     def _start(self, client: ClientProcess) -> None:
         client.session += 1
@@ -122,19 +129,22 @@ class LoadProcesses:
                 found.append(client)
         return found
 
-    def replace(self, client: ClientProcess, broker: Any) -> None:
-        """Keep what a client waits for and what the `broker` knows, kill it, and start another."""
-        assert client.process is not None
-        file = self._folder / f"{client.name}.broker.json"
-        file.write_text(json.dumps(broker, indent=1, default=str))
+    def replace(self, clients: Iterable[ClientProcess], broker: Any) -> None:
+        """Keep what clients wait for and what the `broker` knows, kill them, and start others."""
         for number in (signal.SIGUSR1, signal.SIGUSR2):
-            client.process.send_signal(number)
+            for client in clients:
+                assert client.process is not None
+                client.process.send_signal(number)
             time.sleep(DUMP_S)
-        client.process.kill()
-        client.process.wait()
-        passed = time.monotonic() - client.progress_s
-        self.standstills.append(Standstill(client.name, passed, str(file)))
-        self._start(client)
+        for client in clients:
+            assert client.process is not None
+            client.process.kill()
+            client.process.wait()
+            file = self._folder / f"{client.name}.broker.json"
+            file.write_text(json.dumps(broker, indent=1, default=str))
+            passed = time.monotonic() - client.progress_s
+            self.standstills.append(Standstill(client.name, passed, str(file)))
+            self._start(client)
 
     def stop(self) -> list[str]:
         """Tell all clients to end; those that do not end in time, which are killed."""

@@ -40,14 +40,14 @@ from conformance.kills.workload import (
 IN_FLIGHT: Final = 60
 """Records that an idempotent producer has not been answered yet, at most."""
 BURST: Final = 5
-PAUSE_S: Final = 0.05
-"""Between bursts, and between transactions."""
+PAUSE_S: Final = 0.3
+"""Between bursts, and between transactions: a moderate load, since most is done around kills."""
 POLL_S: Final = 0.2
 COMMIT_S: Final = 0.4
 """Between commits of a member."""
 STAYS_S: Final = (4.0, 20.0)
 """How long a member stays in its group."""
-ERROR_PAUSE_S: Final = 0.1
+ERROR_PAUSE_S: Final = 0.3
 
 Told = Callable[[int | None, object], None]
 """Is called with the offset of a record, or with None and the error."""

@@ -77,6 +77,11 @@ class BrokerProcess:
                 raise BrokerFailed(f"the broker ended with exit code {code}: see {self._log}")
             await asyncio.sleep(0.005)
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process runs."""
+        return self._process.is_alive()
+
     def kill(self) -> None:
         """SIGKILL."""
         self._process.kill()

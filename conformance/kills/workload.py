@@ -25,6 +25,9 @@ HEARTBEAT_INTERVAL_MS: Final = 300
 MEMBERS: Final = 2
 """Of each group that only reads."""
 
+MOST_RECORDS: Final = 100
+"""That a consumer is given at once, and that one transaction transforms."""
+
 IDEMPOTENT: Final = "idempotent"
 TRANSACTIONAL: Final = "transactional"
 GROUP: Final = "group"

@@ -19,7 +19,7 @@ from conformance.kills.workload import (
     TRANSACTION_TIMEOUT_MS,
 )
 
-BACKOFF_MS = 50
+BACKOFF_MS = 100
 
 
 class RebalanceListener(ConsumerRebalanceListener):

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from conformance.kills.roles import Told
 from conformance.kills.workload import (
     HEARTBEAT_INTERVAL_MS,
+    MOST_RECORDS,
     SESSION_TIMEOUT_MS,
     TOPIC,
     TRANSACTION_TIMEOUT_MS,
@@ -25,7 +26,6 @@ from conformance.kills.workload import (
 log = logging.getLogger(__name__)
 POLL_S = 0.1
 CLOSE_S = 10.0
-MOST_RECORDS = 500
 
 
 class LibrdkafkaProducer:
@@ -102,7 +102,7 @@ class LibrdkafkaConsumer:
     def poll(self, timeout_s: float) -> Sequence[Delivered]:
         """`LoadConsumer.poll`."""
         first = self.consumer.poll(timeout_s)
-        more = self.consumer.consume(MOST_RECORDS, 0) if first is not None else []
+        more = self.consumer.consume(MOST_RECORDS - 1, 0) if first is not None else []
         found = []
         for message in [first, *more] if first is not None else []:
             if message.error() is not None:
@@ -141,7 +141,7 @@ class LibrdkafkaLibrary:
     def __init__(self, address: str) -> None:
         self._settings = {
             "bootstrap.servers": address,
-            "reconnect.backoff.max.ms": 200,
+            "reconnect.backoff.max.ms": 500,
             "metadata.recovery.strategy": "none",
             "logger": log,
         }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from conformance.kills.roles import Told
-from conformance.kills.workload import TOPIC, Delivered
+from conformance.kills.workload import MOST_RECORDS, TOPIC, Delivered
 
 T = TypeVar("T")
 
@@ -113,7 +113,9 @@ class AsyncioConsumer:
 
     def poll(self, timeout_s: float) -> Sequence[Delivered]:
         """`LoadConsumer.poll`."""
-        found = self._thread.run(self._consumer.getmany(timeout_ms=int(timeout_s * 1_000)))
+        timeout_ms = int(timeout_s * 1_000)
+        polled = self._consumer.getmany(timeout_ms=timeout_ms, max_records=MOST_RECORDS)
+        found = self._thread.run(polled)
         return [
             Delivered(record.partition, record.offset, record.value.decode())
             for records in found.values()

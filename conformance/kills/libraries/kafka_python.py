@@ -17,17 +17,18 @@ from kafka.structs import OffsetAndMetadata
 from conformance.kills.roles import Told
 from conformance.kills.workload import (
     HEARTBEAT_INTERVAL_MS,
+    MOST_RECORDS,
     SESSION_TIMEOUT_MS,
     TOPIC,
     TRANSACTION_TIMEOUT_MS,
     Delivered,
 )
 
-BACKOFF_MS = 50
-RECONNECT_MS = 200
+BACKOFF_MS = 100
+RECONNECT_MS = 500
 CLOSE_S = 10
 WATCH_S = 0.5
-IDLE_TIMES = 10
+IDLE_TIMES = 16
 """A producer that is idle so many times in a row waits for nothing: no broker is down so long."""
 
 
@@ -64,9 +65,9 @@ class RequestWatch:
                 self._producer._sender.wakeup()
 
     def _is_idle(self) -> bool:
-        manager, sender = self._producer._transaction_manager, self._producer._sender
-        produced = any(sender._in_flight_batches.values())
-        return not produced and not manager.has_in_flight_transactional_request()
+        manager, client = self._producer._transaction_manager, self._producer._sender._client
+        asked = manager.has_in_flight_transactional_request()
+        return not asked and not client.in_flight_request_count()
 
 
 class PythonProducer:
@@ -125,7 +126,8 @@ class PythonConsumer:
 
     def poll(self, timeout_s: float) -> Sequence[Delivered]:
         """`LoadConsumer.poll`."""
-        found = self.consumer.poll(timeout_ms=int(timeout_s * 1_000))
+        timeout_ms = int(timeout_s * 1_000)
+        found = self.consumer.poll(timeout_ms=timeout_ms, max_records=MOST_RECORDS)
         return [
             Delivered(record.partition, record.offset, record.value.decode())
             for records in found.values()

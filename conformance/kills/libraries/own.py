@@ -14,7 +14,7 @@ from conformance.kills.workload import (
 )
 from impl import Consumer, Producer
 
-BACKOFF_MS: Final = 20
+BACKOFF_MS: Final = 100
 
 
 class OwnLibrary:
