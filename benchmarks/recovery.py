@@ -4,6 +4,7 @@ A directory is filled by idempotent producers, and its broker killed before any 
 written, so that the next start reads and checks all of it. Measured is `kafka-eos serve --dir`,
 from the start of its process to its first answer, Python's own start included; `empty` is the same
 of a directory without data. The data is in the page cache, as it is after the kill of a process.
+Processor time is all of the process's.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import time
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 from typing import Any, Final
 
 from benchmarks.measuring import (
+    Time,
     alternate,
     count_option,
+    median_time,
     round_figures,
     run_benchmark,
 )
@@ -65,8 +67,8 @@ def fill(directory: Path, size_bytes: int, batch_bytes: int, partitions: int) ->
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def start_and_ask(directory: Path) -> tuple[float, int]:
-    """Seconds until `serve` answers, and the most memory it has had, in MiB. It is killed then."""
+def start_and_ask(directory: Path) -> tuple[Time, int]:
+    """The time until `serve` answers, and the most memory it has had, MiB. It is killed then."""
     with socket.socket() as free:
         free.bind((HOST, 0))
         port = free.getsockname()[1]
@@ -79,8 +81,11 @@ def start_and_ask(directory: Path) -> tuple[float, int]:
                 raise OSError(f"serve does not answer: exit code {server.returncode}")
             time.sleep(PAUSE_S)
         seconds = perf_counter() - begun
-        status = Path(f"/proc/{server.pid}/status").read_text()
-        return seconds, int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) // 1024
+        process = Path(f"/proc/{server.pid}")
+        used = (process / "stat").read_text().rpartition(")")[2].split()[11:13]
+        status = (process / "status").read_text()
+        memory_mib = int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) // 1024
+        return Time(seconds, sum(map(int, used)) / os.sysconf("SC_CLK_TCK")), memory_mib
     finally:
         server.kill()
         server.wait()
@@ -114,11 +119,16 @@ def measure(asked: Namespace) -> Mapping[str, Any]:
     print(f"{stored / MIB:.0f} MiB in batches of {asked.batch_bytes} bytes")
     report: dict[str, Any] = {"bytes": stored, "batch_bytes": asked.batch_bytes}
     for name, rounds in found.items():
-        seconds, memory = [row[0] for row in rounds], max(row[1] for row in rounds)
-        report[name] = {"seconds": [round_figures(one) for one in seconds], "memory_mib": memory}
+        times, memory_mib = [row[0] for row in rounds], max(row[1] for row in rounds)
+        middle = median_time(times)
+        report[name] = {
+            "seconds": [round_figures(one.seconds) for one in times],
+            "cpu_seconds": [round_figures(one.cpu_seconds) for one in times],
+            "memory_mib": memory_mib,
+        }
         print(
-            f"  {name:6} {median(seconds):6.2f} s (median of {len(seconds)}),"
-            f" {min(seconds):.2f} to {max(seconds):.2f}, {memory:,} MiB at most"
+            f"  {name:6} {middle.seconds:6.2f} s, {middle.cpu_seconds:6.2f} s of processor time"
+            f" (medians of {len(times)}), {memory_mib:,} MiB at most"
         )
     return report
 

@@ -19,7 +19,7 @@ from threading import Event
 from typing import Final
 
 from conformance.kills.journal import SUFFIX, EventJournal
-from conformance.kills.parent import end_with_parent
+from conformance.kills.parent import end_with
 from conformance.kills.roles import Load
 
 NICER: Final = 5
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="where the journal and the log are written")
     parser.add_argument("--log-level", default="WARNING")
     asked = parser.parse_args(arguments)
-    end_with_parent()
+    end_with(os.getppid())
     os.nice(NICER)
     stopped = Event()
     faulthandler.register(signal.SIGUSR1)

@@ -136,11 +136,14 @@ class Killing:
             try:
                 await load.await_begin()
                 await self._kill_under(load)
-                await self._end(load)
+                if not self.result.wrong:
+                    await self._end(load)
             finally:
                 load.kill()
         finally:
             self._broker.kill()
+        if self.result.wrong:
+            return self.result
         stored = await asyncio.to_thread(self.check)
         self.result.wrong += check_audit(self._folder / DATA)
         self.result.wrong += await check_wire(self._folder / DATA, stored)

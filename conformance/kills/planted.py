@@ -49,7 +49,7 @@ def forget_producers(arguments: Sequence[str]) -> None:
         leader.log.producer_states.entries.clear()
         return leader
 
-    LogDirectory.load = load_without  # type: ignore[method-assign]
+    LogDirectory.load = load_without  # type: ignore[assignment, method-assign]
     serve_directory(arguments)
 
 

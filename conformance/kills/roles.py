@@ -298,7 +298,7 @@ def _be_member(load: Load, number: int) -> None:
                     reader.commit()
         except Exception as error:
             load.fail("consumer", error)
-        load.close(reader and reader.consumer, "consumer")
+        load.close(reader.consumer if reader else None, "consumer")
 
 
 class Reader:
@@ -375,7 +375,7 @@ def process(load: Load) -> None:
                     _process_once(load, producer, reader, name, records)
         except Exception as error:
             load.fail("processing", error)
-        load.close(reader and reader.consumer, "consumer")
+        load.close(reader.consumer if reader else None, "consumer")
         load.close(producer, "producer")
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from conformance.kafka.errors import BrokerFailed
 from conformance.kafka.ports import free_ports
-from conformance.kills.parent import end_with_parent
+from conformance.kills.parent import end_with
 from conformance.kills.workload import (
     HEARTBEAT_INTERVAL_MS,
     PARTITIONS,
@@ -64,7 +64,7 @@ class BrokerProcess:
 
     async def start(self) -> None:
         """Start, and wait until it serves. Raises `BrokerFailed`."""
-        arguments = (self._main, self._arguments, self._log)
+        arguments = (self._main, self._arguments, self._log, os.getpid())
         self._process = self._processes.Process(target=_serve_logged, args=arguments)
         self._process.start()
         while True:
@@ -93,11 +93,11 @@ class BrokerProcess:
         return f"{HOST}:{self.port}"
 
 
-def _serve_logged(main: Main, arguments: Sequence[str], log: Path) -> None:
+def _serve_logged(main: Main, arguments: Sequence[str], log: Path, run: int) -> None:
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     for stream in (1, 2):
         os.dup2(descriptor, stream)
-    end_with_parent()
+    end_with(run)
     main(arguments)
 
 

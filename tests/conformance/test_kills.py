@@ -2,65 +2,141 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Iterator, Sequence
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from conformance.kills import Answers, check, main, run, serve_directory
-from impl.partition.stored_batch import StoredBatch
-from impl.storage.partition_files import PartitionFiles
+from conformance.kills.__main__ import main
+from conformance.kills.checks import Told, check, read_told
+from conformance.kills.journal import EventJournal, checksum
+from conformance.kills.stored import Stored, StoredLog
+
+PLAIN = [f"own/idempotent/1.0/{number}" for number in range(4)]
+WHOLE = [f"own/transactional/1.0/0.{place}" for place in range(3)]
+GROUP = "own-group"
 
 
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    yield
-    logging.disable(logging.NOTSET)
-
-
-@pytest.mark.slow
-def test_nothing_is_lost_in_eight_kills(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--moments", "8", "--seed", "3"]) == 0
-    assert "8 kills" in capsys.readouterr().out
-
-
-def answer_before_writing(arguments: Sequence[str]) -> None:
-    """Serve with a planted defect: a batch is written when the next one comes."""
-    write, held = PartitionFiles.append, dict[int, tuple[StoredBatch, int]]()
-
-    def append_late(self: PartitionFiles, stored: StoredBatch, flush_messages: int) -> None:
-        late = held.pop(id(self), None)
-        if not self.folder.startswith("t-"):
-            write(self, stored, flush_messages)
-            return
-        if late is not None:
-            write(self, *late)
-        held[id(self)] = (stored, flush_messages)
-
-    PartitionFiles.append = append_late  # type: ignore[method-assign]
-    serve_directory(arguments)
+def run(*words: str) -> int:
+    quick = ("--seconds", "0.2", "1.0", "--check-every", "2")
+    return main([*quick, *words])
 
 
 @pytest.mark.slow
-def test_an_answer_before_the_write_is_noticed(tmp_path: Path) -> None:
-    logging.disable(logging.WARNING)
-    answers = asyncio.run(run(tmp_path, 6, seed=3, main=answer_before_writing))
-    assert check(tmp_path, answers)
+def test_nothing_is_lost_in_three_kills(tmp_path: Path) -> None:
+    """And a run that ended goes on where it was."""
+    for moments in ("2", "3"):
+        words = ("--clients", "own", "--moments", moments, "--keep", str(tmp_path / "run"))
+        assert run(*words, "--json", str(tmp_path / "report.json")) == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["verdict"] == "holds"
+    assert report["moments"] == 3
+    assert min(report["acknowledged"], report["delivered"], report["checks"]) > 0
+    assert report["transactions"]["committed"] > 0
 
 
 @pytest.mark.slow
-def test_each_wrong_answer_is_noticed(tmp_path: Path) -> None:
-    logging.disable(logging.WARNING)
-    answers = asyncio.run(run(tmp_path, 2, seed=5))
-    assert not check(tmp_path, answers)
-    told = next(iter(answers.plain))
-    for changed in (
-        Answers(answers.acked | {"own-0": (0, 10**6)}, offsets=answers.offsets),
-        Answers(plain={"own-0"}, offsets=answers.offsets),
-        Answers(aborted={told}, offsets=answers.offsets),
-        Answers(offsets={10**6}),
-        Answers(offsets=answers.offsets, producer_ids=[1, 1]),
-    ):
-        assert len(check(tmp_path, changed)) == 1
+def test_an_answer_before_the_write_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--clients", "own", "--moments", "6", "--plant", "answer_before_write") == 1
+    assert "acknowledged records are not there" in capsys.readouterr().out
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "defect",
+    [
+        "forget_producers",
+        "remember_one_batch",
+        "give_ids_again",
+        "lose_markers",
+        "lose_offsets",
+    ],
+)
+def test_a_planted_defect_is_noticed(defect: str) -> None:
+    assert run("--clients", "own,confluent", "--moments", "60", "--plant", defect) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--clients", "none"),
+        ("--clients", ""),
+        ("--moments", "0"),
+        ("--seconds", "2", "1"),
+    ],
+)
+def test_bad_use_is_told(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(list(words)) == 2
+    assert words[0] in capsys.readouterr().err
+
+
+def stored_and_told() -> tuple[Stored, Told]:
+    """What is right: four records, a transaction, a member that has read all of it."""
+    rows = list(enumerate([*PLAIN, *WHOLE]))
+    log = StoredLog(rows, list(rows), {7: {"own/idempotent/1.0"}, 8: {"own/transactional"}})
+    stored = Stored({("records", 0): log})
+    stored.commits[GROUP] = [(0, 2), (0, 7)]
+    stored.offsets[GROUP] = {0: 7}
+    told = Told(producer_ids=[1, 2])
+    events = [
+        *(["ack", "records", 0, offset, value] for offset, value in rows),
+        *(["begin", WHOLE[0][:-2]], ["committing", WHOLE[0][:-2]], ["committed", WHOLE[0][:-2]]),
+        ["read", GROUP, 0, 0, 6, 7, checksum(value for _, value in rows)],
+        *(["commit", GROUP, {"0": offset}] for offset in (2, 7)),
+        ["commit_done", GROUP, {"0": 7}],
+    ]
+    for event in events:
+        told.add(event, "own")
+    return stored, told
+
+
+def test_what_is_right_is_not_wrong() -> None:
+    assert check(*stored_and_told(), ["own"]) == []
+
+
+@pytest.mark.parametrize(
+    ("event", "wrong"),
+    [
+        (["ack", "records", 0, 9, "own/idempotent/1.0/9"], "not there"),
+        (["committed", "own/transactional/1.0/1"], "not whole"),
+        (["aborted", WHOLE[0][:-2]], "aborted, and seen"),
+        (["read", GROUP, 0, 0, 6, 8, 0], "what is not so"),
+        (["commit_done", GROUP, {"0": 5}], "commits of offsets are lost"),
+    ],
+)
+def test_each_wrong_answer_is_noticed(event: list[object], wrong: str) -> None:
+    stored, told = stored_and_told()
+    if event[0] == "committed":
+        told.add(["begin", event[1]], "own")
+        told.add(["committing", event[1]], "own")
+    told.add(event, "own")
+    [text] = check(stored, told, ["own"])
+    assert wrong in text
+
+
+def test_each_wrong_log_is_noticed() -> None:
+    stored, told = stored_and_told()
+    [(place, log)] = stored.logs.items()
+    rows = log.written
+
+    def wrong(changed: StoredLog) -> str:
+        return " ".join(check(replace(stored, logs={place: changed}), told, ["own"]))
+
+    twice = [*rows, (7, PLAIN[0])]
+    assert "there twice" in wrong(replace(log, written=twice))
+    assert "out of order" in wrong(replace(log, written=[*rows, (7, "own/idempotent/0.0/1")]))
+    assert "not whole" in wrong(replace(log, committed=rows[:-1]))
+    assert "has owners" in wrong(replace(log, producers={7: {"one", "two"}}))
+    assert "given out twice" in wrong(replace(log, producers={1: {"one"}}))
+    back = replace(stored, commits={GROUP: [(0, 7), (0, 2)]})
+    assert any("goes back" in text for text in check(back, told, ["own"]))
+    told.reads[GROUP, 0] = []
+    assert any("were skipped" in text for text in check(stored, told, ["own"]))
+
+
+def test_a_line_that_a_kill_has_cut_is_no_event(tmp_path: Path) -> None:
+    EventJournal(tmp_path / "own-group-1.jsonl").write("begin", "own/transactional/1.0/3")
+    with (tmp_path / "own-group-1.jsonl").open("a") as file:
+        file.write('["begin", "own/trans')
+    assert read_told(tmp_path).begun == {"own/transactional/1.0/3"}

@@ -46,7 +46,7 @@ class OwnLibrary:
 
             on_partitions_assigned = on_partitions_lost = on_partitions_revoked
 
-        timing = {
+        timing: dict[str, Any] = {
             "session_timeout_ms": SESSION_TIMEOUT_MS,
             "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
         }
