@@ -45,6 +45,7 @@ SHARED_MODULES = {
     ),
     "a verb has the name of what it reports": "guarantees liveness",
     "about the same thing as the model's module, in another room": "producer_ids releases",
+    "what drives the client library of this name": "confluent",
 }
 """Names of modules that three or more share on purpose, by the reason."""
 

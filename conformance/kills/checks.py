@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.kills.journal import SUFFIX, checksum, read_events
-from conformance.kills.stored import Place, Stored, StoredLog
+from conformance.kills.stored import Place, StoredLog, StoredState
 from conformance.kills.workload import (
     OUTPUT_PARTITIONS,
     PROCESSING,
@@ -97,7 +97,7 @@ def read_told(folder: Path, producer_ids: Iterable[int] = ()) -> Told:
     return told
 
 
-def check(stored: Stored, told: Told, libraries: Iterable[str]) -> list[str]:
+def check(stored: StoredState, told: Told, libraries: Iterable[str]) -> list[str]:
     """What is wrong; nothing if all is right."""
     return [
         *(f"{name}: what was decided is not carried out" for name in stored.undecided),
@@ -114,7 +114,7 @@ def check(stored: Stored, told: Told, libraries: Iterable[str]) -> list[str]:
 # ---- records
 
 
-def check_acks(stored: Stored, told: Told) -> Iterator[str]:
+def check_acks(stored: StoredState, told: Told) -> Iterator[str]:
     """Each acknowledged record is where its producer was told, and nothing of the topic is there
     twice."""
     values = {place: dict(log.written) for place, log in stored.logs.items()}
@@ -141,7 +141,7 @@ def number_of(value: str) -> tuple[int, ...]:
     return tuple(int(part) for part in (*instance.split("."), *number.split(".")))
 
 
-def check_order(stored: Stored) -> Iterator[str]:
+def check_order(stored: StoredState) -> Iterator[str]:
     """Records of one client are in the order in which it sent them."""
     for place, log in stored.logs.items():
         if place[0] != TOPIC:
@@ -156,7 +156,7 @@ def check_order(stored: Stored) -> Iterator[str]:
                 yield f"{_name(place)}: {len(wrong)} times out of order, as {first}"
 
 
-def check_transactions(stored: Stored, told: Told) -> Iterator[str]:
+def check_transactions(stored: StoredState, told: Told) -> Iterator[str]:
     """What was committed is there whole, what was aborted is not there, the rest is all or none."""
     seen = Counter[str]()
     for (topic, _), log in stored.logs.items():
@@ -178,7 +178,7 @@ def check_transactions(stored: Stored, told: Told) -> Iterator[str]:
         yield f"{len(unknown)} transactions are seen that nobody began, as {unknown[0]}"
 
 
-def check_producer_ids(stored: Stored, told: Told) -> Iterator[str]:
+def check_producer_ids(stored: StoredState, told: Told) -> Iterator[str]:
     """No producer id has two owners."""
     owners = defaultdict[int, set[str]](set)
     for log in stored.logs.values():
@@ -201,7 +201,7 @@ def _between(log: StoredLog, first: int, last: int) -> list[tuple[int, str]]:
     return log.committed[begin : bisect_left(log.committed, (last + 1, ""))]
 
 
-def check_reads(stored: Stored, told: Told) -> Iterator[str]:
+def check_reads(stored: StoredState, told: Told) -> Iterator[str]:
     """What members were given is what is committed there, without gaps."""
     for (group, partition), spans in told.reads.items():
         log = stored.logs.get((TOPIC, partition), StoredLog())
@@ -217,7 +217,7 @@ def check_reads(stored: Stored, told: Told) -> Iterator[str]:
             yield f"{group}: read {len(wrong)} times of {what}"
 
 
-def check_offsets(stored: Stored, told: Told) -> Iterator[str]:
+def check_offsets(stored: StoredState, told: Told) -> Iterator[str]:
     """Offsets of groups never go back, are what members committed, and skip nothing."""
     for group, commits in stored.commits.items():
         last: dict[int, int] = {}
@@ -239,7 +239,7 @@ def check_offsets(stored: Stored, told: Told) -> Iterator[str]:
 
 
 def _check_skipped(
-    stored: Stored, told: Told, group: str, partition: int, offset: int
+    stored: StoredState, told: Told, group: str, partition: int, offset: int
 ) -> Iterator[str]:
     """Up to its offset a group was given all that is committed."""
     reached, skipped = 0, 0
@@ -254,7 +254,7 @@ def _check_skipped(
         yield f"{group}: {skipped} records of {which} were skipped"
 
 
-def check_outputs(stored: Stored, libraries: Iterable[str]) -> Iterator[str]:
+def check_outputs(stored: StoredState, libraries: Iterable[str]) -> Iterator[str]:
     """Each committed record below a group's offset was transformed once, in order; no other was."""
     for library in libraries:
         offsets = stored.offsets.get(group_id(library, PROCESSING), {})

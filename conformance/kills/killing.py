@@ -24,7 +24,7 @@ from conformance.kills.served_broker import (
     request_producer_id,
     serve_directory,
 )
-from conformance.kills.stored import Stored, groups_of, read_stored
+from conformance.kills.stored import StoredState, groups_of, read_stored
 from conformance.kills.workload import (
     OUTPUT_PARTITIONS,
     PARTITIONS,
@@ -202,7 +202,7 @@ class Killing:
         self.result.keep(self._folder / KEPT)
         self._show(self.result)
 
-    def check(self) -> Stored:
+    def check(self) -> StoredState:
         """Hold what is on the disk to the journals; the broker must not run."""
         self.result.told = read_told(self._journals, self.result.producer_ids)
         stored = read_stored(self._folder / DATA, self._plan.libraries)

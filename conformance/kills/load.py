@@ -30,7 +30,7 @@ DUMP_S: Final = 1.0
 
 
 @dataclass(slots=True)
-class ClientProcess:
+class LoadProcess:
     """One client, in its latest process."""
 
     library: str
@@ -74,7 +74,7 @@ class LoadProcesses:
         self._stall_s = stall_s
         self._log_level = log_level
         self._clients = [
-            ClientProcess(library, role, self._last_session(f"{library}-{role}"))
+            LoadProcess(library, role, self._last_session(f"{library}-{role}"))
             for library in libraries
             for role in LIBRARIES[library]
         ]
@@ -89,7 +89,7 @@ class LoadProcesses:
         files = self._folder.glob(f"{client}-*{SUFFIX}")
         return max((int(file.stem.rpartition("-")[2]) for file in files), default=0)
 
-    def _start(self, client: ClientProcess) -> None:
+    def _start(self, client: LoadProcess) -> None:
         client.session += 1
         client.journal_bytes, client.progress_s = 0, time.monotonic()
         command = [sys.executable, "-m", "conformance.kills.client"]
@@ -106,7 +106,7 @@ class LoadProcesses:
                 return
             await asyncio.sleep(PAUSE_S)
 
-    def _journal_bytes(self, client: ClientProcess) -> int:
+    def _journal_bytes(self, client: LoadProcess) -> int:
         file = self._folder / f"{client.name}{SUFFIX}"
         return file.stat().st_size if file.exists() else 0
 
@@ -118,7 +118,7 @@ class LoadProcesses:
                 self.ended.append(f"{client.name}: exit code {client.process.returncode}")
                 self._start(client)
 
-    def find_standing_still(self) -> list[ClientProcess]:
+    def find_standing_still(self) -> list[LoadProcess]:
         """The clients that have written nothing for too long."""
         found = []
         for client in self._clients:
@@ -129,7 +129,7 @@ class LoadProcesses:
                 found.append(client)
         return found
 
-    def replace(self, clients: Iterable[ClientProcess], broker: Any) -> None:
+    def replace(self, clients: Iterable[LoadProcess], broker: Any) -> None:
         """Keep what clients wait for and what the `broker` knows, kill them, and start others."""
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             for client in clients:

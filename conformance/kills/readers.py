@@ -22,7 +22,7 @@ from conformance.audit.partition_audit import AuditSettings, audit_partition
 from conformance.audit.report import conclude
 from conformance.audit.segments import find_partitions
 from conformance.kills.served_broker import BrokerProcess, open_transactions, serve_directory
-from conformance.kills.stored import Place, Stored
+from conformance.kills.stored import Place, StoredState
 from conformance.kills.workload import TOPIC
 from model.idempotent.variants import RELEASES
 
@@ -34,7 +34,7 @@ PAUSE_S: Final = 0.2
 LEVELS: Final = ("read_uncommitted", "read_committed")
 
 
-async def check_wire(directory: Path, stored: Stored) -> list[str]:
+async def check_wire(directory: Path, stored: StoredState) -> list[str]:
     """Serve a copy, and compare what librdkafka reads with what is stored.
 
     Open transactions time out before that. Raises `BrokerFailed`, `KafkaException`.
@@ -51,7 +51,7 @@ async def check_wire(directory: Path, stored: Stored) -> list[str]:
             broker.kill()
 
 
-def _compare(address: str, stored: Stored) -> Iterator[str]:
+def _compare(address: str, stored: StoredState) -> Iterator[str]:
     for level in LEVELS:
         for place, log in stored.logs.items():
             wanted = log.committed if level == "read_committed" else log.written

@@ -290,7 +290,7 @@ def _be_member(load: Load, number: int) -> None:
     while not load.stopped.is_set():
         reader = None
         try:
-            reader = Reader(load)
+            reader = GroupReader(load)
             leaves = time.monotonic() + draw.uniform(*STAYS_S)
             while time.monotonic() < leaves and not load.stopped.is_set():
                 reader.read()
@@ -301,7 +301,7 @@ def _be_member(load: Load, number: int) -> None:
         load.close(reader.consumer if reader else None, "consumer")
 
 
-class Reader:
+class GroupReader:
     """A consumer, the positions that it may commit, and its journal."""
 
     def __init__(self, load: Load) -> None:
@@ -365,7 +365,7 @@ def process(load: Load) -> None:
         try:
             producer = load.library.producer(f"{load.library_name}-{load.role}")
             load.journal.write("started", "producer")
-            reader = Reader(load)
+            reader = GroupReader(load)
             for number in count():
                 if load.stopped.is_set():
                     break
@@ -380,7 +380,7 @@ def process(load: Load) -> None:
 
 
 def _process_once(
-    load: Load, producer: LoadProducer, reader: Reader, name: str, records: Sequence[Delivered]
+    load: Load, producer: LoadProducer, reader: GroupReader, name: str, records: Sequence[Delivered]
 ) -> None:
     topic = output_topic(load.library_name)
     values = [

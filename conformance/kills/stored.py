@@ -48,7 +48,7 @@ class StoredLog:
 
 
 @dataclass(slots=True)
-class Stored:
+class StoredState:
     """All of it. `commits`: (partition, offset) of each group, in the order of the log."""
 
     logs: dict[Place, StoredLog] = field(default_factory=dict)
@@ -59,14 +59,14 @@ class Stored:
     """Transactional ids whose decision is not carried out in time."""
 
 
-def read_stored(directory: Path, libraries: Iterable[str]) -> Stored:
+def read_stored(directory: Path, libraries: Iterable[str]) -> StoredState:
     """Read a copy of a directory that no broker serves. Raises `DecodeError`, `OSError`."""
     with tempfile.TemporaryDirectory(prefix="kafka-eos-kills-") as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(directory, copy)
         with Broker(directory=copy) as kafka:
             port = int(kafka.bootstrap_servers.rpartition(":")[2])
-            stored = Stored(undecided=asyncio.run(_await_markers(port)))
+            stored = StoredState(undecided=asyncio.run(_await_markers(port)))
             for group in groups_of(libraries):
                 stored.offsets[group] = asyncio.run(fetch_offsets(port, group))
             for topic in kafka.cluster.topics:
@@ -158,7 +158,7 @@ def _read_batches(leader: PartitionLeader) -> Iterator[RecordBatch]:
         offset = batches[-1].last_offset + 1
 
 
-def _read_commits(leader: PartitionLeader, stored: Stored) -> None:
+def _read_commits(leader: PartitionLeader, stored: StoredState) -> None:
     for offset, _, is_committed, record in read_records(leader):
         key = decode_key(record.key)
         if key is not None and record.value is not None and is_committed and key.topic == TOPIC:

@@ -11,7 +11,7 @@ import pytest
 from conformance.kills.__main__ import main
 from conformance.kills.checks import Told, check, read_told
 from conformance.kills.journal import EventJournal, checksum
-from conformance.kills.stored import Stored, StoredLog
+from conformance.kills.stored import StoredLog, StoredState
 
 PLAIN = [f"own/idempotent/1.0/{number}" for number in range(4)]
 WHOLE = [f"own/transactional/1.0/0.{place}" for place in range(3)]
@@ -71,11 +71,11 @@ def test_bad_use_is_told(words: tuple[str, ...], capsys: pytest.CaptureFixture[s
     assert words[0] in capsys.readouterr().err
 
 
-def stored_and_told() -> tuple[Stored, Told]:
+def stored_and_told() -> tuple[StoredState, Told]:
     """What is right: four records, a transaction, a member that has read all of it."""
     rows = list(enumerate([*PLAIN, *WHOLE]))
     log = StoredLog(rows, list(rows), {7: {"own/idempotent/1.0"}, 8: {"own/transactional"}})
-    stored = Stored({("records", 0): log})
+    stored = StoredState({("records", 0): log})
     stored.commits[GROUP] = [(0, 2), (0, 7)]
     stored.offsets[GROUP] = {0: 7}
     told = Told(producer_ids=[1, 2])

@@ -1,6 +1,6 @@
 """confluent-kafka, which is librdkafka.
 
-librdkafka 2.16.1 stands still after it has bootstrapped again (KIP-899): the coordinators that it
+librdkafka 2.16.0 stands still after it has bootstrapped again (KIP-899): the coordinators that it
 remembers (`rdkafka_coord.c`) are handles of brokers that it has decommissioned, and a
 TxnOffsetCommit waits in such a handle for ever. So it is told not to bootstrap again.
 """
