@@ -38,9 +38,9 @@ from proofs.run.files import pretty, write_whole
 SECONDS: Final = (0.3, 3.0)
 """The least and the most time between the start of a broker and its death."""
 CALM_EVERY: Final = 10
-CALM_S: Final = 6.0
-"""So much longer one of `CALM_EVERY` brokers lives, so that members and transactions of clients
-that are gone time out; and the last one, before the clients are told to end."""
+CALM_LIVES: Final = 2
+"""One of `CALM_EVERY` brokers lives longer by so many times the longest life, and the last one, so
+that members and transactions of clients that are gone time out."""
 END_S: Final = TRANSACTION_TIMEOUT_MS / 1_000 + 20
 """How long open transactions may take to time out."""
 DESCRIBE_S: Final = 15.0
@@ -112,6 +112,7 @@ class Killing:
         show: Callable[[KillResult], None] = lambda _: None,
     ) -> None:
         self._plan, self._show = plan, show
+        self._calm_s = CALM_LIVES * plan.seconds[1]
         self._folder, self._journals = folder, folder / JOURNALS
         self._journals.mkdir(parents=True, exist_ok=True)
         self._broker = BrokerProcess(folder / DATA, main, folder / BROKER_LOG)
@@ -151,7 +152,7 @@ class Killing:
 
     async def _kill_under(self, load: LoadProcesses) -> None:
         for moment in range(self.result.moments + 1, self._plan.moments + 1):
-            calm = CALM_S if moment % CALM_EVERY == 0 else 0.0
+            calm = self._calm_s if moment % CALM_EVERY == 0 else 0.0
             await self._live(load, calm + self._draw.uniform(*self._plan.seconds))
             if not self._broker.is_alive:
                 self.result.wrong.append(f"the broker ended by itself before kill {moment}")
@@ -187,7 +188,7 @@ class Killing:
 
     async def _end(self, load: LoadProcesses) -> None:
         """A calm while, then all clients end, then what they left open times out."""
-        await asyncio.sleep(CALM_S)
+        await asyncio.sleep(self._calm_s)
         self.result.killed = await asyncio.to_thread(load.stop)
         limit = time.monotonic() + END_S
         while await open_transactions(self._broker.port) and time.monotonic() < limit:
