@@ -17,9 +17,10 @@ from conformance.audit.headers import ROW, Rows, SegmentBatches, read_batches
 from conformance.audit.kinds import AuditFinding
 from conformance.audit.leader_rules import UNKNOWN, Columns, Rules
 from conformance.audit.segments import PartitionSource
+from impl.coordinator.placement import OFFSETS_TOPIC
 from impl.protocol.control_records import ControlType
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import CONTROL, MAX_SEQUENCE
+from impl.protocol.record_batch import CONTROL, MAX_SEQUENCE, NO_SEQUENCE
 from model.idempotent.messages import Error
 
 DAY_MS: Final = 86_400_000
@@ -81,9 +82,16 @@ class PartitionAudit(NamedTuple):
 
 
 def audit_partition(log: PartitionSource, settings: AuditSettings) -> PartitionAudit:
-    """Read a partition and judge it. Raises OSError."""
+    """Read a partition and judge it. Raises OSError.
+
+    Offsets that a transaction commits are written by their coordinator, which numbers no batch:
+    each has base sequence 0 (`CoordinatorRuntime`), and no leader looks at it
+    (`AppendOrigin.COORDINATOR`).
+    """
     segments = [read_batches(data) for data in log.read()]
     rows = np.concatenate([segment.rows for segment in segments]) if segments else np.empty(0, ROW)
+    if log.topic == OFFSETS_TOPIC:
+        rows["base_sequence"] = NO_SEQUENCE
     folded = fold(rows, Rules(settings.release))
     judge = PartitionJudge(log, settings, rows, folded)
     findings = (*judge.of_files(segments), *judge.of_offsets(), *judge.of_producers())

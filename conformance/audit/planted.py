@@ -18,6 +18,7 @@ from conformance.audit.partition_audit import DAY_MS
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.log_records import encode_key, encode_value
 from impl.coordinator.metadata import TopicPartition, TransactionImage
+from impl.coordinator.placement import OFFSETS_TOPIC
 from impl.coordinator.states import TransactionState
 from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch
 from impl.protocol.record_batch import (
@@ -393,10 +394,11 @@ def commit_with_markers(
 
 def plant_torn_offsets(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
     """A transaction's records are committed, and the offsets of its group are not."""
-    producer_id, offsets = cluster.producer_id(), cluster.partition("__consumer_offsets")
+    producer_id, offsets = cluster.producer_id(), cluster.partition(OFFSETS_TOPIC)
     cluster.state(producer_id, 0, State.ONGOING, log, offsets)
     log.data(producer_id, 0, 0, in_transaction=True)
-    offset = offsets.data(producer_id, 0, NO_SEQUENCE, in_transaction=True)
+    offset = offsets.data(producer_id, 0, 0, in_transaction=True)
+    offsets.data(producer_id, 0, 0, in_transaction=True)
     cluster.state(producer_id, 1, State.PREPARE_COMMIT, log, offsets)
     log.marker(producer_id, 1, "COMMIT")
     offsets.marker(producer_id, 1, "ABORT" if broken else "COMMIT")

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from conformance.kills.served_broker import Main, serve_directory
 from conformance.kills.workload import TOPIC
+from impl.coordinator.placement import OFFSETS_TOPIC
 from impl.partition.leader import PartitionLeader
 from impl.partition.stored_batch import StoredBatch
 from impl.protocol.record_batch import CONTROL
@@ -83,7 +84,7 @@ def lose_offsets(arguments: Sequence[str]) -> None:
     write = PartitionFiles.append
 
     def append_others(self: PartitionFiles, stored: StoredBatch, flush_messages: int) -> None:
-        if not self.folder.startswith("__consumer_offsets"):
+        if not self.folder.startswith(OFFSETS_TOPIC):
             write(self, stored, flush_messages)
 
     PartitionFiles.append = append_others  # type: ignore[method-assign]

@@ -24,6 +24,7 @@ from conformance.audit.segments import find_partitions
 from conformance.kills.served_broker import BrokerProcess, open_transactions, serve_directory
 from conformance.kills.stored import Place, StoredState
 from conformance.kills.workload import TOPIC
+from impl.coordinator.placement import OFFSETS_TOPIC
 from model.idempotent.variants import RELEASES
 
 POLL_S: Final = 0.3
@@ -94,7 +95,9 @@ def _read(address: str, place: Place, level: str) -> list[tuple[int, str]]:
 def check_audit(directory: Path) -> list[str]:
     """The defects that an audit finds in the files. Raises `OSError`."""
     settings = AuditSettings(next(iter(RELEASES)))
-    logs = find_partitions([str(directory)], topics=rf"{TOPIC}|output-.*|__transaction_state")
+    logs = find_partitions(
+        [str(directory)], topics=rf"{TOPIC}|output-.*|__transaction_state|{OFFSETS_TOPIC}"
+    )
     result = conclude([audit_partition(log, settings) for log in logs], settings)
     return [
         f"audit: {one.kind} in {one.topic}-{one.partition} at {one.offset}"

@@ -22,13 +22,13 @@ from conformance.kills.served_broker import fetch_offsets, open_transactions
 from conformance.kills.workload import GROUP_ROLES, LIBRARIES, TOPIC, TRANSACTIONAL, group_id
 from impl import Broker
 from impl.coordinator.offsets_records import decode_key, decode_value
+from impl.coordinator.placement import OFFSETS_TOPIC
 from impl.partition.leader import PartitionLeader
 from impl.partition.reading import read
 from impl.protocol.control_records import ControlType, control_type
 from impl.protocol.fields import Isolation
 from impl.protocol.record_batch import Record, RecordBatch, decode_batches
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 FETCH_BYTES: Final = 1 << 20
 COMPLETE_S: Final = 20.0
 """How long transactions that were decided may take until their markers are written."""
