@@ -539,6 +539,7 @@ class PartitionLeader:
                 now_ms if log.config.is_log_append_time else NO_TIMESTAMP,
                 log.log_start_offset,
                 log.log_end_offset if required_acks == ACKS_ALL else INVALID_OFFSET,
+                (),
             ),
         )
 
