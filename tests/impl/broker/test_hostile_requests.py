@@ -209,7 +209,7 @@ def test_a_session_timeout_is_checked_before_the_group(client: Client) -> None:
         "group_id": "g",
         "session_timeout_ms": 1,
         "member_id": "",
-        "protocol_type": "consumer",
+        "protocol_type": "connect",
         "protocols": [{"name": "range", "metadata": b""}],
     }
     codes = [
