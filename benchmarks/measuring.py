@@ -148,7 +148,8 @@ def run_benchmark(
     asked = parser.parse_args(words)
     if asked.form not in (None, FORM):
         return run_in_form(asked.form, name, sys.argv[1:] if words is None else words)
-    print(f"{name}: impl is {FORM}", flush=True)
+    if asked.form is not None:
+        print(f"{name}: impl is {FORM}", flush=True)
     load = load_average()
     try:
         content = measure(asked)
