@@ -67,9 +67,12 @@ def read_stored(directory: Path, libraries: Iterable[str]) -> StoredState:
         with Broker(directory=copy) as kafka:
             port = int(kafka.bootstrap_servers.rpartition(":")[2])
             stored = StoredState(undecided=asyncio.run(_await_markers(port)))
-            for group in groups_of(libraries):
+            topics = kafka.cluster.topics
+            # A broker that was killed before any member came has no coordinator to ask.
+            has_groups = any(topic.name == OFFSETS_TOPIC for topic in topics)
+            for group in groups_of(libraries) if has_groups else ():
                 stored.offsets[group] = asyncio.run(fetch_offsets(port, group))
-            for topic in kafka.cluster.topics:
+            for topic in topics:
                 for index, leader in enumerate(topic.partitions):
                     if topic.name == OFFSETS_TOPIC:
                         _read_commits(leader, stored)

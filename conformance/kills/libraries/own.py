@@ -63,7 +63,7 @@ class OwnLibrary:
             )
         )
         self._thread.run(consumer.start())
-        self._thread.call(consumer.subscribe, [TOPIC], Listener())
+        self._thread.call(consumer.subscribe, [TOPIC], None, Listener())
         return AsyncioConsumer(
             self._thread, consumer, lambda *place: place, consumer.group_metadata
         )
