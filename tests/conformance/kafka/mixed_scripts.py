@@ -23,6 +23,9 @@ LIMIT_S = 30
 PATIENT = {"session_timeout_ms": 60_000, "rebalance_timeout_ms": 60_000}
 """No timer comes due, unless a script says so."""
 
+NEXT_TO_LAST, LAST = "~1", "~2"
+"""Behind all ids that a coordinator makes: `range` gives to members in the order of their ids."""
+
 Owned = dict[str, tuple[int, ...]]
 NOTHING: Owned = {}
 
@@ -260,25 +263,25 @@ def refused_upgrades(s: MixedScript) -> None:
 
 
 def classic_members_join(s: MixedScript) -> None:
-    new = s.enter("new", "t")
+    new = s.enter(LAST, "t", server_assignor="range")
     old = s.come("old")
     s.come("old", old["member_id"], topics="", owned={"t": (3,)}, layout=3)
     s.heartbeat("old", s.come("old", old["member_id"], layout=0))
     old = s.come("old", old["member_id"], topics="tu", layout=7)
     s.get("old", old, 4)
-    s.live("new", new["member_epoch"])
-    new = s.live("new", new["member_epoch"], topic_partitions=s.places(t=(0, 1)))
+    s.live(LAST, new["member_epoch"])
+    new = s.live(LAST, new["member_epoch"], topic_partitions=s.places(t=(0, 1)))
     s.heartbeat("old", old)
     old = s.come("old", old["member_id"], topics="tu")
     s.get("old", old)
     s.heartbeat("old", old)
-    s.come("named", "named", version=3)
+    s.come("named", NEXT_TO_LAST, version=3)
     s.look()
     s.heartbeat("old", old)
-    s.leave("old", ("named", None))
+    s.leave("old", (NEXT_TO_LAST, None))
     s.heartbeat("old", old)
     s.look()
-    s.live("new", new["member_epoch"])
+    s.live(LAST, new["member_epoch"])
     s.heartbeat("old", old)
     s.look()
 
