@@ -36,6 +36,8 @@ _Codec = TypeVar("_Codec")
 
 _HEAD: Final = Struct(">hh")
 _CORRELATION_ID: Final = Struct(">i")
+_SHORTEST_HEADER: Final = 8
+"""Bytes up to the end of the correlation id."""
 _UNSUPPORTED: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
@@ -72,7 +74,7 @@ _KNOWN_DECODERS: Final[dict[bytes, Callable[[bytes], tuple[Value, Value]]]] = {}
 
 
 def _find_decoder(payload: bytes) -> Callable[[bytes], tuple[Value, Value]]:
-    if len(payload) < 8:
+    if len(payload) < _SHORTEST_HEADER:
         raise TruncatedFrame("a request header has at least 8 bytes", len(payload))
     api_key, api_version = _HEAD.unpack_from(payload)
     _check(api_key, api_version, _CORRELATION_ID.unpack_from(payload, 4)[0])
@@ -100,7 +102,9 @@ def decode_request(payload: bytes) -> tuple[Value, Value]:
     can be answered.
     """
     decode = _KNOWN_DECODERS.get(payload[: _HEAD.size])
-    return _find_decoder(payload)(payload) if decode is None else decode(payload)
+    if decode is None or len(payload) < _SHORTEST_HEADER:
+        decode = _find_decoder(payload)
+    return decode(payload)
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, body: Value) -> bytes:

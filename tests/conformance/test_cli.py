@@ -94,7 +94,7 @@ BOTH_MODES = ("3.9.2", "3.9.2-zookeeper")
     ("arguments", "message"),
     [
         (["--system", "client"], "--system client needs --client java:RELEASE or --client CMD"),
-        (["--system", "frob://x:1"], "invalid --system 'frob'; valid: impl, nodes, kafka, wire"),
+        (["--system", "frob://x:1"], "invalid --system 'frob'; valid: impl, nodes, serve, kafka"),
         (["--client", "java:3.9"], "--client goes with --system client"),
         (["--level", "7"], "level is '7'; choose one of 0, 1, 2"),
         (["--variant", "2.0.0/level=2"], "Kafka 2.0.0 has no transaction.version 2"),

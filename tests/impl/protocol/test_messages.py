@@ -323,6 +323,14 @@ DAMAGE = {
 }
 
 
+def test_a_header_that_is_cut_has_one_message_whatever_was_decoded_before() -> None:
+    decode_request(encode_request(ApiKey.METADATA, 0, 1, None, {"topics": []}))
+    for known in (True, False):
+        cut = bytes.fromhex("0003 0000 000000" if known else "0003 0001 000000")
+        with pytest.raises(TruncatedFrame, match="a request header has at least 8 bytes"):
+            decode_request(cut)
+
+
 @pytest.mark.parametrize("name", DAMAGE)
 def test_damage_has_a_name(name: str) -> None:
     error, payload = DAMAGE[name]
