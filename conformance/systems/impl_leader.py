@@ -231,7 +231,7 @@ class ImplLeader(PicklableActor):
     ) -> Reaction:
         leader = self._leader
         self._leader = PartitionLeader.restart(
-            b"".join(batch.data for batch in leader.batches),
+            [b"".join(batch.data for batch in leader.batches)],
             snapshots,
             leader_epoch=leader.leader_epoch + 1,
             high_watermark=leader.high_watermark,

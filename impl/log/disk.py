@@ -21,7 +21,7 @@ import shutil
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 OPEN_FILES: Final = 200
 """Kept open by a `DirectoryDisk`; a process may usually have 1024."""
@@ -51,8 +51,12 @@ class Disk(Protocol):
     def read(self, path: str) -> bytes:
         """A file's content. Raises `FileNotFoundError`."""
 
-    def map(self, path: str) -> bytes:
-        """A large file's content, to be sliced before the file is changed."""
+    def map(self, path: str) -> bytes | mmap.mmap:
+        """A large file's content, which is read where it is.
+
+        What is appended later is not in it. What is cut off must not be read any more. A file that
+        is replaced or removed stays as long as this.
+        """
 
     def append(self, path: str, data: bytes) -> None:
         """Write at the end of a file, which is created if there is none."""
@@ -113,12 +117,12 @@ class DirectoryDisk:
         """`Disk.read`."""
         return (self._root / path).read_bytes()
 
-    def map(self, path: str) -> bytes:
-        """`Disk.map`: slices are copied, the whole is not, which would take as long again."""
+    def map(self, path: str) -> bytes | mmap.mmap:
+        """`Disk.map`."""
         with (self._root / path).open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
                 return b""
-            return cast(bytes, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def append(self, path: str, data: bytes) -> None:
         """`Disk.append`."""

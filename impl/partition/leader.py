@@ -64,6 +64,7 @@ from impl.protocol.record_batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
+    LogFile,
     encode_batch,
     last_sequence,
     place_batch,
@@ -189,7 +190,7 @@ class PartitionLeader:
     @classmethod
     def restart(
         cls,
-        log: bytes,
+        files: Sequence[LogFile],
         snapshots: Mapping[int, bytes],
         *,
         leader_epoch: int,
@@ -204,7 +205,7 @@ class PartitionLeader:
         recovery_point: int | None = None,
         transaction_indexes: Mapping[int, bytes] | None = None,
     ) -> PartitionLeader:
-        """A leader from disk: the log's bytes and `{offset: snapshot bytes}`.
+        """A leader from disk: the log's files and `{offset: snapshot bytes}`.
 
         Loads the newest valid snapshot inside the log, without producers expired at `now_ms`, and
         replays the batches after it, or the whole log if there is none. New snapshots go to
@@ -218,7 +219,7 @@ class PartitionLeader:
             store.update(snapshots)
         replica = ReplicaLog(log_start_offset=log_start_offset, config=config, snapshots=kept)
         replica.reload(
-            log,
+            files,
             now_ms=now_ms,
             segments=segments,
             had_clean_shutdown=had_clean_shutdown,
@@ -508,7 +509,8 @@ class PartitionLeader:
         header, attributes, max_timestamp, data = batch
         log = self.log
         base_offset = log.log_end_offset
-        if log.size_bytes + len(data) > log.config.max_log_bytes:
+        size_bytes = len(data)
+        if log.size_bytes + size_bytes > log.config.max_log_bytes:
             return self._refuse(ErrorCode.KAFKA_STORAGE_ERROR)
         stored = _new(
             StoredBatch,
@@ -520,6 +522,7 @@ class PartitionLeader:
                 header.base_sequence,
                 max_timestamp,
                 attributes,
+                size_bytes,
                 place_batch(data, header, base_offset, self.leader_epoch),
             ),
         )

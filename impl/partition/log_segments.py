@@ -35,7 +35,7 @@ class Segment(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """Of the file."""
-        return sum(len(stored.data) for stored in self.batches)
+        return sum(stored.size_bytes for stored in self.batches)
 
     @property
     def next_offset(self) -> int:

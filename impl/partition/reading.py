@@ -78,7 +78,7 @@ def read(
         stored = batches[index]
         if stored.last_offset >= upper_bound or (chosen and size_bytes >= max_bytes):
             break
-        size_bytes += len(stored.data)
+        size_bytes += stored.size_bytes
         if not chosen and size_bytes > max_bytes:
             if not at_least_one:
                 break

@@ -25,6 +25,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from itertools import pairwise
+from mmap import mmap
 from typing import Final, NamedTuple
 
 from impl.log.transaction_index import (
@@ -46,12 +47,13 @@ from impl.partition.log_segments import MAX_OFFSET, count_old_segments, index_of
 from impl.partition.log_storage import IN_MEMORY, CleanedSegment, LogStorage
 from impl.partition.producer_state import ProducerStateEntry
 from impl.partition.producer_states import ProducerStates, SkippedSnapshot
-from impl.partition.stored_batch import StoredBatch, store_batch
+from impl.partition.stored_batch import InFile, StoredBatch, store_batch
 from impl.partition.transactions import CompletedTransaction
 from impl.protocol.errors import DecodeError
 from impl.protocol.record_batch import (
     INVALID_OFFSET,
     TRANSACTIONAL,
+    LogFile,
     check_crc,
     read_header,
     read_headers,
@@ -177,7 +179,7 @@ class ReplicaLog:
             following = header.last_offset + 1
             fetched.append(store_batch(header, records[offset : offset + header.size_bytes]))
         for stored in fetched:
-            self.roll_if_full(len(stored.data), stored.last_offset, stored.max_timestamp)
+            self.roll_if_full(stored.size_bytes, stored.last_offset, stored.max_timestamp)
             self._index(self.producer_states.replay(stored))
             self.append(stored, None)
 
@@ -206,7 +208,7 @@ class ReplicaLog:
         self.storage.append(stored, self.config.flush_messages)
         self.batches.append(stored)
         self.log_end_offset = stored.base_offset + stored.last_offset_delta + 1
-        size_bytes = len(stored.data)
+        size_bytes = stored.size_bytes
         self.size_bytes += size_bytes
         if not self._active_bytes:
             self._active_timestamp = stored.max_timestamp
@@ -330,8 +332,8 @@ class ReplicaLog:
         """Recompute the sizes of files. `LogSegment.size`, `LogSegments.sizeInBytes`."""
         files = self.deleted + self.batches
         active = [stored for stored in files if stored.base_offset >= self.segments[-1]]
-        self.size_bytes = sum(len(stored.data) for stored in files)
-        self._active_bytes = sum(len(stored.data) for stored in active)
+        self.size_bytes = sum(stored.size_bytes for stored in files)
+        self._active_bytes = sum(stored.size_bytes for stored in active)
         self._active_timestamp = active[0].max_timestamp if active else -1
 
     # ---- compaction
@@ -406,7 +408,7 @@ class ReplicaLog:
 
     def reload(
         self,
-        log: bytes,
+        files: Sequence[LogFile],
         *,
         now_ms: int,
         segments: Sequence[int] = (),
@@ -414,21 +416,22 @@ class ReplicaLog:
         recovery_point: int | None = None,
         transaction_indexes: Mapping[int, bytes] | None = None,
     ) -> None:
-        """Fill this empty log with the bytes of its files, and producer state from its snapshots.
+        """Fill this empty log with its files, and producer state from its snapshots.
 
-        `segments` are the base offsets of the files; without any, there is one file, and snapshots
-        at any offset are valid. `had_clean_shutdown`: a log without snapshots had no producers.
-        `recovery_point`: the process was killed, and later data may be missing on disk.
-        `transaction_indexes` are files by base offset; those missing, corrupt or not flushed are
-        rebuilt from the log. `recovery` says what was lost. Raises `DecodeError` (damage before the
-        recovery point), `PartitionError`. `LogLoader.load`.
+        A file that is mapped stays as it is up to its end. `segments` are the base offsets of the
+        files; without any, there is one file, and snapshots at any offset are valid.
+        `had_clean_shutdown`: a log without snapshots had no producers. `recovery_point`: the
+        process was killed, and later data may be missing on disk. `transaction_indexes` are files
+        by base offset; those missing, corrupt or not flushed are rebuilt from the log. `recovery`
+        says what was lost. Raises `DecodeError` (damage before the recovery point),
+        `PartitionError`. `LogLoader.load`.
         """
         if had_clean_shutdown and recovery_point is not None:
             raise PartitionError("a log that had a clean shutdown has no recovery point")
         self.producer_states.forget()
         self.log_end_offset = min([self.log_end_offset, *segments])
-        damage = self._read(log, recovery_point)
-        cut_bytes = len(log) - self.size_bytes
+        damage = self._read(files, recovery_point)
+        cut_bytes = sum(map(len, files)) - self.size_bytes
         self._set_segments(segments, is_cut=damage is not None)
         self._load_transaction_indexes(transaction_indexes or {})
         log_start = max(self.log_start_offset, self.segments[0])
@@ -446,25 +449,33 @@ class ReplicaLog:
         self.recovery = LogRecovery(states.corrupt_snapshots, cut_bytes, damage)
 
     def _read(
-        self, log: bytes, recovery_point: int | None
+        self, files: Sequence[LogFile], recovery_point: int | None
     ) -> DecodeError | OffsetsNotContiguous | None:
         """Store all batches before the first damage, which must be after the recovery point."""
-        position = 0
         try:
-            while position < len(log):
-                header = read_header(log, position)
-                check_crc(log, header, position)
-                if not self.batches:
-                    self._begin_at(header.base_offset)
-                self._skip_to(header.base_offset)
-                end = position + header.size_bytes
-                self._store(store_batch(header, log[position:end]))
-                position = end
+            for file in files:
+                self._read_file(file)
         except (DecodeError, OffsetsNotContiguous) as damage:
             if recovery_point is None or self.log_end_offset < recovery_point:
                 raise
             return damage
         return None
+
+    def _read_file(self, file: LogFile) -> None:
+        position, end = 0, len(file)
+        while position < end:
+            header = read_header(file, position)
+            check_crc(file, header, position)
+            if not self.batches:
+                self._begin_at(header.base_offset)
+            self._skip_to(header.base_offset)
+            following = position + header.size_bytes
+            if isinstance(file, mmap):
+                stored = store_batch(header, InFile(file, position))
+            else:
+                stored = store_batch(header, file[position:following])
+            self._store(stored)
+            position = following
 
     def _skip_to(self, offset: int) -> None:
         """Skip a gap, which truncation inside a batch leaves."""

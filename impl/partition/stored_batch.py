@@ -1,10 +1,22 @@
-"""A batch in a log: its bytes, and the header fields that replaying it needs."""
+"""A batch in a log: where its bytes are, and the header fields that replaying it needs.
+
+Batches that were appended are in memory. Those that a restart found are in their files, and are
+read when somebody wants them: a restart copies no log.
+"""
 
 from __future__ import annotations
 
+from mmap import mmap
 from typing import NamedTuple
 
 from impl.protocol.record_batch import BatchHeader
+
+
+class InFile(NamedTuple):
+    """Bytes of a mapped file that stay as they are."""
+
+    file: mmap
+    position: int
 
 
 class StoredBatch(NamedTuple):
@@ -17,16 +29,25 @@ class StoredBatch(NamedTuple):
     base_sequence: int
     max_timestamp: int
     attributes: int
-    data: bytes
+    size_bytes: int
+    place: bytes | InFile
 
     @property
     def last_offset(self) -> int:
         """Offset of the last record."""
         return self.base_offset + self.last_offset_delta
 
+    @property
+    def data(self) -> bytes:
+        """The bytes."""
+        place = self.place
+        if isinstance(place, bytes):
+            return place
+        return place.file[place.position : place.position + self.size_bytes]
 
-def store_batch(header: BatchHeader, data: bytes) -> StoredBatch:
-    """The batch with this header, whose bytes are `data`."""
+
+def store_batch(header: BatchHeader, place: bytes | InFile) -> StoredBatch:
+    """The batch with this header, whose bytes are there."""
     return StoredBatch(
         header.base_offset,
         header.last_offset_delta,
@@ -35,5 +56,6 @@ def store_batch(header: BatchHeader, data: bytes) -> StoredBatch:
         header.base_sequence,
         header.max_timestamp,
         header.attributes,
-        data,
+        header.size_bytes,
+        place,
     )

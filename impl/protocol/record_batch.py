@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from mmap import mmap
 from struct import Struct
 from struct import error as StructError
 from typing import Any, Final, NamedTuple, TypeVar
@@ -53,6 +54,9 @@ NO_TIMESTAMP: Final = -1
 INVALID_OFFSET: Final = -1
 MAX_SEQUENCE: Final = 2_147_483_647
 MAGIC: Final = 2
+LogFile = bytes | mmap
+"""The content of a file of batches; a large one is mapped."""
+
 HEADER_BYTES: Final = 61
 """Size of the header, and of a batch without records."""
 
@@ -294,7 +298,7 @@ def client_batch(
     )
 
 
-def read_header(data: bytes, offset: int = 0) -> BatchHeader:
+def read_header(data: LogFile, offset: int = 0) -> BatchHeader:
     """The header of the batch that begins at byte `offset`; its records must lie in `data`, too.
 
     Raises `TruncatedBatch`, `UnsupportedMagic`, `InvalidBatch`. The CRC is `check_crc`'s.
@@ -313,7 +317,7 @@ def read_header(data: bytes, offset: int = 0) -> BatchHeader:
     return header
 
 
-def check_crc(data: bytes, header: BatchHeader, offset: int = 0) -> None:
+def check_crc(data: LogFile, header: BatchHeader, offset: int = 0) -> None:
     """Raise `CrcMismatch` unless the batch at byte `offset` has the checksum it carries."""
     end = offset + LOG_OVERHEAD_BYTES + header.batch_length
     if crc32c(data[offset + _PREFIX_BYTES : end]) != header.crc:
@@ -324,7 +328,7 @@ def _mismatch(crc: int, offset: int) -> CrcMismatch:
     return CrcMismatch(f"a batch carries crc {crc:08x}", offset + 17)
 
 
-def read_headers(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
+def read_headers(data: LogFile) -> Iterator[tuple[int, BatchHeader]]:
     """`(byte offset, header)` of each batch in `data`, which must end with one.
 
     Raises as `read_header`.

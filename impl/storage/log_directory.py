@@ -107,10 +107,10 @@ class LogDirectory:
         if not segments:  # a crash came before the first one
             self.delete(name)
             return PartitionLeader(leader_epoch=epoch, log=self.new_log(name, topic_id, config))
-        texts = [self.disk.map(f"{folder}/{base:020d}.log") for base in segments]
+        logs = [self.disk.map(segment_path(folder, base, ".log")) for base in segments]
         recovery_point = self._recovery_points.get(name, 0)
         leader = PartitionLeader.restart(
-            texts[0] if len(texts) == 1 else b"".join(texts),
+            logs,
             snapshots := SnapshotDirectory(self.disk, folder),
             leader_epoch=epoch,
             high_watermark=MAX_OFFSET,
@@ -124,7 +124,7 @@ class LogDirectory:
             transaction_indexes=self._read_transaction_indexes(folder, segments),
         )
         leader.log.cleaned_offset = self._cleaned.get(name)
-        sizes = {base: len(text) for base, text in zip(segments, texts, strict=True)}
+        sizes = {base: len(log) for base, log in zip(segments, logs, strict=True)}
         self._adopt(name, topic_id, leader.log, sizes, recovery_point)
         remember_batches(leader.log)
         return leader
@@ -320,5 +320,5 @@ def index_segments(log: ReplicaLog) -> dict[int, SegmentIndexes]:
     indexes = {base: SegmentIndexes(base) for base in log.segments}
     for stored in (*log.deleted, *log.batches):
         base = log.segments[bisect_right(log.segments, stored.base_offset) - 1]
-        indexes[base].add(stored.last_offset, stored.max_timestamp, len(stored.data))
+        indexes[base].add(stored.last_offset, stored.max_timestamp, stored.size_bytes)
     return indexes

@@ -90,7 +90,7 @@ class PartitionFiles:
         end_offset = stored.last_offset + 1
         if end_offset - self.recovery_point >= flush_messages:
             self._flush(end_offset)
-        self._indexes.add(stored.last_offset, stored.max_timestamp, len(stored.data))
+        self._indexes.add(stored.last_offset, stored.max_timestamp, stored.size_bytes)
         self._end_offset = end_offset
 
     def roll(self, base_offset: int, transaction_index: bytes) -> None:
@@ -229,7 +229,7 @@ def _files_of(cleaned: CleanedSegment) -> dict[str, bytes]:
     """The files of a segment, by suffix; no transaction index without transactions."""
     indexes = SegmentIndexes(cleaned.base_offset)
     for stored in cleaned.batches:
-        indexes.add(stored.last_offset, stored.max_timestamp, len(stored.data))
+        indexes.add(stored.last_offset, stored.max_timestamp, stored.size_bytes)
     index, time_index, transactions = INDEX_SUFFIXES
     files = {
         ".log": b"".join(stored.data for stored in cleaned.batches),

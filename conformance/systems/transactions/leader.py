@@ -138,7 +138,7 @@ class Leader(PicklableActor):
         """Its broker went, and is there again with what is on its disk."""
         old = self._leader
         self._leader = PartitionLeader.restart(
-            b"".join([stored.data for stored in old.batches]),
+            [b"".join([stored.data for stored in old.batches])],
             {},
             leader_epoch=old.view().leader_epoch,
             high_watermark=old.high_watermark,

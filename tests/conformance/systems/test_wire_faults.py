@@ -56,7 +56,7 @@ def leaders_of(fake: Any) -> Iterator[PartitionLeader]:
 def restarted(leader: PartitionLeader) -> PartitionLeader:
     """From its log, and the snapshot that is taken at the log's end."""
     return PartitionLeader.restart(
-        b"".join(batch.data for batch in leader.batches),
+        [b"".join(batch.data for batch in leader.batches)],
         {leader.log_end_offset: leader.snapshot()},
         leader_epoch=leader.leader_epoch + 1,
         high_watermark=leader.high_watermark,

@@ -94,7 +94,7 @@ def test_a_leader_keeps_its_snapshots_in_files_and_comes_back_from_them(
     assert decode_snapshot(snapshots[6]) == [SnapshotEntry(1, 0, 5, 5, 0, NOW_MS, -1, -1)]
     snapshots[6] = snapshots[6][:-1]
     new = PartitionLeader.restart(
-        b"".join(batch.data for batch in old.batches),
+        [b"".join(batch.data for batch in old.batches)],
         snapshots,
         leader_epoch=1,
         high_watermark=7,

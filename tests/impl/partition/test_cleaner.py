@@ -132,7 +132,7 @@ class Log:
         """Another leader from the bytes of the log."""
         log = self.leader.log
         return PartitionLeader.restart(
-            b"".join(each.data for each in (*log.deleted, *log.batches)),
+            [b"".join(each.data for each in (*log.deleted, *log.batches))],
             log.producer_states.snapshots if snapshots else {},
             leader_epoch=1,
             high_watermark=1 << 60,

@@ -498,7 +498,7 @@ def test_a_prefix_with_a_gap_is_refused() -> None:
 def restart(leader: PartitionLeader, snapshots: dict[int, bytes], now_ms: int = NOW_MS) -> Any:
     log = b"".join(batch.data for batch in leader.batches)
     return PartitionLeader.restart(
-        log,
+        [log],
         snapshots,
         leader_epoch=1,
         high_watermark=leader.high_watermark,
@@ -560,7 +560,7 @@ def test_a_damaged_log_is_named() -> None:
     log = bytearray(b"".join(batch.data for batch in old.batches))
     log[-1] ^= 1
     with pytest.raises(CrcMismatch):
-        PartitionLeader.restart(bytes(log), {}, leader_epoch=1, high_watermark=0, now_ms=NOW_MS)
+        PartitionLeader.restart([bytes(log)], {}, leader_epoch=1, high_watermark=0, now_ms=NOW_MS)
 
 
 # expiry

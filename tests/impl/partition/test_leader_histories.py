@@ -115,7 +115,7 @@ class Histories(RuleBasedStateMachine):
         old = self.leader
         self.epoch += 1
         self.leader = PartitionLeader.restart(
-            b"".join(batch.data for batch in old.batches),
+            [b"".join(batch.data for batch in old.batches)],
             self.snapshots,
             leader_epoch=self.epoch,
             high_watermark=old.high_watermark,

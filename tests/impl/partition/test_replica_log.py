@@ -56,7 +56,7 @@ def log_bytes(leader: PartitionLeader) -> bytes:
 
 def restart(leader: PartitionLeader, **changes: Any) -> PartitionLeader:
     arguments: dict[str, Any] = {
-        "log": log_bytes(leader),
+        "files": [log_bytes(leader)],
         "snapshots": snapshots(leader),
         "leader_epoch": 1,
         "high_watermark": leader.high_watermark,
@@ -482,7 +482,7 @@ def test_after_a_kill_the_damaged_end_is_cut_off() -> None:
     old = a_leader(7, PAIRS)
     log = bytearray(log_bytes(old))
     log[6 * SIZE - 1] ^= 1
-    new = restart(old, log=bytes(log), recovery_point=4)
+    new = restart(old, files=[bytes(log)], recovery_point=4)
     assert (new.log_end_offset, new.high_watermark) == (5, 5)
     assert new.log.segments == [0, 2, 4]
     assert sequences(new) == [(4, 4)]
@@ -490,10 +490,10 @@ def test_after_a_kill_the_damaged_end_is_cut_off() -> None:
     assert isinstance(new.recovery.damage, CrcMismatch)
     assert send(new, p1(5)).base_offset == 5
     moved = log_bytes(old)[: 6 * SIZE] + b"\1" + log_bytes(old)[6 * SIZE + 1 :]
-    elsewhere = restart(old, log=moved, recovery_point=4)
+    elsewhere = restart(old, files=[moved], recovery_point=4)
     assert (elsewhere.log_end_offset, elsewhere.recovery.cut_bytes) == (6, SIZE)
     assert isinstance(elsewhere.recovery.damage, OffsetsNotContiguous)
-    torn = restart(old, log=log_bytes(old)[:-1], recovery_point=4)
+    torn = restart(old, files=[log_bytes(old)[:-1]], recovery_point=4)
     assert (torn.log_end_offset, torn.recovery.cut_bytes) == (6, SIZE - 1)
     assert isinstance(torn.recovery.damage, TruncatedBatch)
 
@@ -504,13 +504,13 @@ def test_damage_before_the_recovery_point_is_no_tail() -> None:
     log[4 * SIZE - 1] ^= 1
     for point in (None, 4):
         with pytest.raises(CrcMismatch):
-            restart(old, log=bytes(log), recovery_point=point)
+            restart(old, files=[bytes(log)], recovery_point=point)
 
 
 def test_a_log_that_ends_before_it_starts_is_begun_again() -> None:
     old = a_leader(5)
     old.delete_records(4)
-    new = restart(old, log=b"", segments=())
+    new = restart(old, files=[], segments=())
     assert (new.log_start_offset, new.log_end_offset) == (4, 4)
     lost = restart(
         a_leader(2), log_start_offset=4, high_watermark=4, snapshots={2: b""}, segments=()

@@ -171,7 +171,7 @@ class History:
     def restart(self, **how: object) -> PartitionLeader:
         log = self.leader.log
         return PartitionLeader.restart(
-            b"".join(stored.data for stored in log.deleted + log.batches),
+            [b"".join(stored.data for stored in log.deleted + log.batches)],
             log.producer_states.snapshots,
             leader_epoch=0,
             high_watermark=log.log_start_offset,

@@ -185,7 +185,7 @@ def test_the_latest_offset_is_the_isolations_own() -> None:
 def restarted(leader: PartitionLeader, **how: Any) -> PartitionLeader:
     log = leader.log
     return PartitionLeader.restart(
-        b"".join(stored.data for stored in log.deleted + log.batches),
+        [b"".join(stored.data for stored in log.deleted + log.batches)],
         how.pop("snapshots", {}),
         leader_epoch=leader.leader_epoch,
         high_watermark=leader.high_watermark,

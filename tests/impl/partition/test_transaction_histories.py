@@ -155,7 +155,7 @@ class Histories(RuleBasedStateMachine):
         for snapshots in ({}, self.snapshots):
             for point in (None, old.high_watermark):
                 yield PartitionLeader.restart(
-                    log,
+                    [log],
                     snapshots,
                     now_ms=NOW_MS,
                     config=CONFIG,
