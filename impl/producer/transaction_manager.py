@@ -135,10 +135,15 @@ class TransactionManager(SequenceManager):
 
     def legal_calls(self) -> tuple[str, ...]:
         """The names of the calls that are legal now."""
+        awaited = self._find_awaited_call()
+        return LEGAL_CALLS[self.state] if awaited is None else (awaited.name, "stop")
+
+    def _find_awaited_call(self) -> PendingCall | None:
+        """The call whose end the application has not heard of; none after a fatal error."""
         pending = self._pending
-        if pending and not pending.result.is_acknowledged and self.state is not State.FATAL_ERROR:
-            return (pending.name, "stop")
-        return LEGAL_CALLS[self.state]
+        if pending is None or pending.result.is_acknowledged or self.state is State.FATAL_ERROR:
+            return None
+        return pending
 
     def initialize(self) -> CallResult:
         """Request producer id and epoch, which fences older producers of this transactional id.
@@ -205,19 +210,35 @@ class TransactionManager(SequenceManager):
             self._new_partitions[topic_partition] = None
 
     def abort_at_close(self) -> None:
-        """Abort a transaction that is open when the producer closes. `Sender.run`."""
+        """Abort a transaction that is open when the producer closes. `Sender.run`.
+
+        An error may have come since requests were looked at last: a commit that waits is none any
+        more.
+        """
         if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+            self._fail_waiting_requests()
             self._transition_to(State.ABORTING_TRANSACTION)
             self._begin_end()
+
+    def _fail_waiting_requests(self) -> None:
+        """Fail as `next_request` would have; coordinators are looked up nevertheless."""
+        error = self.last_error
+        if error is None:
+            return
+        for request in self._queue.take_all():
+            if request.looks_up is None:
+                request.result.fail(error)
+            else:
+                self._queue.retry(request, request.not_before_ms)
 
     def _start_call(self, name: str, target: State, start: Callable[[], CallResult]) -> CallResult:
         """Start a call that takes time, or return its result if it is not acknowledged yet.
 
         Source: `TransactionManager.handleCachedTransactionRequestResult`, KAFKA-13412.
         """
-        pending = self._pending
-        if pending and pending.name == name and not pending.result.is_acknowledged:
-            return pending.result
+        awaited = self._find_awaited_call()
+        if awaited is not None and awaited.name == name:
+            return awaited.result
         self._check_call(name)
         self._transition_to(target)
         self._pending = PendingCall(name, start())

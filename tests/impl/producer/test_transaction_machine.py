@@ -157,6 +157,30 @@ class AnyConversationV1(AnyConversation):
 FEW = settings(
     max_examples=40, stateful_step_count=50, suppress_health_check=[HealthCheck.too_slow]
 )
+
+
+def test_a_commit_that_waits_is_not_sent_once_closing_aborts():
+    any_ = AnyConversationV1()
+    any_.call(name="begin_transaction")
+    any_.append(partition=0, size=1)
+    any_.call(name="commit_transaction")
+    for _ in range(3):
+        any_.poll(ms=600)  # the batch expires
+    any_.teardown()
+
+
+def test_a_call_that_failed_for_good_is_refused_like_any_other():
+    any_ = AnyConversationV1()
+    any_.announce(level=2)
+    any_.call(name="begin_transaction")
+    any_.call(name="abort_transaction")
+    any_.poll(ms=0)
+    any_.answer(error=ErrorCode.UNKNOWN_SERVER_ERROR, node=2)
+    assert any_.core.state is State.FATAL_ERROR
+    any_.call(name="abort_transaction")
+    any_.teardown()
+
+
 TestAnyConversation = AnyConversation.TestCase
 TestAnyConversation.settings = FEW
 TestAnyConversationV1 = AnyConversationV1.TestCase
