@@ -87,6 +87,14 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a module leaves behind, graphs above all, is not looked through again: a collection of
+    all garbage, which some tests begin themselves, took seconds in a worker that had run many."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect(1)
+        gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups, and pytest selects by marker
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks the fast tests, and leaves out larger sizes. Tests that share a fixture of a module or

@@ -65,5 +65,6 @@ def test_an_interrupted_search_goes_on(
     monkeypatch.setattr("proofs.explore.checkpoint.INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr("proofs.explore.explorer.PROGRESS_SECONDS", 0.0)
     interrupt(machine, tmp_path)
+    monkeypatch.undo()
     assert (tmp_path / "rules.bin").stat().st_size > 2 * 5_000
     assert facts(explore(machine, checkpoint=tmp_path)) == facts(explore(machine))
