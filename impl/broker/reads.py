@@ -23,6 +23,7 @@ from impl.broker.fetch_sessions import TOPIC_IDS_FROM, refuse_fetch
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
 from impl.broker.topics import Topic
+from impl.log.disk import StorageError
 from impl.partition.leader import PartitionLeader
 from impl.partition.reading import (
     NOT_FOUND,
@@ -140,7 +141,10 @@ def _find_offset(
         error = check_leader_epoch(leader, asked["current_leader_epoch"])
         if not error:
             upper_bound = _upper_bound(leader, request.body)
-            found = find_offset(leader.log, timestamp, upper_bound, leader.leader_epoch)
+            try:
+                found = find_offset(leader.log, timestamp, upper_bound, leader.leader_epoch)
+            except StorageError:
+                error = ErrorCode.KAFKA_STORAGE_ERROR
     return {"partition_index": asked["partition_index"], **_found_row(error, found)}
 
 

@@ -14,6 +14,7 @@ Theory of operation: `DirectoryDisk` is a folder. It keeps some files open, thos
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -52,11 +53,10 @@ class Disk(Protocol):
         """A file's content. Raises `FileNotFoundError`."""
 
     def map(self, path: str) -> bytes | mmap.mmap:
-        """A large file's content, which is read where it is.
+        """A large file's content, to be looked through before the file is changed."""
 
-        What is appended later is not in it. What is cut off must not be read any more. A file that
-        is replaced or removed stays as long as this.
-        """
+    def read_part(self, path: str, position: int, size_bytes: int) -> bytes:
+        """So many bytes of a file. Raises `OSError` if it has fewer."""
 
     def append(self, path: str, data: bytes) -> None:
         """Write at the end of a file, which is created if there is none."""
@@ -124,6 +124,13 @@ class DirectoryDisk:
                 return b""
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
+    def read_part(self, path: str, position: int, size_bytes: int) -> bytes:
+        """`Disk.read_part`."""
+        part = os.pread(self._descriptor(path, os.O_RDWR), size_bytes, position)
+        if len(part) < size_bytes:
+            raise OSError(errno.EIO, f"ends before byte {position + size_bytes}", path)
+        return part
+
     def append(self, path: str, data: bytes) -> None:
         """`Disk.append`."""
         rest = memoryview(data)
@@ -168,6 +175,7 @@ class DirectoryDisk:
     def rename(self, path: str, new_path: str) -> None:
         """`Disk.rename`."""
         self._forget_all(path)
+        self._forget_all(new_path)
         (self._root / path).replace(self._root / new_path)
 
     def remove(self, path: str) -> None:
@@ -179,15 +187,14 @@ class DirectoryDisk:
         else:
             full.unlink(missing_ok=True)
 
-    def _descriptor(self, path: str) -> int:
+    def _descriptor(self, path: str, flags: int = os.O_RDWR | os.O_CREAT) -> int:
         descriptor = self._open.get(path)
         if descriptor is not None:
             self._open.move_to_end(path)
             return descriptor
         while len(self._open) >= OPEN_FILES:
             self._forget(next(iter(self._open)))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self._open[path] = os.open(self._root / path, flags, 0o644)
+        self._open[path] = os.open(self._root / path, flags | os.O_APPEND, 0o644)
         return self._open[path]
 
     def _forget(self, path: str) -> None:

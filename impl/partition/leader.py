@@ -43,7 +43,7 @@ from impl.partition.producer_state import (
 )
 from impl.partition.producer_states import apply_data_batch
 from impl.partition.replica_log import DEFAULT_CONFIG, LogRecovery, ReplicaLog
-from impl.partition.stored_batch import StoredBatch
+from impl.partition.stored_batch import SegmentFile, StoredBatch
 from impl.partition.transactions import (
     check_marker,
     check_open,
@@ -64,7 +64,6 @@ from impl.protocol.record_batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
-    LogFile,
     encode_batch,
     last_sequence,
     place_batch,
@@ -190,7 +189,7 @@ class PartitionLeader:
     @classmethod
     def restart(
         cls,
-        files: Sequence[LogFile],
+        files: Sequence[bytes | SegmentFile],
         snapshots: Mapping[int, bytes],
         *,
         leader_epoch: int,

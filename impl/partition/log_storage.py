@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from impl.log.transaction_index import AbortedTransaction
-from impl.partition.stored_batch import StoredBatch
+from impl.partition.stored_batch import SegmentFile, StoredBatch
 
 
 class CleanedSegment(NamedTuple):
@@ -39,6 +39,9 @@ class LogStorage(Protocol):
     def note_cleaned(self, end_offset: int) -> None:
         """The log is cleaned up to here."""
 
+    def file_of(self, base_offset: int) -> SegmentFile | None:
+        """The file of a segment, None if there is none."""
+
 
 class _Memory:
     """Nothing is stored."""
@@ -57,6 +60,10 @@ class _Memory:
 
     def note_cleaned(self, end_offset: int) -> None:
         """Nothing to do."""
+
+    def file_of(self, base_offset: int) -> SegmentFile | None:
+        """None."""
+        return None
 
 
 IN_MEMORY: Final = _Memory()

@@ -21,6 +21,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from impl.log.disk import StorageError
 from impl.log.transaction_index import AbortedTransaction, find_overlapping
 from impl.partition.leader_epochs import leader_epochs
 from impl.partition.log_segments import segments_of
@@ -87,7 +88,10 @@ def read(
     aborted: list[AbortedTransaction] = []
     if chosen and isolation == Isolation.READ_COMMITTED:
         aborted = find_overlapping(log.aborted, offset, chosen[-1].last_offset + 1)
-    records = b"".join(stored.data for stored in chosen)
+    try:
+        records = b"".join(stored.data for stored in chosen)
+    except StorageError:
+        return Read(ErrorCode.KAFKA_STORAGE_ERROR, b"")
     return _new(Read, (_NONE, records[:max_bytes], tuple(aborted)))
 
 

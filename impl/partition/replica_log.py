@@ -25,7 +25,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from itertools import pairwise
-from mmap import mmap
 from typing import Final, NamedTuple
 
 from impl.log.transaction_index import (
@@ -47,7 +46,7 @@ from impl.partition.log_segments import MAX_OFFSET, count_old_segments, index_of
 from impl.partition.log_storage import IN_MEMORY, CleanedSegment, LogStorage
 from impl.partition.producer_state import ProducerStateEntry
 from impl.partition.producer_states import ProducerStates, SkippedSnapshot
-from impl.partition.stored_batch import InFile, StoredBatch, store_batch
+from impl.partition.stored_batch import InFile, SegmentFile, StoredBatch, store_batch
 from impl.partition.transactions import CompletedTransaction
 from impl.protocol.errors import DecodeError
 from impl.protocol.record_batch import (
@@ -231,11 +230,24 @@ class ReplicaLog:
     def _roll(self) -> None:
         index = self.transaction_index(self.segments[-1])
         self.storage.roll(self.log_end_offset, index)
+        self._leave_in_file(self.segments[-1], self.log_end_offset)
         self.segments.append(self.log_end_offset)
         self._active_bytes = 0
         self._active_timestamp = -1
         self.producer_states.map_end_offset = self.log_end_offset
         self.producer_states.take_snapshot()
+
+    def _leave_in_file(self, base_offset: int, end_offset: int) -> None:
+        """Forget the bytes of a segment's batches, if it has a file."""
+        file = self.storage.file_of(base_offset)
+        if file is None:
+            return
+        position = 0
+        for batches in (self.deleted, self.batches):
+            for index in range(index_of(batches, base_offset), index_of(batches, end_offset)):
+                stored = batches[index]
+                batches[index] = stored._replace(place=InFile(file, position))
+                position += stored.size_bytes
 
     def advance_high_watermark(self, offset: int) -> None:
         """All replicas have everything below `offset`. Raises `HighWatermarkOutOfRange`."""
@@ -345,8 +357,9 @@ class ReplicaLog:
         """
         base = replaced[0]
         following = self.segments[self.segments.index(replaced[-1]) + 1]
+        epochs = leader_epochs(self)
         self.storage.replace(cleaned, replaced)
-        self.known_epochs = leader_epochs(self)
+        self.known_epochs = epochs
         files = self.deleted + self.batches
         files[index_of(files, base) : index_of(files, following)] = cleaned.batches
         self.segments = [each for each in self.segments if each not in replaced[1:]]
@@ -356,6 +369,7 @@ class ReplicaLog:
             self.producer_states.snapshots.pop(offset, None)
         self.batches, self.deleted = files, []
         self._retain(self.index_at(self.log_start_offset), len(files))
+        self._leave_in_file(base, following)
 
     def note_cleaned(self, end_offset: int) -> None:
         """The log is cleaned up to this offset. Raises `StorageError`."""
@@ -408,7 +422,7 @@ class ReplicaLog:
 
     def reload(
         self,
-        files: Sequence[LogFile],
+        files: Sequence[bytes | SegmentFile],
         *,
         now_ms: int,
         segments: Sequence[int] = (),
@@ -418,20 +432,21 @@ class ReplicaLog:
     ) -> None:
         """Fill this empty log with its files, and producer state from its snapshots.
 
-        A file that is mapped stays as it is up to its end. `segments` are the base offsets of the
-        files; without any, there is one file, and snapshots at any offset are valid.
+        The bytes of batches stay in files that are not in memory. `segments` are the base offsets
+        of the files; without any, there is one file, and snapshots at any offset are valid.
         `had_clean_shutdown`: a log without snapshots had no producers. `recovery_point`: the
         process was killed, and later data may be missing on disk. `transaction_indexes` are files
         by base offset; those missing, corrupt or not flushed are rebuilt from the log. `recovery`
         says what was lost. Raises `DecodeError` (damage before the recovery point),
-        `PartitionError`. `LogLoader.load`.
+        `PartitionError`, `StorageError`. `LogLoader.load`.
         """
         if had_clean_shutdown and recovery_point is not None:
             raise PartitionError("a log that had a clean shutdown has no recovery point")
         self.producer_states.forget()
         self.log_end_offset = min([self.log_end_offset, *segments])
-        damage = self._read(files, recovery_point)
-        cut_bytes = sum(map(len, files)) - self.size_bytes
+        contents = [each if isinstance(each, bytes) else each.map() for each in files]
+        damage = self._read(files, contents, recovery_point)
+        cut_bytes = sum(map(len, contents)) - self.size_bytes
         self._set_segments(segments, is_cut=damage is not None)
         self._load_transaction_indexes(transaction_indexes or {})
         log_start = max(self.log_start_offset, self.segments[0])
@@ -449,32 +464,32 @@ class ReplicaLog:
         self.recovery = LogRecovery(states.corrupt_snapshots, cut_bytes, damage)
 
     def _read(
-        self, files: Sequence[LogFile], recovery_point: int | None
+        self,
+        files: Sequence[bytes | SegmentFile],
+        contents: Sequence[LogFile],
+        recovery_point: int | None,
     ) -> DecodeError | OffsetsNotContiguous | None:
         """Store all batches before the first damage, which must be after the recovery point."""
         try:
-            for file in files:
-                self._read_file(file)
+            for file, content in zip(files, contents, strict=True):
+                self._read_file(None if isinstance(file, bytes) else file, content)
         except (DecodeError, OffsetsNotContiguous) as damage:
             if recovery_point is None or self.log_end_offset < recovery_point:
                 raise
             return damage
         return None
 
-    def _read_file(self, file: LogFile) -> None:
-        position, end = 0, len(file)
+    def _read_file(self, file: SegmentFile | None, content: LogFile) -> None:
+        position, end = 0, len(content)
         while position < end:
-            header = read_header(file, position)
-            check_crc(file, header, position)
+            header = read_header(content, position)
+            check_crc(content, header, position)
             if not self.batches:
                 self._begin_at(header.base_offset)
             self._skip_to(header.base_offset)
             following = position + header.size_bytes
-            if isinstance(file, mmap):
-                stored = store_batch(header, InFile(file, position))
-            else:
-                stored = store_batch(header, file[position:following])
-            self._store(stored)
+            place = content[position:following] if file is None else InFile(file, position)
+            self._store(store_batch(header, place))
             position = following
 
     def _skip_to(self, offset: int) -> None:

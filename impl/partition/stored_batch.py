@@ -1,21 +1,32 @@
 """A batch in a log: where its bytes are, and the header fields that replaying it needs.
 
-Batches that were appended are in memory. Those that a restart found are in their files, and are
-read when somebody wants them: a restart copies no log.
+The batches of a log in memory are there. On a disk those of the last segment are in memory once
+they are appended; those that a restart found, and those of older segments, are in their files, and
+are read when somebody wants them.
 """
 
 from __future__ import annotations
 
 from mmap import mmap
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from impl.protocol.record_batch import BatchHeader
 
 
-class InFile(NamedTuple):
-    """Bytes of a mapped file that stay as they are."""
+class SegmentFile(Protocol):
+    """The file of a segment. Both may raise `StorageError`."""
 
-    file: mmap
+    def map(self) -> bytes | mmap:
+        """Its content, to be looked through before the file is changed."""
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        """A part of it."""
+
+
+class InFile(NamedTuple):
+    """Where a batch begins in a file."""
+
+    file: SegmentFile
     position: int
 
 
@@ -39,11 +50,11 @@ class StoredBatch(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The bytes."""
+        """The bytes. Raises `StorageError` if they cannot be read."""
         place = self.place
         if isinstance(place, bytes):
             return place
-        return place.file[place.position : place.position + self.size_bytes]
+        return place.file.read(place.position, self.size_bytes)
 
 
 def store_batch(header: BatchHeader, place: bytes | InFile) -> StoredBatch:

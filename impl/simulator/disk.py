@@ -115,6 +115,13 @@ class SimulatedDisk:
         """`Disk.map`."""
         return self.read(path)
 
+    def read_part(self, path: str, position: int, size_bytes: int) -> bytes:
+        """`Disk.read_part`."""
+        part = self.read(path)[position : position + size_bytes]
+        if len(part) < size_bytes:
+            raise OSError(errno.EIO, f"ends before byte {position + size_bytes}", path)
+        return part
+
     def append(self, path: str, data: bytes) -> None:
         """`Disk.append`."""
         self.on_write()

@@ -107,7 +107,8 @@ class LogDirectory:
         if not segments:  # a crash came before the first one
             self.delete(name)
             return PartitionLeader(leader_epoch=epoch, log=self.new_log(name, topic_id, config))
-        logs = [self.disk.map(segment_path(folder, base, ".log")) for base in segments]
+        files = self._files(name, topic_id)
+        logs = [files.file_of(base) for base in segments]
         recovery_point = self._recovery_points.get(name, 0)
         leader = PartitionLeader.restart(
             logs,
@@ -124,7 +125,7 @@ class LogDirectory:
             transaction_indexes=self._read_transaction_indexes(folder, segments),
         )
         leader.log.cleaned_offset = self._cleaned.get(name)
-        sizes = {base: len(log) for base, log in zip(segments, logs, strict=True)}
+        sizes = {base: len(log.map()) for base, log in zip(segments, logs, strict=True)}
         self._adopt(name, topic_id, leader.log, sizes, recovery_point)
         remember_batches(leader.log)
         return leader

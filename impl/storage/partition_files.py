@@ -20,6 +20,8 @@ Sources: `LogSegment`, `LocalLog`, `LogFileUtils`, `UnifiedLog.flush`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from mmap import mmap
 from typing import Final
 
 from impl.log.checkpoint_files import encode_epochs, encode_partition_metadata
@@ -39,6 +41,28 @@ from impl.storage.segment_swap import (
 
 PARTITION_METADATA: Final = "partition.metadata"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentOnDisk:
+    """`SegmentFile`: the file of `disk` with this path."""
+
+    disk: Disk
+    path: str
+
+    def map(self) -> bytes | mmap:
+        """`SegmentFile.map`."""
+        try:
+            return self.disk.map(self.path)
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be read: {error}") from error
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        """`SegmentFile.read`."""
+        try:
+            return self.disk.read_part(self.path, position, size_bytes)
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be read: {error}") from error
 
 
 class PartitionFiles:
@@ -138,6 +162,10 @@ class PartitionFiles:
             self._store_cleaned(end_offset)
         except OSError as error:
             raise StorageError(f"the cleaned offset of {self.folder}: {error}") from error
+
+    def file_of(self, base_offset: int) -> SegmentOnDisk:
+        """The file of a segment."""
+        return SegmentOnDisk(self._disk, self._path(base_offset, ".log"))
 
     # ---- the log directory
 
