@@ -22,6 +22,7 @@ COMPILED = (
     "impl/protocol/records.py",
     "impl/protocol/record_runs.py",
     "impl/protocol/record_batch.py",
+    "impl/partition/consuming.py",
     "impl/partition/stored_batch.py",
     "impl/partition/log_storage.py",
     "impl/partition/producer_state.py",
@@ -42,8 +43,9 @@ COMPILED = (
     "impl/broker/outputs.py",
     "impl/broker/served_connection.py",
     "impl/broker/server.py",
+    "impl/consumer/fetched.py",
 )
-"""What Produce and Fetch pass through between a socket and the log."""
+"""What Produce and Fetch pass through between a socket and the log, and what reads an answer."""
 
 BUILDING = {"bdist_wheel", "build", "build_ext", "install"}
 """The commands that compile; others only ask what there is, and mypyc takes half a minute."""

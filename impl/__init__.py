@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from impl.consumer.assignors import RoundRobinPartitionAssignor as RoundRobinPartitionAssignor
     from impl.consumer.assignors import StickyPartitionAssignor as StickyPartitionAssignor
     from impl.consumer.consumer import Consumer as Consumer
+    from impl.consumer.consumer_record import ConsumerRecord as ConsumerRecord
     from impl.consumer.errors import CommitFailedError as CommitFailedError
     from impl.consumer.errors import ConsumerStoppedError as ConsumerStoppedError
     from impl.consumer.errors import LogTruncationError as LogTruncationError
@@ -96,7 +97,6 @@ if TYPE_CHECKING:
     from impl.consumer.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
     from impl.consumer.errors import RecordDeserializationError as RecordDeserializationError
     from impl.consumer.errors import RefusedError as RefusedError
-    from impl.consumer.fetched import ConsumerRecord as ConsumerRecord
     from impl.consumer.membership import ConsumerRebalanceListener as ConsumerRebalanceListener
     from impl.consumer.positions import OffsetAndTimestamp as OffsetAndTimestamp
     from impl.producer.producer import Producer as Producer
@@ -108,7 +108,7 @@ _WITH_ASYNCIO = {
     "CommitFailedError": "impl.consumer.errors",
     "Consumer": "impl.consumer.consumer",
     "ConsumerRebalanceListener": "impl.consumer.membership",
-    "ConsumerRecord": "impl.consumer.fetched",
+    "ConsumerRecord": "impl.consumer.consumer_record",
     "ConsumerStoppedError": "impl.consumer.errors",
     "CooperativeStickyPartitionAssignor": "impl.consumer.assignors",
     "CutFault": "impl.broker.faults",

@@ -40,9 +40,9 @@ from impl.consumer.assigned_partition import LogEnds
 from impl.consumer.assignors import PartitionAssignor, parse_assignors
 from impl.consumer.classic_membership import ClassicMembership
 from impl.consumer.consumer_membership import ConsumerMembership
+from impl.consumer.consumer_record import ConsumerRecord, Decoding, Deserializer
 from impl.consumer.consumer_requests import ConsumerRequests
 from impl.consumer.errors import ConsumerStoppedError, RefusedError
-from impl.consumer.fetched import ConsumerRecord, Decoding, Deserializer
 from impl.consumer.fetcher import Fetcher, FetchSettings
 from impl.consumer.membership import CLASSIC, CONSUMER, GroupSettings, MembershipManager
 from impl.consumer.metrics import read_metrics

@@ -26,9 +26,10 @@ from typing import Final, NamedTuple
 from impl.client.arguments import check_integer, check_text
 from impl.client.connection import Body
 from impl.consumer.assigned_partition import AssignedPartition, LogEnds
+from impl.consumer.consumer_record import PLAIN_DECODING, ConsumerRecord, Decoding
 from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.consumer.errors import LogTruncationError, OffsetOutOfRangeError
-from impl.consumer.fetched import PLAIN_DECODING, ConsumerRecord, Decoding, FetchedPartition
+from impl.consumer.fetched import FetchedPartition
 from impl.consumer.position_validator import PositionValidator
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import Isolation, TopicPartition, topic_rows

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from mmap import mmap
 from struct import Struct
 from struct import error as StructError
@@ -91,7 +92,6 @@ _Found = TypeVar("_Found")
 _Reader = Callable[[bytes, int, int, int, int], _Found]
 """Reads records: data, begin, end, count, base timestamp."""
 _read_raw: Final[_Reader[list[Any]]] = partial(read_rows, named=False)
-_read_named: Final[_Reader[list[Any]]] = partial(read_rows, named=True)
 
 
 def increment_sequence(sequence: int, count: int) -> int:
@@ -230,10 +230,10 @@ def assemble_batch(
         )
         length = _COUNTED_HEADER_BYTES + len(joined)
         if length < _SMALL_BYTES:
-            head, joined = head + joined, b""
-            crc = crc32c(head)
-        else:
-            crc = extend_crc32c(crc32c(head), joined)
+            body = head + joined
+            crc = crc32c(body)
+            return _pack_prefix(base_offset, length, partition_leader_epoch, MAGIC, crc) + body
+        crc = extend_crc32c(crc32c(head), joined)
         prefix = _pack_prefix(base_offset, length, partition_leader_epoch, MAGIC, crc)
         return _join((prefix, head, joined))
     except (StructError, TypeError) as error:
@@ -376,7 +376,7 @@ def scan_records(data: bytes, header: BatchHeader, offset: int = 0) -> list[RawR
 
 def scan_rows(data: bytes, header: BatchHeader, offset: int = 0) -> list[RawRecord]:
     """As `scan_records`, with header keys decoded: the fields of each `Record`."""
-    return _scan(data, header, offset, _read_named)
+    return _scan(data, header, offset, read_rows)
 
 
 def scan_timestamps(data: bytes, header: BatchHeader, offset: int = 0) -> set[int]:
@@ -414,13 +414,13 @@ def decode_batch(data: bytes, offset: int = 0) -> RecordBatch:
     if crc32c(data[offset + _PREFIX_BYTES : end]) != crc:
         raise _mismatch(crc, offset)
     if codec := attributes & COMPRESSION_MASK:
-        records = _read_compressed(data, begin, end, codec, count, base_timestamp, _read_named)
+        records = _read_compressed(data, begin, end, codec, count, base_timestamp, read_rows)
     else:
-        records = read_rows(data, begin, end, count, base_timestamp, True)
+        records = read_rows(data, begin, end, count, base_timestamp)
     return _new(
         RecordBatch,
         (
-            tuple([_new(Record, record) for record in records]),
+            tuple(map(_new, repeat(Record), records)),
             base_offset,
             leader_epoch,
             attributes,

@@ -22,7 +22,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from impl.form import IS_COMPILED
 from impl.protocol.errors import DecodeError
 from impl.protocol.primitives import decode_varint, decode_varlong
-from impl.protocol.records import end_of_number, is_near, number_format, read_records
+from impl.protocol.records import (
+    end_of_number,
+    is_near,
+    number_at,
+    number_format,
+    read_by_numbers,
+    read_records,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from mypy_extensions import i64  # an int that compiled code does not box
@@ -57,9 +65,13 @@ class _Shape(NamedTuple):
 
 
 def read_rows(
-    data: bytes, position: int, end: int, count: int, base_timestamp: int, named: bool
+    data: bytes, position: int, end: int, count: int, base_timestamp: int, named: bool = True
 ) -> list[Any]:
     """What `read_records` returns, from the same arguments. Raises as it."""
+    if IS_COMPILED:
+        return read_by_numbers(data, position, end, count, base_timestamp, named)
+    if count < _LEAST:
+        return read_records(data, position, end, count, base_timestamp, named)
     rows: list[Any] = []
     while run := _run_at(data, position, end, count, base_timestamp):
         shape, following, length = run
@@ -94,24 +106,24 @@ def read_timestamps(
 def _skim_deltas(data: bytes, position: i64, end: i64, count: int) -> set[int] | None:
     """The different timestamp deltas of `count` records from `position` to `end`.
 
-    None unless they have no headers, and numbers of one or two bytes. Compiled, this is the fastest
-    way to check any batch; in Python columns are faster.
+    None unless they have no headers, and numbers of at most three bytes. Compiled, this is the
+    fastest way to check any batch; in Python columns are faster.
     """
     deltas: set[int] = set()
     last: i64 = -1
     try:
         for _ in range(count):
-            size = _number_at(data, position)
-            position += 2 if size > 127 else 1
+            size = number_at(data, position)
+            position += width_of(size)
             stop = position + (size >> 1)
-            delta = _number_at(data, position + 1)
-            position += 3 if delta > 127 else 2
-            offset = _number_at(data, position)
-            position += 2 if offset > 127 else 1
-            key = _number_at(data, position)
-            position += (2 if key > 127 else 1) + (0 if key & 1 else key >> 1)
-            value = _number_at(data, position)
-            position += (2 if value > 127 else 1) + (0 if value & 1 else value >> 1)
+            delta = number_at(data, position + 1)
+            position += 1 + width_of(delta)
+            offset = number_at(data, position)
+            position += width_of(offset)
+            key = number_at(data, position)
+            position += width_of(key) + (0 if key & 1 else key >> 1)
+            value = number_at(data, position)
+            position += width_of(value) + (0 if value & 1 else value >> 1)
             has_headers = data[position] != 0
             position += 1
             if size & 1 or delta < 0 or offset < 0 or key < 0 or value < 0:
@@ -124,15 +136,6 @@ def _skim_deltas(data: bytes, position: i64, end: i64, count: int) -> set[int] |
     except IndexError:
         return None
     return deltas if position == end else None
-
-
-def _number_at(data: bytes, position: i64) -> i64:
-    """The zig-zag code of one or two bytes, -1 for all others. Raises `IndexError`."""
-    low: i64 = data[position]
-    if low < 128:
-        return low
-    high: i64 = data[position + 1]
-    return low - 128 + (high << 7) if 0 < high < 128 else -1
 
 
 def _run_at(

@@ -16,7 +16,7 @@ import aiokafka
 import pytest
 
 import kafka_eos
-from impl.consumer.fetched import ConsumerRecord
+from impl.consumer.consumer_record import ConsumerRecord
 from tests.test_names import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/reference/consumer.md").read_text(encoding="utf-8")
