@@ -237,15 +237,15 @@ static int open_search(struct kx_engine *e, const int64_t *inputs, const uint64_
     if (!e->inputs || !e->first || !e->worker) return 0;
     memcpy(e->inputs, inputs, kx_model.inputs * sizeof *inputs);
     for (uint32_t c = 0; c < kx_model.checks; c++) e->first[c] = KX_NONE;
-    if (!parts_open(&e->parts, e->inputs) || !steps_open(&e->steps, &e->parts))
-        return 0;
+    if (!parts_open(&e->parts, e->inputs) || !steps_open(&e->steps, &e->parts)) return 0;
+    if (!independence_open(&e->independence)) return 0;
     if (!store_open(&e->store, e->parts.key_words, NO_LINE, e->workers, e->with_edges)) return 0;
     if (!open_batch(e)) return 0;
     for (uint32_t w = 0; w < e->workers; w++)
         if (!worker_open(&e->worker[w], &e->steps, e->batch.blocks)) return 0;
     if (add_initial(e, initial) != KX_OK) return 0;
     uint32_t K = e->parts.key_words;
-    judge(e, &e->worker[0], store_key(&e->store, 0, K), 0, K);
+    judge(e, &e->worker[0], store_key(&e->store, 0, K), kx_model.rules, WITH_ITS_LINE, 0, K);
     e->worker[0].tally.full = weight_of(&e->parts, store_key(&e->store, 0, K));
     merge(e);
     e->level_end = 1;
@@ -275,6 +275,7 @@ void kx_free(struct kx_engine *e)
     close_batch(e);
     store_close(&e->store);
     edges_close(&e->edges);
+    independence_close(&e->independence);
     steps_close(&e->steps, &e->parts);
     parts_close(&e->parts);
     free(e->worker);

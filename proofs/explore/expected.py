@@ -98,6 +98,6 @@ EXPECTED: dict[str, Expected] = {
 BY_NAME_ONLY = frozenset({"idempotent-large", "transactions-medium", "transactions-large"})
 """Scopes that are too long for `explore --all` and for the tests.
 
-idempotent-large by the C engine, one worker, on a busy machine: 138 seconds of processor time,
-2,349 MiB.
+idempotent-large by the C engine, one worker, on a busy machine: 105 seconds of processor time,
+2,339 MiB.
 """

@@ -95,14 +95,12 @@ static inline void memo_close(struct memo_table *m, uint32_t key_words)
     m->entries = NULL;
 }
 
-/* A table twice as large, or at the limit an empty one. Without memory it stays. */
-INLINE void memo_renew(struct memo_table *m, const uint32_t K)
+/* A table twice as large. Without memory it stays. */
+INLINE void memo_double(struct memo_table *m, const uint32_t K)
 {
     struct memo_table wide;
-    m->lost = 0;
-    int more = 2 * memo_bytes(m, K) <= MAX_MEMO_BYTES;
-    if (!memo_open(&wide, K, m->bits + more)) return;
-    for (uint64_t n = 0; more && n >> m->bits == 0; n++) {
+    if (!memo_open(&wide, K, m->bits + 1)) return;
+    for (uint64_t n = 0; n >> m->bits == 0; n++) {
         const uint64_t *entry = memo_place(m, n, K);
         if (entry[K - 1]) memo_put(&wide, entry, entry + K, K);
     }
@@ -110,11 +108,17 @@ INLINE void memo_renew(struct memo_table *m, const uint32_t K)
     *m = wide;
 }
 
-/* Between phases: notes how many entries found no place. */
+/* Between phases: notes how many entries found no place. At the limit the table begins again where
+ * it is: fresh pages would cost more than clearing these. */
 INLINE void memo_forgot(struct memo_table *m, uint64_t lost, const uint32_t K)
 {
     m->lost += lost;
-    if (m->lost * MEMO_LOSS > (uint64_t)1 << m->bits) memo_renew(m, K);
+    if (m->lost * MEMO_LOSS <= (uint64_t)1 << m->bits) return;
+    m->lost = 0;
+    if (2 * memo_bytes(m, K) <= MAX_MEMO_BYTES)
+        memo_double(m, K);
+    else
+        memset(m->entries, 0, memo_bytes(m, K));
 }
 
 #endif

@@ -32,6 +32,7 @@ _RUNTIME = (
     "crew.h",
     "store.h",
     "parts.h",
+    "independence.h",
     "memo.h",
     "steps.h",
     "phases.c",

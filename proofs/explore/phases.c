@@ -2,6 +2,7 @@
 
 #include "crew.h"
 #include "engine.h"
+#include "independence.h"
 #include "steps.h"
 
 #define BLOCK_STATES 128
@@ -31,7 +32,7 @@ struct batch {
     uint32_t blocks, capacity, used;
     struct block *block;
     struct moves found, every; /* candidates; all successors, if edges are wanted */
-    uint8_t *fresh;            /* the candidate is new */
+    uint8_t *fresh;            /* how the candidate was added */
     uint64_t *dealt;           /* keys of candidates by shard, each shard's in order, */
     uint32_t *whose;           /* the place of each among the candidates, */
     uint32_t *deal;            /* and by block and shard where its keys begin */
@@ -50,12 +51,14 @@ struct bench {
     uint64_t *seen; /* keys of candidates of this batch, by hash; a later one may take the place */
     uint32_t kept, successors;
     uint64_t weight[BLOCK_STATES];
-    uint32_t leaving[BLOCK_STATES]; /* successors by state */
+    uint32_t leaving[BLOCK_STATES]; /* successors by state, */
+    const uint64_t *asleep[BLOCK_STATES]; /* and the rule instances whose successors are known */
 } __attribute__((aligned(APART)));
 
 struct kx_engine {
     struct parts parts;
     struct steps steps;
+    struct independence independence;
     struct store store;
     struct batch batch;
     struct edges edges;
@@ -130,6 +133,18 @@ INLINE uint32_t keep_move(const struct store *s, struct moves m, uint64_t *hashe
     return n + !store_same(key, next, K);
 }
 
+/* The rule instances that are asleep in a stored state. */
+INLINE const uint64_t *asleep_in(const struct kx_engine *e, uint64_t index)
+{
+    const struct independence *x = &e->independence;
+    return asleep_after(x, index ? x->place[store_rule(&e->store, index)] : kx_model.rules);
+}
+
+INLINE int is_asleep(const uint64_t *asleep, uint32_t rule)
+{
+    return asleep[rule / 64] >> rule % 64 & 1;
+}
+
 /* The successors of a machine that writes nothing but constants. */
 INLINE void fire_constants(struct kx_engine *e, struct worker *me, struct bench *bench,
                            struct block *k, const uint32_t K, const uint32_t S)
@@ -143,10 +158,12 @@ INLINE void fire_constants(struct kx_engine *e, struct worker *me, struct bench 
         uint32_t leaving = 0;
         for (uint32_t w = 0; w < steps->rule_words; w++) {
             uint64_t enabled = enabled_word(&e->parts, steps, key, w), next[MAX_KEY_WORDS];
-            for (; enabled; enabled &= enabled - 1, leaving++) {
-                uint32_t r = w * 64 + (uint32_t)__builtin_ctzll(enabled);
+            uint64_t awake = enabled & ~bench->asleep[i][w];
+            for (; enabled; enabled &= enabled - 1, leaving++)
+                firings[w * 64 + (uint32_t)__builtin_ctzll(enabled)]++;
+            for (; awake; awake &= awake - 1) {
+                uint32_t r = w * 64 + (uint32_t)__builtin_ctzll(awake);
                 EACH_WORD(v) next[v] = (key[v] & keep[r * K + v]) | set[r * K + v];
-                firings[r]++;
                 n = keep_move(&e->store, moves, hashes, n, key, next, i, r, K, S);
             }
         }
@@ -211,6 +228,7 @@ INLINE void realise(struct kx_engine *e, struct worker *me, struct bench *bench,
         me->firings[r] += bench->weight[i];
         if (e->with_edges) move_copy(&e->batch.every, base + successors, m, n, K);
         successors++;
+        if (is_asleep(bench->asleep[i], r)) continue;
         kept = keep_move(&e->store, *m, bench->hash, kept, key, next, i, r, K, S);
     }
     bench->successors = successors;
@@ -257,9 +275,9 @@ INLINE void look_up(struct kx_engine *e, struct worker *me, struct bench *bench,
         if (!added) continue;
         size_t at = base + candidates;
         move_copy(&b->found, at, &bench->moves, n, K);
-        b->fresh[at] = 1;
+        if (alone) b->fresh[at] = (uint8_t)added;
         bench->hash[candidates++] = hash;
-        if (added < 0) me->failed = 1;
+        if (added == NO_ROOM) me->failed = 1;
     }
     k->candidates = candidates;
 }
@@ -308,6 +326,7 @@ INLINE void expand_block(struct kx_engine *e, uint32_t worker, uint32_t number, 
         const uint64_t *key = block_keys(e, k, K) + i * K;
         bench->leaving[i] = 0;
         bench->weight[i] = weight_of(&e->parts, key);
+        bench->asleep[i] = asleep_in(e, k->first + i);
         enabled_soon(&e->parts, &e->steps, key);
     }
     if (e->steps.factors || e->with_edges || kx_model.canonical)
@@ -357,10 +376,10 @@ INLINE void settle_block(struct kx_engine *e, struct worker *me, uint32_t number
     uint32_t fresh = 0;
     for (uint32_t n = begin[0]; n < begin[1]; n++) {
         const uint64_t *key = e->batch.dealt + (base + n) * K;
-        int added = shard_add(&e->store, x, key, line_hash(&e->store, key, K, S), K, S);
-        if (added < 0) me->failed = 1;
-        e->batch.fresh[base + e->batch.whose[base + n]] = added == 1;
-        fresh += added == 1;
+        enum added added = shard_add(&e->store, x, key, line_hash(&e->store, key, K, S), K, S);
+        if (added == NO_ROOM) me->failed = 1;
+        e->batch.fresh[base + e->batch.whose[base + n]] = (uint8_t)added;
+        fresh += added != KNOWN;
     }
     me->fresh[number] += fresh;
 }
@@ -389,32 +408,44 @@ static void settle(void *context, uint32_t worker)
 
 /* ---- number and link ---- */
 
-/* The checks to evaluate on a state, of one word of them. */
-INLINE uint64_t checks_to_make(const struct kx_engine *e, const uint64_t *key, uint32_t w,
-                               uint64_t *allowed)
+/* The checks whose value may be one that none of the states before had, of one word of them: by the
+ * rule instance that found a state, and by how it was added. */
+INLINE uint64_t checks_in_doubt(const struct kx_engine *e, uint32_t rule, int fresh, uint32_t w)
+{
+    const struct independence *x = &e->independence;
+    uint64_t doubt = touched_by(x, rule)[w] & e->steps.open[w];
+    return fresh == IN_A_LINE ? doubt & checks_of(x, e->line_part)[w] : doubt;
+}
+
+/* Those of them to evaluate. */
+INLINE uint64_t checks_to_make(const struct kx_engine *e, const uint64_t *key, uint32_t rule,
+                               int fresh, uint32_t w, uint64_t *allowed)
 {
     const struct steps *steps = &e->steps;
+    uint64_t asked = checks_in_doubt(e, rule, fresh, w);
+    if (!asked) return 0;
     *allowed = allowed_word(&e->parts, key, w);
-    return ((~*allowed & steps->guarantees[w]) | (*allowed & steps->look[w])) & steps->open[w];
+    return ((~*allowed & steps->guarantees[w]) | (*allowed & steps->look[w])) & asked;
 }
 
 /* Brings on its way what `judge` will look up. */
-INLINE void judge_soon(const struct kx_engine *e, const uint64_t *key, const uint32_t K)
+INLINE void judge_soon(const struct kx_engine *e, const uint64_t *key, uint32_t rule, int fresh,
+                       const uint32_t K)
 {
     uint64_t asked = 0;
     for (uint32_t w = 0; w < e->steps.check_words; w++) {
-        uint64_t allowed, look = checks_to_make(e, key, w, &allowed);
+        uint64_t allowed = 0, look = checks_to_make(e, key, rule, fresh, w, &allowed);
         for (look &= allowed; look; look &= look - 1)
             check_soon(&e->steps, w * 64 + (uint32_t)__builtin_ctzll(look), key, &asked, K);
     }
 }
 
-INLINE void judge(struct kx_engine *e, struct worker *me, const uint64_t *key, uint64_t index,
-                  const uint32_t K)
+INLINE void judge(struct kx_engine *e, struct worker *me, const uint64_t *key, uint32_t rule,
+                  int fresh, uint64_t index, const uint32_t K)
 {
     const struct steps *steps = &e->steps;
     for (uint32_t w = 0; w < steps->check_words; w++) {
-        uint64_t allowed, look = checks_to_make(e, key, w, &allowed);
+        uint64_t allowed = 0, look = checks_to_make(e, key, rule, fresh, w, &allowed);
         for (; look; look &= look - 1) {
             uint32_t c = w * 64 + (uint32_t)__builtin_ctzll(look);
             if (me->first[c] < index) continue;
@@ -431,11 +462,14 @@ INLINE void number_block(struct kx_engine *e, uint32_t worker, uint32_t number, 
     const struct block *k = &e->batch.block[number];
     size_t base = (size_t)number * e->batch.capacity;
     uint64_t index = k->index;
-    for (uint32_t n = 0; n < k->candidates; n++)
-        if (e->batch.fresh[base + n]) judge_soon(e, m->keys + (base + n) * K, K);
+    for (uint32_t n = 0; n < k->candidates; n++) {
+        int fresh = e->batch.fresh[base + n];
+        if (fresh) judge_soon(e, m->keys + (base + n) * K, m->rule[base + n], fresh, K);
+    }
     for (uint32_t n = 0; n < k->candidates; n++) {
         size_t at = base + n;
-        if (!e->batch.fresh[at]) continue;
+        int fresh = e->batch.fresh[at];
+        if (fresh == KNOWN) continue;
         const uint64_t *key = m->keys + at * K;
         store_put(&e->store, index, key, (uint32_t)(k->first + m->source[at]),
                   kx_model.rule_number[m->rule[at]], K);
@@ -445,7 +479,7 @@ INLINE void number_block(struct kx_engine *e, uint32_t worker, uint32_t number, 
             x->index[shard_slot(&e->store, x, key, hash, K, K)] = (uint32_t)index;
         }
         me->tally.full += weight_of(&e->parts, key);
-        judge(e, me, key, index, K);
+        judge(e, me, key, m->rule[at], fresh, index, K);
         index++;
     }
 }

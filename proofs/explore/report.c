@@ -64,8 +64,6 @@ void kx_edges(const struct kx_engine *e, uint64_t first, uint64_t count, uint32_
     }
 }
 
-#define NO_RULE UINT32_MAX
-
 /* The successor of a stored state by the model's r-th rule instance. */
 static enum outcome step_again(struct kx_engine *e, uint64_t source, uint32_t r, uint64_t *next)
 {
@@ -89,10 +87,10 @@ static int restore_state(struct kx_engine *e, uint32_t parent, uint32_t r)
     return add_key(e, key, parent, kx_model.rule_number[r], e->parts.key_words);
 }
 
-/* `place` tells which rule instance of the model has a number. */
 static int restore(struct kx_engine *e, uint64_t count, const uint32_t *parents,
-                   const uint16_t *rules, const uint32_t *place)
+                   const uint16_t *rules)
 {
+    const uint32_t *place = e->independence.place;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t parent = parents[i], before = store_parent(&e->store, e->store.count - 1);
         if (parent < before || parent >= e->store.count || place[rules[i]] == NO_RULE)
@@ -107,14 +105,8 @@ static int restore(struct kx_engine *e, uint64_t count, const uint32_t *parents,
 int kx_restore(struct kx_engine *e, uint64_t count, const uint32_t *parents,
                const uint16_t *rules)
 {
-    const size_t numbers = (size_t)UINT16_MAX + 1;
-    uint32_t *place = malloc(numbers * sizeof *place);
-    if (!place) return KX_NO_MEMORY;
-    for (size_t n = 0; n < numbers; n++) place[n] = NO_RULE;
-    for (uint32_t r = 0; r < kx_model.rules; r++) place[kx_model.rule_number[r]] = r;
-    int status = restore(e, count, parents, rules, place);
+    int status = restore(e, count, parents, rules);
     renew_memos(e, &e->worker[0]);
-    free(place);
     return status;
 }
 

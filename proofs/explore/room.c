@@ -80,7 +80,7 @@ INLINE int put_again(struct kx_engine *e, struct store *s, uint64_t index, const
     uint32_t K = s->key_words, S = s->slot_words;
     uint64_t hash = line_hash(s, key, K, S);
     struct shard *x = &s->shard[store_shard_of(s, hash)];
-    if (shard_add(s, x, key, hash, K, S) < 0) return 0;
+    if (shard_add(s, x, key, hash, K, S) == NO_ROOM) return 0;
     if (e->with_edges) x->index[shard_slot(s, x, key, hash, K, K)] = (uint32_t)index;
     return 1;
 }

@@ -233,17 +233,19 @@ INLINE int shard_widen(const struct store *s, struct shard *x, const uint32_t K,
     return 1;
 }
 
-/* 1: the key is new and now in the set. 0: it was there. -1: no memory. */
-INLINE int shard_add(const struct store *s, struct shard *x, const uint64_t *key, uint64_t hash,
+enum added { NO_ROOM = -1, KNOWN = 0, IN_A_LINE = 1, WITH_ITS_LINE = 2 };
+
+/* Puts a key into the set: if it is new, into a line that is there, or with a new one. */
+INLINE enum added shard_add(const struct store *s, struct shard *x, const uint64_t *key, uint64_t hash,
                      const uint32_t K, const uint32_t S)
 {
     uint64_t *slot = shard_find(s, x, key, hash, K, S), bit = S > K ? line_bit(s, key, K) : 0;
     const uint64_t known = slot[K - 1];
-    if (known && (S == K || slot[K] & bit)) return 0;
+    if (known && (S == K || slot[K] & bit)) return KNOWN;
     if (S > K) slot[K] |= bit;
-    if (known) return 1;
+    if (known) return IN_A_LINE;
     line_key(s, key, slot, K, S);
-    return ++x->count <= x->limit || shard_widen(s, x, K, S) ? 1 : -1;
+    return ++x->count <= x->limit || shard_widen(s, x, K, S) ? WITH_ITS_LINE : NO_ROOM;
 }
 
 /* Whether a key is in the set. */
@@ -285,10 +287,12 @@ static inline void store_forget(struct store *s, uint64_t index)
     }
 }
 
-/* Gives back the origins of states below `index`, as far as they fill segments, but never the last
- * state's: what is restored next follows it. */
+/* Gives back the origins of states below `index`, as far as they fill segments, but only of those
+ * that stand before the last state's parent: how a state was found matters until it is expanded. */
 static inline void store_release(struct store *s, uint64_t index)
 {
+    uint64_t expanded = store_parent(s, s->count - 1);
+    if (expanded < index) index = expanded;
     for (; (s->released + 1) << SEGMENT_BITS < index; s->released++) {
         pages_give(s->parents[s->released], SEGMENT_STATES * sizeof(uint32_t));
         pages_give(s->rules[s->released], SEGMENT_STATES * sizeof(uint16_t));

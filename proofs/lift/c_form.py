@@ -10,7 +10,7 @@
    edited rule recompiles alone. A unit's text depends on the rule and on where its leaves lie,
    not on the scope's name, on budgets, or on what was lifted before it: units are cached by text.
 4. Beside each rule instance stands what it reads and writes, part by part, as `model.h` says: the
-   conjuncts that read one part alone, constants, and the factors of all else.
+   conjuncts that read one part alone, constants, and the factors of all else; and bit by bit.
 5. The unit `machine` ties them together.
 """
 
@@ -275,6 +275,12 @@ def _test_function(name: str, conditions: Iterable[Node], printer: _Printer) -> 
     return "\n".join(lines), body.nodes
 
 
+def _words(packed: int, layout: Layout) -> list[str]:
+    """A packed state as literals, a word each."""
+    ones = (1 << WORD_BITS) - 1
+    return [f"{packed >> WORD_BITS * n & ones:#x}ull" for n in range(layout.words)]
+
+
 class _Tables:
     """Functions and tables of one rule instance or check, as text."""
 
@@ -317,6 +323,12 @@ class _Tables:
         ]
         return self.array("factor", items)
 
+    def bits(self, name: str, packed: int) -> str:
+        """Bits of the packed state, as words; the array's name."""
+        words = _words(packed, self.printer.layout)
+        self.texts.append(f"static const u64 {self.name}_{name}[] = {{{', '.join(words)}}};\n")
+        return f"{self.name}_{name}"
+
     def struct(self, kind: str, fields: Sequence[str]) -> None:
         """What the machine refers to."""
         declared = f"const struct kx_{kind} {self.name}_{kind}"
@@ -344,7 +356,8 @@ def _rule_tables(name: str, rule: RuleInstance, printer: _Printer) -> tuple[str,
     )
     factor = tables.factors(split.factors)
     counts = (len(split.local), len(split.constants), len(split.factors))
-    tables.struct("rule", [name, *map(str, counts), local, constant, factor])
+    bits = tables.bits("reads", split.reads), tables.bits("writes", split.writes)
+    tables.struct("rule", [name, *map(str, counts), local, constant, factor, *bits])
     return tables.text
 
 
@@ -353,7 +366,8 @@ def _check_tables(name: str, condition: Node, printer: _Printer) -> tuple[str, i
     tables = _Tables(name, printer)
     split = split_check(condition, printer.layout)
     local, factor = tables.locals(split.local), tables.factors(split.factors)
-    tables.struct("check", [str(len(split.local)), str(len(split.factors)), local, factor])
+    counts, reads = (len(split.local), len(split.factors)), tables.bits("reads", split.reads)
+    tables.struct("check", [*map(str, counts), local, factor, reads])
     return tables.text
 
 

@@ -53,6 +53,7 @@ struct kx_rule {
     const struct kx_local *local;
     const struct kx_constant *constant;
     const struct kx_factor *factor;
+    const uint64_t *reads, *writes; /* bits of the packed state: no others matter to it, or change */
 };
 
 /* A guarantee or a witness: true if its locals are, and all that reads several parts: factors that
@@ -61,6 +62,7 @@ struct kx_check {
     uint32_t locals, factors;
     const struct kx_local *local;
     const struct kx_factor *factor;
+    const uint64_t *reads; /* bits of the packed state: no others matter to it */
 };
 
 struct kx_model {

@@ -7,6 +7,8 @@ function of little, which the C engine computes once for each value of what it r
 2. A narrow part that gets constants gets a mask.
 3. All else becomes factors: what some parts become, and the conjuncts that read several parts, as
    a function of the parts read. A factor that reads no more than another joins it.
+
+Which leaves a piece reads and writes tells, bit by bit, what it is independent of.
 """
 
 from __future__ import annotations
@@ -50,11 +52,17 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A rule instance in pieces; `local` has conjuncts by the one part they read."""
+    """A rule instance or a condition in pieces; `local` has conjuncts by the one part they read.
+
+    `reads` and `writes` are the bits of the packed state that belong to the leaves it reads and
+    writes.
+    """
 
     local: Mapping[int, tuple[Node, ...]]
     constants: tuple[Constant, ...]
     factors: tuple[Factor, ...]
+    reads: int
+    writes: int
 
 
 def part_numbers(layout: Layout) -> dict[str, int]:
@@ -69,6 +77,17 @@ def parts_read(nodes: Iterable[Node], numbers: Mapping[str, int]) -> Parts:
         if node.op == "leaf" and node.name in numbers:
             found |= 1 << numbers[node.name]
     return found
+
+
+def leaf_bits(names: Iterable[str], layout: Layout) -> int:
+    """The bits of the packed state in which these leaves lie."""
+    places = (layout.places[name] for name in names if name in layout.places)
+    return sum(place.mask << place.position for place in places)
+
+
+def bits_read(nodes: Iterable[Node], layout: Layout) -> int:
+    """The bits of the leaves that occur in the nodes."""
+    return leaf_bits({n.name for n in dag.reachable(nodes) if n.op == "leaf"}, layout)
 
 
 def split_condition(
@@ -96,14 +115,16 @@ def split_rule(rule: RuleInstance, layout: Layout) -> Split:
     local, rest = split_condition(rule.guard, layout)
     constants, factors = _written(rule, layout)
     factors += [Factor(reads, 0, (conjunct,)) for reads, conjunct in rest]
-    return Split(local, tuple(constants), tuple(_joined(factors)))
+    reads = bits_read([rule.guard, *rule.updates.values()], layout)
+    writes = leaf_bits(rule.updates, layout)
+    return Split(local, tuple(constants), tuple(_joined(factors)), reads, writes)
 
 
 def split_check(condition: Node, layout: Layout) -> Split:
     """A guarantee or a witness in pieces."""
     local, rest = split_condition(condition, layout)
     factors = [Factor(reads, 0, (conjunct,)) for reads, conjunct in rest]
-    return Split(local, (), tuple(_joined(factors)))
+    return Split(local, (), tuple(_joined(factors)), bits_read([condition], layout), 0)
 
 
 def _written(rule: RuleInstance, layout: Layout) -> tuple[list[Constant], list[Factor]]:

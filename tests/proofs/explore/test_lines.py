@@ -65,8 +65,8 @@ def test_a_search_goes_on_with_lines(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 PLANTED = {
     "a line in ten thousand takes no further state": (
-        "if (known && (S == K || slot[K] & bit)) return 0;",
-        "if (known && (S == K || slot[K] & bit || hash % 10007 == 0)) return 0;",
+        "if (known && (S == K || slot[K] & bit)) return KNOWN;",
+        "if (known && (S == K || slot[K] & bit || hash % 10007 == 0)) return KNOWN;",
         two_phase_commit(7),
         (296_448, 2_744_705),
     ),
