@@ -44,7 +44,7 @@ LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentOnDisk:
+class StoredSegment:
     """`SegmentFile`: the file of `disk` with this path."""
 
     disk: Disk
@@ -163,9 +163,9 @@ class PartitionFiles:
         except OSError as error:
             raise StorageError(f"the cleaned offset of {self.folder}: {error}") from error
 
-    def file_of(self, base_offset: int) -> SegmentOnDisk:
+    def file_of(self, base_offset: int) -> StoredSegment:
         """The file of a segment."""
-        return SegmentOnDisk(self._disk, self._path(base_offset, ".log"))
+        return StoredSegment(self._disk, self._path(base_offset, ".log"))
 
     # ---- the log directory
 
