@@ -24,14 +24,17 @@ def new_event_loop(*, has_tls: bool) -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def run(serving: Coroutine[Any, Any, None], *, has_tls: bool = False) -> None:
-    """Run a process that does nothing but serve.
+def collect_rarely() -> None:
+    """For a process that does nothing but serve: what it reads and answers leaves no cycles behind,
+    and logs grow; the collector is to look through them rarely."""
+    gc.set_threshold(50_000, 20, 50)
 
-    Requests leave no cycles behind, and logs grow: the collector is to look through them rarely.
-    """
+
+def run(serving: Coroutine[Any, Any, None], *, has_tls: bool = False) -> None:
+    """Run a process that does nothing but serve."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    collect_rarely()
     with asyncio.Runner(loop_factory=partial(new_event_loop, has_tls=has_tls)) as runner:
         runner.run(serving)
 

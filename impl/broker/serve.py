@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 
 from impl.broker.embedded import EMBEDDED, Broker
-from impl.broker.event_loop import run
+from impl.broker.event_loop import collect_rarely, run
 from impl.broker.releases import NEWEST_RELEASE, RELEASES
 from impl.broker.topics import MAX_PARTITIONS
 from impl.log.disk import StorageError
@@ -178,6 +178,7 @@ def execute(options: argparse.Namespace) -> int:
     logging.basicConfig(
         level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    collect_rarely()  # a directory's logs are read before anything is served
     try:
         broker = broker_of(options)
         run(serve(broker), has_tls=broker.has_tls)
