@@ -508,7 +508,7 @@ class PartitionLeader:
         header, attributes, max_timestamp, data = batch
         log = self.log
         base_offset = log.log_end_offset
-        size_bytes = len(data)
+        epoch, size_bytes = self.leader_epoch, len(data)
         if log.size_bytes + size_bytes > log.config.max_log_bytes:
             return self._refuse(ErrorCode.KAFKA_STORAGE_ERROR)
         stored = _new(
@@ -521,8 +521,9 @@ class PartitionLeader:
                 header.base_sequence,
                 max_timestamp,
                 attributes,
+                epoch,
                 size_bytes,
-                place_batch(data, header, base_offset, self.leader_epoch),
+                place_batch(data, header, base_offset, epoch),
             ),
         )
         if entry is None or marker is None:

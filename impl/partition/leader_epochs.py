@@ -14,8 +14,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from impl.protocol.record_batch import read_header
-
 if TYPE_CHECKING:
     from impl.partition.replica_log import ReplicaLog
     from impl.partition.stored_batch import StoredBatch
@@ -40,4 +38,4 @@ def _since(log_start: int, epochs: list[tuple[int, int]]) -> dict[int, int]:
 
 
 def _epoch_of(stored: StoredBatch) -> int:
-    return read_header(stored.data).partition_leader_epoch
+    return stored.partition_leader_epoch

@@ -357,9 +357,8 @@ class ReplicaLog:
         """
         base = replaced[0]
         following = self.segments[self.segments.index(replaced[-1]) + 1]
-        epochs = leader_epochs(self)
         self.storage.replace(cleaned, replaced)
-        self.known_epochs = epochs
+        self.known_epochs = leader_epochs(self)
         files = self.deleted + self.batches
         files[index_of(files, base) : index_of(files, following)] = cleaned.batches
         self.segments = [each for each in self.segments if each not in replaced[1:]]
@@ -432,8 +431,9 @@ class ReplicaLog:
     ) -> None:
         """Fill this empty log with its files, and producer state from its snapshots.
 
-        The bytes of batches stay in files that are not in memory. `segments` are the base offsets
-        of the files; without any, there is one file, and snapshots at any offset are valid.
+        Batches of a `SegmentFile` stay there, and are read when somebody wants them. `segments` are
+        the base offsets of the files; without any, there is one file, and snapshots at any offset
+        are valid.
         `had_clean_shutdown`: a log without snapshots had no producers. `recovery_point`: the
         process was killed, and later data may be missing on disk. `transaction_indexes` are files
         by base offset; those missing, corrupt or not flushed are rebuilt from the log. `recovery`

@@ -40,6 +40,7 @@ class StoredBatch(NamedTuple):
     base_sequence: int
     max_timestamp: int
     attributes: int
+    partition_leader_epoch: int
     size_bytes: int
     place: bytes | InFile
 
@@ -58,7 +59,7 @@ class StoredBatch(NamedTuple):
 
 
 def store_batch(header: BatchHeader, place: bytes | InFile) -> StoredBatch:
-    """The batch with this header, whose bytes are there."""
+    """The batch with this header, whose bytes are at `place`."""
     return StoredBatch(
         header.base_offset,
         header.last_offset_delta,
@@ -67,6 +68,7 @@ def store_batch(header: BatchHeader, place: bytes | InFile) -> StoredBatch:
         header.base_sequence,
         header.max_timestamp,
         header.attributes,
+        header.partition_leader_epoch,
         header.size_bytes,
         place,
     )

@@ -212,8 +212,8 @@ class TransactionManager(SequenceManager):
     def abort_at_close(self) -> None:
         """Abort a transaction that is open when the producer closes. `Sender.run`.
 
-        An error may have come since requests were looked at last: a commit that waits is none any
-        more.
+        An error may have come since the last call of `next_request`. Then a commit that still waits
+        must not be sent.
         """
         if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
             self._fail_waiting_requests()
@@ -221,7 +221,7 @@ class TransactionManager(SequenceManager):
             self._begin_end()
 
     def _fail_waiting_requests(self) -> None:
-        """Fail as `next_request` would have; coordinators are looked up nevertheless."""
+        """Fail what `next_request` would fail after an error; lookups of coordinators stay."""
         error = self.last_error
         if error is None:
             return

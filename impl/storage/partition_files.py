@@ -30,7 +30,6 @@ from impl.log.segment_indexes import SegmentIndexes
 from impl.log.transaction_index import encode_transaction_index
 from impl.partition.log_storage import CleanedSegment
 from impl.partition.stored_batch import StoredBatch
-from impl.protocol.record_batch import read_header
 from impl.storage.segment_swap import (
     INDEX_SUFFIXES,
     TRANSACTION_INDEX,
@@ -101,7 +100,7 @@ class PartitionFiles:
         """Write a batch. Raises `StorageError`; then the log is as before."""
         if self._is_offline:
             raise StorageError(f"{self.folder} is offline: restart the broker")
-        epoch = read_header(stored.data).partition_leader_epoch
+        epoch = stored.partition_leader_epoch
         try:
             if not self._segments:
                 self._make_folder()

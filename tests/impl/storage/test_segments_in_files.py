@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from impl import Broker
+from impl.log.disk import DirectoryDisk
 from impl.partition.cleaner import clean
 from impl.partition.leader import PartitionLeader
 from impl.partition.reading import read
@@ -19,9 +20,10 @@ BATCHES = 60
 
 
 def append(leader: PartitionLeader, first: int, count: int) -> None:
-    """Batches of three records, whose keys come again after ten batches."""
+    """Batches of three records: the keys of every other batch come again after ten."""
     for number in range(first, first + count):
-        key, value = b"%d" % (number % 10), b"%d" % number * 50
+        key = b"%d-" % (number if number % 2 else number % 10)
+        value = b"%d" % number * 50
         records = [Record(delta, number, key + b"%d" % delta, value) for delta in range(3)]
         batch = client_batch(records, producer_id=7, producer_epoch=0, base_sequence=3 * number)
         assert not leader.produce(encode_batch(batch), required_acks=-1, now_ms=number).error
@@ -97,6 +99,27 @@ def test_compaction_leaves_no_batch_in_a_file_that_is_gone(broker: Broker) -> No
         assert len(after) < len(whole)
         assert after == [(offset, whole[offset]) for offset, _ in after]
         assert count_in_memory(leader) < BATCHES // 3
+
+
+def test_deleted_batches_keep_their_places_in_a_segment_that_ends(broker: Broker) -> None:
+    with broker:
+        broker.create_topic("t", segment_bytes=str(SEGMENT_BYTES))
+        leader = partition(broker)
+        append(leader, 0, 5)
+        leader.delete_records(7)
+        append(leader, 5, BATCHES)
+        assert leader.log.segments[:1] == [0] != leader.log.segments
+        assert content(leader) == [(n, b"%d" % (n // 3) * 50) for n in range(6, 3 * BATCHES + 15)]
+
+
+def test_a_file_that_takes_anothers_name_is_read(tmp_path: Path) -> None:
+    disk = DirectoryDisk(tmp_path)
+    for name in ("old", "new"):
+        disk.append(name, name.encode())
+    assert disk.read_part("old", 0, 3) == b"old"
+    disk.rename("new", "old")
+    assert disk.read_part("old", 0, 3) == b"new"
+    disk.close()
 
 
 def test_a_file_that_is_damaged_is_a_storage_error(broker: Broker, tmp_path: Path) -> None:
