@@ -37,7 +37,7 @@ class LostRequest(Exception):
 
 
 class RequestWatch:
-    """Fails a producer that waits for an answer while it has nothing in flight."""
+    """Fails a producer that waits for an answer to a request that it has lost."""
 
     def __init__(self, producer: KafkaProducer) -> None:
         self._producer = producer
@@ -60,14 +60,19 @@ class RequestWatch:
         while not self._stopped.wait(WATCH_S):
             idle = idle + 1 if self._waits and self._is_idle() else 0
             if idle >= IDLE_TIMES:
-                error = LostRequest("kafka-python waits with no request in flight")
+                error = LostRequest("kafka-python waits for the answer to a request that it has lost")
                 self._producer._transaction_manager.transition_to_fatal_error(error)
                 self._producer._sender.wakeup()
 
     def _is_idle(self) -> bool:
+        """Whether no request of the transaction is on its way or waits for its turn.
+
+        Requests for metadata come and go while brokers do: they do not count once none waits.
+        """
         manager, client = self._producer._transaction_manager, self._producer._sender._client
-        asked = manager.has_in_flight_transactional_request()
-        return not asked and not client.in_flight_request_count()
+        if manager.has_in_flight_transactional_request():
+            return False
+        return not manager._pending_requests or not client.in_flight_request_count()
 
 
 class PythonProducer:
