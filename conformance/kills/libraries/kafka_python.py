@@ -60,7 +60,7 @@ class RequestWatch:
         while not self._stopped.wait(WATCH_S):
             idle = idle + 1 if self._waits and self._is_idle() else 0
             if idle >= IDLE_TIMES:
-                error = LostRequest("kafka-python waits for the answer to a request that it has lost")
+                error = LostRequest("kafka-python waits for a request that it has lost")
                 self._producer._transaction_manager.transition_to_fatal_error(error)
                 self._producer._sender.wakeup()
 
