@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,3 +141,30 @@ def test_a_line_that_a_kill_has_cut_is_no_event(tmp_path: Path) -> None:
     with (tmp_path / "own-group-1.jsonl").open("a") as file:
         file.write('["begin", "own/trans')
     assert read_told(tmp_path).begun == {"own/transactional/1.0/3"}
+
+
+class SaysItHasCommitted:
+    """A kafka-python producer whose records fail while it commits."""
+
+    def begin_transaction(self) -> None: ...
+
+    def commit_transaction(self) -> None: ...
+
+    def close(self, timeout: float) -> None: ...
+
+    def send(self, topic: str, value: bytes, partition: int) -> Any:
+        return pytest.importorskip("kafka.future").Future().failure(RuntimeError("refused"))
+
+
+def test_what_kafka_python_commits_without_its_records_is_not_committed() -> None:
+    client = pytest.importorskip("conformance.kills.libraries.kafka_python")
+    producer = client.PythonProducer(SaysItHasCommitted())
+    producer.begin()
+    producer.commit()
+    producer.begin()
+    refused: list[object] = []
+    producer.send("topic", 0, "value", lambda offset, error: refused.append(error))
+    with pytest.raises(client.NotCommitted, match=r"1 of 1 records failed: .*refused"):
+        producer.commit()
+    assert len(refused) == 1
+    producer.close()

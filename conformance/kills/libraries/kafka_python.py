@@ -4,6 +4,11 @@ Release 3.0.12 loses requests of transactions: `Sender._maybe_send_pending_reque
 off its queue, and where `await_ready` raises because the coordinator is gone, it does not put it
 back, for only `target_node is None` leads to `retry`. The call that waits for it never returns, and
 commit_transaction has no timeout. `RequestWatch` makes such a producer fail.
+
+It also says that a transaction is committed which the broker has aborted. Where the broker ends a
+transaction that takes too long, a batch is refused with INVALID_PRODUCER_EPOCH, and the producer
+takes a new epoch; then `TransactionManager.next_request_handler` finds no EndTxn to send and
+completes the commit that waits. The records' futures have failed, so `commit` looks at them.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Thread
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.producer.future import FutureRecordMetadata
 from kafka.structs import OffsetAndMetadata
 
 from conformance.kills.roles import Told
@@ -34,6 +40,10 @@ IDLE_TIMES = 16
 
 class LostRequest(Exception):
     """kafka-python has lost a request, and would wait for its answer for ever."""
+
+
+class NotCommitted(Exception):
+    """kafka-python says that a transaction is committed, and that records of it have failed."""
 
 
 class RequestWatch:
@@ -81,6 +91,8 @@ class PythonProducer:
     def __init__(self, producer: KafkaProducer) -> None:
         self._producer = producer
         self._watch = RequestWatch(producer)
+        self._in_transaction = False
+        self._sent: list[FutureRecordMetadata] = []
 
     def initialize(self) -> None:
         """Fence older producers of the transactional id."""
@@ -92,6 +104,8 @@ class PythonProducer:
         sent = self._producer.send(topic, value.encode(), partition=partition)
         sent.add_callback(lambda metadata: told(metadata.offset, None))
         sent.add_errback(lambda error: told(None, error))
+        if self._in_transaction:
+            self._sent.append(sent)
 
     def flush(self) -> None:
         """`LoadProducer.flush`."""
@@ -100,6 +114,7 @@ class PythonProducer:
     def begin(self) -> None:
         """`LoadProducer.begin`."""
         self._producer.begin_transaction()
+        self._in_transaction, self._sent = True, []
 
     def send_offsets(self, offsets: Mapping[int, int], consumer: PythonConsumer) -> None:
         """`LoadProducer.send_offsets`."""
@@ -108,9 +123,12 @@ class PythonProducer:
             self._producer.send_offsets_to_transaction(places(offsets), member)
 
     def commit(self) -> None:
-        """`LoadProducer.commit`."""
+        """`LoadProducer.commit`. Raises `NotCommitted`, and what the library raises."""
         with self._watch:
             self._producer.commit_transaction()
+        failed = [sent.exception for sent in self._sent if sent.failed()]
+        if failed:
+            raise NotCommitted(f"{len(failed)} of {len(self._sent)} records failed: {failed[0]!r}")
 
     def abort(self) -> None:
         """`LoadProducer.abort`."""
