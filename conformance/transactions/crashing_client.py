@@ -14,7 +14,7 @@ import asyncio
 from collections import Counter, deque
 from typing import Final, NamedTuple
 
-from impl.client.transport import AsyncioNetwork, AsyncioTransport
+from impl.client.transport import AsyncioNetwork, AsyncioTransport, Receiver
 from impl.protocol.schemas import ApiKey
 
 SENDS: Final = "sends"
@@ -47,14 +47,15 @@ class CrashingNetwork:
         self.steps: list[ClientMessage] = []
         self.has_crashed = asyncio.Event()
 
-    async def connect(self, host: str, port: int) -> _Line:
+    async def connect(self, host: str, port: int, receiver: Receiver) -> _Line:
         """See `Network`."""
         if not self.has_crashed.is_set():
-            transport = await AsyncioNetwork().connect(host, port)
-            self._transports.append(transport)
+            line = _Line(receiver, self)
+            line.transport = await AsyncioNetwork().connect(host, port, line)
+            self._transports.append(line.transport)
             if not self.has_crashed.is_set():
-                return _Line(transport, self)
-            transport.abort()
+                return line
+            line.transport.abort()
         raise ConnectionRefusedError(f"{host}:{port}: the client has crashed")
 
     def crash(self) -> None:
@@ -73,10 +74,13 @@ class CrashingNetwork:
 
 
 class _Line:
-    """A `Transport`. Answers come in the order of the requests: that names them."""
+    """A `Transport`, and the `Receiver` of what it passes on. Answers come in the order of the
+    requests: that names them."""
 
-    def __init__(self, transport: AsyncioTransport, network: CrashingNetwork) -> None:
-        self._transport = transport
+    transport: AsyncioTransport
+
+    def __init__(self, receiver: Receiver, network: CrashingNetwork) -> None:
+        self._receiver = receiver
         self._network = network
         self._asked: deque[str] = deque()
 
@@ -85,21 +89,24 @@ class _Line:
         if not self._network.has_crashed.is_set():
             api = ApiKey(int.from_bytes(payload[_API_KEY], "big")).name
             self._asked.append(api)
-            self._transport.send(payload)
+            self.transport.send(payload)
             self._network.step(SENDS, api)
 
-    async def receive(self) -> bytes:
-        """See `Transport`."""
-        payload = await self._transport.receive()
-        self._network.step(RECEIVES, self._asked.popleft())
-        if self._network.has_crashed.is_set():
-            raise ConnectionResetError("the client has crashed")
-        return payload
+    def receive(self, payload: bytes) -> None:
+        """See `Receiver`."""
+        if not self._network.has_crashed.is_set():
+            self._network.step(RECEIVES, self._asked.popleft())
+        if not self._network.has_crashed.is_set():
+            self._receiver.receive(payload)
+
+    def lose(self, cause: Exception) -> None:
+        """See `Receiver`."""
+        self._receiver.lose(cause)
 
     def close(self) -> None:
         """See `Transport`."""
-        self._transport.close()
+        self.transport.close()
 
     async def wait_closed(self) -> None:
         """See `Transport`."""
-        await self._transport.wait_closed()
+        await self.transport.wait_closed()

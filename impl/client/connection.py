@@ -4,8 +4,8 @@
    decoded, closes the connection.
 2. When a connection closes, its requests in flight fail, once.
 
-Theory of operation: `send` writes a request and keeps the callback of its answer; `run` reads until
-the connection closes. Source: `NetworkClient` of Kafka 4.3.1.
+Theory of operation: `send` writes a request and keeps the callback of its answer, which the
+transport has called while it reads: `receive`. Source: `NetworkClient` of Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from impl.client.transport import Transport
+from impl.client.transport import Network, Transport
 from impl.protocol.errors import ProtocolError
 from impl.protocol.messages import decode_response, encode_request
 from impl.settings import INT_MAX
@@ -37,17 +37,27 @@ class _InFlightRequest(NamedTuple):
 
 
 class Connection:
-    """A connection in use. Attributes: `is_closed`."""
+    """A connection in use, and its `Receiver`. Attributes: `is_closed`."""
 
-    def __init__(self, transport: Transport, client_id: str, address: str) -> None:
-        """`address` is for the log."""
-        self._transport = transport
+    def __init__(self, client_id: str, address: str) -> None:
+        """One that `open` has still to open."""
         self._address = address
+        self._transport: Transport | None = None
         self._client_id = client_id
         self._correlation_id = 0
         self._in_flight: deque[_InFlightRequest] = deque()
         self._on_closed: Callable[[], None] | None = None
         self.is_closed = False
+
+    @classmethod
+    async def open(cls, network: Network, host: str, port: int, client_id: str) -> Connection:
+        """Open a connection. Raises `OSError`."""
+        connection = cls(client_id, f"{host}:{port}")
+        transport = await network.connect(host, port, connection)
+        connection._transport = transport
+        if connection.is_closed:  # it broke meanwhile
+            transport.close()
+        return connection
 
     def on_closed(self, callback: Callable[[], None]) -> None:
         """Call this when the connection closes, after the callbacks of its requests."""
@@ -69,7 +79,8 @@ class Connection:
             self._in_flight.append(
                 _InFlightRequest(api_key, api_version, self._correlation_id, on_answer)
             )
-        self._transport.send(payload)
+        if self._transport is not None:
+            self._transport.send(payload)
 
     async def request(self, api_key: int, api_version: int, body: Body) -> Body:
         """Send a request and wait for its answer. Raises `ConnectionError`, `EncodeError`."""
@@ -88,21 +99,29 @@ class Connection:
         self.send(api_key, api_version, body, on_answer)
         return await future
 
-    async def run(self) -> None:
-        """Read answers until the connection closes."""
+    # ---- what the transport calls
+
+    def receive(self, payload: bytes) -> None:
+        """An answer: pass it to the callback of its request."""
+        if self.is_closed:
+            return
         try:
-            while not self.is_closed:
-                payload = await self._transport.receive()
-                if self.is_closed:
-                    return
-                self._process_answer(payload)
-        except OSError as error:
-            if not self.is_closed:
-                _log.info("the connection to %s broke: %s", self._address, error)
-        except ProtocolError as error:
-            _log.warning("closes the connection to %s: %s", self._address, error)
-        finally:
+            self._process_answer(payload)
+        except (OSError, ProtocolError) as error:
+            self.lose(error)
+        except BaseException:
             self.close()
+            raise
+
+    def lose(self, cause: Exception) -> None:
+        """The connection broke, or its answers cannot be understood."""
+        if self.is_closed:
+            return
+        if isinstance(cause, OSError):
+            _log.info("the connection to %s broke: %s", self._address, cause)
+        else:
+            _log.warning("closes the connection to %s: %s", self._address, cause)
+        self.close()
 
     def _process_answer(self, payload: bytes) -> None:
         if not self._in_flight:
@@ -116,14 +135,16 @@ class Connection:
 
     async def wait_closed(self) -> None:
         """Wait until nothing is left of the connection, after `close`."""
-        await self._transport.wait_closed()
+        if self._transport is not None:
+            await self._transport.wait_closed()
 
     def close(self) -> None:
         """Close the connection, if it is open."""
         if self.is_closed:
             return
         self.is_closed = True
-        self._transport.close()
+        if self._transport is not None:
+            self._transport.close()
         left, self._in_flight = self._in_flight, deque()
         for request in left:
             request.on_answer(None)

@@ -178,13 +178,12 @@ class NetworkClient:
     async def _open(self, address: Address) -> Connection:
         name = "{}:{}".format(*address)
         try:
-            transport = await self._network.connect(*address)
+            connection = await Connection.open(self._network, *address, self._client_id)
         except OSError as error:
             _log.warning("%s cannot be reached: %s", name, error)
             raise
-        connection = Connection(transport, self._client_id, name)
         try:
-            self.start_task(connection.run())
+            self._check_open()
             await self._request_versions(connection)
             await self._security.authenticate(connection)
         except BaseException:
@@ -230,11 +229,15 @@ class NetworkClient:
         """Run a coroutine until it ends or the client closes. Raises `OSError` if it is closed."""
         if self._is_closed:
             work.close()
-            raise ConnectionAbortedError("the client is stopped")
+        self._check_open()
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
         return task
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ConnectionAbortedError("the client is stopped")
 
     async def _request_versions(self, connection: Connection) -> None:
         names = {"client_software_name": "kafka-eos", "client_software_version": "0.1.0"}

@@ -1,17 +1,18 @@
 """The connections that clients use, and their form on asyncio.
 
-1. A transport carries whole payloads, in order, both ways, until it breaks: then `receive` raises.
+1. A transport carries whole payloads, in order, both ways, until it breaks.
 2. A payload that was sent may have arrived or not.
+3. What arrives is received where it is read: a task would cost a turn of the event loop.
 
-Theory of operation: clients take a `Network`. `AsyncioNetwork` opens sockets; a simulator opens
-connections of its own.
+Theory of operation: clients take a `Network`, and give it a `Receiver` for each connection.
+`AsyncioNetwork` opens sockets; a simulator opens connections of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from impl.protocol.errors import FrameTooLarge
@@ -22,18 +23,24 @@ if TYPE_CHECKING:
 
 _SIZE_BYTES: Final = 4
 _FAREWELL_S: Final = 1.0
-_MOST_WAITING: Final = 64
-"""So many payloads that nobody has received yet stop the reading."""
+
+
+class Receiver(Protocol):
+    """What arrives on a connection. A payload is a message without its 4-byte size."""
+
+    def receive(self, payload: bytes) -> None:
+        """The next payload."""
+
+    def lose(self, cause: Exception) -> None:
+        """Nothing arrives any more: `OSError`, or `FrameTooLarge` of what should come next. Is
+        called while the event loop waits, never during a call of the transport."""
 
 
 class Transport(Protocol):
-    """One connection. A payload is a message without its 4-byte size."""
+    """One connection."""
 
     def send(self, payload: bytes) -> None:
         """Send the payload; does nothing once the connection is closed."""
-
-    async def receive(self) -> bytes:
-        """The next payload. Raises `OSError` once the connection is closed, `FrameTooLarge`."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -45,7 +52,7 @@ class Transport(Protocol):
 class Network(Protocol):
     """Opens connections."""
 
-    async def connect(self, host: str, port: int) -> Transport:
+    async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
         """Open a connection. Raises `OSError`."""
 
 
@@ -55,31 +62,19 @@ class AsyncioTransport(asyncio.Protocol):
     What arrives is copied once, into its payload: answers to Fetch are large.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
         self._socket: asyncio.Transport | None = None
-        self._payloads: deque[bytes] = deque()
         self._parts: list[bytes] = []
         self._missing_bytes = _SIZE_BYTES
         self._is_in_size = True
-        self._failure: Exception | None = None
-        self._waiting: asyncio.Future[None] | None = None
+        self._is_lost = False
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def send(self, payload: bytes) -> None:
         """See `Transport`."""
         if self._socket is not None and not self._socket.is_closing():
             self._socket.write(frame(payload))
-
-    async def receive(self) -> bytes:
-        """See `Transport`."""
-        while not self._payloads:
-            if self._failure is not None:
-                raise self._failure
-            self._waiting = asyncio.get_running_loop().create_future()
-            await self._waiting
-        if len(self._payloads) == _MOST_WAITING and self._socket is not None:
-            self._socket.resume_reading()
-        return self._payloads.popleft()
 
     def close(self) -> None:
         """See `Transport`."""
@@ -105,7 +100,7 @@ class AsyncioTransport(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Sizes and payloads in turn, in parts of any length."""
-        while len(data) >= self._missing_bytes and self._failure is None:
+        while len(data) >= self._missing_bytes and not self._is_lost:
             self._parts.append(data[: self._missing_bytes])
             data = data[self._missing_bytes :]
             whole = b"".join(self._parts)
@@ -113,38 +108,29 @@ class AsyncioTransport(asyncio.Protocol):
             if self._is_in_size:
                 self._begin_payload(int.from_bytes(whole, "big", signed=True))
             else:
-                self._end_payload(whole)
+                self._missing_bytes = _SIZE_BYTES
+                self._is_in_size = True
+                self._receiver.receive(whole)
         if data:
             self._parts.append(data)
             self._missing_bytes -= len(data)
 
     def _begin_payload(self, size: int) -> None:
         if not 0 <= size <= MAX_FRAME_BYTES:
-            self._fail(FrameTooLarge(f"a frame of {size} bytes", 0))
+            self._lose(FrameTooLarge(f"a frame of {size} bytes", 0))
         self._missing_bytes = size
         self._is_in_size = False
 
-    def _end_payload(self, payload: bytes) -> None:
-        self._payloads.append(payload)
-        self._missing_bytes = _SIZE_BYTES
-        self._is_in_size = True
-        if len(self._payloads) == _MOST_WAITING and self._socket is not None:
-            self._socket.pause_reading()
-        self._wake()
-
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is left of the connection."""
-        self._fail(exc or ConnectionResetError("the peer closed the connection"))
+        self._lose(exc or ConnectionResetError("the peer closed the connection"))
         if not self._closed.done():
             self._closed.set_result(None)
 
-    def _fail(self, failure: Exception) -> None:
-        self._failure = self._failure or failure
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+    def _lose(self, cause: Exception) -> None:
+        if not self._is_lost:
+            self._is_lost = True
+            self._receiver.lose(cause)
 
 
 class AsyncioNetwork:
@@ -153,10 +139,14 @@ class AsyncioNetwork:
     def __init__(self, context: SSLContext | None = None) -> None:
         self._context = context
 
-    async def connect(self, host: str, port: int) -> AsyncioTransport:
+    async def connect(self, host: str, port: int, receiver: Receiver) -> AsyncioTransport:
         """See `Network`."""
         farewell_s = _FAREWELL_S if self._context else None  # None is for TCP alone
         _, transport = await asyncio.get_running_loop().create_connection(
-            AsyncioTransport, host, port, ssl=self._context, ssl_shutdown_timeout=farewell_s
+            partial(AsyncioTransport, receiver),
+            host,
+            port,
+            ssl=self._context,
+            ssl_shutdown_timeout=farewell_s,
         )
         return transport

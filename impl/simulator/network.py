@@ -18,6 +18,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, Protocol
 
+from impl.client.transport import Receiver
 from impl.simulator.faults import Faults
 
 TIE_S: Final = 1e-6
@@ -44,19 +45,25 @@ class SimulatedConnection:
     """One connection. Attributes: `is_broken`, `number`."""
 
     def __init__(
-        self, number: int, peer: Peer, steps: StepObserver, faults: Faults, rng: Random
+        self,
+        number: int,
+        peer: Peer,
+        steps: StepObserver,
+        receiver: Receiver,
+        faults: Faults,
+        rng: Random,
     ) -> None:
         self.number = number
         self.is_broken = False
         self._peer = peer
         self._steps = steps
+        self._receiver = receiver
         self._faults = faults
         self._rng = rng
         self._loop = asyncio.get_running_loop()
         self._on_the_way: deque[asyncio.TimerHandle] = deque()
         self._payloads: deque[bytes] = deque()
         self._arrives_s = [0.0, 0.0]
-        self._inbox: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._held: list[Callable[[], None]] | None = None
 
     # ---- the client's end
@@ -75,13 +82,14 @@ class SimulatedConnection:
         if self._rng.random() < self._faults.break_rate:
             self.break_off()
 
-    async def receive(self) -> bytes:
-        """See `Transport`."""
-        payload = await self._inbox.get()
-        if payload is None or not self._steps.step("receives", payload):
-            self._inbox.put_nowait(None)
-            raise ConnectionResetError("the connection broke")
-        return payload
+    def _receive(self, payload: bytes) -> None:
+        if self._steps.step("receives", payload):
+            self._receiver.receive(payload)
+        else:
+            self._lose()
+
+    def _lose(self) -> None:
+        self._receiver.lose(ConnectionResetError("the connection broke"))
 
     def close(self) -> None:
         """See `Transport`. Messages to the broker in transit arrive."""
@@ -93,7 +101,7 @@ class SimulatedConnection:
 
     def _end(self) -> None:
         self.is_broken = True
-        self._inbox.put_nowait(None)
+        self._loop.call_soon(self._lose)
         self._loop.call_at(self._in_order(0.0, 0), lambda: self._peer.close_link(self))
 
     # ---- the broker's end
@@ -108,7 +116,7 @@ class SimulatedConnection:
 
     def _deliver(self, payload: bytes) -> None:
         if not self.is_broken:
-            self._when_awake(lambda: self._inbox.put_nowait(payload))
+            self._when_awake(lambda: self._receive(payload))
 
     def _arrive(self) -> None:
         self._on_the_way.popleft()

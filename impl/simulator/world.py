@@ -23,6 +23,7 @@ from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.node import Node
 from impl.broker.outputs import BrokerRequest, Output, Response
+from impl.client.transport import Receiver
 from impl.coordinator.config import TransactionConfig
 from impl.protocol.messages import decode_request
 from impl.protocol.schemas import ApiKey
@@ -199,14 +200,14 @@ class ClientHost:
         self._is_awake = asyncio.Event()
         self._is_awake.set()
 
-    async def connect(self, host: str, port: int) -> SimulatedConnection:
+    async def connect(self, host: str, port: int, receiver: Receiver) -> SimulatedConnection:
         """See `Network`."""
         await self._is_awake.wait()
         await asyncio.sleep(self._world.delay_s())
         broker = self._world.broker_at(host)
         if self.is_dead or broker is None or not broker.is_up:
             raise ConnectionRefusedError(f"{host}:{port}")
-        link = self._world.link(broker, self)
+        link = self._world.link(broker, self, receiver)
         broker.accept(link)
         self._links.append(link)
         return link
@@ -357,10 +358,12 @@ class World:
         """The broker's host of this name."""
         return next((h for h in self._hosts.values() if f"broker-{h.node_id}" == host), None)
 
-    def link(self, broker: BrokerHost, client: ClientHost) -> SimulatedConnection:
+    def link(
+        self, broker: BrokerHost, client: ClientHost, receiver: Receiver
+    ) -> SimulatedConnection:
         """Create a connection."""
         self._links += 1
-        return SimulatedConnection(self._links, broker, client, self.faults, self.rng)
+        return SimulatedConnection(self._links, broker, client, receiver, self.faults, self.rng)
 
     def ask(self, node_id: int, request: BrokerRequest) -> None:
         """Deliver a request between brokers, or lose it."""

@@ -34,6 +34,25 @@ REPORT_KEYS = {"schema_version", "verb", "release", "level", "requests", "orders
 # A machine, and a server that keeps what it is asked
 
 
+class Answers:
+    """Receives, and keeps what has come."""
+
+    def __init__(self) -> None:
+        self._come: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def receive(self, payload: bytes) -> None:
+        self._come.put_nowait(payload)
+
+    def lose(self, cause: Exception) -> None:
+        self._come.put_nowait(None)
+
+    async def next(self) -> bytes:
+        payload = await self._come.get()
+        if payload is None:
+            raise ConnectionResetError
+        return payload
+
+
 async def three_questions(crash: ClientMessage | None) -> tuple[CrashingNetwork, int, int]:
     """A client asks three times: its network, what the server was asked, what the client heard."""
     asked = heard = 0
@@ -54,14 +73,15 @@ async def three_questions(crash: ClientMessage | None) -> tuple[CrashingNetwork,
     question = encode_request(ApiKey.METADATA, 9, 1, "c", {"topics": []})
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         address = server.sockets[0].getsockname()
-        transport = await network.connect(*address)
+        answers = Answers()
+        transport = await network.connect(*address, answers)
         try:
             for _ in range(3):
                 transport.send(question)
-                heard += await transport.receive() == b"answer"
+                heard += await answers.next() == b"answer"
         except ConnectionResetError:
             with pytest.raises(ConnectionRefusedError):
-                await network.connect(*address)
+                await network.connect(*address, answers)
         network.crash()
         await asyncio.wait_for(is_over.wait(), 10)
     return network, asked, heard

@@ -19,26 +19,23 @@ from impl.simulator.virtual_time import run_virtually
 class Scripted:
     """A transport whose peer answers with what `broker` returns; None is no answer."""
 
-    def __init__(self, broker):
+    def __init__(self, broker, receiver):
         self.broker = broker
-        self.inbox = asyncio.Queue()
+        self.receiver = receiver
         self.is_closed = False
 
     def send(self, payload):
         header, body = decode_request(payload)
         answer = self.broker(header, body)
         if answer is not None:
-            self.inbox.put_nowait(answer)
+            self.deliver(answer)
 
-    async def receive(self):
-        payload = await self.inbox.get()
-        if payload is None:
-            raise ConnectionResetError
-        return payload
+    def deliver(self, payload):
+        asyncio.get_running_loop().call_soon(self.receiver.receive, payload)
 
     def close(self):
         self.is_closed = True
-        self.inbox.put_nowait(None)
+        asyncio.get_running_loop().call_soon(self.receiver.lose, ConnectionResetError())
 
     async def wait_closed(self):
         assert self.is_closed
@@ -51,12 +48,14 @@ class Network:
         self.broker = broker
         self.up = up
         self.connected = []
+        self.opened = []
 
-    async def connect(self, host, port):
+    async def connect(self, host, port, receiver):
         if host not in self.up:
             raise ConnectionRefusedError(host)
         self.connected.append((host, port))
-        return Scripted(self.broker)
+        self.opened.append(Scripted(self.broker, receiver))
+        return self.opened[-1]
 
 
 def answer(header, body):
@@ -155,14 +154,14 @@ def test_an_answer_that_is_none_ends_the_connection(wrong):
                 return b"x" * 3
             return answer(header | {"correlation_id": 99}, {"brokers": [], "topics": []})
 
-        transport = Scripted(broker)
-        connection = Connection(transport, "c", "here:1")
+        network = Network(broker)
+        connection = await Connection.open(network, "a", 1, "c")
+        [transport] = network.opened
         told = []
         connection.on_closed(lambda: told.append("closed"))
-        reading = asyncio.ensure_future(connection.run())
         if wrong == "unasked":
-            transport.inbox.put_nowait(answer({"api_key": 3, "api_version": 1} | CORRELATED, EMPTY))
-            await reading
+            transport.deliver(answer({"api_key": 3, "api_version": 1} | CORRELATED, EMPTY))
+            await asyncio.sleep(1)
         else:
             with pytest.raises(ConnectionResetError):
                 await connection.request(ApiKey.METADATA, 1, {"topics": []})
@@ -170,7 +169,43 @@ def test_an_answer_that_is_none_ends_the_connection(wrong):
         assert told == ["closed"]
         with pytest.raises(ConnectionResetError):
             await connection.request(ApiKey.METADATA, 1, {"topics": []})
-        await reading
+        assert told == ["closed"]
+
+    run_virtually(program())
+
+
+def test_a_connection_that_breaks_while_it_is_opened_is_closed():
+    class Hasty(Network):
+        async def connect(self, host, port, receiver):
+            transport = await super().connect(host, port, receiver)
+            receiver.lose(ConnectionResetError("soon"))
+            return transport
+
+    async def program():
+        network = Hasty(versions())
+        with pytest.raises(ConnectionResetError):
+            await cluster(network).connect(("a", 1))
+        [transport] = network.opened
+        assert transport.is_closed
+
+    run_virtually(program())
+
+
+def test_a_callback_that_fails_closes_the_connection_and_is_heard_of():
+    async def program():
+        network = Network(lambda header, _: answer(header, EMPTY))
+        connection = await Connection.open(network, "a", 1, "c")
+        heard = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: heard.append(told))
+
+        def fail(body):
+            if body is not None:
+                raise RuntimeError("a defect")
+
+        connection.send(ApiKey.METADATA, 1, {"topics": []}, fail)
+        await asyncio.sleep(1)
+        assert connection.is_closed
+        assert [str(each["exception"]) for each in heard] == ["a defect"]
 
     run_virtually(program())
 

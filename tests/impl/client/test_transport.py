@@ -2,35 +2,34 @@
 
 import asyncio
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from impl.client.transport import AsyncioTransport
-from impl.protocol.errors import FrameTooLarge
 from impl.protocol.primitives import frame
 
 
-class Socket(asyncio.Transport):
-    """Notes what is asked of it."""
+class Receiver:
+    """Notes what arrives."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[str] = []
+        self.payloads: list[bytes] = []
+        self.causes: list[str] = []
 
-    def pause_reading(self) -> None:
-        self.calls.append("pause")
+    def receive(self, payload: bytes) -> None:
+        self.payloads.append(payload)
 
-    def resume_reading(self) -> None:
-        self.calls.append("resume")
+    def lose(self, cause: Exception) -> None:
+        self.causes.append(f"{type(cause).__name__}: {cause}")
 
 
-def connect() -> tuple[AsyncioTransport, Socket]:
-    transport, socket = AsyncioTransport(), Socket()
-    transport.connection_made(socket)
-    return transport, socket
+def connect() -> tuple[AsyncioTransport, Receiver]:
+    receiver = Receiver()
+    transport = AsyncioTransport(receiver)
+    transport.connection_made(asyncio.Transport())
+    return transport, receiver
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -40,56 +39,42 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 @given(st.lists(st.binary(max_size=20), max_size=5), st.lists(st.integers(0, 200), max_size=8))
 def test_payloads_come_whole_however_bytes_arrive(payloads: list[bytes], places: list[int]) -> None:
-    async def receive() -> list[bytes]:
-        transport, _ = connect()
+    async def receive() -> Receiver:
+        transport, receiver = connect()
         for part in cut(b"".join(map(frame, payloads)), places):
             transport.data_received(part)
+        assert receiver.payloads == payloads
+        assert receiver.causes == []
         transport.connection_lost(None)
-        found = [await transport.receive() for _ in payloads]
-        with pytest.raises(ConnectionResetError, match="the peer closed the connection"):
-            await transport.receive()
-        return found
+        await transport.wait_closed()
+        return receiver
 
-    assert asyncio.run(receive()) == payloads
+    found = asyncio.run(receive())
+    assert found.payloads == payloads
+    assert found.causes == ["ConnectionResetError: the peer closed the connection"]
 
 
 @pytest.mark.parametrize("size", [-1, 2**31 - 1])
 def test_an_impossible_size_ends_the_connection_behind_what_came_before(size: int) -> None:
-    async def receive() -> None:
-        transport, _ = connect()
+    async def receive() -> Receiver:
+        transport, receiver = connect()
         transport.data_received(frame(b"one") + size.to_bytes(4, "big", signed=True) + b"more")
-        assert await transport.receive() == b"one"
+        assert receiver.payloads == [b"one"]
         transport.data_received(frame(b"two"))
-        with pytest.raises(FrameTooLarge, match=f"a frame of {size} bytes"):
-            await transport.receive()
+        transport.connection_lost(OSError("cut"))
+        return receiver
 
-    asyncio.run(receive())
-
-
-def test_who_waits_is_woken_by_a_payload_and_by_an_error() -> None:
-    async def receive() -> list[Any]:
-        transport, _ = connect()
-        loop = asyncio.get_running_loop()
-        loop.call_soon(transport.data_received, frame(b"late"))
-        found: list[Any] = [await transport.receive()]
-        loop.call_soon(transport.connection_lost, OSError("cut"))
-        with pytest.raises(OSError, match="cut"):
-            await transport.receive()
-        await transport.wait_closed()
-        return found
-
-    assert asyncio.run(receive()) == [b"late"]
+    found = asyncio.run(receive())
+    assert found.payloads == [b"one"]
+    [cause] = found.causes
+    assert cause.startswith("FrameTooLarge: ")
+    assert f"a frame of {size} bytes" in cause
 
 
-def test_what_nobody_receives_stops_the_reading() -> None:
+def test_the_cause_of_an_end_is_told() -> None:
     async def receive() -> list[str]:
-        transport, socket = connect()
-        transport.data_received(frame(b"x") * 63)
-        assert socket.calls == []
-        transport.data_received(frame(b"x") * 9)
-        assert socket.calls == ["pause"]
-        for _ in range(72):
-            await transport.receive()
-        return socket.calls
+        transport, receiver = connect()
+        transport.connection_lost(OSError("cut"))
+        return receiver.causes
 
-    assert asyncio.run(receive()) == ["pause", "resume"]
+    assert asyncio.run(receive()) == ["OSError: cut"]

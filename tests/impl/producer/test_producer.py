@@ -394,8 +394,8 @@ class Filter(ClientHost):
         super().__init__(world, "p")
         self.passes = passes
 
-    async def connect(self, host, port):
-        transport = await super().connect(host, port)
+    async def connect(self, host, port, receiver):
+        transport = await super().connect(host, port, receiver)
         send = transport.send
 
         def filtered(payload):

@@ -25,25 +25,36 @@ class Meddler(ClientHost):
         self.hosts = set()
         self.change = change
 
-    async def connect(self, host, port):
-        transport = await super().connect(host, port)
+    async def connect(self, host, port, receiver):
+        changing = Changing(self, receiver)
+        transport = await super().connect(host, port, changing)
         self.hosts.add(host)
-        send, receive, open_requests = transport.send, transport.receive, deque()
+        send = transport.send
 
         def sent(payload):
             header, _ = decode_request(payload)
             self.asked[header["api_key"]] += 1
-            open_requests.append((header["api_key"], header["api_version"]))
+            changing.open_requests.append((header["api_key"], header["api_version"]))
             send(payload)
 
-        async def received():
-            payload = await receive()
-            api = open_requests.popleft()
-            header, body = decode_response(*api, payload)
-            return encode_response(*api, header["correlation_id"], self.change(api[0], body))
-
-        transport.send, transport.receive = sent, received
+        transport.send = sent
         return transport
+
+
+class Changing:
+    """Receives for another one, and changes answers."""
+
+    def __init__(self, meddler, receiver):
+        self.meddler = meddler
+        self.receiver = receiver
+        self.lose = receiver.lose
+        self.open_requests = deque()
+
+    def receive(self, payload):
+        api = self.open_requests.popleft()
+        header, body = decode_response(*api, payload)
+        changed = self.meddler.change(api[0], body)
+        self.receiver.receive(encode_response(*api, header["correlation_id"], changed))
 
 
 def producer_on(world, network, **settings):
