@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -143,14 +144,27 @@ def test_a_line_that_a_kill_has_cut_is_no_event(tmp_path: Path) -> None:
     assert read_told(tmp_path).begun == {"own/transactional/1.0/3"}
 
 
-class SaysItHasCommitted:
-    """A kafka-python producer whose records fail while it commits."""
+class KafkaPythonProducer:
+    """One of kafka-python, whose records fail, and whose calls are answered or not."""
+
+    def __init__(self, *, answers: bool) -> None:
+        self._answers = answers
+        self._transaction_manager = self._sender = self
+        self.fatal_errors: list[Exception] = []
 
     def begin_transaction(self) -> None: ...
 
-    def commit_transaction(self) -> None: ...
+    def wakeup(self) -> None: ...
 
-    def close(self, timeout: float) -> None: ...
+    def transition_to_fatal_error(self, error: Exception) -> None:
+        self.fatal_errors.append(error)
+
+    def begin_commit(self) -> Any:
+        kafka = pytest.importorskip("kafka.producer.transaction_manager")
+        result = kafka.TransactionalRequestResult()
+        if self._answers:
+            result.done()
+        return result
 
     def send(self, topic: str, value: bytes, partition: int) -> Any:
         return pytest.importorskip("kafka.future").Future().failure(RuntimeError("refused"))
@@ -158,7 +172,7 @@ class SaysItHasCommitted:
 
 def test_what_kafka_python_commits_without_its_records_is_not_committed() -> None:
     client = pytest.importorskip("conformance.kills.libraries.kafka_python")
-    producer = client.PythonProducer(SaysItHasCommitted())
+    producer = client.PythonProducer(KafkaPythonProducer(answers=True))
     producer.begin()
     producer.commit()
     producer.begin()
@@ -167,4 +181,41 @@ def test_what_kafka_python_commits_without_its_records_is_not_committed() -> Non
     with pytest.raises(client.NotCommitted, match=r"1 of 1 records failed: .*refused"):
         producer.commit()
     assert len(refused) == 1
-    producer.close()
+
+
+def test_kafka_python_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = pytest.importorskip("conformance.kills.libraries.kafka_python")
+    monkeypatch.setattr(client, "WAIT_MS", 10)
+    library = KafkaPythonProducer(answers=False)
+    producer = client.PythonProducer(library)
+    producer.begin()
+    with pytest.raises(client.LostRequest, match="no answer for 10 ms"):
+        producer.commit()
+    assert len(library.fatal_errors) == 1
+
+
+def test_with_aiokafka_an_application_remembers_what_it_has_committed() -> None:
+    client = pytest.importorskip("conformance.kills.libraries.asyncio_kafka")
+
+    class Calls:
+        """Answers each call, or gives records again."""
+
+        def __getattr__(self, name: str) -> Any:
+            async def call(*_: Any, **__: Any) -> Any:
+                rows = [SimpleNamespace(partition=0, offset=n, value=b"%d" % n) for n in range(4)]
+                return {0: rows} if name == "getmany" else None
+
+            return call
+
+    thread = client.LoopThread()
+    consumer = client.RememberingConsumer(thread, Calls(), lambda *place: place, lambda: "group")
+    producer = client.RememberingProducer(thread, Calls())
+    for committed in (2, 3):
+        producer.begin()
+        producer.send_offsets({0: committed}, consumer)
+        producer.commit()
+        assert [each.offset for each in consumer.poll(0)] == list(range(committed, 4))
+    producer.begin()
+    producer.send_offsets({0: 4}, consumer)
+    producer.abort()
+    assert [each.offset for each in consumer.poll(0)] == [3]

@@ -1,8 +1,15 @@
-"""aiokafka."""
+"""aiokafka.
+
+Release 0.14 asks for committed offsets in OffsetFetch 3, which has no `require_stable` (KIP-447). A
+member that joins anew while its own transaction ends is told the offsets of before, and would
+process records twice. So the application remembers what it has committed, as it must with this
+library. That the broker remembers it is shown by the other libraries, and by what is stored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from aiokafka import (
     AIOKafkaConsumer,
@@ -17,9 +24,52 @@ from conformance.kills.workload import (
     SESSION_TIMEOUT_MS,
     TOPIC,
     TRANSACTION_TIMEOUT_MS,
+    Delivered,
 )
 
 BACKOFF_MS = 100
+
+
+class RememberingConsumer(AsyncioConsumer):
+    """Passes on no record before an offset that was committed for it."""
+
+    def __init__(self, *of: Any) -> None:
+        super().__init__(*of)
+        self._committed: dict[int, int] = {}
+
+    def remember(self, offsets: Mapping[int, int]) -> None:
+        """These are committed."""
+        self._committed.update(offsets)
+
+    def poll(self, timeout_s: float) -> Sequence[Delivered]:
+        """`LoadConsumer.poll`."""
+        found = super().poll(timeout_s)
+        return [each for each in found if each.offset >= self._committed.get(each.partition, 0)]
+
+
+class RememberingProducer(AsyncioProducer):
+    """Tells a consumer which offsets its transactions have committed."""
+
+    def __init__(self, *of: Any) -> None:
+        super().__init__(*of)
+        self._added: tuple[RememberingConsumer, Mapping[int, int]] | None = None
+
+    def begin(self) -> None:
+        """`LoadProducer.begin`."""
+        self._added = None
+        super().begin()
+
+    def send_offsets(self, offsets: Mapping[int, int], consumer: RememberingConsumer) -> None:
+        """`LoadProducer.send_offsets`."""
+        super().send_offsets(offsets, consumer)
+        self._added = consumer, offsets
+
+    def commit(self) -> None:
+        """`LoadProducer.commit`."""
+        super().commit()
+        if self._added is not None:
+            consumer, offsets = self._added
+            consumer.remember(offsets)
 
 
 class RebalanceListener(ConsumerRebalanceListener):
@@ -44,7 +94,7 @@ class AsyncioLibrary:
         self._address = address
         self._thread = LoopThread()
 
-    def producer(self, transactional_id: str | None) -> AsyncioProducer:
+    def producer(self, transactional_id: str | None) -> RememberingProducer:
         """`ClientLibrary.producer`."""
         settings = {}
         if transactional_id is not None:
@@ -65,9 +115,11 @@ class AsyncioLibrary:
                 raise
             return producer
 
-        return AsyncioProducer(self._thread, self._thread.run(start()))
+        return RememberingProducer(self._thread, self._thread.run(start()))
 
-    def consumer(self, group: str, protocol: str, on_change: Callable[[], None]) -> AsyncioConsumer:
+    def consumer(
+        self, group: str, protocol: str, on_change: Callable[[], None]
+    ) -> RememberingConsumer:
         """`ClientLibrary.consumer`."""
 
         async def start():
@@ -90,7 +142,7 @@ class AsyncioLibrary:
             return consumer
 
         consumer = self._thread.run(start())
-        return AsyncioConsumer(self._thread, consumer, TopicPartition, lambda: group)
+        return RememberingConsumer(self._thread, consumer, TopicPartition, lambda: group)
 
 
 def open_library(address: str) -> AsyncioLibrary:

@@ -1,9 +1,9 @@
 """kafka-python.
 
 Release 3.0.12 loses requests of transactions: `Sender._maybe_send_pending_request` takes a request
-off its queue, and where `await_ready` raises because the coordinator is gone, it does not put it
-back, for only `target_node is None` leads to `retry`. The call that waits for it never returns, and
-commit_transaction has no timeout. `RequestWatch` makes such a producer fail.
+off its queue, and where `await_ready` or `send` raises because the coordinator is gone, it does not
+put it back, for only `target_node is None` leads to `retry`. The call that waits for it never
+returns, for it waits without a limit. Here each call has one.
 
 It also says that a transaction is committed which the broker has aborted. Where the broker ends a
 transaction that takes too long, a batch is refused with INVALID_PRODUCER_EPOCH, and the producer
@@ -14,10 +14,10 @@ completes the commit that waits. The records' futures have failed, so `commit` l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from threading import Event, Thread
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.producer.future import FutureRecordMetadata
+from kafka.producer.transaction_manager import TransactionalRequestResult
 from kafka.structs import OffsetAndMetadata
 
 from conformance.kills.roles import Told
@@ -33,9 +33,8 @@ from conformance.kills.workload import (
 BACKOFF_MS = 100
 RECONNECT_MS = 500
 CLOSE_S = 10
-WATCH_S = 0.5
-IDLE_TIMES = 16
-"""A producer that is idle so many times in a row waits for nothing: no broker is down so long."""
+WAIT_MS = 20_000
+"""For an answer, at most: no broker is down so long, and a transaction is aborted long before."""
 
 
 class LostRequest(Exception):
@@ -46,58 +45,13 @@ class NotCommitted(Exception):
     """kafka-python says that a transaction is committed, and that records of it have failed."""
 
 
-class RequestWatch:
-    """Fails a producer that waits for an answer to a request that it has lost."""
-
-    def __init__(self, producer: KafkaProducer) -> None:
-        self._producer = producer
-        self._waits = False
-        self._stopped = Event()
-        Thread(target=self._watch, daemon=True).start()
-
-    def __enter__(self) -> None:
-        self._waits = True
-
-    def __exit__(self, *_: object) -> None:
-        self._waits = False
-
-    def stop(self) -> None:
-        """Watch no more."""
-        self._stopped.set()
-
-    def _watch(self) -> None:
-        idle = 0
-        while not self._stopped.wait(WATCH_S):
-            idle = idle + 1 if self._waits and self._is_idle() else 0
-            if idle >= IDLE_TIMES:
-                error = LostRequest("kafka-python waits for a request that it has lost")
-                self._producer._transaction_manager.transition_to_fatal_error(error)
-                self._producer._sender.wakeup()
-
-    def _is_idle(self) -> bool:
-        """Whether no request of the transaction is on its way or waits for its turn.
-
-        Requests for metadata come and go while brokers do: they do not count once none waits.
-        """
-        manager, client = self._producer._transaction_manager, self._producer._sender._client
-        if manager.has_in_flight_transactional_request():
-            return False
-        return not manager._pending_requests or not client.in_flight_request_count()
-
-
 class PythonProducer:
     """The `LoadProducer`."""
 
     def __init__(self, producer: KafkaProducer) -> None:
         self._producer = producer
-        self._watch = RequestWatch(producer)
         self._in_transaction = False
         self._sent: list[FutureRecordMetadata] = []
-
-    def initialize(self) -> None:
-        """Fence older producers of the transactional id."""
-        with self._watch:
-            self._producer.init_transactions()
 
     def send(self, topic: str, partition: int, value: str, told: Told) -> None:
         """`LoadProducer.send`."""
@@ -118,26 +72,31 @@ class PythonProducer:
 
     def send_offsets(self, offsets: Mapping[int, int], consumer: PythonConsumer) -> None:
         """`LoadProducer.send_offsets`."""
+        manager = self._producer._transaction_manager
         member = consumer.consumer.group_metadata()
-        with self._watch:
-            self._producer.send_offsets_to_transaction(places(offsets), member)
+        self._wait(manager.send_offsets_to_transaction(places(offsets), member))
 
     def commit(self) -> None:
         """`LoadProducer.commit`. Raises `NotCommitted`, and what the library raises."""
-        with self._watch:
-            self._producer.commit_transaction()
+        self._wait(self._producer._transaction_manager.begin_commit())
         failed = [sent.exception for sent in self._sent if sent.failed()]
         if failed:
             raise NotCommitted(f"{len(failed)} of {len(self._sent)} records failed: {failed[0]!r}")
 
     def abort(self) -> None:
         """`LoadProducer.abort`."""
-        with self._watch:
-            self._producer.abort_transaction()
+        self._wait(self._producer._transaction_manager.begin_abort())
+
+    def _wait(self, result: TransactionalRequestResult) -> None:
+        """As the library's own calls wait. Raises `LostRequest`, and what they raise."""
+        self._producer._sender.wakeup()
+        if not result.wait(timeout_ms=WAIT_MS):
+            error = LostRequest(f"kafka-python has had no answer for {WAIT_MS} ms")
+            self._producer._transaction_manager.transition_to_fatal_error(error)
+            raise error
 
     def close(self) -> None:
         """`LoadProducer.close`."""
-        self._watch.stop()
         self._producer.close(CLOSE_S)
 
 
@@ -213,10 +172,11 @@ class PythonLibrary:
         if transactional_id is not None:
             settings["transactional_id"] = transactional_id
             settings["transaction_timeout_ms"] = TRANSACTION_TIMEOUT_MS
-        producer = PythonProducer(KafkaProducer(**self._settings, **settings))
+            settings["max_block_ms"] = WAIT_MS
+        producer = KafkaProducer(**self._settings, **settings)
         if transactional_id is not None:
-            producer.initialize()
-        return producer
+            producer.init_transactions()
+        return PythonProducer(producer)
 
     def consumer(self, group: str, protocol: str, on_change: Callable[[], None]) -> PythonConsumer:
         """`ClientLibrary.consumer`."""
