@@ -30,6 +30,7 @@ from proofs.prove.transactions.steps import Transactions
 from proofs.prove.vacuity import EXCLUDED, PATIENCE_S
 from proofs.trace.replay import configuration_of
 from tests.proofs.prove.transactions.planted import PLANTED
+from tests.sizes import sized
 
 pytestmark = pytest.mark.xdist_group("transactions proofs")  # what is explored is cached
 
@@ -116,6 +117,7 @@ def test_every_guarantee_has_a_theorem_or_is_said_to_be_explored_only() -> None:
     assert set(WITH_V1) <= set(PROVED_AS)
 
 
+@pytest.mark.full  # test_prove.py has a sample of all theorems
 @pytest.mark.parametrize("theorem", MINE)
 def test_z3_proves_every_tenth_obligation(theorem: str) -> None:
     """All of them, by both solvers, are the verb's own work."""
@@ -132,7 +134,7 @@ def contradictions(of: CompositionInduction, *more: Formula) -> list[str]:
     return [o.name for o in asked if ask("z3", o.text, timeout_s=PATIENCE_S).result == "proved"]
 
 
-@pytest.mark.parametrize("theorem", MINE)
+@pytest.mark.parametrize("theorem", sized(MINE, [name for name in MINE if "on_time" in name]))
 def test_nothing_is_proved_of_contradictions(theorem: str) -> None:
     """But for steps that its variant excludes."""
     impossible = {step for step, assumed in EXCLUDED.items() if not assumed}
