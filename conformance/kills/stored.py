@@ -154,7 +154,7 @@ def _read_batches(leader: PartitionLeader) -> Iterator[RecordBatch]:
             at_least_one=True,
             isolation=Isolation.READ_UNCOMMITTED,
         )
-        batches = list(decode_batches(answer.records))
+        batches = list(decode_whole_batches(answer.records))
         if not batches:
             return
         yield from batches
