@@ -27,7 +27,7 @@ from impl.partition.leader import PartitionLeader
 from impl.partition.reading import read
 from impl.protocol.control_records import ControlType, control_type
 from impl.protocol.fields import Isolation
-from impl.protocol.record_batch import Record, RecordBatch, decode_batches
+from impl.protocol.record_batch import Record, RecordBatch, decode_whole_batches
 
 FETCH_BYTES: Final = 1 << 20
 COMPLETE_S: Final = 20.0

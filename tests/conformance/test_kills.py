@@ -13,7 +13,9 @@ import pytest
 from conformance.kills.__main__ import main
 from conformance.kills.checks import Told, check, read_told
 from conformance.kills.journal import EventJournal, checksum
-from conformance.kills.stored import StoredLog, StoredState
+from conformance.kills.stored import StoredLog, StoredState, read_log
+from impl.partition.leader import PartitionLeader
+from impl.protocol.record_batch import Record, client_batch, encode_batch
 
 PLAIN = [f"own/idempotent/1.0/{number}" for number in range(4)]
 WHOLE = [f"own/transactional/1.0/0.{place}" for place in range(3)]
@@ -219,3 +221,17 @@ def test_with_aiokafka_an_application_remembers_what_it_has_committed() -> None:
     producer.send_offsets({0: 4}, consumer)
     producer.abort()
     assert [each.offset for each in consumer.poll(0)] == [3]
+
+
+def test_a_log_is_read_whole_in_fetches_that_end_inside_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("conformance.kills.stored.FETCH_BYTES", 100)
+    leader = PartitionLeader()
+    for number in range(5):
+        rows = [Record(0, 0, None, b"%d" % number), Record(1, 0, None, b"more")]
+        batch = encode_batch(client_batch(rows))
+        assert not leader.produce(batch, required_acks=-1, now_ms=0).error
+        leader.advance_high_watermark(leader.log_end_offset)
+    values = [value for _, value in read_log("output", leader).committed]
+    assert values == [value for number in range(5) for value in (str(number), "more")]
