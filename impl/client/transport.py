@@ -32,8 +32,8 @@ class Receiver(Protocol):
         """The next payload."""
 
     def lose(self, cause: Exception) -> None:
-        """Nothing arrives any more: `OSError`, or `FrameTooLarge` of what should come next. Is
-        called while the event loop waits, never during a call of the transport."""
+        """Nothing arrives any more: `OSError`, or `FrameTooLarge` of what should come next. The
+        event loop calls it, never a method of the transport."""
 
 
 class Transport(Protocol):
