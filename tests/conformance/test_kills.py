@@ -153,6 +153,7 @@ class KafkaPythonProducer:
         self._answers = answers
         self._transaction_manager = self._sender = self
         self.fatal_errors: list[Exception] = []
+        self.refusal: Exception | None = None
 
     def begin_transaction(self) -> None: ...
 
@@ -165,8 +166,15 @@ class KafkaPythonProducer:
         kafka = pytest.importorskip("kafka.producer.transaction_manager")
         result = kafka.TransactionalRequestResult()
         if self._answers:
-            result.done()
+            result.done(self.refusal)
         return result
+
+    def begin_abort(self) -> Any:
+        self.refusal = None
+        return self.begin_commit()
+
+    def send_offsets_to_transaction(self, offsets: object, member: object) -> Any:
+        return self.begin_commit()
 
     def send(self, topic: str, value: bytes, partition: int) -> Any:
         return pytest.importorskip("kafka.future").Future().failure(RuntimeError("refused"))
@@ -194,6 +202,24 @@ def test_kafka_python_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(client.LostRequest, match="no answer for 10 ms"):
         producer.commit()
     assert len(library.fatal_errors) == 1
+
+
+def test_offsets_that_kafka_python_was_refused_are_not_committed_later() -> None:
+    client = pytest.importorskip("conformance.kills.libraries.kafka_python")
+    errors = pytest.importorskip("kafka.errors")
+    library = KafkaPythonProducer(answers=True)
+    producer = client.PythonProducer(library)
+    consumer = SimpleNamespace(consumer=SimpleNamespace(group_metadata=lambda: "group"))
+    producer.begin()
+    producer.send_offsets({0: 1}, consumer)
+    producer.commit()
+    producer.begin()
+    library.refusal = errors.CommitFailedError("unknown member")
+    with pytest.raises(errors.CommitFailedError):
+        producer.send_offsets({0: 2}, consumer)
+    producer.abort()
+    with pytest.raises(client.LeftOffsets):
+        producer.begin()
 
 
 def test_with_aiokafka_an_application_remembers_what_it_has_committed() -> None:

@@ -9,6 +9,10 @@ It also says that a transaction is committed which the broker has aborted. Where
 transaction that takes too long, a batch is refused with INVALID_PRODUCER_EPOCH, and the producer
 takes a new epoch; then `TransactionManager.next_request_handler` finds no EndTxn to send and
 completes the commit that waits. The records' futures have failed, so `commit` looks at them.
+
+And offsets that were refused stay in `TransactionManager._pending_txn_offset_commits` when their
+transaction is aborted: the next one would commit them, although what was made of them is not there.
+So this producer begins no transaction after offsets that were refused.
 """
 
 from __future__ import annotations
@@ -41,6 +45,10 @@ class LostRequest(Exception):
     """kafka-python has lost a request, and would wait for its answer for ever."""
 
 
+class LeftOffsets(Exception):
+    """kafka-python would commit offsets of an aborted transaction with the next one."""
+
+
 class NotCommitted(Exception):
     """kafka-python says that a transaction is committed, and that records of it have failed."""
 
@@ -50,7 +58,7 @@ class PythonProducer:
 
     def __init__(self, producer: KafkaProducer) -> None:
         self._producer = producer
-        self._in_transaction = False
+        self._in_transaction = self._has_left_offsets = False
         self._sent: list[FutureRecordMetadata] = []
 
     def send(self, topic: str, partition: int, value: str, told: Told) -> None:
@@ -66,7 +74,9 @@ class PythonProducer:
         self._producer.flush()
 
     def begin(self) -> None:
-        """`LoadProducer.begin`."""
+        """`LoadProducer.begin`. Raises `LeftOffsets`, and what the library raises."""
+        if self._has_left_offsets:
+            raise LeftOffsets("kafka-python still has offsets of an aborted transaction")
         self._producer.begin_transaction()
         self._in_transaction, self._sent = True, []
 
@@ -74,7 +84,9 @@ class PythonProducer:
         """`LoadProducer.send_offsets`."""
         manager = self._producer._transaction_manager
         member = consumer.consumer.group_metadata()
+        self._has_left_offsets = True
         self._wait(manager.send_offsets_to_transaction(places(offsets), member))
+        self._has_left_offsets = False
 
     def commit(self) -> None:
         """`LoadProducer.commit`. Raises `NotCommitted`, and what the library raises."""
