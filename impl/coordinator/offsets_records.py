@@ -13,6 +13,7 @@ release 4.3.1.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from impl.protocol.errors import InvalidRecord, UnknownRecordVersion
@@ -63,6 +64,11 @@ def decode_key(data: bytes | None) -> OffsetKey | None:
     """The key of a record, None if it is of another kind. Raises `DecodeError`."""
     if data is None:
         raise InvalidRecord("a record of __consumer_offsets has no key", 0)
+    return _read_key(data)
+
+
+@lru_cache(maxsize=1_024)  # a log has the same keys again and again
+def _read_key(data: bytes) -> OffsetKey | None:
     try:
         _, body = decode_record(KEY, data)
     except UnknownRecordVersion:

@@ -261,16 +261,20 @@ def _will_retry(pending: PendingAppend, error: ErrorCode) -> bool:
 def _replay(
     records: Iterable[tuple[bytes, bytes | None]], config: TransactionConfig
 ) -> dict[str, TransactionMetadata]:
-    by_id: dict[str, TransactionMetadata] = {}
+    """What the last record of each id says: only that one is decoded."""
+    latest: dict[bytes, bytes] = {}
     for key, value in records:
+        if value is None:
+            latest.pop(key, None)
+        else:
+            latest[key] = value
+    by_id: dict[str, TransactionMetadata] = {}
+    for key, value in latest.items():
         try:
             name = decode_key(key)
         except UnknownRecordVersion:
             continue
-        if value is None:
-            by_id.pop(name, None)
-        else:
-            by_id[name] = TransactionMetadata(name, decode_value(value), config)
+        by_id[name] = TransactionMetadata(name, decode_value(value), config)
     return by_id
 
 

@@ -448,11 +448,12 @@ class ReplicaLog:
         damage = self._read(files, contents, recovery_point)
         cut_bytes = sum(map(len, contents)) - self.size_bytes
         self._set_segments(segments, is_cut=damage is not None)
-        self._load_transaction_indexes(transaction_indexes or {})
+        flushed = self._count_flushed(recovery_point)
+        self._load_transaction_indexes(transaction_indexes or {}, flushed)
         log_start = max(self.log_start_offset, self.segments[0])
         states = self.producer_states
         if recovery_point is not None:
-            self._recover(recovery_point, now_ms)
+            self._recover(flushed, now_ms)
         if segments:
             states.remove_stray_snapshots(self.segments)
         if self.log_end_offset < log_start:
@@ -507,36 +508,47 @@ class ReplicaLog:
         self.log_end_offset = max(self.log_end_offset, found[-1])
         self.segments = found
 
-    def _load_transaction_indexes(self, indexes: Mapping[int, bytes]) -> None:
-        """Load the valid transaction indexes; rebuild the others from the log.
+    def _count_flushed(self, recovery_point: int | None) -> int:
+        """How many of the first segments were flushed whole; the one that is written to never is.
+
+        Without a recovery point, all.
+        """
+        if recovery_point is None:
+            return len(self.segments)
+        return max(bisect_right(self.segments, recovery_point) - 1, 0)
+
+    def _load_transaction_indexes(self, indexes: Mapping[int, bytes], count: int) -> None:
+        """Load the valid transaction indexes of the first segments; rebuild the others.
 
         For a transaction whose head was deleted, the log has all that a reader can reach.
         """
+        self.aborted = []
+        of_log: list[AbortedTransaction] | None = None
+        for base, following in list(pairwise([*self.segments, MAX_OFFSET]))[:count]:
+            try:
+                self.aborted += decode_transaction_index(indexes[base], base)
+            except (KeyError, CorruptTransactionIndex):
+                of_log = self._find_aborted() if of_log is None else of_log
+                self.aborted += [e for e in of_log if base <= e.last_offset < following]
+
+    def _find_aborted(self) -> list[AbortedTransaction]:
+        """All aborted transactions of the log."""
         found: list[AbortedTransaction] = []
         states = ProducerStates({}, 0, self.config)
         for stored in self.batches:
             if stored.attributes & TRANSACTIONAL:
                 found += _index_entries(states, states.replay(stored))
-        for base, following in pairwise([*self.segments, MAX_OFFSET]):
-            try:
-                listed = decode_transaction_index(indexes[base], base)
-            except (KeyError, CorruptTransactionIndex):
-                continue
-            others = (entry for entry in found if not base <= entry.last_offset < following)
-            found = sorted([*others, *listed], key=_marker_offset)
-        self.aborted = found
+        return found
 
-    def _recover(self, recovery_point: int, now_ms: int) -> None:
+    def _recover(self, flushed: int, now_ms: int) -> None:
         """Replay each segment that may not be flushed, rebuild its index, and take a snapshot.
 
         So a restart after a kill also remembers only a producer's last batch. QUIRK: deleted
         records at the head of such a segment are replayed as well. `LogLoader.recoverSegment`.
         """
         states = self.producer_states
-        first = max(bisect_right(self.segments, recovery_point) - 1, 0)
-        self.aborted = [e for e in self.aborted if e.last_offset < self.segments[first]]
-        self._rebuild(self.segments[first], now_ms)
-        for base, following in pairwise([*self.segments[first:], self.log_end_offset]):
+        self._rebuild(self.segments[flushed], now_ms)
+        for base, following in pairwise([*self.segments[flushed:], self.log_end_offset]):
             for stored in self.batches[self.index_at(base) : self.index_at(following)]:
                 self._index(states.replay(stored))
             states.map_end_offset = following

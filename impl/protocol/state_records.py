@@ -26,9 +26,10 @@ def _encoder(name: str, version: int) -> Callable[..., bytes]:
     return compile_encoder(MESSAGES["header", "record"], 0, MESSAGES[name, "record"], version)
 
 
-@cache
-def _decoder(name: str, version: int) -> Callable[[bytes], tuple[Value, Value]]:
-    return compile_decoder(MESSAGES["header", "record"], 0, MESSAGES[name, "record"], version)
+_Decoder = Callable[[bytes], tuple[Value, Value]]
+
+_KNOWN_DECODERS: Final[dict[tuple[str, bytes], tuple[int, _Decoder]]] = {}
+"""By name and version as it comes."""
 
 
 def encode_fields(name: str, version: int, body: Value) -> bytes:
@@ -51,11 +52,19 @@ def decode_record(name: str, data: bytes) -> tuple[int, Value]:
     """`(version, body)` of a key or value. Raises `DecodeError`, for a version that the table
     lacks `UnknownRecordVersion`.
     """
+    found = _KNOWN_DECODERS.get((name, data[:_VERSION_SIZE]))
+    version, decode = found or _find_decoder(name, data)
+    return version, decode(data)[1]
+
+
+def _find_decoder(name: str, data: bytes) -> tuple[int, _Decoder]:
     if len(data) < _VERSION_SIZE:
         raise TruncatedFrame("a record begins with its version", len(data))
-    version = int.from_bytes(data[:_VERSION_SIZE], "big", signed=True)
-    known = MESSAGES[name, "record"].versions
-    if version not in known:
-        raise UnknownRecordVersion(f"{name} has versions {known}, not {version}", 0)
-    _, body = _decoder(name, version)(data)
-    return version, body
+    prefix = data[:_VERSION_SIZE]
+    version = int.from_bytes(prefix, "big", signed=True)
+    message = MESSAGES[name, "record"]
+    if version not in message.versions:
+        raise UnknownRecordVersion(f"{name} has versions {message.versions}, not {version}", 0)
+    decode = compile_decoder(MESSAGES["header", "record"], 0, message, version)
+    _KNOWN_DECODERS[name, prefix] = version, decode
+    return version, decode
