@@ -170,10 +170,9 @@ class LogDirectory:
             self.disk.remove(segment_path(folder, base_offset, suffix))
 
     def _read_transaction_indexes(self, folder: str, segments: Sequence[int]) -> dict[int, bytes]:
-        """Those of all segments; after a crash the last one's was not written."""
+        """Those of all segments. One that was not flushed is not used."""
         present = set(self.disk.list(folder))
-        written = segments if self.was_clean else segments[:-1]
-        names = {base: f"{base:020d}.txnindex" for base in written}
+        names = {base: f"{base:020d}.txnindex" for base in segments}
         return {
             base: self.disk.read(f"{folder}/{name}") if name in present else b""
             for base, name in names.items()
