@@ -218,7 +218,7 @@ def test_offsets_that_kafka_python_was_refused_are_not_committed_later() -> None
     with pytest.raises(errors.CommitFailedError):
         producer.send_offsets({0: 2}, consumer)
     producer.abort()
-    with pytest.raises(client.LeftOffsets):
+    with pytest.raises(client.PendingOffsets):
         producer.begin()
 
 
@@ -236,8 +236,8 @@ def test_with_aiokafka_an_application_remembers_what_it_has_committed() -> None:
             return call
 
     thread = client.LoopThread()
-    consumer = client.RememberingConsumer(thread, Calls(), lambda *place: place, lambda: "group")
-    producer = client.RememberingProducer(thread, Calls())
+    consumer = client.AsyncioKafkaConsumer(thread, Calls(), lambda *place: place, lambda: "group")
+    producer = client.AsyncioKafkaProducer(thread, Calls())
     for committed in (2, 3):
         producer.begin()
         producer.send_offsets({0: committed}, consumer)

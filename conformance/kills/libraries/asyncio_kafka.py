@@ -30,7 +30,7 @@ from conformance.kills.workload import (
 BACKOFF_MS = 100
 
 
-class RememberingConsumer(AsyncioConsumer):
+class AsyncioKafkaConsumer(AsyncioConsumer):
     """Passes on no record before an offset that was committed for it."""
 
     def __init__(self, *of: Any) -> None:
@@ -47,19 +47,19 @@ class RememberingConsumer(AsyncioConsumer):
         return [each for each in found if each.offset >= self._committed.get(each.partition, 0)]
 
 
-class RememberingProducer(AsyncioProducer):
+class AsyncioKafkaProducer(AsyncioProducer):
     """Tells a consumer which offsets its transactions have committed."""
 
     def __init__(self, *of: Any) -> None:
         super().__init__(*of)
-        self._added: tuple[RememberingConsumer, Mapping[int, int]] | None = None
+        self._added: tuple[AsyncioKafkaConsumer, Mapping[int, int]] | None = None
 
     def begin(self) -> None:
         """`LoadProducer.begin`."""
         self._added = None
         super().begin()
 
-    def send_offsets(self, offsets: Mapping[int, int], consumer: RememberingConsumer) -> None:
+    def send_offsets(self, offsets: Mapping[int, int], consumer: AsyncioKafkaConsumer) -> None:
         """`LoadProducer.send_offsets`."""
         super().send_offsets(offsets, consumer)
         self._added = consumer, offsets
@@ -94,7 +94,7 @@ class AsyncioLibrary:
         self._address = address
         self._thread = LoopThread()
 
-    def producer(self, transactional_id: str | None) -> RememberingProducer:
+    def producer(self, transactional_id: str | None) -> AsyncioKafkaProducer:
         """`ClientLibrary.producer`."""
         settings = {}
         if transactional_id is not None:
@@ -115,11 +115,11 @@ class AsyncioLibrary:
                 raise
             return producer
 
-        return RememberingProducer(self._thread, self._thread.run(start()))
+        return AsyncioKafkaProducer(self._thread, self._thread.run(start()))
 
     def consumer(
         self, group: str, protocol: str, on_change: Callable[[], None]
-    ) -> RememberingConsumer:
+    ) -> AsyncioKafkaConsumer:
         """`ClientLibrary.consumer`."""
 
         async def start():
@@ -142,7 +142,7 @@ class AsyncioLibrary:
             return consumer
 
         consumer = self._thread.run(start())
-        return RememberingConsumer(self._thread, consumer, TopicPartition, lambda: group)
+        return AsyncioKafkaConsumer(self._thread, consumer, TopicPartition, lambda: group)
 
 
 def open_library(address: str) -> AsyncioLibrary:

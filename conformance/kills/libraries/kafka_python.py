@@ -45,7 +45,7 @@ class LostRequest(Exception):
     """kafka-python has lost a request, and would wait for its answer for ever."""
 
 
-class LeftOffsets(Exception):
+class PendingOffsets(Exception):
     """kafka-python would commit offsets of an aborted transaction with the next one."""
 
 
@@ -58,7 +58,7 @@ class PythonProducer:
 
     def __init__(self, producer: KafkaProducer) -> None:
         self._producer = producer
-        self._in_transaction = self._has_left_offsets = False
+        self._in_transaction = self._has_pending_offsets = False
         self._sent: list[FutureRecordMetadata] = []
 
     def send(self, topic: str, partition: int, value: str, told: Told) -> None:
@@ -74,9 +74,9 @@ class PythonProducer:
         self._producer.flush()
 
     def begin(self) -> None:
-        """`LoadProducer.begin`. Raises `LeftOffsets`, and what the library raises."""
-        if self._has_left_offsets:
-            raise LeftOffsets("kafka-python still has offsets of an aborted transaction")
+        """`LoadProducer.begin`. Raises `PendingOffsets`, and what the library raises."""
+        if self._has_pending_offsets:
+            raise PendingOffsets("kafka-python still has offsets of an aborted transaction")
         self._producer.begin_transaction()
         self._in_transaction, self._sent = True, []
 
@@ -84,9 +84,9 @@ class PythonProducer:
         """`LoadProducer.send_offsets`."""
         manager = self._producer._transaction_manager
         member = consumer.consumer.group_metadata()
-        self._has_left_offsets = True
+        self._has_pending_offsets = True
         self._wait(manager.send_offsets_to_transaction(places(offsets), member))
-        self._has_left_offsets = False
+        self._has_pending_offsets = False
 
     def commit(self) -> None:
         """`LoadProducer.commit`. Raises `NotCommitted`, and what the library raises."""
