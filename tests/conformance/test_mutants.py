@@ -13,15 +13,13 @@ from conformance.plan import Plan, prepare
 
 SHOWN = (
     "overlap_is_duplicate",
-    "bump_repeated",
     "wrap_refused",
     "plain_batches_deduplicated",
     "commit_of_nothing",
-    "batches_leave_as_v1",
     "timeout_without_bump",
     "marker_strictly_greater",
 )
-"""A few of each kind on six grounds: all of them take the verb's own minutes."""
+"""One in each of six scopes: all of them take the verb's own minutes."""
 
 
 @pytest.fixture(scope="module")

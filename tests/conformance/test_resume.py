@@ -14,7 +14,7 @@ from conformance.__main__ import main
 from proofs.run.directory import RunDirectory
 from proofs.run.files import REPOSITORY
 
-LONG = ("--traces", "10000")
+LONG = ("--traces", "6000")
 """A second of judging after the first wave: a short run is over in some milliseconds."""
 REACH_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 20.0

@@ -28,7 +28,8 @@ FULL = {
     ("transactions-tiny", "v2"),
     ("transactions-trouble-log", "v2"),
     ("transactions-window", "v1"),
-    ("transactions-log-again", "v2"),
+    ("transactions-offsets-log", "v1"),
+    ("transactions-two-errors", "v2"),
 }
 
 
