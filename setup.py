@@ -30,6 +30,7 @@ COMPILED = (
     "impl/partition/transactions.py",
     "impl/partition/validation.py",
     "impl/partition/replica_log.py",
+    "impl/partition/log_loader.py",
     "impl/partition/reading.py",
     "impl/partition/leader.py",
     "impl/broker/fetch_sessions.py",

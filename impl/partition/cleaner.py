@@ -32,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from impl.log.transaction_index import AbortedTransaction, find_overlapping
-from impl.partition.log_segments import Segment, segments_of
+from impl.partition.log_segments import Segment
 from impl.partition.log_storage import CleanedSegment
 from impl.partition.open_transactions import OpenTransactions
 from impl.partition.producer_state import ProducerStateEntry
@@ -85,7 +85,7 @@ def find_cleanable(log: ReplicaLog, now_ms: int) -> Cleanable | None:
     """What is to be cleaned now. `LogCleanerManager.grabFilthiestCompactedLog`."""
     if not log.config.is_compacted or len(log.segments) == 1:
         return None
-    segments = segments_of(log)[:-1]
+    segments = log.list_segments()[:-1]
     first_dirty = first_dirty_offset(log)
     end = _first_uncleanable_offset(log, segments, first_dirty, now_ms)
     clean_bytes = sum(each.size_bytes for each in segments if each.base_offset < first_dirty)

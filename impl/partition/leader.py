@@ -33,6 +33,7 @@ from impl.log.disk import StorageError
 from impl.log.transaction_index import AbortedTransaction
 from impl.partition.errors import InvalidInSyncReplicas, RecordError
 from impl.partition.log_config import LogConfig
+from impl.partition.log_loader import load_log
 from impl.partition.origins import CHECKS, AppendOrigin, Checks
 from impl.partition.producer_state import (
     UNKNOWN_PRODUCER,
@@ -208,7 +209,7 @@ class PartitionLeader:
 
         Loads the newest valid snapshot inside the log, without producers expired at `now_ms`, and
         replays the batches after it, or the whole log if there is none. New snapshots go to
-        `store`, by default a copy of `snapshots`. `ReplicaLog.reload` documents the other
+        `store`, by default a copy of `snapshots`. `load_log` documents the other
         arguments; `recovery` says what was lost. A high watermark outside the log is moved to its
         nearer end (`UnifiedLog.updateHighWatermark`). Raises `DecodeError`, `PartitionError`.
         `ProducerStateManager.truncateAndReload`, `UnifiedLog.rebuildProducerState`.
@@ -217,7 +218,8 @@ class PartitionLeader:
         if store is not None and store is not snapshots:
             store.update(snapshots)
         replica = ReplicaLog(log_start_offset=log_start_offset, config=config, snapshots=kept)
-        replica.reload(
+        load_log(
+            replica,
             files,
             now_ms=now_ms,
             segments=segments,

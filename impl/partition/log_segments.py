@@ -15,13 +15,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from impl.partition.log_config import LogConfig
 from impl.partition.stored_batch import StoredBatch
 from impl.protocol.record_batch import NO_TIMESTAMP
-
-if TYPE_CHECKING:
-    from impl.partition.replica_log import ReplicaLog
 
 MAX_OFFSET: Final = 2**63 - 1
 
@@ -48,12 +46,11 @@ class Segment(NamedTuple):
         return max((stored.max_timestamp for stored in self.batches), default=NO_TIMESTAMP)
 
 
-def segments_of(log: ReplicaLog) -> list[Segment]:
-    """All segments, oldest first; the last one is active."""
-    files = log.deleted + log.batches
+def split_files(base_offsets: Sequence[int], files: Sequence[StoredBatch]) -> list[Segment]:
+    """The batches of all files by segment, oldest first; the last one is active."""
     return [
         Segment(base, files[index_of(files, base) : index_of(files, following)])
-        for base, following in pairwise([*log.segments, MAX_OFFSET])
+        for base, following in pairwise([*base_offsets, MAX_OFFSET])
     ]
 
 
@@ -66,29 +63,28 @@ def _base_offset(stored: StoredBatch) -> int:
     return stored.base_offset
 
 
-def count_old_segments(log: ReplicaLog, now_ms: int) -> int:
+def count_old_segments(segments: Sequence[Segment], config: LogConfig, now_ms: int) -> int:
     """The number of oldest segments beyond the retention time or size."""
-    segments = segments_of(log)
     if segments and not segments[-1].batches:
-        segments.pop()
-    return max(_count_oversized(log, segments), _count_expired(log, segments, now_ms))
+        segments = segments[:-1]
+    return max(_count_oversized(segments, config), _count_expired(segments, config, now_ms))
 
 
-def _count_expired(log: ReplicaLog, segments: Sequence[Segment], now_ms: int) -> int:
-    if log.config.retention_ms < 0:
+def _count_expired(segments: Sequence[Segment], config: LogConfig, now_ms: int) -> int:
+    if config.retention_ms < 0:
         return 0
     for number, segment in enumerate(segments):
         youngest = segment.largest_timestamp
-        is_kept = youngest < 0 or now_ms - youngest <= log.config.retention_ms
+        is_kept = youngest < 0 or now_ms - youngest <= config.retention_ms
         if is_kept and segment.batches:
             return number
     return len(segments)
 
 
-def _count_oversized(log: ReplicaLog, segments: Sequence[Segment]) -> int:
-    if log.config.retention_bytes < 0:
+def _count_oversized(segments: Sequence[Segment], config: LogConfig) -> int:
+    if config.retention_bytes < 0:
         return 0
-    spare_bytes = log.size_bytes - log.config.retention_bytes
+    spare_bytes = sum(segment.size_bytes for segment in segments) - config.retention_bytes
     for number, segment in enumerate(segments):
         spare_bytes -= segment.size_bytes
         if spare_bytes < 0:

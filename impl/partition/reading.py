@@ -23,8 +23,6 @@ from typing import Final, NamedTuple
 
 from impl.log.disk import StorageError
 from impl.log.transaction_index import AbortedTransaction, find_overlapping
-from impl.partition.leader_epochs import leader_epochs
-from impl.partition.log_segments import segments_of
 from impl.partition.replica_log import ReplicaLog
 from impl.partition.stored_batch import StoredBatch
 from impl.protocol.errors import ErrorCode
@@ -128,7 +126,7 @@ def find_offset(
     if timestamp == Timestamp.LATEST:
         return FoundOffset(NO_TIMESTAMP, upper_bound, leader_epoch)
     if timestamp in (Timestamp.EARLIEST, Timestamp.EARLIEST_LOCAL):
-        [epoch, at] = next(iter(leader_epochs(log).items()), (NO_PARTITION_LEADER_EPOCH, 0))
+        [epoch, at] = next(iter(log.leader_epochs().items()), (NO_PARTITION_LEADER_EPOCH, 0))
         known = epoch if at <= log.log_start_offset else NO_PARTITION_LEADER_EPOCH
         return FoundOffset(NO_TIMESTAMP, log.log_start_offset, known)
     if timestamp == Timestamp.MAX:
@@ -152,7 +150,7 @@ def _first_in_segment(log: ReplicaLog, timestamp: int) -> FoundOffset:
 
     `UnifiedLog.fetchOffsetByTimestamp`.
     """
-    for segment in segments_of(log):
+    for segment in log.list_segments():
         if segment.largest_timestamp >= timestamp:
             return _first_at(segment.batches, timestamp, log.log_start_offset)
     return NOT_FOUND
@@ -194,7 +192,7 @@ def find_end_of_epoch(log: ReplicaLog, epoch: int, leader_epoch: int) -> EndOfEp
         return EndOfEpoch(NO_PARTITION_LEADER_EPOCH, INVALID_OFFSET)
     if epoch == leader_epoch:
         return EndOfEpoch(epoch, log.log_end_offset)
-    starts = leader_epochs(log)
+    starts = log.leader_epochs()
     later = [each for each in starts if each > epoch]
     end = starts[later[0]] if later else log.log_end_offset
     return EndOfEpoch(max((each for each in starts if each <= epoch), default=epoch), end)

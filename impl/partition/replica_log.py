@@ -1,36 +1,32 @@
 """The log of one replica of a partition: batches, segments, and producer state.
 
-Eight rules:
+Seven rules:
 
 1. Producer and transaction state follow from the log: whatever changes the log updates them.
 2. A new segment begins when a batch does not fit; a snapshot is taken at its start.
 3. Records are deleted at the head (`advance_log_start`) or at the end (`truncate_to`). At the head
    producer state stays; at the end it is rebuilt from the newest snapshot and later batches.
 4. A batch that is partly before the start of the log stays; one that is wholly before it is gone.
-5. A log that was closed cleanly is trusted. Otherwise it is checked from its recovery point on, cut
-   off at the first damage, and replayed from the start of the recovery point's segment.
-6. The cleaner replaces inactive segments by one with some of their records; offsets stay.
-7. The high watermark never passes the end of the log, and moves back only with it.
-8. The last stable offset is the first unstable one, or the high watermark if that is lower.
+5. The cleaner replaces inactive segments by one with some of their records; offsets stay.
+6. The high watermark never passes the end of the log, and moves back only with it.
+7. The last stable offset is the first unstable one, or the high watermark if that is lower.
 
 Theory of operation: a leader calls `append` after its checks; a follower calls `append_as_follower`
 for what its leader accepted. `batches` is the log, `segments` are base offsets of files, `aborted`
 is the content of their transaction indexes. No clock or file is read here: times are arguments,
 logs and snapshots are bytes; what is appended, rolled and deleted goes through `storage` first.
-Sources: `UnifiedLog`, `LocalLog`, `LogSegment`, `LogLoader` of 4.3.1.
+`log_loader` fills a log from its files. Sources: `UnifiedLog`, `LocalLog`, `LogSegment` of 4.3.1.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from impl.log.transaction_index import (
     AbortedTransaction,
-    CorruptTransactionIndex,
-    decode_transaction_index,
     encode_transaction_index,
 )
 from impl.partition.errors import (
@@ -38,23 +34,25 @@ from impl.partition.errors import (
     HighWatermarkOutOfRange,
     InvalidOffset,
     OffsetsNotContiguous,
-    PartitionError,
 )
-from impl.partition.leader_epochs import leader_epochs
+from impl.partition.leader_epochs import find_leader_epochs
 from impl.partition.log_config import DELETE, LogConfig
-from impl.partition.log_segments import MAX_OFFSET, count_old_segments, index_of
+from impl.partition.log_segments import (
+    MAX_OFFSET,
+    Segment,
+    count_old_segments,
+    index_of,
+    split_files,
+)
 from impl.partition.log_storage import IN_MEMORY, CleanedSegment, LogStorage
 from impl.partition.producer_state import ProducerStateEntry
 from impl.partition.producer_states import ProducerStates, SkippedSnapshot
-from impl.partition.stored_batch import InFile, SegmentFile, StoredBatch, store_batch
+from impl.partition.stored_batch import InFile, StoredBatch, store_batch
 from impl.partition.transactions import CompletedTransaction
 from impl.protocol.errors import DecodeError
 from impl.protocol.record_batch import (
     INVALID_OFFSET,
-    TRANSACTIONAL,
-    LogFile,
     check_crc,
-    read_header,
     read_headers,
 )
 
@@ -80,7 +78,7 @@ class ReplicaLog:
     `aborted` (by the offset of the marker), `size_bytes` (of the files),
     `producer_states`, `recovery`, `config`, `rules`, `cleaned_offset` (where the next cleaning
     begins, None before the first). Public state: `storage` and `known_epochs` (first offsets of
-    leader epochs that batches may not tell any more), which are set when the log has been reloaded;
+    leader epochs that batches may not tell any more), which are set when the log has been loaded;
     nodes have no followers, so a log on disk is never truncated; `is_cleanable`.
     """
 
@@ -141,7 +139,7 @@ class ReplicaLog:
 
         Raises `StorageError`, and changes nothing then.
         """
-        self._store(stored)
+        self.store(stored)
         if entry is not None:
             self.producer_states.update(stored, entry)
         self.producer_states.map_end_offset = self.log_end_offset
@@ -150,12 +148,13 @@ class ReplicaLog:
         self, stored: StoredBatch, entry: ProducerStateEntry, *, is_aborted: bool
     ) -> None:
         """As `append`, for a marker, which completes a transaction."""
-        self._store(stored)
-        self._index(self.producer_states.end(stored, entry, is_aborted=is_aborted))
+        self.store(stored)
+        self.index_transaction(self.producer_states.end(stored, entry, is_aborted=is_aborted))
         self.producer_states.map_end_offset = self.log_end_offset
 
-    def _index(self, completed: CompletedTransaction | None) -> None:
-        self.aborted += _index_entries(self.producer_states, completed)
+    def index_transaction(self, completed: CompletedTransaction | None) -> None:
+        """Note a transaction that was aborted. `LogSegment.updateTxnIndex`."""
+        self.aborted += list_aborted(self.producer_states, completed)
 
     def append_as_follower(self, records: bytes, leader_epoch: int) -> None:
         """Append the batches of a fetch answer unchanged (origin REPLICATION).
@@ -179,7 +178,7 @@ class ReplicaLog:
             fetched.append(store_batch(header, records[offset : offset + header.size_bytes]))
         for stored in fetched:
             self.roll_if_full(stored.size_bytes, stored.last_offset, stored.max_timestamp)
-            self._index(self.producer_states.replay(stored))
+            self.index_transaction(self.producer_states.replay(stored))
             self.append(stored, None)
 
     def replicate(self, batches: Iterable[StoredBatch]) -> None:
@@ -190,18 +189,19 @@ class ReplicaLog:
         log_start = self.log_start_offset
         for stored in batches:
             if not self.batches:
-                self._begin_at(stored.base_offset)
-            self._index(self.producer_states.replay(stored))
+                self.begin_at(stored.base_offset)
+            self.index_transaction(self.producer_states.replay(stored))
             self.append(stored, None)
         if self.log_end_offset < log_start:
             raise OffsetsNotContiguous(f"the log ends at {self.log_end_offset}, before {log_start}")
-        self._retain(self.index_at(log_start), len(self.batches))
+        self.retain(self.index_at(log_start), len(self.batches))
 
-    def _begin_at(self, offset: int) -> None:
+    def begin_at(self, offset: int) -> None:
         """The first batch may lie before the start of the log, in part or as a whole."""
         self.log_end_offset = self.segments[0] = min(self.log_end_offset, offset)
 
-    def _store(self, stored: StoredBatch) -> None:
+    def store(self, stored: StoredBatch) -> None:
+        """Store a batch; producer state stays. Raises `OffsetsNotContiguous`, `StorageError`."""
         if stored.base_offset != self.log_end_offset:
             raise OffsetsNotContiguous(f"offset {stored.base_offset} follows {self.log_end_offset}")
         self.storage.append(stored, self.config.flush_messages)
@@ -278,6 +278,14 @@ class ReplicaLog:
         first = self.first_unstable_offset
         return self.high_watermark if first == INVALID_OFFSET else min(first, self.high_watermark)
 
+    def list_segments(self) -> list[Segment]:
+        """All segments with their batches, oldest first; the last one is active."""
+        return split_files(self.segments, self.deleted + self.batches)
+
+    def leader_epochs(self) -> dict[int, int]:
+        """The first offset of each leader epoch, ascending."""
+        return find_leader_epochs(self.batches, self.known_epochs, self.log_start_offset)
+
     def transaction_index(self, base_offset: int) -> bytes:
         """The bytes of a segment's transaction index. Raises `InvalidOffset`."""
         if base_offset not in self.segments:
@@ -307,7 +315,7 @@ class ReplicaLog:
         states = self.producer_states
         for base in removed:
             states.snapshots.pop(base, None)
-        self._retain(self.index_at(offset), len(self.batches))
+        self.retain(self.index_at(offset), len(self.batches))
         states.on_log_start_incremented(offset)
 
     def delete_old_segments(self, now_ms: int) -> None:
@@ -318,7 +326,7 @@ class ReplicaLog:
         """
         if DELETE not in self.config.cleanup_policy:
             return
-        count = count_old_segments(self, now_ms)
+        count = count_old_segments(self.list_segments(), self.config, now_ms)
         bounds = [*self.segments[1:], self.log_end_offset]
         while count and bounds[count - 1] > self.high_watermark:
             count -= 1
@@ -331,7 +339,7 @@ class ReplicaLog:
         """The index of the batch that holds `offset`, or of the first one after it."""
         return bisect_left(self.batches, offset, key=_last_offset)
 
-    def _retain(self, first: int, end: int) -> None:
+    def retain(self, first: int, end: int) -> None:
         """Retain `batches[first:end]`; earlier ones stay in their segment's file."""
         before = self.deleted + self.batches[:first]
         oldest = self.segments[0]
@@ -358,7 +366,7 @@ class ReplicaLog:
         base = replaced[0]
         following = self.segments[self.segments.index(replaced[-1]) + 1]
         self.storage.replace(cleaned, replaced)
-        self.known_epochs = leader_epochs(self)
+        self.known_epochs = self.leader_epochs()
         files = self.deleted + self.batches
         files[index_of(files, base) : index_of(files, following)] = cleaned.batches
         self.segments = [each for each in self.segments if each not in replaced[1:]]
@@ -367,7 +375,7 @@ class ReplicaLog:
         for offset in replaced[1:]:
             self.producer_states.snapshots.pop(offset, None)
         self.batches, self.deleted = files, []
-        self._retain(self.index_at(self.log_start_offset), len(files))
+        self.retain(self.index_at(self.log_start_offset), len(files))
         self._leave_in_file(base, following)
 
     def note_cleaned(self, end_offset: int) -> None:
@@ -394,10 +402,10 @@ class ReplicaLog:
             self.segments.pop()
         self.deleted = [stored for stored in self.deleted if stored.last_offset < offset]
         self.aborted = [entry for entry in self.aborted if entry.last_offset < offset]
-        self._retain(0, self.index_at(offset))
+        self.retain(0, self.index_at(offset))
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
-        self._rebuild(offset, now_ms)
+        self.rebuild_producer_state(offset, now_ms)
         self.high_watermark = min(self.high_watermark, offset)
         self.producer_states.remove_replicated_transactions(self.high_watermark)
         self.known_epochs = {e: at for e, at in self.known_epochs.items() if at < offset}
@@ -413,149 +421,15 @@ class ReplicaLog:
         self._start_at(offset)
         self.producer_states.truncate_fully_and_start_at(offset)
 
-    # ---- close and reload
+    # ---- producer state
 
     def close(self) -> None:
         """Take a snapshot at the end of the log. `UnifiedLog.close`."""
         self.producer_states.take_snapshot()
 
-    def reload(
-        self,
-        files: Sequence[bytes | SegmentFile],
-        *,
-        now_ms: int,
-        segments: Sequence[int] = (),
-        had_clean_shutdown: bool = False,
-        recovery_point: int | None = None,
-        transaction_indexes: Mapping[int, bytes] | None = None,
+    def rebuild_producer_state(
+        self, end: int, now_ms: int, *, had_clean_shutdown: bool = False
     ) -> None:
-        """Fill this empty log with its files, and producer state from its snapshots.
-
-        Batches of a `SegmentFile` stay there, and are read when somebody wants them. `segments` are
-        the base offsets of the files; without any, there is one file, and snapshots at any offset
-        are valid.
-        `had_clean_shutdown`: a log without snapshots had no producers. `recovery_point`: the
-        process was killed, and later data may be missing on disk. `transaction_indexes` are files
-        by base offset; those missing, corrupt or not flushed are rebuilt from the log. `recovery`
-        says what was lost. Raises `DecodeError` (damage before the recovery point),
-        `PartitionError`, `StorageError`. `LogLoader.load`.
-        """
-        if had_clean_shutdown and recovery_point is not None:
-            raise PartitionError("a log that had a clean shutdown has no recovery point")
-        self.producer_states.forget()
-        self.log_end_offset = min([self.log_end_offset, *segments])
-        contents = [each if isinstance(each, bytes) else each.map() for each in files]
-        damage = self._read(files, contents, recovery_point)
-        cut_bytes = sum(map(len, contents)) - self.size_bytes
-        self._set_segments(segments, is_cut=damage is not None)
-        flushed = self._count_flushed(recovery_point)
-        self._load_transaction_indexes(transaction_indexes or {}, flushed)
-        log_start = max(self.log_start_offset, self.segments[0])
-        states = self.producer_states
-        if recovery_point is not None:
-            self._recover(flushed, now_ms)
-        if segments:
-            states.remove_stray_snapshots(self.segments)
-        if self.log_end_offset < log_start:
-            self.truncate_fully_and_start_at(log_start)
-            states.forget()
-        self.log_start_offset = self.high_watermark = log_start
-        self._retain(self.index_at(log_start), len(self.batches))
-        self._rebuild(self.log_end_offset, now_ms, had_clean_shutdown=had_clean_shutdown)
-        self.recovery = LogRecovery(states.corrupt_snapshots, cut_bytes, damage)
-
-    def _read(
-        self,
-        files: Sequence[bytes | SegmentFile],
-        contents: Sequence[LogFile],
-        recovery_point: int | None,
-    ) -> DecodeError | OffsetsNotContiguous | None:
-        """Store all batches before the first damage, which must be after the recovery point."""
-        try:
-            for file, content in zip(files, contents, strict=True):
-                self._read_file(None if isinstance(file, bytes) else file, content)
-        except (DecodeError, OffsetsNotContiguous) as damage:
-            if recovery_point is None or self.log_end_offset < recovery_point:
-                raise
-            return damage
-        return None
-
-    def _read_file(self, file: SegmentFile | None, content: LogFile) -> None:
-        position, end = 0, len(content)
-        while position < end:
-            header = read_header(content, position)
-            check_crc(content, header, position)
-            if not self.batches:
-                self._begin_at(header.base_offset)
-            self._skip_to(header.base_offset)
-            following = position + header.size_bytes
-            place = content[position:following] if file is None else InFile(file, position)
-            self._store(store_batch(header, place))
-            position = following
-
-    def _skip_to(self, offset: int) -> None:
-        """Skip a gap, which truncation inside a batch leaves."""
-        if 0 <= offset - self.log_end_offset <= MAX_RELATIVE_OFFSET:
-            self.log_end_offset = offset
-
-    def _set_segments(self, segments: Sequence[int], *, is_cut: bool) -> None:
-        """Set the base offsets of the files, without those after the cut."""
-        first = self.batches[0].base_offset if self.batches else self.log_start_offset
-        if any(a >= b for a, b in pairwise(segments)) or (segments and segments[0] > first):
-            raise InvalidOffset(f"segments {list(segments)} of a log that begins at {first}")
-        end = self.log_end_offset if is_cut else MAX_OFFSET
-        found = [base for base in segments if base <= end] or [first]
-        self.log_end_offset = max(self.log_end_offset, found[-1])
-        self.segments = found
-
-    def _count_flushed(self, recovery_point: int | None) -> int:
-        """How many of the first segments were flushed whole; the one that is written to never is.
-
-        Without a recovery point, all.
-        """
-        if recovery_point is None:
-            return len(self.segments)
-        return max(bisect_right(self.segments, recovery_point) - 1, 0)
-
-    def _load_transaction_indexes(self, indexes: Mapping[int, bytes], count: int) -> None:
-        """Load the valid transaction indexes of the first segments; rebuild the others.
-
-        For a transaction whose head was deleted, the log has all that a reader can reach.
-        """
-        self.aborted = []
-        of_log: list[AbortedTransaction] | None = None
-        for base, following in list(pairwise([*self.segments, MAX_OFFSET]))[:count]:
-            try:
-                self.aborted += decode_transaction_index(indexes[base], base)
-            except (KeyError, CorruptTransactionIndex):
-                of_log = self._find_aborted() if of_log is None else of_log
-                self.aborted += [e for e in of_log if base <= e.last_offset < following]
-
-    def _find_aborted(self) -> list[AbortedTransaction]:
-        """All aborted transactions of the log."""
-        found: list[AbortedTransaction] = []
-        states = ProducerStates({}, 0, self.config)
-        for stored in self.batches:
-            if stored.attributes & TRANSACTIONAL:
-                found += _index_entries(states, states.replay(stored))
-        return found
-
-    def _recover(self, flushed: int, now_ms: int) -> None:
-        """Replay each segment that may not be flushed, rebuild its index, and take a snapshot.
-
-        So a restart after a kill also remembers only a producer's last batch. QUIRK: deleted
-        records at the head of such a segment are replayed as well. `LogLoader.recoverSegment`.
-        """
-        states = self.producer_states
-        self._rebuild(self.segments[flushed], now_ms)
-        for base, following in pairwise([*self.segments[flushed:], self.log_end_offset]):
-            for stored in self.batches[self.index_at(base) : self.index_at(following)]:
-                self._index(states.replay(stored))
-            states.map_end_offset = following
-            states.take_snapshot()
-        states.forget()
-
-    def _rebuild(self, end: int, now_ms: int, *, had_clean_shutdown: bool = False) -> None:
         """Rebuild producer state from the log up to `end`.
 
         `UnifiedLog.rebuildProducerState`.
@@ -591,10 +465,10 @@ class ReplicaLog:
                 states.replay(stored)
 
 
-def _index_entries(
+def list_aborted(
     states: ProducerStates, completed: CompletedTransaction | None
 ) -> list[AbortedTransaction]:
-    """The transaction's entry in the index, if it was aborted. `LogSegment.updateTxnIndex`."""
+    """The transaction's entry in the index, if it was aborted."""
     if completed is None or not completed.is_aborted:
         return []
     last_stable_offset = states.last_stable_offset(completed)

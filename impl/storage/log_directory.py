@@ -35,7 +35,6 @@ from impl.log.disk import UNFINISHED, Disk
 from impl.log.segment_indexes import SegmentIndexes
 from impl.log.snapshot_directory import SnapshotDirectory
 from impl.partition.leader import PartitionLeader
-from impl.partition.leader_epochs import leader_epochs
 from impl.partition.log_config import LogConfig
 from impl.partition.log_segments import MAX_OFFSET
 from impl.partition.producer_state import BATCHES_REMEMBERED, BatchMetadata
@@ -203,7 +202,7 @@ class LogDirectory:
         end_offset = log.log_end_offset
         known = self._read_epochs(folder).items()
         log.known_epochs = {epoch: start for epoch, start in known if start < end_offset}
-        files.adopt(log.segments, indexes[log.segments[-1]], leader_epochs(log), end_offset)
+        files.adopt(log.segments, indexes[log.segments[-1]], log.leader_epochs(), end_offset)
         for base in () if self.was_clean else recovered:
             files.write_indexes_of(base, indexes[base], log.transaction_index(base))
         log.storage = files

@@ -381,10 +381,14 @@ def check_compacted(leader: PartitionLeader, facts: Facts) -> None:
         assert table.get(key) in contents_of_key, f"{key!r}: {table.get(key)!r} is read"
 
 
-def read_table(leader: PartitionLeader) -> dict[bytes | None, bytes | None]:
-    """The last committed value of each key."""
+def read_table(leader: PartitionLeader) -> dict[bytes | None, bytes]:
+    """The last committed value of each key that has one.
+
+    A tombstone is as good as none: the next cleaning may remove it (`delete.retention.ms` is 0).
+    """
     found = records(leader, Isolation.READ_COMMITTED)
-    return {record.key: record.value for _, record in found}
+    last = {record.key: record.value for _, record in found}
+    return {key: value for key, value in last.items() if value is not None}
 
 
 def fetch_offset(network: Network, group: str) -> int:

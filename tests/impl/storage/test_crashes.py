@@ -190,7 +190,7 @@ def test_a_defect_of_the_cleaner_is_noticed(
         ("impl.storage.partition_files.PartitionFiles._flush", never_flush),
         ("impl.partition.producer_states.ProducerStates.encode", encode_without_producers),
         ("impl.simulator.disk.SimulatedDisk.truncate", never_truncate),
-        ("impl.partition.replica_log.check_crc", never_check),
+        ("impl.partition.log_loader.check_crc", never_check),
         (
             "impl.storage.metadata_log.MetadataLog.store_next_producer_id",
             allocate_without_storing,
