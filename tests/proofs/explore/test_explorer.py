@@ -12,6 +12,7 @@ from proofs.lift.layout import Layout
 from proofs.lift.machine import Machine, RuleInstance
 from proofs.lift.partition import Split
 from tests.proofs.lift.toys import counters, crowd, two_phase_commit, window
+from tests.sizes import sized
 
 TOYS = [two_phase_commit(3), two_phase_commit(5), counters(), counters(9), window(), window(4, 2)]
 VARYING = ("engine", "seconds", "peak_bytes")
@@ -48,7 +49,7 @@ def test_two_phase_commit_has_its_known_number_of_states(managers: int, distinct
 
 
 @pytest.mark.parametrize("machine", TOYS, ids=lambda m: m.name)
-@pytest.mark.parametrize("stop", [False, True])
+@pytest.mark.parametrize("stop", sized([False, True], [True]))
 def test_engines_agree(machine: Machine, stop: bool) -> None:
     expected = facts(explore(machine, "ints", want_edges=True, stop=stop))
     for workers in (1, 2, 5):

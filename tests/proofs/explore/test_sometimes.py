@@ -10,6 +10,7 @@ from proofs.explore.sometimes import allowed_events
 from proofs.lift.patch import Patch
 from proofs.lift.source import COMPOSITIONS, load_model
 from proofs.trace.replay import replay
+from tests.sizes import sized
 
 REFUSES_ALL = Patch(
     "leader.is_ahead",
@@ -60,8 +61,9 @@ def test_steps_of_the_specification_are_by_events_that_there_are():
         assert step.events <= model.rules.keys(), step.name
 
 
-@pytest.mark.parametrize("name", COMPOSITIONS)
+@pytest.mark.parametrize("name", sized(COMPOSITIONS, ["idempotent", "transactions"]))
 def test_each_event_and_each_witness_must_happen_in_some_scope(name):
+    """All scopes are lifted: half a minute for the two large compositions."""
     witnesses, events = of_composition(name)
     demanded = set()
     for scope in load_model(name).scopes.SCOPES.values():

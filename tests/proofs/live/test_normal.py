@@ -33,7 +33,13 @@ SCOPES = (
     ("live-log/marker_losses=0", "4.3.1"),
     ("live-log/marker_losses=0", "v1"),
 )
-LARGER = {("live-two-instances/marker_losses=0", "v1")}
+LARGER = {
+    ("live-transaction/marker_losses=0", "4.3.1"),
+    ("live-two-instances/marker_losses=0", "4.3.1"),
+    ("live-two-instances/marker_losses=0", "v1"),
+    ("live-log/marker_losses=0", "v1"),
+}
+"""In the suite one scope of transactions stands for these."""
 COPIES = 2
 ROOM = 15
 
