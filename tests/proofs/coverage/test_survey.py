@@ -103,6 +103,7 @@ def test_columns_are_what_single_states_are(lifted, wanted):
 # What one era alone shows
 
 
+@pytest.mark.full  # three eras of a larger scope; the next test looks at two
 def test_a_batch_is_lost_in_a_split_in_one_era_alone():
     """Up to 2.4 an exception is in the way: the application never hears of the batch."""
     scope, then = "idempotent-forgotten-split", "responses.on_failure#1:then"

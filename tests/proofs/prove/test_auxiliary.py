@@ -27,6 +27,7 @@ from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.unknowns import bound, number
 from proofs.trace.replay import configuration_of
+from tests.sizes import sized
 
 BY_NAME = {t.name: t for t in THEOREMS}
 NOTHING_ELSE = "/".join(
@@ -142,7 +143,20 @@ BUGS = (
 )
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.obligation.replace("/", "-"))
+LONGER = {
+    "on_produce/answers_are_true",
+    "on_disconnect/in_flight_is_numbered/1",
+    "restart/history_agrees",
+    "on_produce/nobody_is_fenced",
+}
+"""Left to `make full`: their theorems have planted bugs in other tests, too."""
+
+
+@pytest.mark.parametrize(
+    "bug",
+    sized(BUGS, [bug for bug in BUGS if bug.obligation in LONGER]),
+    ids=lambda bug: bug.obligation.replace("/", "-"),
+)
 def test_a_planted_bug_fails_its_own_obligation_and_is_answered_by_a_trace(bug: Bug) -> None:
     theorem = BY_NAME[bug.theorem]
     variants = {"*": bug.variant} if bug.variant else {}
@@ -213,7 +227,7 @@ IN_WORDS = {
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("name", IN_WORDS)
+@pytest.mark.parametrize("name", sized(IN_WORDS, ["no_gap", "order_kept"]))
 def test_a_guarantee_is_proved_as_its_text_says_it(name: str, solver: str) -> None:
     obligation = f"always/{name}/in_words"
     assert failed(BY_NAME[name], ProofTarget(), obligation, solver) == set()

@@ -44,6 +44,7 @@ from proofs.prove.unknowns import number
 from proofs.prove.vacuity import EXCLUDED, ask_hypotheses, look_for_vacuity
 from proofs.run.journal import Journal
 from proofs.trace.replay import configuration_of
+from tests.sizes import sized
 
 BY_NAME = {t.name: t for t in THEOREMS}
 
@@ -70,24 +71,32 @@ def planner(patches: tuple[Patch, ...]) -> Planner:
     return Planner(load_model("idempotent", patches))
 
 
+PLANNED = {16: (1645, 2881), 1: (5106, 8984)}
+"""How many obligations every so many theorems have, and what needs none. `make full` plans them
+all: half a minute."""
+
+
 @cache
-def whole_plan() -> ProofPlan:
-    """All obligations of all theorems: some 15 s of work."""
-    return plan(THEOREMS, lambda t: t.variant)
+def plan_of(every: int) -> ProofPlan:
+    """The obligations of every so many theorems."""
+    return plan(THEOREMS[::every], lambda t: t.variant)
 
 
-@pytest.mark.xdist_group("whole_plan")
-def test_the_plan_names_each_obligation_and_what_needs_no_solver() -> None:
-    asked = whole_plan()
+@pytest.mark.xdist_group("plans")
+@pytest.mark.parametrize("every", sized(PLANNED, [1]))
+def test_the_plan_names_each_obligation_and_what_needs_no_solver(every: int) -> None:
+    asked = plan_of(every)
     counts = len(asked.duties), len(asked.unchanged)  # a plan is too long to be printed
-    assert counts == (5106, 8984)
-    assert {name for d in asked.duties for name in d.needed_by} == set(BY_NAME)
+    assert counts == PLANNED[every]
+    named = {name for d in asked.duties for name in d.needed_by}
+    assert named == {t.name for t in THEOREMS[::every]}
 
 
-@pytest.mark.xdist_group("whole_plan")
-def test_z3_proves_every_sixteenth_obligation() -> None:
+@pytest.mark.xdist_group("plans")
+@pytest.mark.parametrize("every", sized(PLANNED, [1]))
+def test_z3_proves_every_sixteenth_obligation(every: int) -> None:
     """All of them are the verb's own work."""
-    duties = whole_plan().duties[::16]
+    duties = plan_of(every).duties[::16]
     found = {(d.needed_by, d.obligation.name): ask("z3", d.obligation.text) for d in duties}
     assert {name for name, answer in found.items() if answer.result != "proved"} == set()
 
@@ -131,11 +140,12 @@ def test_cvc5_agrees(theorem: str) -> None:
             "on_produce/duplicate_is_the_same/3",
         ),
         ("order_kept", "4.3.1", None, "on_produce/log_is_whole"),
-        (
+        pytest.param(
             "order_kept",
             None,
             Patch("client.has_old_batches", "len(entry.in_flight) > 0", "False"),
             "send_new/in_flight_was_numbered/1",
+            marks=pytest.mark.full,
         ),
         (
             "sequences_follow",
@@ -143,7 +153,7 @@ def test_cvc5_agrees(theorem: str) -> None:
             Patch("client.has_old_batches", "len(entry.in_flight) > 0", "False"),
             "send_new/neighbours_follow/3",
         ),
-        (
+        pytest.param(
             "nothing_fails",
             None,
             Patch(
@@ -154,6 +164,7 @@ def test_cvc5_agrees(theorem: str) -> None:
                 " batches=(metadata,))",
             ),
             "on_produce/epochs_in_turn",
+            marks=pytest.mark.full,
         ),
         (
             "order_within_epoch",
@@ -161,13 +172,14 @@ def test_cvc5_agrees(theorem: str) -> None:
             find("reassign_in_heap_order").patches[0],
             "bump_epoch/in_flight_in_order/3",
         ),
-        (
+        pytest.param(
             "acked_once",
             None,
             Patch("client.send_new", "all(b.outstanding for b in entry.in_flight)", "True"),
             "send_new/requests_in_order/3",
+            marks=pytest.mark.full,
         ),
-        (
+        pytest.param(
             "no_false_error",
             None,
             Patch(
@@ -176,6 +188,7 @@ def test_cvc5_agrees(theorem: str) -> None:
                 "last_sequence(k, batch) < remembered.last_sequence",
             ),
             "on_produce/is_answered",
+            marks=pytest.mark.full,
         ),
         ("bumps_have_causes", "first_sequence=strict", None, "restart/remembers_five"),
         pytest.param(
@@ -221,11 +234,12 @@ def test_cvc5_agrees(theorem: str) -> None:
             ),
             "on_produce/duplicate_0_is_answered",
         ),
-        (
+        pytest.param(
             "acked_is_replicated",
             None,
             Patch("leader.advance_high_watermark", "log_end_offset(leader.log)", "0"),
             "advance_high_watermark/acked_is_replicated",
+            marks=pytest.mark.full,
         ),
     ],
 )
@@ -243,7 +257,9 @@ def test_a_planted_bug_fails_its_own_obligation(
     [
         ("answers_in_order", "on_error/nothing_to_recover"),
         ("nothing_times_out", "expire_batch/nothing_to_recover"),
-        ("nothing_times_out", "on_disconnect/nothing_to_recover"),
+        pytest.param(
+            "nothing_times_out", "on_disconnect/nothing_to_recover", marks=pytest.mark.full
+        ),
     ],
 )
 def test_without_an_assumption_its_own_obligation_fails(assumption: str, obligation: str) -> None:
@@ -344,7 +360,7 @@ def test_five_are_too_few_for_six() -> None:
     assert ask("z3", without, timeout_s=2).result != "proved"
 
 
-@pytest.mark.parametrize("name", DROPPED)
+@pytest.mark.parametrize("name", sized(DROPPED, ["moves_are_known"]))
 def test_a_dropped_assumption_is_answered_by_a_trace(name: str) -> None:
     found = trace_without(name)
     assert found is not None
@@ -363,6 +379,7 @@ def test_the_clauses_hold_in_every_state_of_a_scope_and_each_rule_fires_there() 
     )
 
 
+@pytest.mark.full  # `make prove` does the same: half a minute of states
 def test_small_scopes_take_the_steps_that_trouble_needs() -> None:
     names = [name for name in CHECKED_SCOPES if name not in RANGED_SCOPES]
     checks = [
@@ -456,9 +473,10 @@ def test_what_is_excluded_is_named_and_assumed() -> None:
     assert all(e.labelled for e in found)
 
 
-@pytest.mark.xdist_group("whole_plan")
-def test_what_is_trivial_is_told_apart_and_not_asked() -> None:
-    duties = whole_plan().duties
+@pytest.mark.xdist_group("plans")
+@pytest.mark.parametrize("every", sized(PLANNED, [1]))
+def test_what_is_trivial_is_told_apart_and_not_asked(every: int) -> None:
+    duties = plan_of(every).duties
     trivial = [d for d in duties if d.obligation.is_trivial]
     assert 0 < len(trivial) < len(duties) / 10
     few = ProofPlan(tuple(trivial[:3]), ())
@@ -479,9 +497,9 @@ def test_what_an_abstraction_leaves_out_is_an_assumption_of_each_proof_that_is_m
 
 
 @pytest.mark.full
-@pytest.mark.xdist_group("whole_plan")
+@pytest.mark.xdist_group("plans")
 def test_all_that_is_excluded_is_what_the_table_says_and_is_assumed() -> None:
-    duties = whole_plan().duties
-    done = Proof(whole_plan(), (), look_for_vacuity(duties, AnswerSource()))
+    duties = plan_of(1).duties
+    done = Proof(plan_of(1), (), look_for_vacuity(duties, AnswerSource()))
     assert {e.step for e in done.exclusions} == set(EXCLUDED)
     assert done.is_labelled

@@ -157,7 +157,11 @@ def test_an_answer_at_another_partition_is_a_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "matched"), [("idempotent-tiny", 2482), ("idempotent-partitions/records=2", 1424)]
+    ("scope", "matched"),
+    [
+        pytest.param("idempotent-tiny", 2482, marks=pytest.mark.full),
+        ("idempotent-partitions/records=2", 1424),
+    ],
 )
 def test_each_transition_of_a_scope_is_a_step(scope: str, matched: int) -> None:
     model = producer()
@@ -195,7 +199,7 @@ def test_what_a_rule_makes_of_one_leader_belongs_to_no_other() -> None:
         ("stored_once", 375),
         ("all_or_none_on_time", 475),
         ("markers_are_taken", 254),
-        ("no_false_fencing", 860),
+        pytest.param("no_false_fencing", 860, marks=pytest.mark.full),
     ],
 )
 def test_each_transition_of_transactions_is_a_step(theorem: str, matched: int) -> None:

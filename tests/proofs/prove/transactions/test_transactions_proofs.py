@@ -95,6 +95,7 @@ def in_front_of_other_writes() -> tuple[str, str]:
     return lines, TRUNCATED + lines
 
 
+@pytest.mark.full  # test_prove.py plans some of them
 def test_each_theorem_has_a_step_for_what_happens_in_the_world() -> None:
     assert [name for name, theorem in MINE.items() if lacks_steps(theorem)] == []
 
@@ -134,7 +135,10 @@ def contradictions(of: CompositionInduction, *more: Formula) -> list[str]:
     return [o.name for o in asked if ask("z3", o.text, timeout_s=PATIENCE_S).result == "proved"]
 
 
-@pytest.mark.parametrize("theorem", sized(MINE, [name for name in MINE if "on_time" in name]))
+LARGER = {"all_or_none", "all_or_none_on_time", "acked_is_stored_once"}
+
+
+@pytest.mark.parametrize("theorem", sized(MINE, LARGER))
 def test_nothing_is_proved_of_contradictions(theorem: str) -> None:
     """But for steps that its variant excludes."""
     impossible = {step for step, assumed in EXCLUDED.items() if not assumed}
@@ -146,7 +150,19 @@ def test_a_contradiction_would_show() -> None:
     assert len(contradictions(of, ((), dag.FALSE))) == len(list(of.worlds.steps()))
 
 
-@pytest.mark.parametrize(("theorem", "variant", "patch", "obligation"), PLANTED)
+SLOW = {"settled_is_stored", "first_offset_is_exact"}
+"""Z3 takes seconds to fail here; in the suite each theorem keeps other planted bugs."""
+
+
+def is_slow(row: tuple[str, str, Patch | None, str]) -> bool:
+    step, _, clause = row[-1].partition("/")
+    return clause in SLOW and step != "give_up"
+
+
+@pytest.mark.parametrize(
+    ("theorem", "variant", "patch", "obligation"),
+    sized(PLANTED, [row for row in PLANTED if is_slow(row)]),
+)
 def test_a_planted_bug_fails_its_own_obligation(
     theorem: str, variant: str, patch: Patch | None, obligation: str
 ) -> None:
@@ -195,7 +211,10 @@ def test_what_is_told_with_v1_rests_on_what_may_arrive(late: str, obligation: st
     assert not proved(CompositionInduction(late_too, model, "v1"), f"{late}/{obligation}")
 
 
-@pytest.mark.parametrize("mutant", ANSWERED)
+SLOW_MUTANTS = {"refusal_not_poisoning", "offsets_error_not_retried", "lso_inclusive"}
+
+
+@pytest.mark.parametrize("mutant", sized(ANSWERED, SLOW_MUTANTS))
 def test_a_mutant_fails_its_own_obligation(mutant: str) -> None:
     """What a release does takes its rule from the theorems; a defect changes the text."""
     theorem, failing = ANSWERED[mutant]
