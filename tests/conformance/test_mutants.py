@@ -20,13 +20,20 @@ SHOWN = (
     "marker_strictly_greater",
 )
 """One in each of six scopes: all of them take the verb's own minutes."""
+FEW = ("wrap_refused", "commit_of_nothing")
+"""One of each composition, for the suite: ten seconds each."""
 
 
-@pytest.fixture(scope="module")
-def hunted(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(FEW, id="few"), pytest.param(SHOWN, id="shown", marks=pytest.mark.full)],
+)
+def hunted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[int, Path, tuple[str, ...]]:
     out = tmp_path_factory.mktemp("hunted") / "out"
-    names = [argument for name in SHOWN for argument in ("--only", name)]
-    return main(["mutants", *names, "--out", str(out)]), out
+    names = [argument for name in request.param for argument in ("--only", name)]
+    return main(["mutants", *names, "--out", str(out)]), out, request.param
 
 
 # Finding them
@@ -34,12 +41,12 @@ def hunted(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
 
 @pytest.mark.xdist_group("mutants")
 def test_each_bug_is_found_shrunk_and_drawn(hunted):
-    code, out = hunted
+    code, out, names = hunted
     report = json.loads((out / "report.json").read_text())
     rows = report["mutants"]
     assert code == 0
     assert report["verdict"] == "holds"
-    assert [row["name"] for row in rows] == list(SHOWN)
+    assert [row["name"] for row in rows] == list(names)
     for row in rows:
         assert row["found"]
         assert row["one_minimal"]
@@ -52,13 +59,13 @@ def test_each_bug_is_found_shrunk_and_drawn(hunted):
 
 @pytest.mark.xdist_group("mutants")
 def test_a_found_bug_can_be_explained(hunted, capsys):
-    _, out = hunted
+    _, out, _ = hunted
     assert main(["explain", str(out / "wrap_refused.jsonl")]) == 0
     assert "producer 0 sends" in capsys.readouterr().out
 
 
 @pytest.mark.xdist_group("mutants")
-def test_what_is_no_bug_is_not_found(hunted, tmp_path, monkeypatch, capsys):
+def test_what_is_no_bug_is_not_found(tmp_path, monkeypatch, capsys):
     """What no trace shows: the verb says so, and exits 1."""
     from conformance.verbs import mutants as verb
 

@@ -24,6 +24,7 @@ from conformance.verbs.run import with_own_rules
 from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.lift.source import load_model
 from proofs.trace.replay import Stepper, configuration_of
+from tests.sizes import sized
 
 TINY = Plan(scope="idempotent-tiny/breaks=1/refusals=0", traces=200)
 Preparer = Callable[[Plan], PreparedPlan]
@@ -186,7 +187,9 @@ def test_pct_is_a_function_of_seed_depth_and_id(
 
 
 @pytest.mark.xdist_group("mutants")
-@pytest.mark.parametrize("name", ["overlap_is_duplicate", "late_produce_hangs"])
+@pytest.mark.parametrize(
+    "name", sized(["overlap_is_duplicate", "late_produce_hangs"], ["late_produce_hangs"])
+)
 def test_a_bug_that_is_planted_in_impl_is_found_by_pct(tmp_path: Path, name: str) -> None:
     mutant = MUTANTS[name]
     scope, variant = mutant.hunted_in.scope, mutant.hunted_in.variant or DEFAULT_VARIANT

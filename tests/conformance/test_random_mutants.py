@@ -56,7 +56,7 @@ from proofs.run.files import REPOSITORY
 SCOPE = "idempotent-restart"
 CEILINGS = [
     Path(__file__).parent / "fixtures" / "coverage_of_impl.json",
-    pytest.param(REPOSITORY / "docs" / "impl_coverage.json", marks=pytest.mark.full),
+    REPOSITORY / "docs" / "impl_coverage.json",
 ]
 """14 scopes; all of them."""
 
@@ -400,6 +400,7 @@ def test_what_a_question_executed_is_missed_without_it(tmp_path, monkeypatch, ca
     assert main([*given, str(tmp_path / "bad"), *limit, *scope[:2]]) == 2
 
 
+@pytest.mark.full  # forty seconds and more; the suite has one scope of it in the test before
 @pytest.mark.parametrize("ceiling", CEILINGS)
 def test_what_the_scopes_executed_they_execute(ceiling, tmp_path):
     given = ["coverage", "--ceiling", str(ceiling), "--processes", "1"]

@@ -13,6 +13,7 @@ import pytest
 from conformance.__main__ import main
 from proofs.run.directory import RunDirectory
 from proofs.run.files import REPOSITORY
+from tests.sizes import sized
 
 LONG = ("--traces", "6000")
 """A second of judging after the first wave: a short run is over in some milliseconds."""
@@ -59,7 +60,10 @@ def workers_end(group: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("moment", ["prepared", "first wave", "third wave"])
+MOMENTS = ("prepared", "first wave", "third wave")
+
+
+@pytest.mark.parametrize("moment", sized(MOMENTS, ["first wave"]))
 def test_a_killed_run_goes_on_and_reports_the_same_bytes(small, moment, whole_run, tmp_path):
     out = tmp_path / "out"
     reached = {

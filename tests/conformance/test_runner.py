@@ -41,6 +41,7 @@ from conformance.runner import (
 )
 from proofs.run.files import REPOSITORY
 from proofs.run.journal import DamagedRun, Journal
+from tests.sizes import sized
 
 FAKES = Path(__file__).parent / "fakes"
 sys.path.insert(0, str(FAKES))
@@ -288,7 +289,7 @@ def test_spark_without_a_new_enough_java_says_which(java, message, tmp_path, mon
 
 
 @pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize("partitions", [1, 7, 20])
+@pytest.mark.parametrize("partitions", sized([1, 7, 20], [20]))
 def test_spark_finds_the_same_in_any_number_of_partitions(
     partitions, spark_session, task, tmp_path
 ):

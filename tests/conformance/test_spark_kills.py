@@ -55,6 +55,7 @@ def has_same_bytes(out: Path, expected: Path) -> bool:
 # On this machine
 
 
+@pytest.mark.full
 def test_a_killed_python_worker_is_one_sentence_and_the_same_command_goes_on(
     small, whole_run, spark_session, tmp_path, capsys
 ):

@@ -124,6 +124,7 @@ def test_bad_use_is_told(words, said, capsys, monkeypatch, tmp_path):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.full  # in the suite Spark judges runs; what an audit writes is written by processes
 @pytest.mark.xdist_group("spark")
 def test_spark_writes_the_same_bytes_of_segments_at_a_uri(spark_session, planted, tmp_path):
     given = ["--partitions", "1", "--topics", "planted"]

@@ -45,6 +45,7 @@ def test_another_log_is_another_verdict(release: str, log: str, marker: str) -> 
     assert of(recorded | {LATER_LOG: log}).marker == marker != of(recorded).marker
 
 
+@pytest.mark.full  # the suite asks what was recorded, and other experiments of a broker
 @pytest.mark.kafka
 @pytest.mark.xdist_group("kafka")
 def test_what_differs_from_a_release_that_waits(tmp_path: Path) -> None:

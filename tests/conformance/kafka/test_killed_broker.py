@@ -1,4 +1,4 @@
-"""A real Kafka that is killed and started again twice, while our clients go on.
+"""A real Kafka that is killed and started again, while our clients go on.
 
 An idempotent producer writes, a transactional one commits and aborts, and a member of a group
 transforms what both write, in transactions with its offsets. In the end each record is there once,
@@ -19,13 +19,13 @@ from conformance.kafka.broker import KafkaBroker
 from impl import Consumer, Producer, ProducerError
 from impl.client.errors import ClientError
 from proofs.java import MissingTool
+from tests.sizes import sized
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PARTITIONS = 2
 INPUT, OUTPUT = "input", "output"
 IN_FLIGHT = 20
-KILLS = 2
 MORE = 60
 """So many records are acknowledged, and as many transformed, between two kills."""
 SECONDS = 60
@@ -178,14 +178,18 @@ async def until(is_true: Callable[[], bool], tasks: list[asyncio.Task[None]]) ->
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
+CASES = [("consumer", 1), ("consumer", 2), ("classic", 2)]
+"""By which protocol the group is led, and how often the broker is killed."""
+
+
+@pytest.mark.parametrize(("group_protocol", "kills"), sized(CASES, CASES[1:]))
 async def test_what_a_killed_broker_was_given_is_there_once_and_in_order(
-    kafka: KafkaBroker, group_protocol: str
+    kafka: KafkaBroker, group_protocol: str, kills: int
 ) -> None:
     servers = "{}:{}".format(*kafka.address)
     app = Application(servers, group_protocol)
     tasks = [asyncio.ensure_future(work()) for work in (app.send, app.transact, app.transform)]
-    for kill in range(KILLS + 1):
+    for kill in range(kills + 1):
         committed, transformed = len(app.committed), app.transformed
         await until(
             lambda c=committed, t=transformed: (
@@ -193,7 +197,7 @@ async def test_what_a_killed_broker_was_given_is_there_once_and_in_order(
             ),
             tasks,
         )
-        if kill < KILLS:
+        if kill < kills:
             await asyncio.to_thread(kafka.kill)
             await asyncio.to_thread(kafka.start)
     app.is_stopped = True

@@ -12,6 +12,7 @@ from impl.broker.node_settings import configure
 from tests.conformance.kafka.conftest import CONSUMER_GROUPS
 from tests.conformance.kafka.group_scripts import CONFIG, check_answers
 from tests.conformance.kafka.mixed_scripts import MIXED_SCRIPTS, MixedScript, policies
+from tests.sizes import sized
 
 pytestmark = pytest.mark.kafka
 
@@ -24,7 +25,7 @@ def test_each_step_is_answered_as_by_kafka(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["disabled", "upgrade", "downgrade"])
+@pytest.mark.parametrize("policy", sized(["disabled", "upgrade", "downgrade"], ["disabled"]))
 def test_a_policy_says_which_groups_are_converted(policy: str, tmp_path: Path) -> None:
     name = "group.consumer.migration.policy"
     properties = {**CONSUMER_GROUPS, name: policy}

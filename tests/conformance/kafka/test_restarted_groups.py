@@ -16,6 +16,7 @@ from tests.conformance.kafka.conftest import CONSUMER_GROUPS
 from tests.conformance.kafka.group_scripts import CONFIG, play
 from tests.conformance.kafka.mixed_scripts import MixedScript
 from tests.impl.storage.test_real_directories import complaints, dump, files
+from tests.sizes import sized
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -153,7 +154,9 @@ class OurBroker:
         self._stack.close()
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+@pytest.mark.parametrize(
+    "script", sized(SCRIPTS, [mixed_members_outlive_a_restart]), ids=lambda script: script.__name__
+)
 def test_members_outlive_a_restart(script: Play, kafka: KafkaBroker, tmp_path: Path) -> None:
     """And Kafka's own tool reads the records of our groups."""
     theirs = answers_of_kafka(script, kafka)

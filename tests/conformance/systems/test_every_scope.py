@@ -21,9 +21,10 @@ from proofs.explore.source import instances
 from proofs.lift.source import COMPOSITIONS
 from proofs.trace.format import Instance
 from proofs.trace.replay import Stepper
+from tests.sizes import sized
 
-WALKS = range(6), pytest.param(range(6, 12), marks=pytest.mark.full)
-"""The seeds of walks; the second half is drawn by `make full`."""
+WALKS = sized((range(2), range(2, 6), range(6, 12)), [range(2, 6), range(6, 12)])
+"""The seeds of walks; most are drawn by `make full`."""
 MOST_STEPS = 40
 
 SCOPES = [scope for c in JUDGED_COMPOSITIONS.values() for scope in c.model.scopes.SCOPES]

@@ -520,7 +520,14 @@ def test_what_is_not_played_is_undecided(tmp_path: Path) -> None:
 @pytest.mark.xdist_group("kafka")
 @pytest.mark.parametrize(
     ("more", "code"),
-    [([], 0), (["--variant", "4.3.1/level=2/requests=v1/verification=none"], 1)],
+    [
+        ([], 0),
+        pytest.param(
+            ["--variant", "4.3.1/level=2/requests=v1/verification=none"],
+            1,
+            marks=pytest.mark.full,
+        ),
+    ],
 )
 def test_on_a_broker(tmp_path: Path, more: list[str], code: int) -> None:
     given = ["--system", "kafka", "--scope", "transactions-default", "--faults", "connections"]

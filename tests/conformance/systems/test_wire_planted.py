@@ -12,6 +12,7 @@ from conformance.__main__ import main
 from impl import ApiKey, ErrorCode, PartitionLeader, ProduceOutcome
 from impl.partition import leader as leader_rules
 from impl.partition import producer_state
+from tests.sizes import sized
 
 TRACES = 30
 
@@ -111,7 +112,11 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("name", PLANTED)
+FULL = {"four are remembered", "one is remembered", "repeats have the newest offset"}
+"""Each has another of its kind beside it."""
+
+
+@pytest.mark.parametrize("name", sized(PLANTED, FULL))
 def test_it_is_found(serve, tmp_path, monkeypatch, name):
     planted = PLANTED[name]
     planted.plant(monkeypatch)

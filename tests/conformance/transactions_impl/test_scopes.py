@@ -86,13 +86,19 @@ COVERED = {
 """Transitions that are followed, of how many."""
 
 
-FULL = {
-    ("late-batch/begun=1/delays=1", "v1/late_bump=asked"),
-    ("offsets-again", "v1"),
-    ("moves/unheard=0/delays=0/expirations=0", "v1"),
-    ("leaderless", "v1/leaderless_marker=waits"),
+FULL = COVERED.keys() - {
+    ("offsets/begun=1", "v2"),
+    ("guards-partitions", "v1/late_bump=asked"),
+    ("late-batch/begun=1/delays=1", "v2"),
+    ("readers/begun=1", "v2"),
+    ("writes/delays=1", "v2"),
+    ("log/begun=1/moves=0/timeouts=0/unheard=0", "v2"),
+    ("trouble", "v2"),
+    ("trouble-log", "3.9.2"),
+    ("moves/begun=1", "v2"),
+    ("moves/begun=1/unheard=0", "level=0/requests=v1/late_bump=asked"),
 }
-"""The longest, each with another beside it that has the same events."""
+"""The suite follows one of each kind, and those in which the bugs below are planted."""
 
 
 @pytest.mark.parametrize(("scope", "variant"), sized(COVERED, FULL))
@@ -234,7 +240,7 @@ ON_PURPOSE = {
 """Where impl is not as Kafka 4.3.1 is, and should not be."""
 
 
-@pytest.mark.parametrize(("scope", "variant"), ON_PURPOSE)
+@pytest.mark.parametrize(("scope", "variant"), sized(ON_PURPOSE, [("leaderless", "v2")]))
 def test_where_impl_departs_from_kafka_the_judge_says_so(
     prepared: Callable[..., PreparedPlan], scope: str, variant: str
 ):
@@ -244,7 +250,9 @@ def test_where_impl_departs_from_kafka_the_judge_says_so(
     assert all(field in signature.fields for signature in found)
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize(
+    "name", sized(FOUND, ["the group is not added", "an answer comes before the log"])
+)
 def test_a_planted_bug_is_found(
     prepared: Callable[..., PreparedPlan], name: str, monkeypatch: pytest.MonkeyPatch
 ):

@@ -181,7 +181,12 @@ async def test_librdkafka_lists_all_topics() -> None:
 
 @pytest.mark.parametrize(
     ("release", "level", "end_txn", "epoch"),
-    [(NEWEST, 2, 5, 7), (NEWEST, 1, 4, 2), (NEWEST, 0, 4, 2), (BEFORE_REMOVALS, 2, 4, 2)],
+    [
+        (NEWEST, 2, 5, 7),
+        pytest.param(NEWEST, 1, 4, 2, marks=pytest.mark.full),
+        (NEWEST, 0, 4, 2),
+        pytest.param(BEFORE_REMOVALS, 2, 4, 2, marks=pytest.mark.full),
+    ],
 )
 async def test_the_java_client_speaks_v2_where_the_level_says_so(
     release: str, level: int, end_txn: int, epoch: int
