@@ -1,4 +1,4 @@
-"""One real broker for all tests here; skipped only where its tools are not installed."""
+"""One real broker for all tests of a file; skipped only where its tools are not installed."""
 
 from collections.abc import Iterator
 
@@ -15,9 +15,9 @@ CONSUMER_GROUPS = {
 """As our broker has them in tests."""
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """It ends with the last test that asks it: idle, it would take a minute of a whole session."""
+    """A start takes three seconds of processor time; idle in a whole session it took a minute."""
     folder = tmp_path_factory.mktemp("kafka") / "broker"
     broker = KafkaBroker("4.3.1", folder=folder, properties=CONSUMER_GROUPS)
     try:
