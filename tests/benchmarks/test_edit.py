@@ -10,6 +10,7 @@ import pytest
 from benchmarks import edit
 
 
+@pytest.mark.full  # whole scopes are compiled, with every edit again
 def test_each_edit_compiles_its_rule_and_leads_to_a_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -24,6 +25,7 @@ def test_each_edit_compiles_its_rule_and_leads_to_a_verdict(
     assert written["median_seconds"] == done["seconds"] > 0
 
 
+@pytest.mark.full
 def test_an_edit_is_proved_again_where_a_theorem_is_named(tmp_path: Path) -> None:
     file = tmp_path / "out.json"
     words = ["idempotent-restart", "--edits", "1", "--prove", "sequences_wrap"]

@@ -65,6 +65,7 @@ def test_spin_finds_the_same_graph(managers: int, tmp_path: Path) -> None:
     assert (theirs.distinct, theirs.transitions) == (ours.distinct, ours.transitions)
 
 
+@pytest.mark.full  # in the suite SPIN finds the same graph, without the command around it
 @needs_spin
 def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "out.json"

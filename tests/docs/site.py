@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -9,6 +11,23 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from tests.docs.pages import REPOSITORY
+
+PAGE_LINK = re.compile(r"\]\(([^)\s#]+)[^)\s]*\)")
+
+
+def assemble(guarantees: Path, source: Path) -> None:
+    """Put all pages of the site into a folder, as the build does, and build nothing."""
+    runpy.run_path(str(REPOSITORY / "docs" / "build.py"))["assemble"](source, guarantees)
+
+
+def broken_page_links(source: Path) -> list[str]:
+    """Links between assembled pages to files that are not there."""
+    return [
+        f"{page.relative_to(source)}: {link}"
+        for page in sorted(source.rglob("*.md"))
+        for link in PAGE_LINK.findall(page.read_text(encoding="utf-8"))
+        if not urlsplit(link).scheme and not (page.parent / unquote(link)).exists()
+    ]
 
 
 def build(guarantees: Path, out: Path) -> None:

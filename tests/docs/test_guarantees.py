@@ -19,6 +19,7 @@ from proofs.pages.writing import pages
 from proofs.trace.replay import configuration_of, model_of, replay
 from tests.docs import reduced
 from tests.docs.pages import REPOSITORY, Page, called, is_understood, missing, page
+from tests.sizes import sized
 
 pytestmark = pytest.mark.xdist_group("pages")  # gather once, not once a worker
 
@@ -83,7 +84,7 @@ PLANTED = {
 wrong."""
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", sized(PLANTED, ["unconfirmed_is_not_committed"]))
 def test_what_is_true_of_a_assumed_property_can_be_wrong(name: str) -> None:
     scope, bug = PLANTED[name]
     clean = explore_scope(scope, assumed_properties=[name], engine="ints")
@@ -216,6 +217,17 @@ def test_each_longer_command_is_understood(folder: Path) -> None:
 # The site
 
 
+def test_every_link_between_pages_leads_to_a_page(folder: Path, tmp_path: Path) -> None:
+    from tests.docs import site
+
+    source = tmp_path / "source"
+    site.assemble(folder / "build" / "guarantees", source)
+    assert site.broken_page_links(source) == []
+    (source / "planted.md").write_text("[no page](docs/none.md#here)\n", "utf-8")
+    assert site.broken_page_links(source) == ["planted.md: docs/none.md"]
+
+
+@pytest.mark.full  # Sphinx takes most of a minute
 def test_the_site_is_built_and_every_link_leads_somewhere(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "docs"
     from tests.docs import site

@@ -15,11 +15,22 @@ from proofs.trace.replay import configuration_of, replay
 from tests.docs.pages import REPOSITORY, STORIES, called, is_understood, missing, page
 
 PAGE = page(REPOSITORY / "docs" / "why_five.md")
+LONGER = {
+    "explore idempotent-five-in-flight/refusals=1 --engine ints --variant first_sequence=strict",
+    "explore idempotent-six-in-flight --engine ints",
+}
+"""`make full` alone runs these."""
 
 CASES = [Case(on, loss, n) for on in (True, False) for loss in (0.0, 0.01) for n in (1, 5)]
 
 
-@pytest.mark.parametrize("run", PAGE.runs, ids=lambda run: run[0])
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(run, id=run[0], marks=pytest.mark.full if run[0] in LONGER else ())
+        for run in PAGE.runs
+    ],
+)
 def test_each_command_prints_what_is_shown(
     run: Sequence[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,6 +55,7 @@ def test_each_longer_command_is_understood(
 
 def test_there_are_commands() -> None:
     assert len(PAGE.runs) >= 12
+    assert {run[0] for run in PAGE.runs} >= LONGER
     assert len(PAGE.parsed) >= 3
 
 
