@@ -35,6 +35,7 @@ from impl.protocol.messages import (
 )
 from impl.protocol.schemas import (
     MESSAGES,
+    SUPPORTED_VERSIONS,
     ApiKey,
     request_header_version,
     response_header_version,
@@ -42,6 +43,7 @@ from impl.protocol.schemas import (
 from tests.impl.protocol.wire_messages import (
     FORMS,
     OLDEST_IN_KAFKA_4,
+    Form,
     bodies,
     decode,
     encode,
@@ -49,9 +51,23 @@ from tests.impl.protocol.wire_messages import (
     is_subset,
     name_of,
 )
+from tests.sizes import sized
+
+BETWEEN = [
+    form
+    for form in FORMS
+    if form[1] not in (SUPPORTED_VERSIONS[form[0]].first, SUPPORTED_VERSIONS[form[0]].last)
+]
+"""Versions that are neither the first nor the last of their api. In the suite Java reads and writes
+them all: test_kafka_messages.py."""
 
 KNOWN_TO_KIO = [form for form in FORMS if form[1] >= OLDEST_IN_KAFKA_4.get(form[0], 0)]
 """kio does not have what Kafka 4 has not."""
+
+
+def of_suite(forms: list[Form]) -> list[Any]:
+    """The forms as parameters, those in between for `make full`."""
+    return sized([(form,) for form in forms], [(form,) for form in BETWEEN])
 
 
 # kio reads times as timedelta and datetime, and error codes as an enum: values that it can hold.
@@ -69,7 +85,7 @@ FOR_KIO = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS, ids=name_of)
+@pytest.mark.parametrize("form", of_suite(FORMS), ids=name_of)
 @settings(max_examples=5)
 @given(data=st.data())
 def test_what_is_written_is_read_again(form: Any, data: st.DataObject) -> None:
@@ -96,7 +112,7 @@ def kio_codec(form: tuple[ApiKey, int, str]) -> Any:
     return entity_reader(entity), entity_writer(entity)
 
 
-@pytest.mark.parametrize("form", KNOWN_TO_KIO, ids=name_of)
+@pytest.mark.parametrize("form", of_suite(KNOWN_TO_KIO), ids=name_of)
 @settings(max_examples=5)
 @given(data=st.data())
 def test_kio_reads_and_writes_the_same_bytes(form: Any, data: st.DataObject) -> None:
@@ -109,7 +125,7 @@ def test_kio_reads_and_writes_the_same_bytes(form: Any, data: st.DataObject) -> 
     assert buffer.getvalue() == payload
 
 
-@pytest.mark.parametrize("form", FORMS, ids=name_of)
+@pytest.mark.parametrize("form", of_suite(FORMS), ids=name_of)
 @settings(max_examples=2)
 @given(data=st.data())
 def test_every_cut_is_named(form: Any, data: st.DataObject) -> None:

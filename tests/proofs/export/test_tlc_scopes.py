@@ -12,8 +12,8 @@ from proofs.verbs.explore import COMPARED
 from tests.sizes import sized
 
 SCOPES = sorted(scope for scope, engines in COMPARED.items() if "tlc" in engines)
-IN_THE_SUITE = ("producer-ids-alone", "idempotent-restart", "idempotent-producers")
-"""TLC starts three times; transactions have a file of their own."""
+IN_THE_SUITE = ("producer-ids-alone", "idempotent-restart")
+"""TLC starts twice; transactions have a file of their own."""
 
 
 def test_scopes_of_every_composition_are_compared_with_tlc():

@@ -29,8 +29,11 @@ FULL = {
     ("transactions-trouble-log", "v2"),
     ("transactions-window", "v1"),
     ("transactions-offsets-log", "v1"),
+    ("transactions-moves/unheard=0/begun=1", "v1"),
+    ("transactions-guards-partitions", "v2"),
     ("transactions-two-errors", "v2"),
 }
+"""In the suite both conversations, one small scope each."""
 
 
 @pytest.mark.parametrize(("scope", "variant"), sized(COUNTED, FULL))
@@ -48,6 +51,7 @@ def test_tlc_and_integers_count_the_same(scope, variant):
         assert (theirs.distinct, theirs.depth) == (EXPECTED[scope].distinct, EXPECTED[scope].depth)
 
 
+@pytest.mark.full  # test_tlc.py has one for the suite
 def test_a_planted_bug_is_found_by_a_trace_as_short():
     bug = find("lso_inclusive")
     theirs, ours = (

@@ -329,6 +329,7 @@ def test_export_a_graph(tmp_path, report, ending):
     assert networkx.is_weakly_connected(graph)
 
 
+@pytest.mark.full  # TLC reads what is exported of a composition in test_tlc_transactions.py
 def test_export_tla_of_a_composition(tmp_path, report):
     argv = ["--tla", str(tmp_path / "tla"), "--engine", "ints"]
     code, written = report("export", "transactions-trouble", *argv)
