@@ -15,7 +15,7 @@ import json
 import os
 import time
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -67,10 +67,14 @@ class Snapshot:
     first: tuple[int | None, ...]
 
 
+Restored = Callable[[int, int], None]
+"""Told how many of all kept states are in the engine again: hundreds of millions take minutes."""
+
+
 class SearchCheckpoint(Protocol):
     """Where a search is kept, level by level."""
 
-    def load(self) -> Snapshot | None:
+    def load(self, restored: Restored) -> Snapshot | None:
         """Puts a kept search into the engine; None if there is none. Raises CheckpointError."""
 
     def level_done(self, snapshot: Snapshot) -> None:
@@ -132,13 +136,13 @@ class Checkpoint:
     def _head(self) -> Path:
         return self._folder / "checkpoint.json"
 
-    def load(self) -> Snapshot | None:
+    def load(self, restored: Restored) -> Snapshot | None:
         """Puts a kept search into the engine; None if there is none. Raises CheckpointError."""
         if not self._head.exists():
             return None
         snapshot = self._read_head()
         self._cut(snapshot.counts.distinct)
-        self._restore(snapshot.counts.distinct)
+        self._restore(snapshot.counts.distinct, restored)
         self._engine.resume(snapshot.counts, snapshot.firings, snapshot.first)
         self._written = snapshot.counts.distinct
         self._latest = self._saved = snapshot
@@ -167,7 +171,7 @@ class Checkpoint:
                 raise CheckpointError(f"{path} is damaged: it has less than {size} bytes")
             os.truncate(path, size)
 
-    def _restore(self, count: int) -> None:
+    def _restore(self, count: int, restored: Restored) -> None:
         """Hands all states but the initial one, which the engine has, to the engine."""
         with (
             (self._folder / "parents.bin").open("rb") as parents,
@@ -178,6 +182,7 @@ class Checkpoint:
                 for at in range(1, count, CHUNK_STATES):
                     self._engine.restore(_read(parents, rules, min(CHUNK_STATES, count - at)))
                     self._engine.release(at, self._origin)
+                    restored(at, count)
             except NoSearch as error:
                 raise CheckpointError(f"{self._folder} is damaged: {error}") from error
 

@@ -85,26 +85,32 @@ class ExplorationRun:
         self._progress = progress
         self._checkpoint = checkpoint
         self._begun = self._reported = time.monotonic()
-        earlier = checkpoint.load() if checkpoint is not None else None
+        earlier = checkpoint.load(self._restored) if checkpoint is not None else None
         self.levels = list(earlier.levels) if earlier is not None else [1]
 
     def tick(self) -> None:
         """Reports progress if the last report is old enough."""
-        now = time.monotonic()
-        if self._progress is None or now - self._reported < PROGRESS_SECONDS:
-            return
-        self._reported = now
+        self._report(self._expanded)
+
+    def _expanded(self, seconds: float) -> SearchProgress:
         counts = self._engine.counts()
-        self._progress(
-            SearchProgress(
-                depth=len(self.levels) - 1,
-                done=counts.cursor - counts.level_first,
-                frontier=counts.level_end - counts.level_first,
-                distinct=counts.distinct,
-                transitions=counts.transitions,
-                seconds=now - self._begun,
-            )
+        return SearchProgress(
+            depth=len(self.levels) - 1,
+            done=counts.cursor - counts.level_first,
+            frontier=counts.level_end - counts.level_first,
+            distinct=counts.distinct,
+            transitions=counts.transitions,
+            seconds=seconds,
         )
+
+    def _restored(self, done: int, count: int) -> None:
+        self._report(lambda seconds: SearchProgress(0, done, count, done, 0, seconds, True))
+
+    def _report(self, look: Callable[[float], SearchProgress]) -> None:
+        now = time.monotonic()
+        if self._progress is not None and now - self._reported >= PROGRESS_SECONDS:
+            self._reported = now
+            self._progress(look(now - self._begun))
 
     def run(self, stop: bool, max_depth: int | None) -> EndReason:
         """Expands levels until there is nothing left, or what was asked for is found."""

@@ -95,7 +95,10 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """Where a running exploration is: `done` of `frontier` states of level `depth` expanded."""
+    """Where a running exploration is: `done` of `frontier` states of level `depth` expanded.
+
+    `is_restoring`: so many states of an earlier run's are in the engine again.
+    """
 
     depth: int
     done: int
@@ -103,6 +106,7 @@ class SearchProgress:
     distinct: int
     transitions: int
     seconds: float
+    is_restoring: bool = False
 
 
 class Interrupted(KeyboardInterrupt):

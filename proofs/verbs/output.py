@@ -127,6 +127,9 @@ def sometimes_lines(claims: Sometimes) -> Iterator[str]:
 def progress_text(name: str, now: SearchProgress) -> str:
     """One line: level, states, rate."""
     rate = now.distinct / now.seconds if now.seconds > 0 else 0.0
+    if now.is_restoring:
+        left = f"{now.done:,} of {now.frontier:,} states of the earlier run"
+        return f"{name}: goes on; {left} are stepped again, {rate:,.0f}/s, {now.seconds:.0f} s"
     expanded = f", {now.done:,} of {now.frontier:,} expanded" if now.frontier else ""
     return (
         f"{name}: level {now.depth}{expanded};"

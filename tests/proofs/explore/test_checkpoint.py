@@ -49,6 +49,21 @@ def test_an_interrupted_search_goes_on_in_either_engine(
     assert facts(found) == facts(explore(machine))
 
 
+def test_going_on_says_how_much_is_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK_STATES", 500)
+    machine = two_phase_commit(6)
+    interrupt(machine, tmp_path, "c")
+    seen: list[SearchProgress] = []
+    found = explore(machine, checkpoint=tmp_path, progress=seen.append)
+    again = [now for now in seen if now.is_restoring]
+    [kept] = {now.frontier for now in again}
+    assert 1000 < kept < found.distinct
+    assert [now.done for now in again] == list(range(1, kept, 500))
+    assert not seen[-1].is_restoring
+
+
 def test_a_finished_search_is_read_back(tmp_path: Path) -> None:
     first = explore(window(), checkpoint=tmp_path)
     size = (tmp_path / "rules.bin").stat().st_size

@@ -19,7 +19,7 @@ from proofs.mutants.table import MUTANTS
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, replay
 from proofs.verbs import explore
-from proofs.verbs.output import ExplorationDisplay
+from proofs.verbs.output import ExplorationDisplay, progress_text
 
 BREAKING = '[("leader.is_duplicate", "batch.producer_epoch == entry.producer_epoch", "False")]'
 BEST = "first_sequence=strict/restart_window=full"
@@ -453,6 +453,11 @@ def test_progress_without_a_terminal_is_a_line_every_ten_seconds():
         for done in (1, 2, 3):
             told(SearchProgress(2, done, 9, 100, 300, 10.0))
     assert stream.text == "tiny: level 2, 2 of 9 expanded; 100 states, 10/s, 10 s\n"
+
+
+def test_progress_of_a_search_that_goes_on_counts_what_is_there_again():
+    text = progress_text("tiny", SearchProgress(0, 50, 200, 50, 0, 2.0, is_restoring=True))
+    assert text == "tiny: goes on; 50 of 200 states of the earlier run are stepped again, 25/s, 2 s"
 
 
 def test_progress_on_a_terminal_is_shown_in_place():
