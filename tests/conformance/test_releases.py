@@ -75,6 +75,7 @@ def test_bad_use_is_refused_before_the_first_run(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.full  # runs at brokers, of which the suite has others, one after the other
 @pytest.mark.kafka
 @pytest.mark.xdist_group("kafka")
 @pytest.mark.usefixtures("java")

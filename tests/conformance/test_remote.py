@@ -69,6 +69,7 @@ def test_ctrl_c_names_the_uri(remote: RemoteDirectory) -> None:
         raise KeyboardInterrupt
 
 
+@pytest.mark.full  # two runs; in the suite units are kept and begun with by themselves
 def test_another_driver_goes_on_with_a_run(
     small: list[str], whole_run, remote: RemoteDirectory, tmp_path: Path, capsys
 ) -> None:

@@ -63,7 +63,7 @@ def workers_end(group: int) -> bool:
 MOMENTS = ("prepared", "first wave", "third wave")
 
 
-@pytest.mark.parametrize("moment", sized(MOMENTS, ["first wave"]))
+@pytest.mark.parametrize("moment", sized(MOMENTS, ["prepared", "first wave"]))
 def test_a_killed_run_goes_on_and_reports_the_same_bytes(small, moment, whole_run, tmp_path):
     out = tmp_path / "out"
     reached = {

@@ -21,6 +21,7 @@ from impl.protocol.messages import decode_request, decode_response, encode_reque
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
+from tests.sizes import sized
 
 BREAKS = {
     "forgotten_id": ("acked_is_stored", {"2.0.0"}),
@@ -53,7 +54,7 @@ def test_what_was_recorded_of_clients_is_expected(story: str, releases: str) -> 
 @pytest.mark.kafka
 @pytest.mark.xdist_group("kafka")
 @pytest.mark.usefixtures("java")
-@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("level", sized([1, 2], [1]))
 def test_a_batch_that_expires_while_an_abort_waits_ends_the_producer_of_v1_requests(
     level: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

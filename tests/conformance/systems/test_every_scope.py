@@ -1,4 +1,5 @@
-"""impl takes some walks in every scope that `list` shows, and does what the model does.
+"""impl takes some walks in every scope that `list` shows, and does what the model does. The suite
+looks at every third: to make a scope ready takes half a second.
 
 The scopes are those of the registry: a new one is judged without a word here. Walks are drawn over
 the source, which needs no exploration, so that the largest scopes are judged too.
@@ -23,8 +24,8 @@ from proofs.trace.format import Instance
 from proofs.trace.replay import Stepper
 from tests.sizes import sized
 
-WALKS = sized((range(2), range(2, 6), range(6, 12)), [range(2, 6), range(6, 12)])
-"""The seeds of walks; most are drawn by `make full`."""
+WALKS = sized((range(6), range(6, 12)), [range(6, 12)])
+"""The seeds of walks; the second half is drawn by `make full`."""
 MOST_STEPS = 40
 
 SCOPES = [scope for c in JUDGED_COMPOSITIONS.values() for scope in c.model.scopes.SCOPES]
@@ -57,7 +58,7 @@ def walk(stepper: Stepper, of: Sequence[Instance], draw: random.Random) -> Itera
 
 
 @pytest.mark.parametrize("seeds", WALKS, ids=str)
-@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("scope", sized(SCOPES, set(SCOPES) - set(SCOPES[::3])))
 def test_impl_follows_walks(scope: str, seeds: range):
     plan = plan_of(scope)
     k: Any = configuration(plan)

@@ -7,6 +7,7 @@ import pytest
 from conformance.findings import judge_of, judge_range
 from conformance.plan import BadPlan, Plan, prepare
 from model.idempotent.variants import parse
+from tests.sizes import sized
 
 VARIANT = parse("4.3.1/recovery=reset_2_3/sequence_order=wraps").name
 
@@ -24,7 +25,7 @@ COVERED = {
 has failed."""
 
 
-@pytest.mark.parametrize("scope", COVERED)
+@pytest.mark.parametrize("scope", sized(COVERED, [scope for scope in COVERED if "split" in scope]))
 def test_a_transaction_follows_the_scope(scope, tmp_path):
     prepared = prepare(plan_of(scope), tmp_path / "prepared")
     found = judge_range(prepared, 0, prepared.count)

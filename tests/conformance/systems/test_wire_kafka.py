@@ -13,6 +13,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.full  # in the suite it is stopped, too
 def test_kafka_behaves_as_its_model(tmp_path):
     arguments = ["--system", "kafka", "--kafka", "4.3.1", "--traces", "60"]
     assert main(["run", *arguments, "--traces-from", "hunts", "--out", str(tmp_path / "out")]) == 0

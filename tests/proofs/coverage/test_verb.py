@@ -114,6 +114,7 @@ def test_small_scopes_are_those_that_fit():
     assert "idempotent-medium" not in small_scopes()
 
 
+@pytest.mark.full  # test_verbs.py has another witness
 def test_a_witness_that_is_listed_has_a_shortest_trace(tmp_path):
     given = ["a_block_is_used_up", "--scope", "producer-ids-alone", "--out", str(tmp_path)]
     assert main(["witness", *given]) == 0

@@ -91,6 +91,7 @@ def test_a_planted_bug_is_found_with_a_shortest_trace_that_the_model_can_go():
     assert not model.guarantees.at_most_once(k, after)
 
 
+@pytest.mark.full  # asked for by name, as the test before asks what is guaranteed
 @pytest.mark.usefixtures("with_tlc")
 def test_what_is_not_guaranteed_can_be_asked_for_and_is_broken():
     k = CONFIGURATIONS["tiny"]
