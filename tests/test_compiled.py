@@ -57,6 +57,14 @@ def test_every_module_of_the_table_is_an_extension_module(tree: Path) -> None:
     assert all(file.startswith(str(tree)) and not file.endswith(".py") for file in files)
 
 
+def test_the_types_hold_where_nothing_but_the_compiler_is_installed(tmp_path: Path) -> None:
+    """As in an isolated build: `pip install .` has what `build-system.requires` names alone."""
+    options = ["--no-site-packages", "--strict", f"--cache-dir={tmp_path}"]
+    command = [sys.executable, "-m", "mypy", *options, *compiled_modules()]
+    checked = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+
+
 def test_a_checkout_has_no_extension_module() -> None:
     assert not [*REPOSITORY.glob("impl/**/*.so"), *REPOSITORY.glob("impl/**/*.pyd")]
 

@@ -21,7 +21,8 @@ def new_event_loop(*, has_tls: bool) -> asyncio.AbstractEventLoop:
         import uvloop
     except ImportError:
         return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
 
 
 def collect_rarely() -> None:
