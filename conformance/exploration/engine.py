@@ -13,6 +13,7 @@ from conformance.exploration.spark_search import SparkSearch
 from conformance.exploration.state_table import StateTable
 from proofs.explore.checkpoint import (
     CheckpointError,
+    Restored,
     Snapshot,
     key_of,
     snapshot_from,
@@ -36,8 +37,11 @@ class TableCheckpoint:
     key: str
     buckets: int
 
-    def load(self) -> Snapshot | None:
-        """Go on with the states that are there, or begin. Raises CheckpointError."""
+    def load(self, restored: Restored) -> Snapshot | None:
+        """Go on with the states that are there, or begin; nothing has to be restored.
+
+        Raises CheckpointError.
+        """
         found = self.table.last_counts()
         if found is None:
             self.search.begin(self.buckets)
