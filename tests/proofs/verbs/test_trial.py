@@ -86,6 +86,52 @@ def test_a_variant_is_compared_with_its_release_and_theorems_are_asked(
     assert given.base.variants == {"*": "4.3.1/level=2/requests=v2"}
 
 
+STRICT_FIRST = "4.3.1/first_sequence=strict"
+FIRST = "leader.check_first_sequence"
+SAME = (FIRST, "batch.base_sequence == 0", "0 == batch.base_sequence")
+CANCELS = (FIRST, "k.variant.first_sequence == FirstSequence.ANY", "True")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (SAME, "idempotent-expiry: 208 states, as before"),
+        (CANCELS, f"idempotent-expiry: 173 states (208 in {STRICT_FIRST}), no promise broken"),
+    ],
+    ids=["a change of nothing", "a change that takes the variant back"],
+)
+def test_a_patch_of_a_variant_is_compared_with_that_variant(
+    row: Sequence[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The counts of the default variant, 173, stood for those of any other."""
+    limit(monkeypatch, "idempotent-expiry")
+    file = tmp_path / "change.json"
+    file.write_text(json.dumps([row]))
+    words = ["--variant", STRICT_FIRST, "--only", "idempotent", "--no-theorems"]
+    run(["try", "--patch", str(file), *words])
+    printed = capsys.readouterr().out
+    assert f"  {said}" in printed
+    same = f"  as many states and transitions as in {STRICT_FIRST}: idempotent-expiry\n"
+    assert (same in printed) == (row == SAME)
+    assert "in 4.3.1:" not in printed
+
+
+def test_a_variant_of_an_older_release_is_compared_with_that_release(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit(monkeypatch, "idempotent-too-large")
+    run(
+        ["try", "--variant", "2.4.1/first_sequence=strict", "--no-theorems", "--only", "idempotent"]
+    )
+    printed = capsys.readouterr().out
+    assert "compared with 2.4.1/" in printed
+    assert "as in 2.4.1/" in printed
+
+
 def test_without_time_nothing_holds(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["try", "--variant", STRICT, "--budget-s", "1"]) == 3
     said = capsys.readouterr().out
