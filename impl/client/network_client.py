@@ -2,7 +2,8 @@
 
 1. Every connection begins with ApiVersions; the newest finalized features of all answers apply.
 2. Metadata is requested from any node that answers: known ones first, then bootstrap servers.
-3. Connections are kept by address, and opened on first use. What a broker may answer late, because
+3. Connections are kept by address, and opened on first use. An address that cannot be reached is
+   left alone for a while (`reconnects`). What a broker may answer late, because
    it waits for others, goes *apart*, on a connection of its own: a broker answers in order.
 
 Source: `NetworkClient`, `Metadata`, `ApiVersions` of Kafka 4.3.1; KIP-511, KIP-584.
@@ -14,9 +15,11 @@ import asyncio
 import logging
 import re
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from random import Random
 from typing import Any, Final
 
 from impl.client.connection import Body, Connection
+from impl.client.reconnects import Reconnects
 from impl.client.security import NO_SECURITY, AuthenticationFailedError, ClientSecurity
 from impl.client.transport import Network
 from impl.protocol.errors import ErrorCode
@@ -40,6 +43,9 @@ The default of Kafka's `socket.connection.setup.timeout.ms`.
 """
 
 DEFAULT_PORT: Final = 9092
+
+BROKEN: Final = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
+"""What comes of a peer that is there, and expects another protocol."""
 
 _HOST_AND_PORT: Final = re.compile(
     r"(?:\[(?P<address>[^\[\]]+)\]|(?P<host>[^:\[\]\s]+))(?::(?P<port>[0-9]{1,5}))?"
@@ -121,8 +127,11 @@ class NetworkClient:
         client_id: str,
         request_timeout_ms: int,
         security: ClientSecurity = NO_SECURITY,
+        rng: Random | None = None,
     ) -> None:
+        """`rng` makes the jitter of backoffs. Raises `InvalidBootstrapServers`."""
         self._network = network
+        self._reconnects = Reconnects(rng)
         self._security = security
         self._bootstrap: Sequence[Address] = parse_addresses(bootstrap_servers)
         self._client_id = client_id
@@ -177,11 +186,14 @@ class NetworkClient:
 
     async def _open(self, address: Address) -> Connection:
         name = "{}:{}".format(*address)
+        clock = asyncio.get_running_loop().time
+        self._reconnects.check(name, clock())
         try:
             connection = await Connection.open(self._network, *address, self._client_id)
         except OSError as error:
-            _log.warning("%s cannot be reached: %s", name, error)
+            self._reconnects.note_failure(name, error, clock())
             raise
+        self._reconnects.note_success(name)
         try:
             self._check_open()
             await self._request_versions(connection)
@@ -216,6 +228,7 @@ class NetworkClient:
                 return connection
         addresses = dict.fromkeys([*self.nodes.values(), *self._bootstrap])
         refusals: list[str] = []
+        hint = ""
         for address in addresses:
             try:
                 return await self.connect(address)
@@ -223,7 +236,9 @@ class NetworkClient:
                 raise
             except OSError as error:
                 refusals.append(f"{address[0]}:{address[1]} ({str(error) or type(error).__name__})")
-        raise NoBrokersAvailable(f"no broker can be reached at {', '.join(refusals)}")
+                if isinstance(error, BROKEN) or "SSL" in type(error).__name__:
+                    hint = f": {self._security.hint}"
+        raise NoBrokersAvailable(f"no broker can be reached at {', '.join(refusals)}{hint}")
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine until it ends or the client closes. Raises `OSError` if it is closed."""
@@ -294,9 +309,9 @@ class NetworkClient:
                 raise
             except OSError:
                 continue
-        protocol = self._security.security_protocol
+        reached = ", ".join("{}:{}".format(*address) for address, _ in self._connections)
         raise NoBrokersAvailable(
-            f"{START_ATTEMPTS} connections broke: does the listener expect {protocol}?"
+            f"{START_ATTEMPTS} connections to {reached} broke: {self._security.hint}"
         )
 
     async def refresh(self, topics: Collection[str] | None) -> None:

@@ -68,6 +68,11 @@ class ClientSecurity:
 
         return self.ssl_context or ssl.create_default_context()
 
+    @property
+    def hint(self) -> str:
+        """What to look at where connections break at once."""
+        return f"is security_protocol={self.security_protocol} that of the listener?"
+
     async def authenticate(self, connection: Connection) -> None:
         """Authenticate a connection that knows the broker's versions.
 
@@ -79,8 +84,8 @@ class ClientSecurity:
             ApiKey.SASL_HANDSHAKE, HANDSHAKE_VERSION, {"mechanism": self.sasl_mechanism}
         )
         if answer["error_code"]:
-            enabled = ", ".join(answer["mechanisms"]) or "none"
-            raise self._failed(f"the broker has {enabled}")
+            enabled = ", ".join(answer["mechanisms"])
+            raise self._failed(f"the broker has {enabled}" if enabled else f"no SASL; {self.hint}")
         exchange = self._exchange()
         message = next(exchange)
         while True:

@@ -138,6 +138,7 @@ class Producer:
             self._config.client_id,
             self._config.request_timeout_ms,
             security,
+            self._rng,
         )
         self._metrics = ProducerMetrics()
         self._started: _Started | None = None

@@ -75,7 +75,7 @@ class SenderLog:
         _log.log(level, "%s refuses %s: %s%s%s", where, what, error.name, reason, then)
 
     def note_lost(self, node_id: int) -> None:
-        """Log a connection that broke, or could not be opened."""
+        """Log a connection that broke."""
         level, then = logging.INFO, "nothing was under way"
         if not self._core.is_idle:
             level, then = logging.WARNING, "what was under way is sent again"

@@ -199,9 +199,22 @@ async def test_a_certificate_of_an_unknown_authority_is_refused(kafka: Broker) -
     await producer.stop()
 
 
-async def test_a_client_of_another_protocol_is_told_to_check_it(kafka: Broker) -> None:
-    producer = Producer(kafka.bootstrap_servers_of("SASL_PLAINTEXT"))
-    with pytest.raises(NoBrokersAvailable, match="expect PLAINTEXT"):
+@pytest.mark.parametrize(
+    ("mine", "listener"),
+    [
+        ("PLAINTEXT", "SASL_PLAINTEXT"),
+        ("PLAINTEXT", "SSL"),
+        ("SSL", "SASL_PLAINTEXT"),
+        ("SASL_PLAINTEXT", "PLAINTEXT"),
+    ],
+)
+async def test_a_client_of_another_protocol_is_told_to_check_it(
+    kafka: Broker, mine: str, listener: str
+) -> None:
+    address = kafka.bootstrap_servers_of(listener)
+    producer = Producer(**settings(kafka, mine) | {"bootstrap_servers": address})
+    question = f"is security_protocol={mine} that of the listener"
+    with pytest.raises((NoBrokersAvailable, AuthenticationFailedError), match=question):
         await producer.start()
     await producer.stop()
 

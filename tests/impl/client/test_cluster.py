@@ -1,6 +1,7 @@
 """Connections that answer wrongly or not at all, and what a client learns of its cluster."""
 
 import asyncio
+import logging
 
 import pytest
 
@@ -107,6 +108,40 @@ def test_a_client_learns_who_is_there_and_what_is_served():
         await learned.close()
 
     run_virtually(program())
+
+
+def test_an_address_that_cannot_be_reached_is_left_alone_for_longer_and_longer(caplog):
+    caplog.set_level(logging.INFO, "impl.client.reconnects")
+
+    class Counting(Network):
+        tried = 0
+
+        async def connect(self, host, port, receiver):
+            self.tried += 1
+            return await super().connect(host, port, receiver)
+
+    async def program():
+        network = Counting(versions(), up=())
+        client = cluster(network)
+        for _ in range(1_200):  # two minutes, every 100 ms
+            with pytest.raises(ConnectionRefusedError, match="a"):
+                await client.connect(("a", 1))
+            await asyncio.sleep(0.1)
+        assert 90 < network.tried < 140
+        network.up = ("a",)
+        await asyncio.sleep(1.2)
+        await client.connect(("a", 1))
+        await client.close()
+
+    run_virtually(program())
+    warned = [told.message for told in caplog.records if told.levelname == "WARNING"]
+    assert warned[:3] == [
+        "a:1 cannot be reached: a",
+        "a:1 cannot be reached: a (2 failures so far)",
+        "a:1 cannot be reached: a (4 failures so far)",
+    ]
+    assert len(warned) in (7, 8)
+    assert "a:1 is reached again" in caplog.messages[-1]
 
 
 def test_an_old_broker_is_asked_in_the_oldest_form():
