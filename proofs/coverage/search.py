@@ -25,12 +25,21 @@ from proofs.lift.build import check_of, lift
 from proofs.lift.machine import Leaf, Machine, RuleInstance
 from proofs.lift.source import Model
 from proofs.lift.step import evaluate, values_after
+from proofs.run import nearest
 
 BY_LINE = re.compile(r"([\w.]+):(\d+):(\w+)")
 
 
 class UnknownGoal(ValueError):
-    """Nothing has this name; the message lists what there is."""
+    """Nothing has this name; the message lists the points of its function (`choices`), or has those
+    of all `names` that are most like it."""
+
+    def __init__(self, name: str, choices: Sequence[str], names: Sequence[str]) -> None:
+        listed = f"choose one of {', '.join(choices)}, or a point of `kafka-eos list --branches`"
+        near = listed if choices else nearest(name, names, "list --branches")
+        super().__init__(f"nothing is called {name!r}; {near}")
+        self.choices = choices
+        self.names = names
 
 
 def resolved(model: Model, events: Sequence[CoverageEvent], name: str) -> str:
@@ -50,7 +59,9 @@ def resolved(model: Model, events: Sequence[CoverageEvent], name: str) -> str:
     there = on_line(known, *by_line.groups()) if by_line else []
     if len(there) == 1:
         return there[0]
-    raise UnknownGoal(unknown(model, name, known, there, events))
+    function = re.split("[#:]", name)[0]
+    own = [other for other in known if other.startswith(f"{function}#")]
+    raise UnknownGoal(name, there or own, names_of(model, known, events))
 
 
 def witness_of(model: Model, name: str) -> Any:
@@ -69,20 +80,13 @@ def on_line(known: Mapping[str, Point], function: str, line: str, outcome: str) 
     ]
 
 
-def unknown(
-    model: Model,
-    name: str,
-    known: Mapping[str, Point],
-    there: Sequence[str],
-    events: Sequence[CoverageEvent],
-) -> str:
-    """Why there is no such goal, and what there is."""
-    function = re.split("[#:]", name)[0]
-    near = [other for other in known if other.startswith(f"{function}#")]
-    pairs = [f"{event}+..." for event in dict.fromkeys(event.name for event in events)]
-    plain = [other for other in known if "#" not in other]
-    listed = there or near or [*plain, *(w.name for w in model.guarantees.WITNESSES), *pairs]
-    return f"nothing is called {name!r}; choose one of {', '.join(listed)}, or a point of `list`"
+def names_of(
+    model: Model, known: Mapping[str, Point], events: Sequence[CoverageEvent]
+) -> list[str]:
+    """What a search may be for: all but branches, states and edges."""
+    plain = [name for name in known if "#" not in name]
+    witnesses = [witness.name for witness in model.guarantees.WITNESSES]
+    return [*plain, *witnesses, *every_pair(events)]
 
 
 def shortest(

@@ -355,7 +355,7 @@ def fitting(patches: Sequence[Patch], names: Collection[str]) -> str:
 @functools.cache
 def composition_of(scope: str) -> str:
     """The name of the composition that has a scope, also where some of its budgets are replaced.
-    An unknown scope is taken for one of the first composition, which refuses it with a list."""
+    An unknown scope is taken for one of the first composition, which refuses it."""
     name = scope.partition("/")[0]
     return next((c for c in COMPOSITIONS if name in scopes_of(load_model(c))), COMPOSITIONS[0])
 
@@ -364,6 +364,12 @@ def scopes_of(model: Model) -> frozenset[str]:
     """The names of a model's scopes, those of liveness too."""
     unbounded = getattr(model.modules.get("liveness"), "SCOPES", {})
     return frozenset(model.scopes.SCOPES) | frozenset(unbounded)
+
+
+def scope_names() -> Iterator[str]:
+    """The names of the scopes of all compositions."""
+    for name in COMPOSITIONS:
+        yield from sorted(scopes_of(load_model(name)))
 
 
 def model_for(scope: str, patches: Sequence[Patch] = ()) -> Model:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from proofs.mutants.table import MUTANTS, ModelMutant
+from proofs.run import nearest
 
 
 class UnknownMutant(ValueError):
-    """No mutant has this name; the message lists those that there are."""
+    """No mutant has this name; the message has the names most like it."""
 
 
 def find(name: str) -> ModelMutant:
@@ -14,5 +15,5 @@ def find(name: str) -> ModelMutant:
     for mutant in MUTANTS:
         if mutant.name == name:
             return mutant
-    known = ", ".join(mutant.name for mutant in MUTANTS)
-    raise UnknownMutant(f"no mutant is called {name!r}; choose one of {known}")
+    near = nearest(name, (mutant.name for mutant in MUTANTS), "list mutants")
+    raise UnknownMutant(f"no mutant is called {name!r}; {near}")

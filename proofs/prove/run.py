@@ -28,6 +28,7 @@ from proofs.prove.state import resets
 from proofs.prove.theorem import Theorem
 from proofs.prove.theorems import THEOREMS
 from proofs.prove.transactions.compositions import PROVED_AS
+from proofs.run import nearest
 
 SEARCHED_SCOPES = (
     "idempotent-tiny",
@@ -109,14 +110,15 @@ def needed(duty: Duty, lost: Collection[str]) -> bool:
 
 def chosen(only: str | None) -> tuple[Theorem, ...]:
     """The theorem of that name, or that is about all of the guarantee of that name; those of a
-    composition; or all. Raises UnknownName that lists the names."""
+    composition; or all. Raises UnknownName with the names most like it."""
     names = {t.name for t in THEOREMS}
     name = only if only in names else PROVED_AS.get(only or "", only)
     homes = tuple(dict.fromkeys(home(t) for t in THEOREMS))
     found = tuple(t for t in THEOREMS if name in (None, t.name, home(t)))
     if not found:
-        known = ", ".join((*(t.name for t in THEOREMS), *homes))
-        raise UnknownName(f"no theorem is called {only!r}; choose one of {known}")
+        names.update(PROVED_AS, homes)
+        near = nearest(str(only), sorted(names), "list theorems")
+        raise UnknownName(f"no theorem is called {only!r}; {near}")
     return found
 
 

@@ -6,6 +6,7 @@ A verb opens a `RunDirectory` with what it was asked, enters each finished unit 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from typing import Final
 
@@ -34,6 +35,15 @@ def one_of(what: str, value: str, valid: Iterable[str]) -> str:
     if value not in (names := tuple(valid)):
         raise BadUse(f"invalid {what} {value!r}; valid: {', '.join(names)}")
     return value
+
+
+def nearest(name: str, names: Iterable[str], listed_by: str = "list") -> str:
+    """What to write in the place of a name that is none: those most like it, and the command that
+    shows all."""
+    found = difflib.get_close_matches(name, list(dict.fromkeys(names)))
+    if found:
+        return f"did you mean {' or '.join(found)}? `kafka-eos {listed_by}` shows all"
+    return f"choose one of those that `kafka-eos {listed_by}` shows"
 
 
 def positive(name: str, value: int | None) -> int | None:

@@ -16,8 +16,9 @@ from model.faults import fit
 from model.language import Disabled
 from proofs.lift.build import is_unbounded
 from proofs.lift.patch import Patch
-from proofs.lift.source import Model, model_for
+from proofs.lift.source import Model, model_for, scope_names
 from proofs.lift.values import Shapes
+from proofs.run import nearest
 from proofs.trace.format import Choice, Header, Instance, Trace, TraceStep
 from proofs.trace.project import actors, digests, project
 
@@ -25,7 +26,7 @@ World = Any
 
 
 class UnknownScope(ValueError):
-    """No scope has this name; the message lists those that there are."""
+    """No scope has this name; the message has the names most like it."""
 
 
 class ReplayError(ValueError):
@@ -64,7 +65,8 @@ def scope_of(model: Model, text: str) -> Any:
     name, *parts = text.split("/")
     scopes: dict[str, Any] = {**model.scopes.SCOPES, **unbounded_scopes(model)}
     if name not in scopes:
-        raise UnknownScope(f"no scope is called {name!r}; choose one of {', '.join(scopes)}")
+        near = nearest(name, (*scopes, *scope_names()), "list scopes")
+        raise UnknownScope(f"no scope is called {name!r}; {near}")
     scope = scopes[name]
     for part in parts:
         scope = replace(with_part(scope, part), name=f"{scope.name}/{part}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,13 +14,13 @@ from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.scope import ScopeReport, explore_scope, read_pairs
 from proofs.java import FetchFailed, MissingTool
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition_of, load_model, model_for
+from proofs.lift.source import composition_of, load_model, model_for, scope_names
 from proofs.pages.risks import risks_of
 from proofs.run import BadUse, worst
 from proofs.run.directory import Remote
 from proofs.say import say
 from proofs.trace.breach import breach_of
-from proofs.trace.replay import configuration_of
+from proofs.trace.replay import UnknownScope, configuration_of
 from proofs.verbs.options import (
     add_engines,
     add_output,
@@ -107,7 +108,7 @@ def add_arguments(
 def execute(arguments: argparse.Namespace, engines: Mapping[str, EngineFunction] = ENGINES) -> int:
     """Explore, compare where several engines are asked for, write. Raises ValueError."""
     patches = patches_of(arguments)
-    plan = plan_of(arguments)
+    plan = plan_of(arguments, patches)
     names = ("variant", "stop", "ask", "symmetry", "witnesses")
     rows = [list(row) for row in plan]
     with Output(arguments, *names, made=(CHECKPOINTS,), plan=rows, patches=rows_of(patches)) as out:
@@ -122,7 +123,7 @@ def execute(arguments: argparse.Namespace, engines: Mapping[str, EngineFunction]
         return out.finish(content, workers=arguments.workers, **work.run)
 
 
-def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
+def plan_of(arguments: argparse.Namespace, patches: Sequence[Patch] = ()) -> list[tuple[str, str]]:
     """(scope, engine) in the order of the work. Raises ValueError for a bad name."""
     everything = arguments.all
     if not everything and not arguments.scopes:
@@ -132,6 +133,7 @@ def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
         )
     scopes = every_scope() if everything else arguments.scopes
     for scope in scopes:
+        check_is_no_addition(scope, patches)
         configuration_of(model_for(scope), scope, arguments.variant)
     if not everything:
         return [(scope, engine) for scope in scopes for engine in arguments.engine or ("c",)]
@@ -142,6 +144,17 @@ def plan_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
         for engine in COMPARED.get(scope, COMPARED_ELSE)
         if engine in chosen
     ]
+
+
+def check_is_no_addition(scope: str, patches: Sequence[Patch]) -> None:
+    """Raises UnknownScope for a scope that only a patch has."""
+    name = scope.partition("/")[0]
+    entry = re.compile(rf"^{re.escape(name)}: ", re.MULTILINE)
+    if name not in scope_names() and any(entry.search(patch.after) for patch in patches):
+        raise UnknownScope(
+            f"{name} is a scope that the patch adds: scopes are read from the model as it stands;"
+            " write the entry into its file, and leave it out of the patch"
+        )
 
 
 def every_scope() -> list[str]:

@@ -93,7 +93,8 @@ def resolve_name(name: str, scope: str | None) -> list[tuple[str, str]]:
         except UnknownGoal as refusal:
             refusals.append(refusal)
     if not known:
-        raise refusals[0]
+        choices = [choice for refusal in refusals for choice in refusal.choices]
+        raise UnknownGoal(name, choices, [n for refusal in refusals for n in refusal.names])
     return known
 
 

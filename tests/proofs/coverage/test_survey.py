@@ -165,6 +165,8 @@ def test_names():
     assert resolved(MODEL, EVENTS, f"leader.check_producer_epoch:{line}:then").endswith("#1:then")
     assert resolved(MODEL, EVENTS, "restart+refusal") == "refusal+restart"
     with pytest.raises(UnknownGoal, match="leader_restarts"):
+        resolved(MODEL, EVENTS, "leader_restart")
+    with pytest.raises(UnknownGoal, match="`kafka-eos list --branches` shows"):
         resolved(MODEL, EVENTS, "nothing")
     with pytest.raises(UnknownGoal, match=r"leader\.in_sequence#1:true"):
         resolved(MODEL, EVENTS, "leader.in_sequence#99:then")

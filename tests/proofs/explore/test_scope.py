@@ -284,7 +284,7 @@ def test_budgets_by_hand_are_part_of_the_name():
 
 
 BAD = {
-    "scope": ({"scope_name": "none"}, UnknownScope, "idempotent-tiny"),
+    "scope": ({"scope_name": "idempotent-tny"}, UnknownScope, "idempotent-tiny"),
     "variant": ({"variant_text": "1.0"}, ValueError, "4.3.1"),
     "rule": ({"variant_text": "speed=high"}, ValueError, "first_sequence"),
     "engine": ({"engine": "steam"}, UnknownEngine, "source"),

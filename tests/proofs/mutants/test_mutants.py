@@ -175,5 +175,5 @@ def test_its_twin_is_clean(mutant):
 
 def test_a_name_that_there_is_not():
     assert find("any_first_sequence").reference == "KAFKA-14359"
-    with pytest.raises(UnknownMutant, match="reassign_in_heap_order"):
-        find("none")
+    with pytest.raises(UnknownMutant, match="did you mean reassign_in_heap_order"):
+        find("reassigned_in_heap_order")

@@ -50,8 +50,11 @@ def test_the_verb_answers_a_failure_with_a_trace(tmp_path: Path) -> None:
 
 
 def test_an_unknown_theorem_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["prove", "--only", "everything"]) == 2
-    assert "choose one of at_most_once" in capsys.readouterr().err
+    assert main(["prove", "--only", "no_gaap"]) == 2
+    said = capsys.readouterr().err
+    assert "no theorem is called 'no_gaap'; did you mean no_gap" in said
+    assert "`kafka-eos list theorems` shows all" in said
+    assert len(said) < 200, "there are eighty"
 
 
 WIDER = """

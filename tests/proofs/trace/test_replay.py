@@ -103,7 +103,11 @@ def test_patches_are_part_of_a_trace():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("none", "no scope is called 'none'; choose one of idempotent-tiny"),
+        ("none", "no scope is called 'none'; choose one of those that `kafka-eos list scopes`"),
+        ("idempotent-tyny", "did you mean idempotent-tiny or .*`kafka-eos list scopes` shows all"),
+        ("transactions-tny", "did you mean transactions-tiny"),
+        ("processng", "did you mean processing"),
+        ("live-retry", "did you mean live-retries"),
         ("idempotent-tiny/luck=1", "no budget is called 'luck'"),
         ("idempotent-tiny/breaks=3", "from 0 to 2"),
         ("idempotent-tiny/breaks=many", "from 0 to 2"),

@@ -91,6 +91,27 @@ def test_explore_without_a_scope_asks_for_one(capsys):
     assert "--all" in said
 
 
+ADDED = """
+--- a/model/{home}/scopes.py
++++ b/model/{home}/scopes.py
+@@ -1 +1,2 @@
++{home}-quiet: nothing breaks | from={home}-tiny breaks=0
+ {home}-default:
+"""
+
+
+@pytest.mark.parametrize("home", ["idempotent", "transactions"])
+def test_a_scope_that_a_patch_adds_is_refused_with_what_to_do(home, tmp_path, capsys):
+    patch = tmp_path / "scope.diff"
+    patch.write_text(ADDED.format(home=home))
+    argv = ["--patch", str(patch), "--engine", "ints"]
+    assert main(["explore", f"{home}-quiet", *argv]) == 2
+    assert "a scope that the patch adds" in (said := capsys.readouterr().err)
+    assert "write the entry into its file" in said
+    assert main(["explore", f"{home}-quit", *argv]) == 2
+    assert f"no scope is called '{home}-quit'" in capsys.readouterr().err
+
+
 def test_explore_finds_what_a_patch_breaks(report, tmp_path):
     patch = tmp_path / "idea.py"
     patch.write_text(BREAKING)
@@ -310,7 +331,9 @@ def test_a_witness_that_no_scope_has(report, capsys):
     assert main(["witness", "leader_fails_over", "--scope", "idempotent-tiny"]) == 1
     assert "not reached in idempotent-tiny" in capsys.readouterr().out
     assert main(["witness", "leader_flies", "--scope", "idempotent-tiny"]) == 2
-    assert "choose one of" in capsys.readouterr().err
+    assert "did you mean leader_" in capsys.readouterr().err
+    assert main(["witness", "something_commited"]) == 2, "of any composition"
+    assert "did you mean something_committed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("ending", ["graphml", "json"])
