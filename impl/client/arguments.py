@@ -88,6 +88,12 @@ def check_callable(name: str, value: object) -> None:
         raise InvalidArgumentError(name, "must be callable, or None", value)
 
 
+def check_boolean(name: str, value: object) -> None:
+    """Check a switch: "no" would be true."""
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(name, "must be True or False", value)
+
+
 def check_choice(name: str, value: object, known: Iterable[str]) -> None:
     """Check that a setting has one of these values."""
     choices = list(known)

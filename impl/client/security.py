@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from impl.client.arguments import check_choice, check_text
 from impl.client.connection import Connection
-from impl.client.errors import ClientError
+from impl.client.errors import ClientError, InvalidArgumentError
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 from impl.security.config import MECHANISMS, PLAIN, SecurityProtocol
@@ -51,6 +51,10 @@ class ClientSecurity:
         known = [protocol.value for protocol in SecurityProtocol]
         check_choice("security_protocol", self.security_protocol, known)
         check_choice("sasl_mechanism", self.sasl_mechanism, MECHANISMS)
+        if self.ssl_context is not None and not hasattr(self.ssl_context, "wrap_bio"):
+            raise InvalidArgumentError(
+                "ssl_context", "must be an ssl.SSLContext, or None", self.ssl_context
+            )
         if self._protocol.has_sasl:
             check_text("sasl_plain_username", self.sasl_plain_username)
             check_text("sasl_plain_password", self.sasl_plain_password)

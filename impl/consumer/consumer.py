@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Final
 from impl.client.arguments import (
     GroupMetadata,
     OffsetAndMetadata,
+    check_boolean,
+    check_callable,
     check_choice,
     check_integer,
     check_offset,
@@ -125,6 +127,12 @@ class Consumer:
     ) -> None:
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
         check_choice("auto_offset_reset", auto_offset_reset, RESETS)
+        check_choice("group_protocol", group_protocol, MEMBERSHIPS)
+        check_boolean("enable_auto_commit", enable_auto_commit)
+        check_boolean("check_crcs", check_crcs)
+        check_boolean("exclude_internal_topics", exclude_internal_topics)
+        check_callable("key_deserializer", key_deserializer)
+        check_callable("value_deserializer", value_deserializer)
         check_integer("request_timeout_ms", request_timeout_ms)
         check_integer("retry_backoff_ms", retry_backoff_ms)
         check_integer("default_api_timeout_ms", default_api_timeout_ms)
@@ -474,6 +482,8 @@ class Consumer:
         Raises `IllegalStateError` without a group, `CommitFailedError` if the group has given the
         partitions to others, `KafkaTimeoutError`, `RefusedError`, `InvalidArgumentError`.
         """
+        if self._requests.group_id is None:
+            raise IllegalStateError("commit without a group_id: create a consumer with one")
         wanted = self._known_positions() if offsets is None else offsets
         await self._offsets.commit(parse_offsets(wanted))
 
@@ -536,6 +546,8 @@ class Consumer:
         check_integer("timeout_ms", timeout_ms)
         if max_records is not None:
             check_integer("max_records", max_records, least=1)
+        if not self._group.is_subscribed and not self._fetcher.assigned:
+            raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions")
         most = max_records or self._max_poll_records
         wanted = frozenset(parse_partitions(partitions)) if partitions else ()
         loop = asyncio.get_running_loop()

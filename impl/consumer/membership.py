@@ -82,6 +82,8 @@ class GroupSettings(NamedTuple):
         check_text("group_id", self.group_id)
         if self.group_instance_id is not None:
             check_text("group_instance_id", self.group_instance_id)
+        check_choice("group_protocol", self.protocol, PROTOCOLS)
+        self._check_protocol()
         check_integer("session_timeout_ms", self.session_timeout_ms, least=1)
         most = self.session_timeout_ms
         check_integer("heartbeat_interval_ms", self.heartbeat_interval_ms, least=1, greatest=most)
@@ -92,8 +94,6 @@ class GroupSettings(NamedTuple):
             check_integer("rebalance_timeout_ms", self.rebalance_timeout_ms, least=1)
         if self.remote_assignor is not None:
             check_text("group_remote_assignor", self.remote_assignor)
-        check_choice("group_protocol", self.protocol, PROTOCOLS)
-        self._check_protocol()
 
     @property
     def join_timeout_ms(self) -> int:

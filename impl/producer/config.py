@@ -17,6 +17,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any
 
@@ -138,7 +139,8 @@ SETTINGS: Mapping[str, Setting] = {
 def _check_value(name: str, value: object) -> object:
     setting = SETTINGS.get(name)
     if setting is None:
-        raise ConfigError(name, "unknown setting")
+        near = get_close_matches(name, SETTINGS, n=1)
+        raise ConfigError(name, f"unknown setting{f'; is it {near[0]}?' if near else ''}")
     if setting.least is not None:
         return _check_number(name, value, setting.least, setting.greatest)
     if name in ("enable_idempotence", "remember_groups") and not isinstance(value, bool):

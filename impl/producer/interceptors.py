@@ -15,6 +15,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from impl.client.errors import InvalidArgumentError
 from impl.producer.record_metadata import RecordMetadata
 
 _log = logging.getLogger(__name__)
@@ -51,6 +52,11 @@ class Interceptors:
     """Those of one producer."""
 
     def __init__(self, interceptors: Sequence[ProducerInterceptor]) -> None:
+        """Raises `InvalidArgumentError`."""
+        for interceptor in interceptors:
+            if not all(hasattr(interceptor, name) for name in ("on_send", "on_acknowledgement")):
+                may_be = "must have on_send and on_acknowledgement, as ProducerInterceptor has"
+                raise InvalidArgumentError("interceptors", may_be, interceptor)
         self._all = tuple(interceptors)
 
     def __bool__(self) -> bool:

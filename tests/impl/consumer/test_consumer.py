@@ -235,6 +235,11 @@ def test_calls_in_the_wrong_place():
                 await c.position(T)
             with pytest.raises(IllegalStateError, match="without a group_id"):
                 await c.committed(T)
+            with pytest.raises(IllegalStateError, match="without a group_id"):
+                await c.commit()
+            for call in (c.getone, c.getmany):
+                with pytest.raises(IllegalStateError, match="subscribe to topics, or assign"):
+                    await call()
 
     in_a_world(program)
 
@@ -321,6 +326,12 @@ def test_two_starts_are_one():
         ("request_timeout_ms", {"request_timeout_ms": None}),
         ("retry_backoff_ms", {"retry_backoff_ms": 0.5}),
         ("default_api_timeout_ms", {"default_api_timeout_ms": True}),
+        ("enable_auto_commit", {"enable_auto_commit": "no"}),
+        ("check_crcs", {"check_crcs": 0}),
+        ("exclude_internal_topics", {"exclude_internal_topics": None}),
+        ("value_deserializer", {"value_deserializer": 3}),
+        ("group_protocol", {"group_protocol": "new"}),
+        ("ssl_context", {"ssl_context": "x"}),
     ],
 )
 def test_bad_settings_are_named(argument, settings):

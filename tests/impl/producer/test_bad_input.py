@@ -1,6 +1,7 @@
 """Invalid input of the application: refused at once, by name, without side effects."""
 
 import asyncio
+import re
 import reprlib
 
 import pytest
@@ -385,6 +386,23 @@ def test_a_start_that_fails_is_not_waited_for_twice():
         assert tasks() <= before
 
     in_a_world(program)
+
+
+# ---- settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"linger": 5}, "linger: unknown setting; is it linger_ms?"),
+        ({"nothing_like_it": 5}, "nothing_like_it: unknown setting"),
+        ({"interceptors": [3]}, "interceptors must have on_send and on_acknowledgement"),
+        ({"ssl_context": "x"}, "ssl_context must be an ssl.SSLContext, or None"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(settings, message):
+    with pytest.raises((ConfigError, InvalidArgumentError), match=f"^{re.escape(message)}"):
+        Producer(**settings)
 
 
 # ---- where the cluster is
