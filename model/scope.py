@@ -14,7 +14,7 @@ is 1. What is not named is as in the parent, or as the defaults say. Three parts
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Self, TypeVar
 
@@ -71,22 +71,41 @@ class InvalidPart(ValueError):
 
 
 def read_scopes(base: Scope[V, B, G], text: str) -> dict[str, Scope[V, B, G]]:
-    """The scopes of a text, by name; `base` has the defaults. Raises UnknownSize, InvalidPart."""
+    """The scopes of a text, by name; `base` has the defaults. Raises UnknownSize, InvalidPart, each
+    with the name of the scope."""
     scopes: dict[str, Scope[V, B, G]] = {}
     for block in re.split(r"\n(?=\S)", text.strip()):
-        heading, values, *parts = " ".join(block.split()).split(" | ")
+        heading, *parts = " ".join(block.split()).split(" | ")
         name, _, why = heading.partition(": ")
-        parent, _, own = values.removeprefix("from=").partition(" ")
-        is_derived = values.startswith("from=")
-        scope = with_sizes(scopes[parent] if is_derived else base, own if is_derived else values)
-        for part in parts:
-            scope = read_part(scope, part)
+        try:
+            scope = read_entry(base, scopes, parts)
+        except (InvalidPart, UnknownSize) as error:
+            raise type(error)(f"scope {name}: {error}") from error
         scopes[name] = replace(scope, name=name, why=why)
     return scopes
 
 
+def read_entry(
+    base: Scope[V, B, G], scopes: Mapping[str, Scope[V, B, G]], parts: Sequence[str]
+) -> Scope[V, B, G]:
+    """The scope that the parts behind a heading describe. Raises UnknownSize, InvalidPart."""
+    if not parts:
+        raise InvalidPart("no sizes; write NAME: why | NAME=N ...")
+    values, *others = parts
+    scope, own = base, values
+    if values.startswith("from="):
+        parent, _, own = values.removeprefix("from=").partition(" ")
+        if parent not in scopes:
+            raise InvalidPart(f"'from={parent}': no scope above it is called {parent!r}")
+        scope = scopes[parent]
+    scope = with_sizes(scope, own)
+    for part in others:
+        scope = read_part(scope, part)
+    return scope
+
+
 def read_part(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
-    """The scope with one more part of its entry. Raises InvalidPart."""
+    """The scope with one more part of its entry. Raises UnknownSize, InvalidPart."""
     kind, _, rest = text.partition(" ")
     if kind not in PARTS:
         raise InvalidPart(f"no part of a scope is called {kind!r}: {sorted(PARTS)}")
@@ -95,19 +114,26 @@ def read_part(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
 
 
 def with_sizes(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
-    """The scope with sizes and budgets replaced. Raises UnknownSize."""
+    """The scope with sizes and budgets replaced. Raises UnknownSize, InvalidPart."""
     given = dict(read_sizes(text))
-    known = {f.name for part in (scope.bounds, scope.budgets) for f in fields(part)}  # type: ignore[arg-type]
-    if unknown := sorted(given.keys() - known):
-        raise UnknownSize(f"no size and no budget is called {unknown[0]!r}: {sorted(known)}")
+    check_names(given, scope.bounds, scope.budgets)
     bounds, budgets = with_values(scope.bounds, given), with_values(scope.budgets, given)
     return replace(scope, bounds=bounds, budgets=budgets)
 
 
+def check_names(given: Mapping[str, int], *records: Any) -> None:
+    """Raises UnknownSize for a name that is no field of these records."""
+    known = {f.name for record in records for f in fields(record)}
+    if unknown := sorted(given.keys() - known):
+        raise UnknownSize(f"no size and no budget is called {unknown[0]!r}: {sorted(known)}")
+
+
 def with_room(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
-    """The scope's bounds have room for these faults alone, and have these sizes."""
+    """The scope's bounds have room for these faults alone, and have these sizes. Raises
+    UnknownSize, InvalidPart."""
     bounds: Any = scope.bounds
     given = dict(read_sizes(text))
+    check_names(given, bounds, bounds.faults)
     faults = with_values(type(bounds.faults)(), given)
     return replace(scope, bounds=replace(with_values(bounds, given), faults=faults))
 
@@ -137,9 +163,11 @@ PARTS: dict[str, Callable[[Any, str], Any]] = {
 
 
 def read_sizes(text: str) -> Iterator[tuple[str, int]]:
-    """`NAME=N` or `NAME`, each."""
+    """`NAME=N` or `NAME`, each. Raises InvalidPart."""
     for part in text.split():
-        name, _, value = part.partition("=")
+        name, equals, value = part.partition("=")
+        if equals and not value.isdecimal():
+            raise InvalidPart(f"{part!r}: write a number, as {name}=1")
         yield name, int(value or 1)
 
 

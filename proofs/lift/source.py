@@ -25,6 +25,7 @@ from typing import Any
 import model
 from model.language import is_actor_rule, is_event
 from proofs.lift.patch import Patch, PatchError, apply, apply_to_text, find_scope, parse_diff
+from proofs.run import nearest
 
 NOT_LIFTED = frozenset({"configuration", "scopes", "spec", "variants"})
 """Modules that make configurations and initial worlds; the functions of all others are lifted."""
@@ -32,6 +33,10 @@ NOT_LIFTED = frozenset({"configuration", "scopes", "spec", "variants"})
 
 class UnknownAssumedProperty(ValueError):
     """No assumed property of the model has this name; the message lists those that it has."""
+
+
+class UnknownClaim(ValueError):
+    """A scope says that something never happens, and nothing is called so; the message says which."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,11 +221,26 @@ def source_of(package: str) -> PackageSource:
 
 @functools.cache
 def load_package(package: str) -> Model:
-    """The model that a package is, as it stands."""
+    """The model that a package is, as it stands. Raises UnknownClaim."""
     source = source_of(package)
     modules = {name: importlib.import_module(f"{package}.{name}") for name in source.trees}
     files = {name: source.file(name) for name in modules}
-    return Model(package, modules, functions_of(source.trees), files, ())
+    model = Model(package, modules, functions_of(source.trees), files, ())
+    check_scopes(model)
+    return model
+
+
+def check_scopes(model: Model) -> None:
+    """Raises UnknownClaim where a scope never has what nothing is called."""
+    known = {*model.rules, *(witness.name for witness in model.guarantees.WITNESSES)}
+    known.update(step.name for step in getattr(model.modules.get("spec"), "STEPS", ()))
+    for scope in model.scopes.SCOPES.values():
+        for name in scope.never:
+            if name not in known:
+                near = nearest(name, sorted(known), "list")
+                raise UnknownClaim(
+                    f"scope {scope.name}, never {name}: no event and no witness is called so; {near}"
+                )
 
 
 def load(package: str, patches: Sequence[Patch] = ()) -> Model:

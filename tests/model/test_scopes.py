@@ -62,9 +62,10 @@ loud: more | from=quiet records=2 | room | sometimes a_bump, something_failed
 @pytest.mark.parametrize(
     ("part", "problem"),
     [
-        ("never a_bump", "does not say why"),
-        ("sometimes a_bump", "nothing that the parent never has"),
-        ("seldom a_bump", "'seldom'"),
+        ("never a_bump", "scope wrong: .*does not say why"),
+        ("sometimes a_bump", "scope wrong: .*nothing that the parent never has"),
+        ("seldom a_bump", "scope wrong: .*'seldom'"),
+        ("room crashes=x", "scope wrong: 'crashes=x': write a number, as crashes=1"),
     ],
 )
 def test_a_part_that_cannot_be_read_is_refused(part: str, problem: str) -> None:
@@ -73,5 +74,23 @@ def test_a_part_that_cannot_be_read_is_refused(part: str, problem: str) -> None:
 
 
 def test_a_name_that_is_neither_a_size_nor_a_budget_is_refused() -> None:
-    with pytest.raises(UnknownSize, match="'brakes'"):
+    with pytest.raises(UnknownSize, match="scope wrong: .*'brakes'"):
         read_scopes(BASE, "wrong: a slip | brakes=1")
+    with pytest.raises(UnknownSize, match="scope wrong: .*'crushes'"):
+        read_scopes(BASE, "wrong: a slip | records=1 | room crushes=1")
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("wrong: a slip | breaks=x", "'breaks=x': write a number"),
+        ("wrong: a slip | breaks=", "'breaks=': write a number"),
+        ("wrong: a slip | from=smal breaks=1", "'from=smal': no scope above it is called 'smal'"),
+        ("wrong: a slip", "no sizes"),
+    ],
+)
+def test_an_entry_that_cannot_be_read_is_refused_with_the_name_of_its_scope(
+    entry: str, problem: str
+) -> None:
+    with pytest.raises(InvalidPart, match=f"scope wrong: {problem}"):
+        read_scopes(BASE, TEXT + entry)

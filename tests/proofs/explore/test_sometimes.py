@@ -1,6 +1,7 @@
 """Always with sometimes: a model in which something never happens does not hold."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,7 @@ from proofs.__main__ import main
 from proofs.explore.scope import explore_scope, verdict_of
 from proofs.explore.sometimes import allowed_events
 from proofs.lift.patch import Patch
-from proofs.lift.source import COMPOSITIONS, load_model
+from proofs.lift.source import COMPOSITIONS, UnknownClaim, load_model, load_package
 from proofs.trace.replay import replay
 from tests.sizes import sized
 
@@ -52,6 +53,18 @@ def test_what_a_scope_never_has_is_a_witness_an_event_or_a_step_of_the_specifica
     assert not steps & (witnesses | events)
     for scope in load_model(name).scopes.SCOPES.values():
         assert scope.never.keys() <= witnesses | events | steps, scope.name
+
+
+@pytest.mark.fast
+def test_a_misspelt_name_in_a_claim_is_refused_when_the_model_is_loaded(monkeypatch):
+    """Nothing was ever held to it."""
+    scopes = load_model("idempotent").scopes
+    scope = scopes.SCOPES["idempotent-tiny"]
+    wrong = replace(scope, never={**scope.never, "client_bumps_epok": "nobody asks"})
+    monkeypatch.setitem(scopes.SCOPES, scope.name, wrong)
+    said = "scope idempotent-tiny, never client_bumps_epok: .*did you mean client_bumps_epoch"
+    with pytest.raises(UnknownClaim, match=said):
+        load_package.__wrapped__("model.idempotent")
 
 
 @pytest.mark.fast
