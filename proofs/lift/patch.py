@@ -45,6 +45,29 @@ class Patch:
         return self.function.endswith(".py")
 
 
+def parse_rows(text: str) -> tuple[Patch, ...]:
+    """A list of (function, before, after), as JSON or Python. Raises PatchError with the line."""
+    try:
+        table = ast.parse(text.lstrip(" \t"), mode="eval").body
+    except SyntaxError as error:
+        raise PatchError(f"line {error.lineno or 1}: not a list: {error.msg}") from error
+    if not isinstance(table, ast.List | ast.Tuple):
+        raise PatchError(f"line {table.lineno}: not a list")
+    if not table.elts:
+        raise PatchError(f"line {table.lineno}: an empty list")
+    return tuple(map(parse_row, table.elts))
+
+
+def parse_row(row: ast.expr) -> Patch:
+    """One row of a list as a patch. Raises PatchError with the line."""
+    cells = row.elts if isinstance(row, ast.List | ast.Tuple) else []
+    texts = [cell.value for cell in cells if isinstance(cell, ast.Constant)]
+    match texts:
+        case [str(function), str(before), str(after)] if len(texts) == len(cells):
+            return Patch(function, before, after)
+    raise PatchError(f"line {row.lineno}: {ast.unparse(row):.60} is not a row of three texts")
+
+
 def parse_diff(diff: str) -> tuple[Patch, ...]:
     """The hunks of a unified diff as patches of files. Raises PatchError."""
     found: list[Patch] = []

@@ -14,6 +14,7 @@ import graphlib
 import importlib
 import re
 import sys
+import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +25,15 @@ from typing import Any
 
 import model
 from model.language import is_actor_rule, is_event
-from proofs.lift.patch import Patch, PatchError, apply, apply_to_text, find_scope, parse_diff
+from proofs.lift.patch import (
+    Patch,
+    PatchError,
+    apply,
+    apply_to_text,
+    find_scope,
+    parse_diff,
+    parse_rows,
+)
 from proofs.run import nearest
 
 NOT_LIFTED = frozenset({"configuration", "scopes", "spec", "variants"})
@@ -36,7 +45,7 @@ class UnknownAssumedProperty(ValueError):
 
 
 class UnknownClaim(ValueError):
-    """A scope says that something never happens, and nothing is called so; the message says which."""
+    """A scope never has what nothing is called; the message has scope and name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +183,7 @@ def _set_aside(package: str, names: Collection[str]) -> Iterator[ModuleType]:
 
 
 def execute(source: PackageSource) -> dict[str, ModuleType]:
-    """The source as modules of its own."""
+    """The source as modules of its own. Raises PatchError: only a patched text does not run."""
     modules: dict[str, ModuleType] = {}
     with _set_aside(source.package, source.trees) as parent:
         for name, tree in source.trees.items():
@@ -182,8 +191,24 @@ def execute(source: PackageSource) -> dict[str, ModuleType]:
             module.__file__ = source.file(name)
             sys.modules[module.__name__] = module
             setattr(parent, name, module)
-            exec(code_of(tree, module.__file__), module.__dict__)
+            try:
+                exec(code_of(tree, module.__file__), module.__dict__)
+            except Exception as error:
+                place = place_of(error, source, module.__file__)
+                raise PatchError(f"{place}: {error}") from error
     return modules
+
+
+def place_of(error: Exception, source: PackageSource, executed: str) -> str:
+    """The file in which a patched text fails while one is executed, and the code there: lines of a
+    patched text have other numbers than those of the file."""
+    trees = {source.file(name): tree for name, tree in source.trees.items()}
+    frames = traceback.extract_tb(error.__traceback__)
+    places = ((f.filename, f.lineno) for f in reversed(frames) if f.filename in trees)
+    file, line = next(places, (executed, getattr(error, "lineno", None)))
+    nodes = (node for node in ast.walk(trees[file]) if getattr(node, "lineno", -1) == line)
+    code, *_ = next(map(ast.unparse, nodes), "").splitlines() or [""]
+    return f"{file}, with the patch, at `{code}`"
 
 
 @functools.lru_cache(maxsize=512)
@@ -238,9 +263,8 @@ def check_scopes(model: Model) -> None:
         for name in scope.never:
             if name not in known:
                 near = nearest(name, sorted(known), "list")
-                raise UnknownClaim(
-                    f"scope {scope.name}, never {name}: no event and no witness is called so; {near}"
-                )
+                what = f"scope {scope.name}, never {name}"
+                raise UnknownClaim(f"{what}: no event and no witness is called so; {near}")
 
 
 def load(package: str, patches: Sequence[Patch] = ()) -> Model:
@@ -420,21 +444,25 @@ def with_assumed_properties(model: Model, names: Collection[str]) -> Model:
     return replace(model, modules={**model.modules, "guarantees": guarantees})
 
 
+PATCH_FILE = (
+    "a patch file is a unified diff, or a list of rows, each [function, expression before,"
+    " expression after]: docs/reference/patches.md"
+)
+
+
 def read_patches(path: Path) -> tuple[Patch, ...]:
-    """Patches from a file: a unified diff of files of the model, or a Python list of (function,
-    before, after).
+    """Patches from a file: a unified diff of files of the model, or a list of (function, before,
+    after), as JSON or Python.
 
     Raises PatchError with the place if the file is of neither form.
     """
     try:
         text = path.read_text(encoding="utf-8")
-        if re.search(r"^\+\+\+ ", text, re.MULTILINE):
-            return parse_diff(text)
-        return tuple(Patch(*row) for row in ast.literal_eval(text))
+        is_diff = re.search(r"^\+\+\+ ", text, re.MULTILINE)
+        return parse_diff(text) if is_diff else parse_rows(text)
     except OSError as error:
         raise PatchError(f"{path}: {error.strerror}; name a patch file") from error
-    except (SyntaxError, ValueError, TypeError) as error:
-        raise PatchError(
-            f"{path}: {error}; write a unified diff, or a list of (function, expression before,"
-            " expression after)"
-        ) from error
+    except UnicodeDecodeError as error:
+        raise PatchError(f"{path}: not a text in UTF-8; {PATCH_FILE}") from error
+    except PatchError as error:
+        raise PatchError(f"{path}: {error}; {PATCH_FILE}") from error

@@ -1,13 +1,15 @@
 """Named replacements: found by name and by meaning, exactly once."""
 
 import ast
+from collections.abc import Sequence
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from proofs.explore.scope import explore_scope
 from proofs.lift.patch import Patch, PatchError, apply, apply_to_text, parse_diff
-from proofs.lift.source import load_model, patches_by_composition
+from proofs.lift.source import load_model, patches_by_composition, read_patches
 
 pytestmark = pytest.mark.fast
 
@@ -226,6 +228,80 @@ def test_a_patch_belongs_to_the_composition_whose_text_it_fits() -> None:
     with pytest.raises(PatchError, match="fit idempotent and transactions; name one"):
         patches_by_composition([Patch("leader.is_duplicate", same, "False")])
     assert patches_by_composition([]) == {}
+
+
+A_WRONG_NAME = """
+--- a/model/idempotent/guarantees.py
++++ b/model/idempotent/guarantees.py
+-    Guarantee("remembers_the_newest", remembers_the_newest, expires_nobody),
++    # A line more than the file has.
++    Guarantee("remembers_the_newest", remembers_the_newest, expires_nobodyy),
+"""
+
+
+@pytest.mark.parametrize(
+    ("patches", "message"),
+    [
+        (
+            parse_diff(A_WRONG_NAME),
+            r"model/idempotent/guarantees.py, with the patch, at `Guarantee\('remembers_the_newest',"
+            r" remembers_the_newest, expires_nobodyy\)`: name 'expires_nobodyy' is not defined",
+        ),
+        (
+            [Patch("configuration.FirstSequence", "ANY = 0", "ANY = 1 // 0")],
+            "with the patch, at `ANY = 1 // 0`: integer division",
+        ),
+        (
+            [Patch("variants", "DEFAULT_VARIANT = GRAMMAR.default", "return")],
+            "model/idempotent/variants.py, with the patch, at `.*`: .return. outside function",
+        ),
+    ],
+    ids=["a name in a diff", "an expression", "a statement"],
+)
+def test_a_patched_text_that_does_not_run_is_refused_with_its_line(
+    patches: Sequence[Patch], message: str
+) -> None:
+    """It was a traceback, with the line of that number in the file as it stands."""
+    with pytest.raises(PatchError, match=message):
+        load_model("idempotent", patches)
+
+
+NO_PATCH_FILES = {
+    "nothing": ("", "line 1: not a list"),
+    "a number": ("\n-x", "line 2: not a list"),
+    "no Python": ("[\n['a' 'b',", "line "),
+    "an empty list": ("[]", "line 1: an empty list"),
+    "one row": ('["leader.f", "a", "b"]', "line 1: 'leader.f' is not a row of three texts"),
+    "a short row": ('[["f", "a", "b"],\n["f"]]', r"line 2: \['f'\] is not a row of three texts"),
+    "a number in a row": ('[["f", "a", 1]]', "line 1: .* is not a row of three texts"),
+    "a name in a row": ('[["f", "a", b]]', "line 1: .* is not a row of three texts"),
+    "an object": ('{"function": "f"}', "line 1: not a list"),
+    "a diff of nothing": ("+++ b/model/x.py\n", "a diff without a change"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), NO_PATCH_FILES.values(), ids=NO_PATCH_FILES)
+def test_a_file_that_is_no_patch_file_is_refused_with_what_one_is(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "change.json"
+    file.write_text(text)
+    with pytest.raises(PatchError, match=f"change.json: {message}.*; a patch file is a unified"):
+        read_patches(file)
+
+
+def test_bytes_are_no_patch_file(tmp_path: Path) -> None:
+    file = tmp_path / "change.json"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(PatchError, match="not a text in UTF-8; a patch file is"):
+        read_patches(file)
+
+
+def test_rows_are_json_or_python(tmp_path: Path) -> None:
+    file = tmp_path / "change"
+    for text in (' [["f", "a", "b"]]', "(\n('f', 'a', 'b'),)"):
+        file.write_text(text)
+        assert read_patches(file) == (Patch("f", "a", "b"),)
 
 
 def test_members_keep_their_numbers() -> None:
