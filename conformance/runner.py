@@ -6,7 +6,8 @@ Three rules:
    ranges a wave has depends on the machine, and nothing that is reported depends on that.
 2. A wave counts once the journal has it; a killed run loses the wave that it was in, and nothing
    else.
-3. The result is the sum of the journal's waves, whether this process ran them or one before.
+3. The result is the sum of the journal's waves, whether this process ran them or one before. What
+   checks beside the traces need is kept with each wave, and what they found is kept, too.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ MOST_BYTES_OF_A_WAVE: Final = 64 * 1024 * 1024
 """What a wave may bring to this process, so that its memory does not grow with the run."""
 
 Clock = Callable[[], float]
+Told = Callable[[], Any]
+"""What checks beside the traces need of a wave, as plain data; None if nothing."""
+
+WAVE: Final = "traces"
+CHECKS: Final = "checks"
 
 
 # Cutting
@@ -88,15 +94,18 @@ class Wave:
 
 
 class Waves:
-    """The waves of a run of `count` traces, as its journal has them. Raises DamagedRun."""
+    """The waves of a run of `count` traces, as its journal has them; `told` are what checks need
+    of each. Raises DamagedRun."""
 
     def __init__(self, journal: Journal, count: int) -> None:
         self.count = count
         self.done: list[Wave] = []
+        self.told: list[Any] = []
         self.total = Found()
         self._journal = journal
-        for row in journal.values():
-            self._take(Wave(**row["wave"]), unpack(b85decode(row["found"])))
+        for unit, row in journal.items():
+            if unit.startswith(WAVE):
+                self._take(Wave(**row["wave"]), unpack(b85decode(row["found"])), row.get("told"))
         if self.next_id > count:
             raise DamagedRun(f"the journal has {self.next_id} traces of {count}; use another --out")
 
@@ -105,21 +114,30 @@ class Waves:
         """The first trace id that no wave has."""
         return self.done[-1].last if self.done else 0
 
-    def add(self, wave: Wave, found: Found, ranges: Iterable[RangeNumbers]) -> None:
+    def add(
+        self, wave: Wave, found: Found, ranges: Iterable[RangeNumbers], told: Any = None
+    ) -> None:
         """Enter one more wave; of transitions the journal gets those that are new."""
         packed = {"found": pack(found.beyond(self.total)), "ranges": pack_numbers(ranges)}
         texts = {name: b85encode(part).decode("ascii") for name, part in packed.items()}
-        row = {"wave": asdict(wave), **texts}
-        self._journal.add(f"traces {wave.first}-{wave.last}", row)
-        self._take(wave, found)
+        row = {"wave": asdict(wave), **texts} | ({} if told is None else {"told": told})
+        self._journal.add(f"{WAVE} {wave.first}-{wave.last}", row)
+        self._take(wave, found, told)
 
-    def _take(self, wave: Wave, found: Found) -> None:
+    def checked(self, check: Callable[[Sequence[Any]], Any]) -> Any:
+        """What the checks found that are made once, behind the last wave."""
+        if CHECKS not in self._journal:
+            self._journal.add(CHECKS, check(self.told))
+        return self._journal[CHECKS]
+
+    def _take(self, wave: Wave, found: Found, told: Any) -> None:
         if wave.first != self.next_id:
             raise DamagedRun(
                 f"the journal has no wave from trace {self.next_id}, but one from {wave.first};"
                 " remove the folder of --out to begin again"
             )
         self.done.append(wave)
+        self.told += [] if told is None else [told]
         self.total = self.total.merge(found)
 
 
@@ -134,7 +152,12 @@ class RunWatcher(Protocol):
 
 
 def run_waves(
-    waves: Waves, backend: Backend, watch: RunWatcher, clock: Clock, least: int = 1
+    waves: Waves,
+    backend: Backend,
+    watch: RunWatcher,
+    clock: Clock,
+    least: int = 1,
+    told: Told = lambda: None,
 ) -> Found:
     """Judge all that is left, at least so many ranges at a time.
 
@@ -154,7 +177,7 @@ def run_waves(
             *(first, last, round(seconds, 3), steps),
             *(backend.name, backend.cores, backend.executors),
         )
-        waves.add(wave, found, judged)
+        waves.add(wave, found, judged, told())
         watch(waves.next_id, waves.total)
     return waves.total
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from conformance.automatic_masks import NONE, AutomaticMasks
 from conformance.backends import Backend, WorkerTask, open_backend
@@ -43,7 +44,10 @@ class InProcess:
         self.at_end.callback(backend.close)
         return backend
 
-    def checks(self) -> dict[str, SideCheck]:
+    def told(self) -> None:
+        """Nothing: there are no checks."""
+
+    def checks(self, told: Sequence[Any]) -> dict[str, SideCheck]:
         """All is in the traces."""
         return {}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from conformance.automatic_masks import NONE, AutomaticMasks, find_masks, kept_masks
 from conformance.backends import Backend, BackendError, ResultRow, TraceRange
@@ -93,9 +93,13 @@ class OverWire:
         """What the brokers' versions lack, and the faults that they cannot have."""
         return [*self.judge.not_applicable, *self.left_out.values()]
 
-    def checks(self) -> Mapping[str, SideCheck]:
+    def told(self) -> Any:
+        """What the testbed's checks need."""
+        return self.judge.testbed.told()
+
+    def checks(self, told: Sequence[Any]) -> Mapping[str, SideCheck]:
         """Those of the testbed."""
-        return self.judge.testbed.checks()
+        return self.judge.testbed.checks(told)
 
     def backend(self) -> Backend:
         """The connections to the brokers."""

@@ -105,8 +105,13 @@ class OpenTarget(Protocol):
     def least_ranges(self) -> int:
         """Ranges of a wave at least: more than 1 where a wave takes long however few it has."""
 
-    def checks(self) -> Mapping[str, SideCheck]:
-        """The checks beside the traces, by name, made after them. Raises BackendError."""
+    def told(self) -> Any:
+        """What the checks need of the traces that were judged since it was asked before, as plain
+        data that the run keeps; None if nothing."""
+
+    def checks(self, told: Sequence[Any]) -> Mapping[str, SideCheck]:
+        """The checks beside the traces, by name, made once and after them; `told` is what was kept.
+        Raises BackendError."""
 
     def backend(self) -> Backend:
         """The backend that judges ranges of traces; called once, and only if some are left.
@@ -277,7 +282,17 @@ def judge_rest(waves: Waves, prepared: PreparedPlan, system: OpenTarget) -> None
             lambda done, total: display(done, *format_findings(total, prepared.transitions_total)),
             time.monotonic,
             system.least_ranges,
+            system.told,
         )
+
+
+def side_checks(waves: Waves, system: OpenTarget) -> Mapping[str, SideCheck]:
+    """The checks beside the traces, as they were when all traces were judged: a broker is not asked
+    again by the same command. Raises BackendError."""
+    rows = waves.checked(
+        lambda told: {name: asdict(check) for name, check in system.checks(told).items()}
+    )
+    return {name: SideCheck(**row) for name, row in rows.items()}
 
 
 def format_findings(total: Found, transitions: int | None) -> list[str]:
@@ -341,7 +356,7 @@ def examine_findings(
         undecided=prepared.count - summary.traces,
         automatic_masks=masks.masks,
         not_applicable=system.not_applicable,
-        checks=system.checks(),
+        checks=side_checks(waves, system),
         distinguished=apart,
         stale=[
             row

@@ -1,6 +1,7 @@
 """How a run over a wire ends: nobody there, silence, a broker that dies, one that comes back."""
 
 import itertools
+import json
 import socket
 import threading
 import time
@@ -17,7 +18,7 @@ from conformance.plan import Plan, prepare
 from conformance.rows import found_in
 from conformance.runner import Waves
 from conformance.systems.brokers.backend import BrokersBackend
-from conformance.systems.brokers.idempotent.testbed_of_leaders import leaders_backend
+from conformance.systems.brokers.idempotent.testbed_of_leaders import LeadersTestbed, leaders_backend
 from conformance.systems.brokers.listening_broker import ListeningBroker, NoBroker, address_of
 from impl import ApiKey, CloseConnection, Node, decode_request
 from proofs.run.journal import Journal
@@ -201,6 +202,58 @@ def test_a_broker_that_dies_leaves_what_was_done(serve, tmp_path, capsys):
     assert f"going on: {last.last} of 40" in capsys.readouterr().err
     report = (tmp_path / "out" / "report.json").read_bytes()
     assert report == (tmp_path / "whole" / "report.json").read_bytes()
+
+
+# The same command again
+
+
+class GivesIdsTwice:
+    """Its answers to InitProducerId of these numbers have the id of the first."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = numbers
+        self.given: list[bytes] = []
+
+    def __call__(self, node: Node, payload: bytes) -> bytes | None:
+        answer = honest(node, payload)
+        is_about_ids = int.from_bytes(payload[:2], "big") == ApiKey.INIT_PRODUCER_ID
+        if answer is None or not is_about_ids or any(answer[8:10]):  # the error
+            return answer
+        self.given.append(answer)
+        return answer[:4] + self.given[0][4:] if len(self.given) in self.numbers else answer
+
+
+def checks_in(out: Path) -> Any:
+    return json.loads((out / "report.json").read_text())["checks"]
+
+
+def test_a_run_that_is_finished_stays_violated(serve, tmp_path):
+    """The hundred ids behind the traces alone have one that came before."""
+    broker, out = serve(GivesIdsTwice(150)), tmp_path / "out"
+    assert run(broker.url, out, "--scope", "idempotent-tiny") == 1
+    assert not checks_in(out)["producer_ids"]["holds"]
+    report = (out / "report.json").read_bytes()
+    assert run(broker.url, out, "--scope", "idempotent-tiny") == 1
+    assert (out / "report.json").read_bytes() == report
+
+
+def test_what_was_seen_before_an_interruption_is_not_forgotten(serve, tmp_path, monkeypatch):
+    """Twice in the first process; the second goes on at another broker, which gives each id once."""
+    arguments = ("--scope", "idempotent-tiny")
+    whole = run(serve(GivesIdsTwice(50, 150)).url, tmp_path / "whole", *arguments)
+    broker, out = serve(GivesIdsTwice(50)), tmp_path / "out"
+    url, port = broker.url, broker.port
+    with monkeypatch.context() as patch:
+        patch.setattr(LeadersTestbed, "checks", stopped)
+        assert run(url, out, *arguments) == 3
+    broker.close()
+    serve(port=port)
+    assert run(url, out, *arguments) == whole == 1
+    assert checks_in(out) == checks_in(tmp_path / "whole")
+
+
+def stopped(*_given: object) -> None:
+    raise KeyboardInterrupt
 
 
 def dies_after(broker: Any, requests: int) -> None:
