@@ -3,7 +3,7 @@
 1. Every connection begins with ApiVersions; the newest finalized features of all answers apply.
 2. Metadata is requested from any node that answers: known ones first, then bootstrap servers.
 3. Connections are kept by address, and opened on first use. An address that cannot be reached is
-   left alone for a while (`reconnects`). What a broker may answer late, because
+   left alone for a while (`connection_states`). What a broker may answer late, because
    it waits for others, goes *apart*, on a connection of its own: a broker answers in order.
 
 Source: `NetworkClient`, `Metadata`, `ApiVersions` of Kafka 4.3.1; KIP-511, KIP-584.
@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, Final
 
 from impl.client.connection import Body, Connection
-from impl.client.reconnects import Reconnects
+from impl.client.connection_states import ConnectionStates
 from impl.client.security import NO_SECURITY, AuthenticationFailedError, ClientSecurity
 from impl.client.transport import Network
 from impl.protocol.errors import ErrorCode
@@ -131,7 +131,7 @@ class NetworkClient:
     ) -> None:
         """`rng` makes the jitter of backoffs. Raises `InvalidBootstrapServers`."""
         self._network = network
-        self._reconnects = Reconnects(rng)
+        self._states = ConnectionStates(rng)
         self._security = security
         self._bootstrap: Sequence[Address] = parse_addresses(bootstrap_servers)
         self._client_id = client_id
@@ -187,13 +187,13 @@ class NetworkClient:
     async def _open(self, address: Address) -> Connection:
         name = "{}:{}".format(*address)
         clock = asyncio.get_running_loop().time
-        self._reconnects.check(name, clock())
+        self._states.check(name, clock())
         try:
             connection = await Connection.open(self._network, *address, self._client_id)
         except OSError as error:
-            self._reconnects.note_failure(name, error, clock())
+            self._states.note_failure(name, error, clock())
             raise
-        self._reconnects.note_success(name)
+        self._states.note_success(name)
         try:
             self._check_open()
             await self._request_versions(connection)

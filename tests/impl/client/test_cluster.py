@@ -111,7 +111,7 @@ def test_a_client_learns_who_is_there_and_what_is_served():
 
 
 def test_an_address_that_cannot_be_reached_is_left_alone_for_longer_and_longer(caplog):
-    caplog.set_level(logging.INFO, "impl.client.reconnects")
+    caplog.set_level(logging.INFO, "impl.client.connection_states")
 
     class Counting(Network):
         tried = 0

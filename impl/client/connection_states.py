@@ -33,7 +33,7 @@ class _Failures:
     until_s: float
 
 
-class Reconnects:
+class ConnectionStates:
     """The addresses that cannot be reached, by name (host:port)."""
 
     def __init__(self, rng: Random | None = None) -> None:
