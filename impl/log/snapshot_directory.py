@@ -13,10 +13,13 @@ reads the disk; nothing is cached. Source: `ProducerStateManager.loadSnapshots`,
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, MutableMapping
 
 from impl.log.disk import Disk, StorageError
 from impl.log.snapshot import snapshot_name, snapshot_offset
+
+_log = logging.getLogger(__name__)
 
 
 class SnapshotDirectory(MutableMapping[int, bytes]):
@@ -37,6 +40,7 @@ class SnapshotDirectory(MutableMapping[int, bytes]):
             self._disk.make_folder(self._folder)
             self._disk.replace(self._path(offset), data)
         except OSError as error:
+            _log.warning("%s/%s cannot be written: %s", self._disk.name, self._path(offset), error)
             raise StorageError(f"a snapshot in {self._folder}: {error}") from error
 
     def __delitem__(self, offset: int) -> None:

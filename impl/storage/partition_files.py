@@ -1,6 +1,6 @@
 """The files of one partition: segments, their indexes, and the leader epochs.
 
-Seven rules:
+Eight rules:
 
 1. A batch is in its file before it is in memory, and flushed if `flush.messages` says so. A batch
    that could not be written is cut off again, and refused; the log stays as it was.
@@ -13,12 +13,14 @@ Seven rules:
 6. Cleaned segments are swapped in (`segment_swap`). One that was not swapped whole takes the log
    offline: a restart ends the swap.
 7. A folder is made with the first batch. Before it, `partition.metadata` says whose it is.
+8. What cannot be done is logged when it begins to fail and when it works again, not each time.
 
-Sources: `LogSegment`, `LocalLog`, `LogFileUtils`, `UnifiedLog.flush`.
+Sources: `LogSegment`, `LocalLog`, `LogFileUtils`, `UnifiedLog.flush`, `LogDirFailureChannel`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from mmap import mmap
@@ -40,6 +42,13 @@ from impl.storage.segment_swap import (
 
 PARTITION_METADATA: Final = "partition.metadata"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+
+_APPEND: Final = "appended to"
+_ROLL: Final = "given another segment"
+_DELETE: Final = "deleted from"
+_CLEAN: Final = "cleaned"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,7 @@ class PartitionFiles:
         self._end_offset = 0
         self._epochs: dict[int, int] = {}
         self._is_offline = False
+        self._failing: dict[str, int] = {}
 
     # ---- LogStorage
 
@@ -109,12 +119,14 @@ class PartitionFiles:
                 self._write_epochs({**self._epochs, epoch: stored.base_offset})
             self._disk.append(self._log_path, stored.data)
         except OSError as error:
-            self._cut_off(error)
+            self._cut_off(error, stored.size_bytes)
         end_offset = stored.last_offset + 1
         if end_offset - self.recovery_point >= flush_messages:
             self._flush(end_offset)
         self._indexes.add(stored.last_offset, stored.max_timestamp, stored.size_bytes)
         self._end_offset = end_offset
+        if self._failing:
+            self._work(_APPEND, stored.size_bytes)
 
     def roll(self, base_offset: int, transaction_index: bytes) -> None:
         """Begin a segment; the last one has this transaction index. Raises `StorageError`."""
@@ -125,7 +137,8 @@ class PartitionFiles:
         try:
             self._begin_segment(base_offset)
         except OSError as error:
-            raise StorageError(f"a segment of {self.folder}: {error}") from error
+            raise self._fail(_ROLL, f"a segment of {self.folder}: {error}") from error
+        self._work(_ROLL)
 
     def advance_start(self, log_start_offset: int, removed: Sequence[int]) -> None:
         """Store the start of the log, then remove segments. Raises `StorageError`."""
@@ -138,8 +151,9 @@ class PartitionFiles:
                     self._disk.remove(self._path(base, suffix))
                 self._disk.flush_folder(self.folder)
         except OSError as error:
-            raise StorageError(f"the start of {self.folder}: {error}") from error
+            raise self._fail(_DELETE, f"the start of {self.folder}: {error}") from error
         self._segments = kept
+        self._work(_DELETE)
 
     def replace(self, cleaned: CleanedSegment, replaced: Sequence[int]) -> None:
         """Swap in a cleaned segment. Raises `StorageError`."""
@@ -147,12 +161,11 @@ class PartitionFiles:
         try:
             write_cleaned(self._disk, self.folder, cleaned.base_offset, files)
         except OSError as error:
-            raise StorageError(f"{self.folder} cannot be cleaned: {error}") from error
+            raise self._fail(_CLEAN, f"a segment of {self.folder}: {error}") from error
         try:
             swap_in(self._disk, self.folder, cleaned.base_offset, list(files), replaced)
         except OSError as error:
-            self._is_offline = True
-            raise StorageError(f"a swap in {self.folder}: {error}") from error
+            raise self._go_offline(f"a swap in {self.folder}: {error}") from error
         self._segments = [base for base in self._segments if base not in replaced[1:]]
 
     def note_cleaned(self, end_offset: int) -> None:
@@ -160,7 +173,8 @@ class PartitionFiles:
         try:
             self._store_cleaned(end_offset)
         except OSError as error:
-            raise StorageError(f"the cleaned offset of {self.folder}: {error}") from error
+            raise self._fail(_CLEAN, f"the cleaned offset of {self.folder}: {error}") from error
+        self._work(_CLEAN)
 
     def file_of(self, base_offset: int) -> StoredSegment:
         """The file of a segment."""
@@ -191,7 +205,7 @@ class PartitionFiles:
                 else:
                     self._disk.remove(path)  # as Kafka, which has none without transactions
         except OSError as error:
-            raise StorageError(f"an index of {self.folder}: {error}") from error
+            raise self._fail(_ROLL, f"an index of {self.folder}: {error}") from error
 
     @property
     def has_folder(self) -> bool:
@@ -238,18 +252,45 @@ class PartitionFiles:
         try:
             self._disk.flush(self._log_path)
         except OSError as error:
-            self._is_offline = True
-            raise StorageError(f"{self._log_path} cannot be flushed: {error}") from error
+            raise self._go_offline(f"{self._log_path} cannot be flushed: {error}") from error
         self.recovery_point = end_offset
 
-    def _cut_off(self, error: OSError) -> None:
+    def _cut_off(self, error: OSError, size_bytes: int) -> None:
         """Cut off what was written of a batch. Raises `StorageError`, always."""
         try:
             if self._segments:
                 self._disk.truncate(self._log_path, self._indexes.size_bytes)
-        except OSError:
-            self._is_offline = True
-        raise StorageError(f"a batch of {self.folder}: {error}") from error
+        except OSError as second:
+            raise self._go_offline(f"{self._log_path} cannot be cut: {second}") from error
+        raise self._fail(_APPEND, f"a batch of {self.folder}: {error}", size_bytes) from error
+
+    # ---- what fails
+
+    def _fail(self, activity: str, problem: str, size_bytes: int = 0) -> StorageError:
+        """The error to raise; logged if the activity has worked so far."""
+        if activity not in self._failing:
+            self._failing[activity] = size_bytes
+            _log.warning("%s cannot be %s: %s", self._place, activity, problem)
+        return StorageError(problem)
+
+    def _work(self, activity: str, size_bytes: int = 0) -> None:
+        """An activity works; logged if it did not before.
+
+        What is smaller than what failed tells nothing: on a full disk there may be room for it.
+        """
+        if activity in self._failing and size_bytes >= self._failing[activity]:
+            del self._failing[activity]
+            _log.warning("%s can be %s again", self._place, activity)
+
+    def _go_offline(self, problem: str) -> StorageError:
+        """The error to raise; from now on all appends fail. `LogDirFailureChannel`."""
+        self._is_offline = True
+        _log.error("%s is offline until the broker is started again: %s", self._place, problem)
+        return StorageError(problem)
+
+    @property
+    def _place(self) -> str:
+        return f"{self._disk.name}/{self.folder}"
 
 
 def _files_of(cleaned: CleanedSegment) -> dict[str, bytes]:
