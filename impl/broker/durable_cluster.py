@@ -34,7 +34,9 @@ from impl.broker.topic_settings import is_applied, log_config
 from impl.broker.topics import INTERNAL_TOPICS, Topic
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import (
+    CorruptCheckpoint,
     PartitionName,
+    check_properties,
     decode_properties,
     encode_properties,
     format_id,
@@ -44,6 +46,7 @@ from impl.partition.log_config import LogConfig
 from impl.partition.replica_log import ReplicaLog
 from impl.protocol.errors import ErrorCode
 from impl.security.config import Security
+from impl.storage.damaged_files import DamagedFile, path_of
 from impl.storage.log_directory import LogDirectory
 from impl.storage.metadata_log import (
     METADATA_TOPIC,
@@ -59,6 +62,10 @@ METADATA_CONFIG: Final = LogConfig(flush_messages=1)
 FIRST_NODE: Final = 1
 
 _log = logging.getLogger(__name__)
+
+
+class ForeignDirectory(OSError):
+    """A directory of a node with another id: choose another one, or change the id in its file."""
 
 
 class _DurableBlocks:
@@ -127,15 +134,13 @@ class DurableCluster(Cluster):
         clock_ms: Callable[[], int],
         security: Security | None = None,
     ) -> None:
-        """Recover the logs of a disk. Raises `OSError`, `StorageError`, `DecodeError`."""
+        """Recover the logs of a disk.
+
+        Raises `ForeignDirectory` and other `OSError`, `StorageError`, `DecodeError` for damage.
+        """
+        properties = _read_properties(disk, cluster_id)
         self.logs = LogDirectory(disk)
         self._clock_ms = clock_ms
-        properties = {"cluster.id": cluster_id, "node.id": str(FIRST_NODE), "version": "1"}
-        if META_PROPERTIES in disk.list(""):
-            properties |= decode_properties(disk.read(META_PROPERTIES))
-        else:
-            properties["directory.id"] = format_id(os.urandom(16))
-            disk.replace(META_PROPERTIES, encode_properties(properties))
         now_ms = clock_ms()
         is_new = str(METADATA) not in disk.list("")
         leader = self.logs.load(METADATA, METADATA_TOPIC_ID, METADATA_CONFIG, 1, now_ms)
@@ -221,6 +226,30 @@ class DurableCluster(Cluster):
     def close(self) -> None:
         """Flush all logs: the next start recovers nothing. Raises `OSError`, `StorageError`."""
         self.logs.close()
+
+
+def _read_properties(disk: Disk, cluster_id: str) -> dict[str, str]:
+    """Those of `meta.properties`, which is written if there is none.
+
+    Raises `OSError`, `ForeignDirectory`, `DamagedFile`. `MetaPropertiesEnsemble.verify`.
+    """
+    path = path_of(disk, META_PROPERTIES)
+    if META_PROPERTIES not in disk.list(""):
+        properties = {"cluster.id": cluster_id, "node.id": str(FIRST_NODE), "version": "1"}
+        properties["directory.id"] = format_id(os.urandom(16))
+        disk.replace(META_PROPERTIES, encode_properties(properties))
+        return properties
+    try:
+        properties = decode_properties(disk.read(META_PROPERTIES))
+        node_id = check_properties(properties)
+    except CorruptCheckpoint as error:
+        raise DamagedFile(path, str(error)) from error
+    if node_id not in (None, FIRST_NODE):
+        raise ForeignDirectory(
+            f"{path} is of node {node_id}, and this is node {FIRST_NODE}: choose another directory,"
+            " or change the id in that file, and this node takes the directory over"
+        )
+    return properties
 
 
 def _image_of(topic: Topic) -> TopicImage:

@@ -50,6 +50,13 @@ def _decode_rows(data: bytes, columns: int) -> list[list[str]]:
     raise CorruptCheckpoint(f"a checkpoint of {columns} columns begins {data[:40]!r}")
 
 
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise CorruptCheckpoint(f"a checkpoint has {text[:40]!r} for a number") from error
+
+
 def encode_offsets(offsets: Mapping[PartitionName, int]) -> bytes:
     """A checkpoint with an offset for each partition."""
     return _encode_rows(f"{name.topic} {name.partition} {at}" for name, at in offsets.items())
@@ -58,7 +65,7 @@ def encode_offsets(offsets: Mapping[PartitionName, int]) -> bytes:
 def decode_offsets(data: bytes) -> dict[PartitionName, int]:
     """The offsets of a checkpoint. Raises `CorruptCheckpoint`."""
     rows = _decode_rows(data, 3)
-    return {PartitionName(topic, int(index)): int(at) for topic, index, at in rows}
+    return {PartitionName(topic, _number(index)): _number(at) for topic, index, at in rows}
 
 
 def encode_epochs(epochs: Mapping[int, int]) -> bytes:
@@ -68,7 +75,7 @@ def encode_epochs(epochs: Mapping[int, int]) -> bytes:
 
 def decode_epochs(data: bytes) -> dict[int, int]:
     """The first offset of each leader epoch. Raises `CorruptCheckpoint`."""
-    return {int(epoch): int(start) for epoch, start in _decode_rows(data, 2)}
+    return {_number(epoch): _number(start) for epoch, start in _decode_rows(data, 2)}
 
 
 def format_id(raw: bytes) -> str:
@@ -106,6 +113,40 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    """The properties of a file; lines that begin with # are comments."""
-    lines = data.decode(errors="replace").splitlines()
-    return dict(line.partition("=")[::2] for line in lines if line and not line.startswith("#"))
+    """The properties of a file; lines that begin with # are comments. Raises `CorruptCheckpoint`.
+
+    `PropertiesUtils.readPropertiesFile`, which also takes a line without = for a property.
+    """
+    try:
+        lines = data.decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpoint(f"properties begin {data[:40]!r}") from error
+    properties = {}
+    for line in lines:
+        name, equals, value = line.partition("=")
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not equals:
+            raise CorruptCheckpoint(f"{line[:40]!r} is no property")
+        properties[name.strip()] = value.strip()
+    return properties
+
+
+def check_properties(properties: Mapping[str, str]) -> int | None:
+    """The node id of `meta.properties`, None if version 0 has none. Raises `CorruptCheckpoint`.
+
+    `MetaProperties.Builder`, `MetaPropertiesEnsemble.verify`.
+    """
+    version = properties.get("version", "0")
+    if version not in ("0", "1"):
+        raise CorruptCheckpoint(f"the version is {version!r}, not 0 or 1")
+    if not properties.get("cluster.id"):
+        raise CorruptCheckpoint("there is no cluster.id")
+    if "directory.id" in properties:
+        parse_id(properties["directory.id"])
+    text = properties.get("broker.id" if version == "0" else "node.id")
+    if text is None and version == "0":
+        return None
+    if text is None or not text.isdecimal():
+        raise CorruptCheckpoint(f"the id of the node is {text!r}")
+    return int(text)

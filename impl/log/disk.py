@@ -36,7 +36,7 @@ class StorageError(Exception):
 
 
 class DirectoryInUse(OSError):
-    """Another process serves this directory: stop it, or choose another one."""
+    """Another broker serves this directory: stop it, or choose another one."""
 
 
 class Disk(Protocol):
@@ -86,7 +86,7 @@ class Disk(Protocol):
 class DirectoryDisk:
     """The `Disk` in a folder, which is made if there is none.
 
-    Held by one process at a time: raises `DirectoryInUse`. `close` ends that.
+    Held by one broker at a time: raises `DirectoryInUse`. `close` ends that.
     """
 
     def __init__(self, root: Path) -> None:
@@ -99,7 +99,10 @@ class DirectoryDisk:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._lock)
-            raise DirectoryInUse(f"another process serves {root}") from error
+            raise DirectoryInUse(
+                f"another broker, of this process or of another one, serves {root}: stop it, or "
+                "choose another directory"
+            ) from error
 
     def close(self) -> None:
         """Close all files, and let others use the folder."""
@@ -109,7 +112,7 @@ class DirectoryDisk:
 
     def list(self, folder: str) -> list[str]:
         """`Disk.list`."""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             return sorted(path.name for path in (self._root / folder).iterdir())
         return []
 

@@ -1,9 +1,10 @@
 """A log directory: a folder for each partition, and checkpoints for all of them.
 
-Seven rules:
+Eight rules:
 
 1. A folder belongs to the topic whose id is in its `partition.metadata`. Any other with the name of
-   a known partition is renamed to `-stray`, never deleted.
+   a known partition is renamed to `-stray`, never deleted. One without that file is the topic's
+   with its name: unlike Kafka, which takes it for stray, since it has no records then.
 2. After a clean stop (`.kafka_cleanshutdown`) logs are trusted. Otherwise they are read from their
    recovery point on, cut off at the first batch that is damaged, and flushed.
 3. What recovery cut off in memory is cut off on the disk before anything is appended.
@@ -12,15 +13,18 @@ Seven rules:
 6. Checkpoints are written every minute, and when the directory is closed; what is cleaned of a log
    is noted after it is cleaned.
 7. A swap of segments that a crash has stopped is ended first.
+8. What a start leaves out of a log is logged: what is cut off, set aside, or no longer there.
 
 Sources: `LogManager`, `LogLoader`, `LogDirFailureChannel`.
 """
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Final
 
 from impl.log.checkpoint_files import (
@@ -30,16 +34,22 @@ from impl.log.checkpoint_files import (
     decode_offsets,
     decode_partition_metadata,
     encode_offsets,
+    encode_partition_metadata,
+    format_id,
 )
 from impl.log.disk import UNFINISHED, Disk
 from impl.log.segment_indexes import SegmentIndexes
+from impl.log.snapshot import snapshot_name
 from impl.log.snapshot_directory import SnapshotDirectory
+from impl.partition.errors import PartitionError
 from impl.partition.leader import PartitionLeader
 from impl.partition.log_config import LogConfig
 from impl.partition.log_segments import MAX_OFFSET
 from impl.partition.producer_state import BATCHES_REMEMBERED, BatchMetadata
 from impl.partition.replica_log import ReplicaLog
+from impl.protocol.errors import DecodeError
 from impl.protocol.record_batch import CONTROL, last_sequence
+from impl.storage.damaged_files import DamagedFile, DamagedSegment, explain, name_damage, path_of
 from impl.storage.partition_files import LEADER_EPOCHS, PARTITION_METADATA, PartitionFiles
 from impl.storage.segment_swap import (
     INDEX_SUFFIXES,
@@ -55,6 +65,20 @@ HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 _CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
+
+_UNUSED: Final = (UNFINISHED, ".deleted")
+"""Ends of the names of files that a restart removes."""
+
+_WITHOUT: Final = MappingProxyType(
+    {
+        RECOVERY_POINTS: "damage of any age is cut off logs",
+        LOG_STARTS: "records deleted inside a segment may be read again",
+        CLEANED_OFFSETS: "logs are compacted from their starts on",
+    }
+)
+"""What follows when a checkpoint is damaged."""
+
+_log = logging.getLogger(__name__)
 
 
 class LogDirectory:
@@ -73,19 +97,35 @@ class LogDirectory:
             disk.flush_folder("")
 
     def _read_offsets(self, name: str) -> dict[PartitionName, int]:
-        """A checkpoint that is missing or damaged is empty: then all is recovered."""
-        with suppress(FileNotFoundError, CorruptCheckpoint):
+        """A checkpoint that is missing or damaged is empty: then all is recovered.
+
+        `LogManager.loadLogs`.
+        """
+        try:
             return decode_offsets(self.disk.read(name))
-        return {}
+        except FileNotFoundError:
+            return {}
+        except CorruptCheckpoint as error:
+            path = path_of(self.disk, name)
+            _log.warning("%s is damaged, so %s: %s", path, _WITHOUT[name], error)
+            return {}
 
     # ---- logs
 
     def new_log(self, name: PartitionName, topic_id: bytes, config: LogConfig) -> ReplicaLog:
-        """An empty log, whose folder is made with its first batch."""
+        """An empty log, whose folder is made with its first batch. Raises `OSError`."""
         self._forget(name)
+        self._forget_recovery_point(name)
         folder = str(name)
         if self.disk.list(folder):
-            self._set_aside(folder, "stray")
+            aside = self._set_aside(folder, "stray")
+            _log.warning(
+                "%s is renamed to %s, and not read: it is not of the topic %s with the id %s",
+                path_of(self.disk, folder),
+                aside,
+                name.topic,
+                format_id(topic_id),
+            )
         log = ReplicaLog(config=config, snapshots=SnapshotDirectory(self.disk, folder))
         log.storage = self._files(name, topic_id)
         self._logs[name] = log
@@ -96,44 +136,111 @@ class LogDirectory:
     ) -> PartitionLeader:
         """The leader of a partition from its folder; of an empty log if it has none.
 
-        Raises `DecodeError` for damage before the recovery point, `OSError`.
+        Raises `DamagedFile` (a `DecodeError`) for damage that must not be cut off, `OSError`,
+        `StorageError`.
         """
         folder = str(name)
-        if self._owner(folder) != topic_id:
-            return PartitionLeader(leader_epoch=epoch, log=self.new_log(name, topic_id, config))
         start = self._starts.get(name, 0)
-        segments = self._find_segments(folder, start)
-        if not segments:  # a crash came before the first one
-            self.delete(name)
+        segments: list[int] = []
+        if self._owner(folder) in (None, topic_id):
+            segments = self._find_kept_segments(name, start)
+        if not segments:
             return PartitionLeader(leader_epoch=epoch, log=self.new_log(name, topic_id, config))
+        self._write_owner(name, topic_id)
         files = self._files(name, topic_id)
         logs = [files.file_of(base) for base in segments]
         recovery_point = self._recovery_points.get(name, 0)
-        leader = PartitionLeader.restart(
-            logs,
-            snapshots := SnapshotDirectory(self.disk, folder),
-            leader_epoch=epoch,
-            high_watermark=MAX_OFFSET,
-            now_ms=now_ms,
-            log_start_offset=start,
-            config=config,
-            store=snapshots,
-            segments=segments,
-            had_clean_shutdown=self.was_clean,
-            recovery_point=None if self.was_clean else recovery_point,
-            transaction_indexes=self._read_transaction_indexes(folder, segments),
-        )
+        try:
+            leader = PartitionLeader.restart(
+                logs,
+                snapshots := SnapshotDirectory(self.disk, folder),
+                leader_epoch=epoch,
+                high_watermark=MAX_OFFSET,
+                now_ms=now_ms,
+                log_start_offset=start,
+                config=config,
+                store=snapshots,
+                segments=segments,
+                had_clean_shutdown=self.was_clean,
+                recovery_point=None if self.was_clean else recovery_point,
+                transaction_indexes=self._read_transaction_indexes(folder, segments),
+            )
+        except (DecodeError, PartitionError) as error:
+            limit = f"before the recovery point {recovery_point}"
+            limit = "in a log that was closed cleanly" if self.was_clean else limit
+            raise name_damage(self.disk, folder, segments, error, limit) from error
+        self._report(folder, leader.log)
         leader.log.cleaned_offset = self._cleaned.get(name)
         sizes = {base: len(log.map()) for base, log in zip(segments, logs, strict=True)}
         self._adopt(name, topic_id, leader.log, sizes, recovery_point)
         remember_batches(leader.log)
         return leader
 
+    def _report(self, folder: str, log: ReplicaLog) -> None:
+        """Log what recovery deleted. `LogLoader.recoverLog`."""
+        path = path_of(self.disk, folder)
+        snapshots, cut_bytes, damage = log.recovery
+        if damage is not None:
+            _log.warning(
+                "%s: recovery has cut off %d bytes, from offset %d on: %s",
+                path,
+                cut_bytes,
+                log.log_end_offset,
+                explain(damage),
+            )
+        for offset, error in snapshots:
+            _log.warning(
+                "%s/%s is damaged, and deleted: %s; producers are read from what is left",
+                path,
+                snapshot_name(offset),
+                error.problem,
+            )
+
+    def _find_kept_segments(self, name: PartitionName, start: int) -> list[int]:
+        """The base offsets of a log's files. Without any, the folder is deleted.
+
+        A crash before the first one leaves `partition.metadata` alone.
+        """
+        folder = str(name)
+        names = set(self.disk.list(folder)) - {PARTITION_METADATA}
+        segments = self._find_segments(folder, start)
+        if segments:
+            return segments
+        left = sorted(each for each in names if not each.endswith(_UNUSED))
+        end = self._recovery_points.get(name, 0)
+        if left or end > start:
+            _log.warning(
+                "%s has no segment, so its log is empty; recovery point %d, files left: %s",
+                path_of(self.disk, folder),
+                end,
+                ", ".join(left) or "none",
+            )
+        self.delete(name)
+        return []
+
     def _owner(self, folder: str) -> bytes | None:
-        """The topic id of a folder, None if it has none."""
-        with suppress(FileNotFoundError, CorruptCheckpoint):
-            return decode_partition_metadata(self.disk.read(f"{folder}/{PARTITION_METADATA}"))
-        return None
+        """The topic id of a folder, None if it has none. Raises `DamagedFile`."""
+        path = f"{folder}/{PARTITION_METADATA}"
+        try:
+            return decode_partition_metadata(self.disk.read(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except CorruptCheckpoint as error:
+            raise DamagedFile(path_of(self.disk, path), str(error)) from error
+
+    def _write_owner(self, name: PartitionName, topic_id: bytes) -> None:
+        """Write a folder's `partition.metadata` if it is missing."""
+        folder = str(name)
+        if self._owner(folder) is None:
+            _log.warning(
+                "%s has no %s: it is taken for that of the topic %s, with the id %s",
+                path_of(self.disk, folder),
+                PARTITION_METADATA,
+                name.topic,
+                format_id(topic_id),
+            )
+            data = encode_partition_metadata(topic_id)
+            self.disk.replace(f"{folder}/{PARTITION_METADATA}", data)
 
     def find_partitions(self) -> dict[PartitionName, bytes]:
         """The partitions that have folders, and the ids of their topics."""
@@ -143,6 +250,9 @@ class LogDirectory:
             topic_id = self._owner(folder) if topic and index.isdecimal() else None
             if topic_id is not None:
                 found[PartitionName(topic, int(index))] = topic_id
+            elif index.isdecimal() and any(map(SEGMENT.fullmatch, self.disk.list(folder))):
+                path = path_of(self.disk, folder)
+                _log.warning("%s is not read: it has no %s", path, PARTITION_METADATA)
         return found
 
     def last_epoch(self, name: PartitionName) -> int:
@@ -151,11 +261,15 @@ class LogDirectory:
 
     def _find_segments(self, folder: str, log_start: int) -> list[int]:
         """The base offsets of the files; those that the log does not need are removed."""
-        finish_swaps(self.disk, folder)
+        try:
+            finish_swaps(self.disk, folder)
+        except DecodeError as error:
+            problem = f"a swap cannot be ended: {explain(error)}"
+            raise DamagedSegment(path_of(self.disk, folder), problem, error.offset) from error
         remove_orphans(self.disk, folder)
         names = self.disk.list(folder)
         for name in names:
-            if name.endswith((UNFINISHED, ".deleted")):
+            if name.endswith(_UNUSED):
                 self.disk.remove(f"{folder}/{name}")
         bases = [int(match[1]) for name in names if (match := SEGMENT.fullmatch(name))]
         while len(bases) > 1 and bases[1] <= log_start:
@@ -209,8 +323,13 @@ class LogDirectory:
         self._logs[name] = log
 
     def _read_epochs(self, folder: str) -> dict[int, int]:
-        with suppress(FileNotFoundError, CorruptCheckpoint):
-            return decode_epochs(self.disk.read(f"{folder}/{LEADER_EPOCHS}"))
+        path = f"{folder}/{LEADER_EPOCHS}"
+        with suppress(FileNotFoundError):
+            try:
+                return decode_epochs(self.disk.read(path))
+            except CorruptCheckpoint as error:
+                shown = path_of(self.disk, path)
+                _log.warning("%s is damaged, so epochs are those of batches: %s", shown, error)
         return {}
 
     def _files(self, name: PartitionName, topic_id: bytes) -> PartitionFiles:
@@ -242,11 +361,17 @@ class LogDirectory:
 
     def _forget(self, name: PartitionName) -> None:
         self._logs.pop(name, None)
-        self._recovery_points.pop(name, None)
         if self._starts.pop(name, None) is not None:
             self.disk.replace(LOG_STARTS, encode_offsets(self._starts))
         if self._cleaned.pop(name, None) is not None:
             self.disk.replace(CLEANED_OFFSETS, encode_offsets(self._cleaned))
+
+    def _forget_recovery_point(self, name: PartitionName) -> None:
+        """A new log must not have the one of a deleted log: it would be damaged before it."""
+        if name in self._recovery_points:
+            points = {each: at for each, at in self._recovery_points.items() if each != name}
+            self.disk.replace(RECOVERY_POINTS, encode_offsets(points))
+            self._recovery_points = points
 
     def _set_aside(self, folder: str, why: str) -> str:
         """Rename a folder, so that its name is free; its new name."""
@@ -265,6 +390,7 @@ class LogDirectory:
         files = self._by_name()
         points = {name: each.recovery_point for name, each in files.items() if each.has_folder}
         self.disk.replace(RECOVERY_POINTS, encode_offsets(points))
+        self._recovery_points = points
         marks = {name: self._logs[name].high_watermark for name in points}
         self.disk.replace(HIGH_WATERMARKS, encode_offsets(marks))
         starts = {name: self._logs[name].log_start_offset for name in points}

@@ -1,0 +1,88 @@
+"""What is wrong with a file of a log directory: which file, where in it, and what to do.
+
+Two rules:
+
+1. Damage that recovery may cut off is reported, and damage that it may not is an error.
+2. Both name the file and the offset from which on records are lost, or would be.
+
+Sources: `LogLoader.recoverLog`, `LogManager.loadLogs`, `PartitionMetadataFile.read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from impl.log.disk import Disk
+from impl.partition.errors import OffsetsNotContiguous
+from impl.partition.replica_log import MAX_RELATIVE_OFFSET
+from impl.protocol.errors import CrcMismatch, DecodeError
+from impl.protocol.record_batch import LogFile, check_crc, read_header
+from impl.storage.segment_swap import segment_path
+
+
+class DamagedFile(DecodeError):
+    """A file that no broker writes, and whose loss would not be noticed.
+
+    Restore it, or delete it: it is written anew.
+    """
+
+    advice = "restore it, or delete it: it is written anew"
+
+    def __init__(self, path: str, problem: str, offset: int = 0) -> None:
+        super().__init__(f"{path}: {problem}", offset)
+        self.args = (f"{self.problem}; {self.advice}",)
+
+
+class DamagedSegment(DamagedFile):
+    """Records that were flushed are damaged, so a restart must not cut them off.
+
+    Restore the file, or delete the partition's folder.
+    """
+
+    advice = "restore the file, or delete the folder to give up the partition"
+
+
+def path_of(disk: Disk, path: str) -> str:
+    """A path as users know it."""
+    return f"{disk.name}/{path}"
+
+
+def explain(damage: Exception) -> str:
+    """Damage in plain words, without advice for other places where it occurs."""
+    if isinstance(damage, CrcMismatch):
+        return "its CRC is wrong"
+    if isinstance(damage, OffsetsNotContiguous):
+        return str(damage.args[0])
+    return damage.problem if isinstance(damage, DecodeError) else str(damage)
+
+
+def name_damage(
+    disk: Disk, folder: str, segments: Iterable[int], damage: Exception, limit: str
+) -> DamagedSegment:
+    """The error for damage that no recovery may cut off; `limit` says why it may not.
+
+    Reads the segments again to find the file and the offset. Raises `OSError`.
+    """
+    for base in segments:
+        path = segment_path(folder, base, ".log")
+        found = _find_damage(disk.map(path), base)
+        if found is not None:
+            offset, position, cause = found
+            where = f"the batch at offset {offset} (byte {position}), {limit}, is damaged"
+            return DamagedSegment(path_of(disk, path), f"{where}: {explain(cause)}", position)
+    return DamagedSegment(path_of(disk, folder), f"cannot be loaded: {explain(damage)}")
+
+
+def _find_damage(data: LogFile, base_offset: int) -> tuple[int, int, Exception] | None:
+    """The first damage of a segment: its offset in the log, its byte, and what it is."""
+    position, offset = 0, base_offset
+    while position < len(data):
+        try:
+            header = read_header(data, position)
+            check_crc(data, header, position)
+        except DecodeError as error:
+            return offset, position, error
+        if not 0 <= header.base_offset - offset <= MAX_RELATIVE_OFFSET:
+            return offset, position, OffsetsNotContiguous(f"it has offset {header.base_offset}")
+        position, offset = position + header.size_bytes, header.last_offset + 1
+    return None

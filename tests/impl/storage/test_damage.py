@@ -1,0 +1,333 @@
+"""Damaged, missing and foreign files: what is lost is logged, what must not be lost is an error."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from impl.broker.durable_cluster import META_PROPERTIES, DurableCluster, ForeignDirectory
+from impl.log.checkpoint_files import encode_partition_metadata
+from impl.log.disk import DirectoryDisk, DirectoryInUse
+from impl.protocol.errors import DecodeError, ErrorCode
+from impl.protocol.schemas import ApiKey
+from impl.simulator.disk import CrashKind, SimulatedDisk
+from impl.storage.damaged_files import DamagedFile, DamagedSegment
+from impl.storage.log_directory import CLEANED_OFFSETS, LOG_STARTS, RECOVERY_POINTS
+from impl.storage.segment_swap import SWAP
+from tests.impl.broker.network import Network
+from tests.impl.storage.crash_workload import (
+    PLACES,
+    Workload,
+    encode,
+    produce,
+    started,
+)
+
+FOLDER = "t-0"
+LOG = f"{FOLDER}/{0:020d}.log"
+OWNER = f"{FOLDER}/partition.metadata"
+RECORDS = 5
+INSIDE = 65
+"""A byte of a batch that its CRC covers."""
+
+Caplog = pytest.LogCaptureFixture
+
+
+def filled() -> SimulatedDisk:
+    """The disk of a broker with five batches in `t-0`, which was stopped cleanly."""
+    disk = SimulatedDisk()
+    network = started(disk)
+    network.create("t", 1, 1)
+    for value in range(RECORDS):
+        write(network, value)
+    close(network)
+    return disk
+
+
+def write(network: Network, value: int) -> None:
+    batch = encode(-1, -1, -1, value, is_transactional=False)
+    assert produce(network, PLACES[0], batch)["error_code"] == ErrorCode.NONE
+
+
+def close(network: Network) -> None:
+    assert isinstance(network.cluster, DurableCluster)
+    network.cluster.close()
+
+
+def killed(disk: SimulatedDisk, recovery_point: int = 0) -> SimulatedDisk:
+    """As if the process had been killed, with all before the recovery point flushed."""
+    disk.remove(".kafka_cleanshutdown")
+    text = disk.read(RECOVERY_POINTS).decode().replace(f"t 0 {RECORDS}", f"t 0 {recovery_point}")
+    disk.replace(RECOVERY_POINTS, text.encode())
+    return disk
+
+
+def spoil(disk: SimulatedDisk, path: str, position: int) -> None:
+    """Change a byte."""
+    data = bytearray(disk.read(path))
+    data[position] ^= 1
+    disk.replace(path, bytes(data))
+
+
+def batch_bytes(disk: SimulatedDisk) -> int:
+    return len(disk.read(LOG)) // RECORDS
+
+
+def count(network: Network) -> int:
+    return network.leader("t", 0).log_end_offset
+
+
+def warnings(caplog: Caplog) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+# ---- recovery
+
+
+def test_what_recovery_cuts_off_is_logged(caplog: Caplog) -> None:
+    disk = killed(filled())
+    size = batch_bytes(disk)
+    spoil(disk, LOG, 3 * size + INSIDE)
+    assert count(started(disk)) == 3
+    assert warnings(caplog) == [
+        f"simulated/t-0: recovery has cut off {2 * size} bytes, from offset 3 on: its CRC is wrong"
+    ]
+
+
+def test_a_damaged_snapshot_is_logged(caplog: Caplog) -> None:
+    disk = filled()
+    spoil(disk, f"{FOLDER}/{RECORDS:020d}.snapshot", 3)
+    assert count(started(disk)) == RECORDS
+    [line] = warnings(caplog)
+    assert line.startswith(f"simulated/t-0/{RECORDS:020d}.snapshot is damaged, and deleted: ")
+
+
+def test_a_start_with_nothing_damaged_logs_nothing(caplog: Caplog) -> None:
+    disk = filled()
+    started(disk)
+    started(disk.crash(CrashKind.KILLED, Random(1)))
+    assert not warnings(caplog)
+
+
+@pytest.mark.parametrize("kind", CrashKind)
+def test_a_crash_is_a_warning_only_of_what_is_cut_off(kind: CrashKind, caplog: Caplog) -> None:
+    """No folder without an owner, no log without segments and no stray folder is a crash's work."""
+    disk = SimulatedDisk()
+    workload, random = Workload(disk, Random(5)), Random(5)
+
+    def crash() -> None:
+        started(disk.crash(kind, random))
+
+    disk.on_write = crash
+    for _ in range(12):
+        workload.step()
+    assert {line for line in warnings(caplog) if "recovery has cut off" not in line} == set()
+
+
+@pytest.mark.parametrize(("is_clean", "limit"), [(True, "closed cleanly"), (False, "point 5")])
+def test_damage_that_was_flushed_is_an_error_that_says_where(is_clean: bool, limit: str) -> None:
+    disk = filled() if is_clean else killed(filled(), RECORDS)
+    size = batch_bytes(disk)
+    spoil(disk, LOG, 2 * size + INSIDE)
+    with pytest.raises(DamagedSegment) as caught:
+        started(disk)
+    text = str(caught.value)
+    assert text.startswith(f"simulated/{LOG}: the batch at offset 2 (byte {2 * size}), ")
+    assert text.endswith(
+        f"{limit}, is damaged: its CRC is wrong; "
+        "restore the file, or delete the folder to give up the partition"
+    )
+    assert isinstance(caught.value, DecodeError)
+
+
+def test_a_file_that_ends_too_early_is_named() -> None:
+    disk = filled()
+    disk.truncate(LOG, batch_bytes(disk) + 30)
+    with pytest.raises(DamagedSegment, match=rf"{LOG}: the batch at offset 1 \(byte "):
+        started(disk)
+
+
+def test_batches_in_a_wrong_order_are_named() -> None:
+    disk = filled()
+    size = batch_bytes(disk)
+    data = disk.read(LOG)
+    disk.replace(LOG, data[:size] + data)
+    with pytest.raises(DamagedSegment, match=rf"offset 1 \(byte {size}\).* it has offset 0; "):
+        started(disk)
+
+
+def test_a_segment_with_the_name_of_another_is_named() -> None:
+    disk = filled()
+    other = f"{FOLDER}/{3:020d}.log"
+    disk.rename(LOG, other)
+    with pytest.raises(DamagedSegment, match=rf"^simulated/{other}: .* it has offset 0; restore"):
+        started(disk)
+
+
+def test_an_offset_that_nothing_checks_is_named() -> None:
+    """It is outside the CRC."""
+    disk = filled()
+    size = batch_bytes(disk)
+    spoil(disk, LOG, 2 * size + 1)
+    with pytest.raises(DamagedSegment, match=rf"offset 2 \(byte {2 * size}\).* it has offset 281"):
+        started(disk)
+
+
+def test_a_damaged_swap_is_named() -> None:
+    disk = filled()
+    disk.append(LOG + SWAP, b"garbage")
+    with pytest.raises(DamagedSegment, match=r"^simulated/t-0: a swap cannot be ended: "):
+        started(disk)
+
+
+def test_a_deleted_topics_recovery_point_is_not_that_of_the_next_one() -> None:
+    """Else damage that recovery may cut off would be an error."""
+    disk = killed(filled(), RECORDS)
+    network = started(disk)
+    assert b"t 0 5" in disk.read(RECOVERY_POINTS)
+    topics = [{"name": "t", "topic_id": bytes(16)}]
+    answer = network.ask(ApiKey.DELETE_TOPICS, 6, {"topics": topics, "timeout_ms": 1000})
+    assert answer["responses"][0]["error_code"] == ErrorCode.NONE
+    network.create("t", 1, 1)
+    assert b"t 0 5" not in disk.read(RECOVERY_POINTS)
+
+
+# ---- whose a folder is
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\x00garbage", b"version: 0\ntopic_id: short"])
+def test_a_damaged_owner_is_an_error(data: bytes) -> None:
+    disk = filled()
+    disk.replace(OWNER, data)
+    with pytest.raises(DamagedFile, match=rf"^simulated/{OWNER}: .*; restore it, or delete it"):
+        started(disk)
+    assert LOG.split("/")[1] in disk.list(FOLDER)
+
+
+def test_a_folder_without_an_owner_is_that_of_the_topic(caplog: Caplog) -> None:
+    disk = filled()
+    owner = disk.read(OWNER)
+    disk.remove(OWNER)
+    network = started(disk)
+    assert count(network) == RECORDS
+    assert disk.read(OWNER) == owner
+    [line] = warnings(caplog)
+    assert line.startswith("simulated/t-0 has no partition.metadata: it is taken for that of the")
+    write(network, 7)
+
+
+def test_another_topics_folder_is_set_aside(caplog: Caplog) -> None:
+    disk = filled()
+    disk.replace(OWNER, encode_partition_metadata(bytes(15) + b"\x07"))
+    assert count(started(disk)) == 0
+    aside = f"t-0.{0:032x}-stray"
+    assert LOG.split("/")[1] in disk.list(aside)
+    [line] = warnings(caplog)
+    assert line.startswith(f"simulated/t-0 is renamed to {aside}, and not read: it is not of the t")
+
+
+def test_a_folder_of_no_topic_is_named(caplog: Caplog) -> None:
+    """A directory without metadata has the topics of its folders, but not of this one."""
+    disk = SimulatedDisk({LOG: filled().read(LOG)})
+    started(disk)
+    assert warnings(caplog) == ["simulated/t-0 is not read: it has no partition.metadata"]
+
+
+# ---- segments that are gone
+
+
+def test_a_log_without_segments_is_logged(caplog: Caplog) -> None:
+    disk = filled()
+    disk.remove(LOG)
+    left = ", ".join(name for name in disk.list(FOLDER) if name != "partition.metadata")
+    assert count(started(disk)) == 0
+    assert "snapshot" in left
+    assert warnings(caplog) == [
+        f"simulated/t-0 has no segment, so its log is empty; recovery point 5, files left: {left}"
+    ]
+
+
+def test_a_log_without_its_folder_is_logged_once(caplog: Caplog) -> None:
+    disk = filled()
+    disk.remove(FOLDER)
+    started(disk)
+    started(disk.crash(CrashKind.KILLED, Random(1)))
+    assert warnings(caplog) == [
+        "simulated/t-0 has no segment, so its log is empty; recovery point 5, files left: none"
+    ]
+
+
+# ---- the small files
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x9d\x02\xfe\xff",
+        b"hello",
+        b"",
+        b"version=1\nnode.id=1\n",
+        b"version=1\ncluster.id=c\n",
+        b"version=1\ncluster.id=c\nnode.id=one\n",
+        b"version=2\ncluster.id=c\nnode.id=1\n",
+        b"version=1\ncluster.id=c\nnode.id=1\ndirectory.id=short\n",
+    ],
+)
+def test_damaged_properties_are_an_error(data: bytes) -> None:
+    disk = filled()
+    disk.replace(META_PROPERTIES, data)
+    with pytest.raises(DamagedFile, match=r"^simulated/meta.properties: .*; restore it, or delete"):
+        started(disk)
+    assert ".kafka_cleanshutdown" in disk.list("")
+
+
+@pytest.mark.parametrize(
+    "data", [b"version=1\nnode.id=7\ncluster.id=c\n", b"broker.id=7\ncluster.id=c\n"]
+)
+def test_another_nodes_directory_is_refused(data: bytes) -> None:
+    disk = filled()
+    disk.replace(META_PROPERTIES, data)
+    with pytest.raises(ForeignDirectory, match=r"^simulated/meta.properties is of node 7, and"):
+        started(disk)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"#\n#Sat Nov 28 10:00:00 UTC 2026\ncluster.id=k\nversion=1\nnode.id=1\n",
+        b"cluster.id = k\n\nbroker.id = 1\nversion = 0\n",
+        b"cluster.id=k\n",
+    ],
+)
+def test_what_kafka_reads_is_read(data: bytes) -> None:
+    disk = filled()
+    disk.replace(META_PROPERTIES, data)
+    assert started(disk).cluster.cluster_id == "k"
+
+
+@pytest.mark.parametrize("data", [b"hello", b"0\n1\nt 0 many\n", b"\xff"])
+@pytest.mark.parametrize("name", [RECOVERY_POINTS, LOG_STARTS, CLEANED_OFFSETS])
+def test_a_damaged_checkpoint_is_logged_and_empty(name: str, data: bytes, caplog: Caplog) -> None:
+    disk = killed(filled(), RECORDS)
+    disk.replace(name, data)
+    assert count(started(disk)) == RECORDS
+    [line] = warnings(caplog)
+    assert line.startswith(f"simulated/{name} is damaged, so ")
+
+
+def test_a_damaged_checkpoint_of_epochs_is_logged(caplog: Caplog) -> None:
+    disk = filled()
+    disk.replace(f"{FOLDER}/leader-epoch-checkpoint", b"0\n1\nx 0\n")
+    assert count(started(disk)) == RECORDS
+    [line] = warnings(caplog)
+    assert line.startswith("simulated/t-0/leader-epoch-checkpoint is damaged, so ")
+
+
+def test_a_directory_in_use_may_be_in_use_by_this_process(tmp_path: Path) -> None:
+    disk = DirectoryDisk(tmp_path)
+    with pytest.raises(DirectoryInUse, match="of this process or of another one"):
+        DirectoryDisk(tmp_path)
+    disk.close()
