@@ -30,9 +30,11 @@ class AuditFinding(NamedTuple):
 FENCE: Final = "Find out which clients share the transactional id, and stop all but one."
 COMPARE: Final = "Compare with a replica on another broker (kafka-dump-log.sh on both)."
 ABORT: Final = (
-    "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic}"
+    "kafka-transactions.sh --bootstrap-server {servers} abort --topic {topic}"
     " --partition {partition} --start-offset {offset}"
 )
+SERVERS: Final = "HOST:PORT"
+"""What stands in an action for brokers that are not known."""
 NOTHING: Final = "Nothing."
 
 KINDS: Final[Mapping[str, FindingKind]] = {

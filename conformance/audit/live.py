@@ -10,17 +10,18 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from conformance.audit.headers import walk
+from conformance.audit.segments import no_such_topic
 from impl.client.connection import Body, Connection
 from impl.client.network_client import NetworkClient, UnsupportedClusterError
 from impl.client.transport import AsyncioNetwork
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import whole_batches_end
 from impl.protocol.schemas import ApiKey
-from proofs.run import BadUse
 
 REQUEST_TIMEOUT_MS: Final = 30_000
 FETCH_BYTES: Final = 32 << 20
@@ -37,20 +38,37 @@ class FetchRefused(Exception):
     exit_code = 3
 
 
+def check_cluster(bootstrap_servers: str, topics: str | None) -> None:
+    """Whether the cluster answers, and has topics whose name matches. Raises BadUse, FetchRefused,
+    OSError."""
+    asyncio.run(_check(bootstrap_servers, topics))
+
+
 def copy_cluster(bootstrap_servers: str, topics: str | None, directory: Path) -> None:
     """Copy topics whose name matches into a log directory. Raises BadUse, FetchRefused,
     OSError."""
     asyncio.run(_copy(bootstrap_servers, topics, directory))
 
 
+async def _check(bootstrap_servers: str, topics: str | None) -> None:
+    async with _client(bootstrap_servers) as client:
+        await find_topics(client, topics)
+
+
 async def _copy(bootstrap_servers: str, topics: str | None, directory: Path) -> None:
+    async with _client(bootstrap_servers) as client:
+        for at in await find_topics(client, topics):
+            await copy_partition(client, at, directory / f"{at[0]}-{at[1]}")
+
+
+@asynccontextmanager
+async def _client(bootstrap_servers: str) -> AsyncIterator[NetworkClient]:
     client = NetworkClient(
         AsyncioNetwork(), bootstrap_servers, "kafka-eos-audit", REQUEST_TIMEOUT_MS
     )
     try:
         await client.start()
-        for at in await find_topics(client, topics):
-            await copy_partition(client, at, directory / f"{at[0]}-{at[1]}")
+        yield client
     except UnsupportedClusterError as error:
         raise FetchRefused(str(error)) from error
     finally:
@@ -69,7 +87,7 @@ async def find_topics(client: NetworkClient, topics: str | None) -> Sequence[At]
     named = {row["name"]: row["is_internal"] for row in answer["topics"]}
     chosen = [name for name in named if topics is None or re.fullmatch(topics, name)]
     if not chosen:
-        raise BadUse(f"--bootstrap-servers: the cluster has no such topic, but {sorted(named)}")
+        raise no_such_topic(topics, "the cluster", named)
     await client.refresh(chosen)
     ordered = sorted(chosen, key=lambda name: (not named[name], name))
     return [(name, index) for name in ordered for index in range(client.partitions[name])]

@@ -1,7 +1,7 @@
 """What an audit found, as JSON, Markdown, a table, and lines for a terminal.
 
-The report depends on the logs and the settings alone: not on the backend, nor on where the logs
-are.
+The report depends on the logs and the settings alone, and names the brokers that they came from:
+not on the backend, nor on where the logs are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from conformance.audit.decisions import TOPIC, CoordinatorLogs
-from conformance.audit.kinds import KINDS, AuditFinding
+from conformance.audit.kinds import KINDS, SERVERS, AuditFinding
 from conformance.audit.outcomes import judge_outcomes
 from conformance.audit.partition_audit import AuditSettings, PartitionAudit
 from proofs.run.files import line
@@ -44,11 +44,13 @@ FINDINGS: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """All partitions and findings, in the order of topics, partitions and offsets."""
+    """All partitions and findings, in the order of topics, partitions and offsets; `servers` are
+    the brokers that actions name."""
 
     settings: AuditSettings
     audits: Sequence[PartitionAudit]
     findings: Sequence[AuditFinding]
+    servers: str = SERVERS
 
     @property
     def verdict(self) -> str:
@@ -64,7 +66,9 @@ class AuditResult:
         return dict(sorted(counted.items()))
 
 
-def conclude(audits: Iterable[PartitionAudit], settings: AuditSettings) -> AuditResult:
+def conclude(
+    audits: Iterable[PartitionAudit], settings: AuditSettings, servers: str = SERVERS
+) -> AuditResult:
     """What all partitions say together."""
     ordered = sorted(audits, key=lambda audit: (audit.topic, audit.partition))
     coordinators = CoordinatorLogs(
@@ -73,7 +77,7 @@ def conclude(audits: Iterable[PartitionAudit], settings: AuditSettings) -> Audit
     )
     found = [finding for audit in ordered for finding in audit.findings]
     found += judge_outcomes(ordered, coordinators, settings)
-    return AuditResult(settings, ordered, sorted(found, key=place_of))
+    return AuditResult(settings, ordered, sorted(found, key=place_of), servers)
 
 
 def place_of(finding: AuditFinding) -> tuple[Any, ...]:
@@ -102,7 +106,7 @@ def report_of(result: AuditResult) -> dict[str, Any]:
         },
         "defects": result.counts(defects=True),
         "allowed": result.counts(defects=False),
-        "findings": [json_of(finding) for finding in kept_of(result.findings)],
+        "findings": [json_of(one, result.servers) for one in kept_of(result.findings)],
         "partitions": [partition_json(audit) for audit in audits],
     }
 
@@ -129,7 +133,7 @@ def kept_of(findings: Iterable[AuditFinding], most: int = MOST_OF_A_KIND) -> Ite
             yield finding
 
 
-def json_of(finding: AuditFinding) -> dict[str, Any]:
+def json_of(finding: AuditFinding, servers: str) -> dict[str, Any]:
     """A finding, with what it means and what to do."""
     kind = KINDS[finding.kind]
     return {
@@ -137,14 +141,14 @@ def json_of(finding: AuditFinding) -> dict[str, Any]:
         "details": dict(finding.details),
         "is_defect": kind.is_defect,
         "meaning": kind.meaning,
-        "action": action_of(finding),
+        "action": action_of(finding, servers),
     }
 
 
-def action_of(finding: AuditFinding) -> str:
-    """What to do about a finding, with its place filled in."""
+def action_of(finding: AuditFinding, servers: str) -> str:
+    """What to do about a finding, with its place and the brokers filled in."""
     return KINDS[finding.kind].action.format(
-        topic=finding.topic, partition=finding.partition, offset=finding.offset
+        servers=servers, topic=finding.topic, partition=finding.partition, offset=finding.offset
     )
 
 
@@ -193,11 +197,11 @@ def terminal_lines(result: AuditResult) -> Iterator[str]:
     words = ", ".join(f"{totals[name]:,} {name}" for name in names)
     yield f"{words}; {totals['bytes'] / 1e6:,.1f} MB"
     for section in sections(result):
-        yield from section_lines(section)
+        yield from section_lines(section, result.servers)
     yield f"verdict: {result.verdict}"
 
 
-def section_lines(section: KindSummary) -> Iterator[str]:
+def section_lines(section: KindSummary, servers: str) -> Iterator[str]:
     """A kind, and the first of its defects."""
     kind = KINDS[section.kind]
     what = "DEFECT" if kind.is_defect else "allowed"
@@ -206,7 +210,7 @@ def section_lines(section: KindSummary) -> Iterator[str]:
         return
     for finding in section.findings[:MOST_SHOWN]:
         yield f"  {sentence_of(finding)}"
-        yield f"    {action_of(finding)}"
+        yield f"    {action_of(finding, servers)}"
     if len(section.findings) > MOST_SHOWN:
         yield f"  and {len(section.findings) - MOST_SHOWN:,} more"
 
@@ -241,4 +245,4 @@ def markdown_lines(result: AuditResult) -> Iterator[str]:
         for finding in found[:MOST_OF_A_KIND]:
             yield f"- {sentence_of(finding)}"
             if KINDS[kind].is_defect:
-                yield f"  - {action_of(finding)}"
+                yield f"  - {action_of(finding, result.servers)}"

@@ -48,6 +48,20 @@ class PartitionSource(NamedTuple):
         return (self.segments[-1], self.bytes)
 
 
+NAMED: Final = 20
+"""Topics that a refusal names."""
+
+
+def no_such_topic(topics: str | None, where: str, names: Iterable[str]) -> BadUse:
+    """The refusal of an expression that no topic's name matches, with the names that there are."""
+    known = sorted(names)
+    more = [f"and {len(known) - NAMED:,} more"] if len(known) > NAMED else []
+    return BadUse(
+        f"no topic of {where} matches --topics {topics!r} as a whole; there are:"
+        f" {', '.join([*known[:NAMED], *more]) or 'none'}"
+    )
+
+
 def find_partitions(directories: Iterable[str], topics: str | None = None) -> list[PartitionSource]:
     """All partitions of topics whose name matches, by name. Raises BadUse where there are none."""
     given = list(directories)
@@ -57,8 +71,10 @@ def find_partitions(directories: Iterable[str], topics: str | None = None) -> li
         longest = log if known is None else max(known, log, key=lambda one: one.end)
         found[log[:2]] = longest._replace(replicas=1 if known is None else known.replicas + 1)
     named = [found[key] for key in sorted(found) if topics is None or re.fullmatch(topics, key[0])]
+    places = ", ".join(given)
+    if found and not named:
+        raise no_such_topic(topics, places, {topic for topic, _ in found})
     if not named:
-        places = ", ".join(given)
         raise BadUse(f"no partition in {places}: {OPTION} names a folder of TOPIC-N/*.log")
     return named
 

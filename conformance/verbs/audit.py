@@ -8,9 +8,10 @@ planted defects.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -19,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from conformance.audit.generated import generate
-from conformance.audit.live import copy_cluster
+from conformance.audit.kinds import SERVERS
+from conformance.audit.live import check_cluster, copy_cluster
 from conformance.audit.partition_audit import AuditSettings, PartitionAudit
 from conformance.audit.report import (
     FINDINGS,
@@ -30,24 +32,35 @@ from conformance.audit.report import (
     table_of_findings,
     terminal_lines,
 )
-from conformance.audit.segments import find_partitions
+from conformance.audit.segments import PartitionSource, find_partitions
 from conformance.audit.task import audit_all
 from conformance.dataset import Dataset
 from conformance.verbs.backend_options import add_backend, backend_options
 from model.idempotent import variants as idempotent
-from proofs.run import EXIT_CODES, HOLDS, BadUse, one_of
-from proofs.run.directory import JOURNAL, Stopped
-from proofs.run.files import digest, pretty, write_json, write_whole
-from proofs.run.journal import Journal
+from proofs.run import EXIT_CODES, HOLDS, BadUse, positive
+from proofs.run.directory import JOURNAL, REPORT, RunDirectory, Stopped
+from proofs.run.files import code_digest, digest, pretty, write_json, write_whole
 from proofs.run.progress import CountDisplay
 from proofs.say import say
+from proofs.verbs.deployment import release_of
 
-REPORT: Final = "report.json"
 PAGE: Final = "report.md"
 TABLE: Final = "audit_findings"
 PLANTED: Final = "planted.json"
 LOG: Final = "spark.log"
 PREFIX: Final = "kafka-eos-audit-"
+
+BYTES: Final = 1 << 20
+OF_EACH: Final = 100
+GOES_WITH: Final = {
+    "bytes": "generate",
+    "of_each": "generate",
+    "copy": "bootstrap_servers",
+}
+NUMBERS: Final = ("bytes", "of_each", "producer_expiration_ms", "max_transaction_ms")
+NOTHING_KEPT: Final = (
+    "stopped; nothing is kept: with --out DIR the same command goes on where it stood"
+)
 
 DEFAULTS: Final = AuditSettings(next(iter(idempotent.RELEASES)))
 
@@ -91,15 +104,12 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write logs with planted defects there, and what they are into DIR/planted.json",
     )
-    what.add_argument(
-        "--bytes", type=int, default=1 << 20, metavar="N", help="of --generate (default: 1 MiB)"
-    )
+    what.add_argument("--bytes", type=int, metavar="N", help="of --generate (default: 1 MiB)")
     what.add_argument(
         "--of-each",
         type=int,
-        default=100,
         metavar="N",
-        help="so many defects of each kind that --generate plants (default: 100)",
+        help=f"so many defects of each kind that --generate plants (default: {OF_EACH})",
     )
 
 
@@ -139,55 +149,90 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Audit; 0 without a defect, 1 with one. Raises BadUse, BackendError, OSError."""
+    """Audit; 0 without a defect, 1 with one. Raises BadUse, OtherRun, Busy, BackendError,
+    FetchRefused, OSError."""
+    check_use(options)
+    if options.generate is not None:
+        return plant(options.generate, options.bytes or BYTES, options.of_each or OF_EACH)
+    settings = settings_of(options)
+    servers = options.bootstrap_servers
+    if servers is None:
+        logs = find_partitions(options.log_dir, options.topics)
+        with opened(options, settings) as directory:
+            return audit(options, logs, settings, directory)
+    if options.copy is not None and any(options.copy.glob("*")):
+        raise BadUse(f"--copy {options.copy}: name a new or an empty folder")
+    check_cluster(servers, options.topics)
+    with ExitStack() as stack:
+        directory = stack.enter_context(opened(options, settings))
+        folder = options.copy or Path(stack.enter_context(TemporaryDirectory(prefix=PREFIX)))
+        copy_cluster(servers, options.topics, folder)
+        return audit(options, find_partitions([str(folder)]), settings, directory)
+
+
+def check_use(options: argparse.Namespace) -> None:
+    """What can be said of the arguments alone. Raises BadUse."""
     if sum(map(bool, (options.log_dir, options.bootstrap_servers, options.generate))) != 1:
         raise BadUse("give one of --log-dir, --bootstrap-servers, --generate")
-    if options.generate is not None:
-        return plant(options.generate, options.bytes, options.of_each)
-    if options.bootstrap_servers is None:
-        return audit(options, options.log_dir, settings_of(options))
-    settings = replace(settings_of(options), is_live=True)
-    with ExitStack() as stack:
-        folder = options.copy or Path(stack.enter_context(TemporaryDirectory(prefix=PREFIX)))
-        if any(folder.glob("*")):
-            raise BadUse(f"--copy {folder}: name a new or an empty folder")
-        copy_cluster(options.bootstrap_servers, options.topics, folder)
-        return audit(options, [str(folder)], settings)
+    for name, goes_with in GOES_WITH.items():
+        if getattr(options, name) is not None and not getattr(options, goes_with):
+            raise BadUse(f"{option(name)} goes with {option(goes_with)}; leave it out")
+    for name in NUMBERS:
+        positive(option(name), getattr(options, name))
+    try:
+        re.compile(options.topics or "")
+    except re.error as error:
+        raise BadUse(
+            f"--topics {options.topics!r} is no regular expression of Python: {error}"
+        ) from error
 
 
-def audit(options: argparse.Namespace, directories: Sequence[str], settings: AuditSettings) -> int:
-    """Audit log directories. Raises BadUse, BackendError, OSError."""
+def option(name: str) -> str:
+    """An argument as it is written."""
+    return f"--{name.replace('_', '-')}"
+
+
+def opened(options: argparse.Namespace, settings: AuditSettings) -> RunDirectory:
+    """The folder of --out, which another run's cannot be. Raises OtherRun, Busy, DamagedRun."""
+    question = {
+        "verb": "audit",
+        **{name: getattr(options, name) for name in ("log_dir", "bootstrap_servers", "topics")},
+        **asdict(settings),
+    }
+    return RunDirectory(options.out, question, code_digest())
+
+
+def audit(
+    options: argparse.Namespace,
+    logs: Sequence[PartitionSource],
+    settings: AuditSettings,
+    directory: RunDirectory,
+) -> int:
+    """Audit partitions. Raises BadUse, BackendError, OSError."""
     where = backend_options(options, (options.out or Path.cwd()) / LOG)
     dataset = None if options.dataset is None else Dataset.at(options.dataset)
-    logs = find_partitions(directories, options.topics)
-    file = None if options.out is None else options.out / JOURNAL
     audits: list[PartitionAudit] = []
     try:
         with CountDisplay("partitions audited", len(logs)) as progress:
-            done = audit_all(logs, settings, Journal(file), options.backend, where)
+            done = audit_all(logs, settings, directory.journal, options.backend, where)
             for audited in done:
                 audits += [] if audited is None else [audited]
                 progress(len(audits))
     except KeyboardInterrupt:
-        raise Stopped(left_behind(file, len(audits))) from None
-    result = conclude(audits, settings)
+        if directory.path is None:
+            raise Stopped(NOTHING_KEPT) from None
+        raise
+    result = conclude(audits, settings, options.bootstrap_servers or SERVERS)
     write(result, options)
-    if file is not None:
-        file.unlink(missing_ok=True)  # the next audit reads what is there then
+    if directory.path is not None:  # the next audit reads what is there then
+        (directory.path / JOURNAL).unlink(missing_ok=True)
     if dataset is not None:
         dataset.write_table(TABLE, *named_table(result))
     for text in terminal_lines(result):
         say(text)
+    if directory.path is not None:
+        say(f"report: {directory.path / REPORT}")
     return EXIT_CODES[result.verdict]
-
-
-def left_behind(journal: Path | None, audited: int) -> str:
-    """What an interrupted audit says."""
-    if journal is None or not audited:
-        return "stopped; nothing is kept: with --out DIR the same command goes on where it stood"
-    return (
-        f"stopped; {audited:,} partitions are in {journal}, and the same command goes on from there"
-    )
 
 
 def plant(directory: Path, size_bytes: int, of_each: int) -> int:
@@ -201,12 +246,12 @@ def plant(directory: Path, size_bytes: int, of_each: int) -> int:
 
 
 def settings_of(options: argparse.Namespace) -> AuditSettings:
-    """What is taken for granted. Raises BadUse."""
+    """What is taken for granted. Raises UnknownVariant."""
     return AuditSettings(
-        release=one_of("--release", options.release, idempotent.RELEASES),
+        release=release_of(options.release, idempotent.RELEASES),
         producer_expiration_ms=options.producer_expiration_ms,
         max_transaction_ms=options.max_transaction_ms,
-        is_live=options.live,
+        is_live=options.live or options.bootstrap_servers is not None,
     )
 
 

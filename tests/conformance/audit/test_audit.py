@@ -14,6 +14,7 @@ from conformance.audit.kinds import KINDS
 from conformance.audit.partition_audit import audit_partition
 from impl import Broker, Producer
 from impl.protocol.record_batch import decode_batches, encode_batch
+from proofs.run.directory import RunDirectory
 from proofs.run.files import REPOSITORY
 
 
@@ -61,7 +62,7 @@ def test_an_interrupted_audit_goes_on(audit, planted, tmp_path, monkeypatch, cap
     words = ["audit", "--log-dir", str(planted), "--out", str(out)]
     monkeypatch.setattr(task, "audit_partition", audit_one)
     assert main(words) == 3
-    assert f"2 partitions are in {out / 'journal.jsonl'}" in capsys.readouterr().err
+    assert f"what is done is in {out}, and the same command" in capsys.readouterr().err
     first = read.copy()
     os.utime(next(planted.glob(f"{first[0]}/*.log")))
     read.clear()
@@ -73,12 +74,7 @@ def test_an_interrupted_audit_goes_on(audit, planted, tmp_path, monkeypatch, cap
     assert not (out / "journal.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [((), "of another release"), (("--max-transaction-ms", "1"), None)],
-    ids=["code", "settings"],
-)
-def test_what_was_judged_otherwise_is_audited_again(words, code, planted, tmp_path, monkeypatch):
+def test_what_other_code_judged_is_audited_again(planted, tmp_path, monkeypatch):
     read, stops = [], [True]
 
     def audit_one(log, settings):
@@ -93,10 +89,62 @@ def test_what_was_judged_otherwise_is_audited_again(words, code, planted, tmp_pa
     first = read.copy()
     read.clear()
     stops.clear()
-    if code is not None:
-        monkeypatch.setattr(task, "CODE", lambda: code)
-    assert main([*command, *words]) == 1
+    monkeypatch.setattr(task, "CODE", lambda: "of another release")
+    assert main(command) == 1
     assert set(first) < set(read)
+
+
+def test_a_folder_with_other_arguments_is_refused_by_name(audit, planted, capsys):
+    before = (audit / "report.json").read_bytes()
+    words = ["audit", "--log-dir", str(planted), "--out", str(audit)]
+    assert main([*words, "--max-transaction-ms", "1"]) == 2
+    said = capsys.readouterr().err
+    assert "max_transaction_ms 900000, this one has 1; use another --out" in said
+    assert (audit / "report.json").read_bytes() == before
+    assert main(words) == 1, "the same command audits again"
+    assert f"report: {audit / 'report.json'}" in capsys.readouterr().out
+
+
+def test_the_folder_of_another_verb_stays_as_it_is(whole_run, planted, capsys):
+    """Also what it has of its work: its journal."""
+    files = {path: path.read_bytes() for path in whole_run.out.iterdir() if path.is_file()}
+    assert main(["audit", "--log-dir", str(planted), "--out", str(whole_run.out)]) == 2
+    assert "use another --out" in capsys.readouterr().err
+    assert {p: p.read_bytes() for p in whole_run.out.iterdir() if p.is_file()} == files
+
+
+def test_a_strangers_folder_stays_as_it_is(planted, tmp_path, capsys):
+    (tmp_path / "journal.jsonl").write_text("a stranger's\n")
+    assert main(["audit", "--log-dir", str(planted), "--out", str(tmp_path)]) == 2
+    assert "it is no run of ours" in capsys.readouterr().err
+    assert (tmp_path / "journal.jsonl").read_text() == "a stranger's\n"
+    assert not (tmp_path / "report.json").exists()
+
+
+def test_a_folder_in_which_another_run_is_at_work_is_refused(planted, tmp_path, capsys):
+    with RunDirectory(tmp_path, {}):
+        assert main(["audit", "--log-dir", str(planted), "--out", str(tmp_path)]) == 2
+    assert "another run is at work" in capsys.readouterr().err
+
+
+def test_bad_input_leaves_no_folder(tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["audit", "--log-dir", str(tmp_path), "--out", str(out)]) == 2
+    assert not out.exists()
+
+
+def test_topics_that_are_not_there_are_told_from_those_that_are(planted, served, capsys):
+    for place in (["--log-dir", str(planted)], ["--bootstrap-servers", served]):
+        assert main(["audit", *place, "--topics", "nosuch"]) == 2
+        said = capsys.readouterr().err
+        assert "matches --topics 'nosuch' as a whole; there are: __" in said
+        assert "[" not in said
+
+
+def test_a_release_may_be_named_by_its_first_two_numbers(planted, tmp_path):
+    words = ["audit", "--log-dir", str(planted), "--out", str(tmp_path), "--release", "2.8"]
+    assert main(words) == 1
+    assert json.loads((tmp_path / "report.json").read_text())["release"] == "2.8.2"
 
 
 def test_topics_are_chosen_by_name(planted, tmp_path):
@@ -116,6 +164,12 @@ def test_topics_are_chosen_by_name(planted, tmp_path):
         (["--log-dir", "nosuch://bucket/logs"], "--log-dir nosuch://bucket/logs"),
         (["--log-dir", "file:///nowhere"], "no such folder"),
         (["--log-dir", ".", "--release", "9.9"], "--release"),
+        (["--log-dir", ".", "--topics", "(["], "--topics '([' is no regular expression"),
+        (["--log-dir", ".", "--max-transaction-ms", "-1"], "--max-transaction-ms is -1; write 1"),
+        (["--log-dir", ".", "--bytes", "4"], "--bytes goes with --generate"),
+        (["--log-dir", ".", "--copy", "x"], "--copy goes with --bootstrap-servers"),
+        (["--generate", "x", "--of-each", "0"], "--of-each is 0; write 1 or more"),
+        (["--generate", "x", "--bytes", "-4"], "--bytes is -4; write 1 or more"),
     ],
 )
 def test_bad_use_is_told(words, said, capsys, monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ from conformance.audit.planted import (
     completed,
     prepared,
 )
-from conformance.audit.report import conclude
+from conformance.audit.report import conclude, report_of
 from conformance.audit.segments import find_partitions
 from conformance.audit.task import audit_all
 from conformance.backends import Options
@@ -22,7 +22,7 @@ from proofs.run.journal import Journal
 SETTINGS = AuditSettings("4.3.1")
 
 
-def audited(directory, settings=SETTINGS):
+def audited(directory, settings=SETTINGS, **servers):
     done = audit_all(
         find_partitions([str(directory)]),
         settings,
@@ -30,7 +30,16 @@ def audited(directory, settings=SETTINGS):
         "processes",
         Options(directory, partitions=1),
     )
-    return conclude((audit for audit in done if audit is not None), settings)
+    return conclude((audit for audit in done if audit is not None), settings, **servers)
+
+
+def test_an_action_names_the_brokers_where_they_are_known(tmp_path):
+    generate(tmp_path / "logs", 1 << 16, of_each=1)
+    for servers, named in (({}, "HOST:PORT"), ({"servers": "kafka-1:9092"}, "kafka-1:9092")):
+        report = report_of(audited(tmp_path / "logs", **servers))
+        actions = [f["action"] for f in report["findings"] if f["kind"] == "hanging"]
+        assert actions
+        assert all(f"--bootstrap-server {named} abort" in action for action in actions)
 
 
 @pytest.mark.parametrize("name", PLANTS)

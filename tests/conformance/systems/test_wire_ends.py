@@ -18,7 +18,10 @@ from conformance.plan import Plan, prepare
 from conformance.rows import found_in
 from conformance.runner import Waves
 from conformance.systems.brokers.backend import BrokersBackend
-from conformance.systems.brokers.idempotent.testbed_of_leaders import LeadersTestbed, leaders_backend
+from conformance.systems.brokers.idempotent.testbed_of_leaders import (
+    LeadersTestbed,
+    leaders_backend,
+)
 from conformance.systems.brokers.listening_broker import ListeningBroker, NoBroker, address_of
 from impl import ApiKey, CloseConnection, Node, decode_request
 from proofs.run.journal import Journal
@@ -238,7 +241,7 @@ def test_a_run_that_is_finished_stays_violated(serve, tmp_path):
 
 
 def test_what_was_seen_before_an_interruption_is_not_forgotten(serve, tmp_path, monkeypatch):
-    """Twice in the first process; the second goes on at another broker, which gives each id once."""
+    """The first process saw an id twice; the second goes on at a broker that gives each once."""
     arguments = ("--scope", "idempotent-tiny")
     whole = run(serve(GivesIdsTwice(50, 150)).url, tmp_path / "whole", *arguments)
     broker, out = serve(GivesIdsTwice(50)), tmp_path / "out"
