@@ -17,16 +17,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from proofs.explore.scope import Finding
 from proofs.lift.source import composition_of
 from proofs.prove.answers import AnswerCache, answers_folder
 from proofs.prove.asking import AnswerSource
 from proofs.prove.assumption_necessity import trace_without
 from proofs.prove.assumptions import ASSUMPTIONS
-from proofs.prove.broken_step import BrokenStep, broken_step, tell_step
 from proofs.prove.first_trace import first_traces
 from proofs.prove.in_scope import ScopeCheck
-from proofs.prove.plan import Duty, ProofPlan, plan
+from proofs.prove.output import (
+    look_at_failures,
+    tell,
+    tell_counterexample,
+    tell_counts,
+    tell_dropped,
+    tell_scoped,
+    tell_undecided,
+    tell_vacuity,
+)
+from proofs.prove.plan import ProofPlan, plan
 from proofs.prove.programs import (
     PROGRAMS,
     ProgramAnswer,
@@ -62,15 +70,12 @@ from proofs.prove.scoped import Scoped, look_at, scoped, simulation_jobs
 from proofs.prove.seeds import ratio, unstable
 from proofs.prove.solvers import SOLVERS
 from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import part_of
 from proofs.prove.vacuity import look_for_vacuity
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
 from proofs.run.journal import Journal
 from proofs.run.progress import count_display
 from proofs.say import say
-from proofs.trace.breach import breach_of
-from proofs.trace.format import label
 from proofs.verbs.options import add_patch, parse_positive, patches_of, rows_of
 
 SCHEMA_VERSION = 2
@@ -79,8 +84,6 @@ ASKED = (
     *("sample", "sample_seed", "no_scopes", "simulate"),
 )
 """The options that a run's directory is for."""
-SHOWN = 3
-"""Of how many failed obligations of a theorem the state that breaks them is shown."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -119,6 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P[,P...]",
         help=f"which programs --sample asks: {','.join(PROGRAMS)}",
     )
+    parser.add_argument("--verbose", action="store_true", help="name each obligation")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--json", type=Path, metavar="FILE", help="report and times, merged")
     parser.add_argument("--out", type=Path, metavar="DIR", help="report.json, run.json, texts")
@@ -133,53 +137,6 @@ def parse_programs(text: str) -> tuple[str, ...]:
     return names
 
 
-def tell(theorems: Sequence[Theorem], done: Proof, of: ProofTarget) -> None:
-    """Each theorem with its regime and assumptions, each obligation by name."""
-    for theorem in theorems:
-        say(f"\n{theorem.name}  [{of.under(theorem)}; {theorem.regime.says}]")
-        say(f"  {theorem.says}")
-        if part := part_of(theorem):
-            say(f"  part of {', '.join(part)}")
-        for name in theorem.assumptions:
-            say(f"  assuming {name}: {ASSUMPTIONS[name]}")
-        mine = [duty for duty in done.plan.duties if theorem.name in duty.needed_by]
-        first = [duty for duty in mine if duty.needed_by[0] == theorem.name]
-        if len(first) < len(mine):
-            shared = len({d.obligation.name for d in mine if d not in first})
-            say(f"    {shared} obligations shared with theorems above")
-        for duty in first:
-            say(f"    {duty.obligation.name:<48} {format_answers(done, duty)}")
-        say(f"  {format_counts(done.counts(mine))}")
-
-
-def format_answers(done: Proof, duty: Duty) -> str:
-    """What each solver said of an obligation, and how long it took."""
-    if duty.obligation.is_trivial:
-        return "trivial"
-    answers = (v.answer for v in done.verdicts_of(duty))
-    said = ", ".join(f"{a.solver} {a.result} {a.seconds:.2f} s" for a in answers)
-    by = done.vacuity.excluded_by(duty)
-    return f"{said}; excluded by {' and '.join(by)}" if by else said
-
-
-def format_counts(counts: Mapping[str, int]) -> str:
-    """How many obligations there are of each kind."""
-    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
-
-
-def tell_dropped(name: str, found: Finding | None, *, in_full: bool) -> None:
-    """What an assumption is for."""
-    if found is None:
-        say(f"\nwithout {name}: not proved, and nothing is known to break")
-        return
-    say(
-        f"\nwithout {name} {found.property} is broken after {found.steps} steps"
-        f" ({found.events} events)"
-    )
-    for step in found.trace.steps if in_full else ():
-        say(f"    {label(step.rule, step.choice)}")
-
-
 def drop(name: str) -> int:
     """Show what happens without an assumption. Raises UnknownName."""
     if name not in ASSUMPTIONS:
@@ -188,25 +145,6 @@ def drop(name: str) -> int:
     found = trace_without(name)
     tell_dropped(name, found, in_full=True)
     return EXIT_CODES["violated" if found else "undecided"]
-
-
-def look_at_failures(theorems: Sequence[Theorem], done: Proof) -> list[BrokenStep]:
-    """For the first failures of each theorem, a state and a step that break its clause."""
-    found: dict[str, BrokenStep] = {}
-    for theorem in theorems:
-        mine = (d for d in done.plan.duties if theorem.name in d.needed_by)
-        failures = [duty for duty in mine if done.is_refuted(duty)]
-        for duty in failures[:SHOWN]:
-            name = duty.obligation.name
-            broken = None if name in found else broken_step(duty, theorem)
-            if broken is not None:
-                found[name] = broken
-                say("")
-                for line in tell_step(broken):
-                    say(line)
-        if len(failures) > SHOWN:
-            say(f"\n{len(failures) - SHOWN} more steps break clauses of {theorem.name}")
-    return list(found.values())
 
 
 def answer_failures(
@@ -224,51 +162,6 @@ def answer_failures(
                 found.append(answer)
                 tell_counterexample(answer)
     return found
-
-
-def tell_counterexample(found: Counterexample) -> None:
-    """The steps that break the guarantee."""
-    finding = found.finding
-    say(
-        f"\n{found.theorem} is not proved; {finding.property} is broken in {found.scope}"
-        f" after {finding.steps} steps ({finding.events} events):"
-    )
-    for step in finding.trace.steps:
-        say(f"    {label(step.rule, step.choice)}")
-    say(breach_of(finding.property, finding.trace))
-
-
-def tell_vacuity(done: Proof) -> None:
-    """The steps that are excluded, and by what; and what nobody knows of hypotheses."""
-    for found in done.exclusions:
-        where = "assumed" if found.labelled else "NOT ASSUMED: a rule that is never taken"
-        say(
-            f"\n{found.step} is excluded by {' and '.join(found.by)} in {found.obligations}"
-            f" obligations of {len(found.theorems)} theorems: {where}"
-        )
-    undecided = sum(map(done.vacuity.is_undecided, done.plan.duties))
-    if undecided:
-        say(
-            f"\n{undecided} obligations have hypotheses of which z3 could not say in time whether"
-            " they can be met"
-        )
-
-
-def tell_scoped(looked: Scoped) -> None:
-    """What was seen in scopes: traces without assumptions, the clauses, the ranges."""
-    for assumption, trace in looked.excluded.items():
-        tell_dropped(assumption, trace, in_full=False)
-    for rule in looked.vacuous:
-        say(f"\n{rule} is never taken where the clauses are checked")
-    for check in looked.clauses:
-        state = f"fail: {', '.join(check.failed)}" if check.failed else "hold"
-        say(f"\n{check.scope} [{check.variant}]: in {check.states} states the clauses {state}")
-        if check.matched:
-            say(f"  steps of the proofs match the {check.matched.total()} rules that actors take")
-    for found in looked.ranges:
-        state = f"fail: {', '.join(found.failed)}" if found.failed else "hold"
-        ways = f"{found.by_interval} by intervals, {found.by_z3} by z3, {found.by_search} in scope"
-        say(f"\n{found.scope} [{found.variant}]: {found.claims} claims of range {state}: {ways}")
 
 
 def verdict_of(done: Proof, answers: Sequence[Counterexample]) -> str:
@@ -491,7 +384,7 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
     with source_of(arguments, directory.journal) as source:
         seeds, done = ask_solvers(asked, arguments, source)
     verdicts = seeds.verdicts
-    tell(theorems, done, of)
+    tell(theorems, done, of, verbose=arguments.verbose)
     tell_vacuity(done)
     names = failed(verdicts)
     broken = look_at_failures(theorems, done)
@@ -532,7 +425,8 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
         write_texts(asked, directory.path / "smtlib")
     directory.write(report, times, arguments.json)
     slowest = max((v.answer.seconds for v in verdicts), default=0.0)
-    say(f"\n{format_counts(report['counts'])}")
+    tell_undecided(theorems, done, answers, explores=explores)
+    tell_counts(report["counts"])
     say(
         f"{verdict}: {len(verdicts)} answers in {times['seconds']} s, slowest {slowest:.2f} s;"
         f" {source.asked} questions asked now"

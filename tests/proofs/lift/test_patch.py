@@ -244,7 +244,7 @@ A_WRONG_NAME = """
     [
         (
             parse_diff(A_WRONG_NAME),
-            r"model/idempotent/guarantees.py, with the patch, at `Guarantee\('remembers_the_newest',"
+            r"model/idempotent/guarantees.py, with .*at `Guarantee\('remembers_the_newest',"
             r" remembers_the_newest, expires_nobodyy\)`: name 'expires_nobodyy' is not defined",
         ),
         (

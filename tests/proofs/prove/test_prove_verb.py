@@ -232,6 +232,31 @@ def test_solvers_alone_look_for_no_trace(tmp_path: Path) -> None:
     assert found["broken_steps"] != []
 
 
+FOLDED = "obligations that did not fail; --verbose names them"
+
+
+def test_of_many_obligations_those_that_failed_are_named_and_why_nothing_is_decided(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two lines of 550 mattered."""
+    file = tmp_path / "idea.diff"
+    file.write_text(WIDER.replace("> last + 1", "> last"), encoding="utf-8")
+    words = ["prove", "--only", "no_gap", "--no-scopes", "--patch", str(file), "--processes", "1"]
+    assert main(words) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 60
+    assert sum(" failed " in line for line in lines if line.startswith("    ")) == 2
+    assert any(FOLDED in line for line in lines)
+    assert any(line.startswith("no_gap is undecided: on_produce/accepted") for line in lines)
+    assert "  without --no-scopes a reachable trace is looked for" in lines
+    assert lines[-2].startswith("  unconfirmed: proved by one solver, and not asked of the other")
+    assert lines[-1].startswith("undecided: ")
+    assert main([*words, "--verbose"]) == 3
+    everything = capsys.readouterr().out
+    assert FOLDED not in everything
+    assert everything.count("z3 proved") > 400
+
+
 def test_a_variant_is_answered_by_a_trace_before_any_solver_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
