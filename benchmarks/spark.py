@@ -7,7 +7,8 @@ preparing the scope, starting Spark's session or the pool, and a first complete 
 which workers import modules and load the model's tables; their duration is reported. A pair is one
 round on each backend, in turns; both must give the same result. `ratio` is Spark's throughput to
 that of the processes, the fixed cost of a round included. That cost is reported as well: a round of
-one trace for each core. Rounds should take six seconds or more. With the defaults the benchmark
+one trace for each core. `idle` is the share of the cores' time in Spark's rounds in which no task
+ran, as Spark's own executors count it. Rounds should take six seconds or more. With the defaults the benchmark
 takes about four minutes on two idle cores.
 """
 
@@ -37,6 +38,7 @@ from conformance.plan import BadPlan, Plan, prepare
 from conformance.rows import Found, found_in
 from conformance.runner import cut
 
+SETTLED_SECONDS = 2.0
 LEAST_MICROSECONDS = 100.0
 """With less work a trace, this would measure how rows travel."""
 
@@ -76,8 +78,12 @@ def summarise(
     begin_seconds: Mapping[str, float],
     fixed: Mapping[str, Sequence[float]],
     found: Mapping[str, Sequence[float]],
+    busy_seconds: float,
 ) -> dict[str, Any]:
-    """Medians of the pairs, in seconds; `microseconds_a_trace` are of one core's time."""
+    """Medians of the pairs, in seconds; `microseconds_a_trace` are of one core's time.
+
+    `busy_seconds` are those of all tasks in Spark's rounds.
+    """
     spark, processes = median(found["spark"]), median(found["processes"])
     ratios = [
         theirs / mine for mine, theirs in zip(found["spark"], found["processes"], strict=True)
@@ -94,6 +100,7 @@ def summarise(
         "processes_seconds": round(processes, 3),
         "ratio": round(median(ratios), 3),
         "ratio_of_each_pair": [round(ratio, 3) for ratio in ratios],
+        "idle": round(1 - busy_seconds / (cores * sum(found["spark"])), 4),
         "microseconds_a_trace": round(1e6 * processes * cores / traces, 1),
     }
 
@@ -119,8 +126,25 @@ def compare(scope: str, traces: int, pairs: int, cores: int) -> dict[str, Any]:
             begin_seconds[kind] = clock() - begun
         shortest = [TraceRange(n, n + 1) for n in range(min(cores, prepared.count))]
         fixed = time_rounds(backends, shortest, pairs, clock)
+        before = busy_seconds(backends["spark"])
         found = time_rounds(backends, ranges, pairs, clock)
-        return {"scope": scope, **summarise(ranges, cores, begin_seconds, fixed, found)}
+        busy = busy_seconds(backends["spark"]) - before
+        return {"scope": scope, **summarise(ranges, cores, begin_seconds, fixed, found, busy)}
+
+
+def busy_seconds(spark: Any) -> float:
+    """How long executors have run tasks so far, together; Spark knows it moments after their end.
+
+    What a task waits for, from the driver to an executor and back, is not in it.
+    """
+    time.sleep(SETTLED_SECONDS)
+    context = spark.session.sparkContext
+    gateway = context._gateway
+    no_quantiles = gateway.new_array(gateway.jvm.double, 0)
+    any_task = gateway.jvm.java.util.ArrayList()
+    store = context._jsc.sc().statusStore()
+    stages = store.stageList(None, False, False, no_quantiles, any_task)
+    return sum(stages.apply(n).executorRunTime() for n in range(stages.size())) / 1_000
 
 
 def format_report(r: Mapping[str, Any]) -> str:
@@ -134,7 +158,8 @@ def format_report(r: Mapping[str, Any]) -> str:
         f"not counted, to begin and to load: {begins}\n"
         f"counted, the price of any round, however short: {fixed}\n"
         f"Spark: ratio {r['ratio']:.3f} to processes, median of {r['pairs']} alternated pairs"
-        f" ({each}); medians {r['spark_seconds']:.2f} s and {r['processes_seconds']:.2f} s"
+        f" ({each}); medians {r['spark_seconds']:.2f} s and {r['processes_seconds']:.2f} s;"
+        f" cores idle {100 * r['idle']:.1f} % of Spark's rounds"
     )
 
 

@@ -59,11 +59,12 @@ def test_pairs_alternate_and_the_ratio_is_the_median_of_each() -> None:
     found = spark.time_rounds(backends, RANGES, 3, Clock.read)
     assert Clock.order == ["spark", "processes", "processes", "spark", "spark", "processes"]
     fixed = {"spark": [0.5, 0.3, 0.9], "processes": [0.1, 0.1, 0.1]}
-    report = spark.summarise(RANGES, 2, {"spark": 3.0, "processes": 1.0}, fixed, found)
+    report = spark.summarise(RANGES, 2, {"spark": 3.0, "processes": 1.0}, fixed, found, 72)
     assert report["ratio_of_each_pair"] == [0.9, 0.5, 0.95]
     assert (report["ratio"], report["spark_seconds"], report["processes_seconds"]) == (0.9, 10, 9)
     assert report["microseconds_a_trace"] == 9 * 2 * 1e6 / 4
     assert report["fixed_seconds"] == {"spark": 0.5, "processes": 0.1}
+    assert report["idle"] == 0.1
     assert "ratio 0.900" in spark.format_report({"scope": "s", **report})
 
 
@@ -78,6 +79,7 @@ def test_the_command_judges_and_writes(
 ) -> None:
     """With processes in the place of Spark, which takes too long to begin here."""
     masters: list[str | None] = []
+    monkeypatch.setattr(spark, "busy_seconds", lambda backend: 0.0)
 
     def opened(_name: str, task: WorkerTask, options: Options) -> processes.Processes:
         masters.append(options.master)
