@@ -8,8 +8,8 @@ which workers import modules and load the model's tables; their duration is repo
 round on each backend, in turns; both must give the same result. `ratio` is Spark's throughput to
 that of the processes, the fixed cost of a round included. That cost is reported as well: a round of
 one trace for each core. `idle` is the share of the cores' time in Spark's rounds in which no task
-ran, as Spark's own executors count it. Rounds should take six seconds or more. With the defaults the benchmark
-takes about four minutes on two idle cores.
+ran, as Spark's own executors count it. Rounds should take six seconds or more. With the defaults
+the benchmark takes about four minutes on two idle cores.
 """
 
 from __future__ import annotations
