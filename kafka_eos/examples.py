@@ -108,8 +108,8 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ),
     ("proofs", "refine"): (("refine transactions-tiny", "against the abstract specification"),),
     ("proofs", "guarantees"): (
-        ("promises --release 2.4.1 --failover none", "what is promised, what is not, the cures"),
-        ("promises --transactions --release 4.2 --verbose", "with the steps of each trace"),
+        ("guarantees --release 2.4.1 --failover none", "what is promised, what is not, the cures"),
+        ("guarantees --transactions --release 4.2 --verbose", "with the steps of each trace"),
     ),
     ("proofs", "docs"): (("docs --out pages", "a page for each guarantee"),),
     ("proofs", "witness"): (

@@ -167,7 +167,6 @@ VERBS: Final = (
         "guarantees",
         "proofs.verbs.guarantees",
         "Report which guarantees hold for a release and its configuration.",
-        aliases=("promises",),
     ),
     Verb(
         "docs",

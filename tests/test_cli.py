@@ -72,7 +72,7 @@ def test_examples_are_of_verbs() -> None:
     assert {(verb.room, verb.name) for verb in VERBS} == EXAMPLES.keys()
 
 
-@pytest.mark.parametrize("alias", ["live", "promises", "pages", "facts"])
+@pytest.mark.parametrize("alias", ["live", "pages", "facts"])
 def test_names_that_scripts_use_stay(alias: str, stand_in) -> None:
     called: list[str] = []
     stand_in(lambda options: called.append(options.verb) or 0)

@@ -120,7 +120,7 @@ What released Kafka does not promise. A number leads to what happens, how it com
 it is by Kafka's own rules, and what cures it. The releases are read from `model/releases.py`, the
 rest from `proofs/pages/risks.toml`.
 
-`kafka-eos promises` answers for one release and its configuration, with a trace of what it finds.
+`kafka-eos guarantees` answers for one release and its configuration, with a trace of what it finds.
 """
 
 AT_DEFAULTS, BY_V1, BY_SETTING, ABSENT, NOT_MODELLED = "**yes**", "V1", "set", "-", ""
