@@ -144,7 +144,8 @@ def busy_seconds(spark: Any) -> float:
     any_task = gateway.jvm.java.util.ArrayList()
     store = context._jsc.sc().statusStore()
     stages = store.stageList(None, False, False, no_quantiles, any_task)
-    return sum(stages.apply(n).executorRunTime() for n in range(stages.size())) / 1_000
+    milliseconds: int = sum(stages.apply(n).executorRunTime() for n in range(stages.size()))
+    return milliseconds / 1_000
 
 
 def format_report(r: Mapping[str, Any]) -> str:
