@@ -68,6 +68,7 @@ class RemoteTestbed(ListeningServer):
 
     def __init__(self, address: str, release: str = "") -> None:
         super().__init__(address)
+        self.check_alone()
         version = newest_variant(self.supported).partition("/")[0]
         self.release = RemoteRelease(release or version, version)
         self.level = self.supported.levels.get(TRANSACTION_VERSION, 0)

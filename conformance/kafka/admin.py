@@ -201,6 +201,13 @@ def _controller(connection: BrokerConnection) -> tuple[str, int]:
     return addresses.get(body["controller_id"]) or connection.address
 
 
+def broker_ids(connection: BrokerConnection) -> list[int]:
+    """The brokers of the cluster that are alive, as one of them knows. Raises as
+    `BrokerConnection.ask`."""
+    body = connection.ask(ApiKey.METADATA, _METADATA_VERSION, {"topics": []})
+    return sorted(broker["node_id"] for broker in body["brokers"])
+
+
 def acts_as_leader(connection: BrokerConnection, partition: TopicPartition) -> bool:
     """Whether the broker takes batches of a partition now; nothing is appended, as below."""
     [answer] = connection.pipeline(map(_probe_request, _chunks([partition])))

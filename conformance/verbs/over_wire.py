@@ -37,6 +37,7 @@ from conformance.systems.brokers.idempotent.started_brokers import (
 )
 from conformance.systems.brokers.idempotent.testbed_of_leaders import SHARE_A_FAULT, leaders_backend
 from conformance.systems.brokers.listening_broker import ListeningBroker, address_of
+from conformance.systems.brokers.transactions.servers import ListeningServer
 from conformance.verbs.pipeline import OpenTarget, Target
 from conformance.verbs.pipeline import run as run_pipeline
 from impl import DecodeError
@@ -67,9 +68,18 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
 def check_ready(plan: Plan, options: argparse.Namespace) -> None:
     """What would fail after the planning fails before it. Raises NoBroker, MissingTool."""
     if plan.system == "wire":
-        ListeningBroker(address_of(options.system))
+        check_listening(plan.scope, options.system)
     else:
         find_java()
+
+
+def check_listening(scope: str, text: str) -> None:
+    """Whether there is a broker at an address, alone, with what a scope needs. Raises NoBroker,
+    BackendFailed."""
+    is_idempotent = judged_composition(scope) is IDEMPOTENT
+    broker = ListeningBroker(address_of(text)) if is_idempotent else ListeningServer(text)
+    with closing(broker):
+        broker.check_alone()
 
 
 def in_process_alone(plan: Plan, options: argparse.Namespace) -> Target:

@@ -19,6 +19,7 @@ from conformance.report import AT_FAULT, UNDECIDED, sentence
 from conformance.signatures import Finding
 from conformance.systems.brokers.backend import BrokersBackend, Replayed
 from conformance.verbs import run
+from conformance.verbs.over_wire import check_listening
 from conformance.verbs.run import DEFAULTS, actors_of, add_codec
 from conformance.verbs.targets import target_of
 from proofs.run import EXIT_CODES, BadUse, one_of
@@ -192,6 +193,8 @@ def replay_on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Differ
     Raises BadUse, NotApplicable, CannotPlay, BackendError.
     """
     as_run, steps = arguments_of_run(trace, options), steps_in(trace)
+    if options.system.startswith("wire:"):
+        check_listening(trace.header.scope, options.system)
     subject = target_of(run.plan_of(as_run), as_run)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare_one(check_plan(subject.traces), Path(folder), 1, len(steps))

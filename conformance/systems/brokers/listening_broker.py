@@ -17,6 +17,7 @@ from conformance.kafka.admin import (
     Supported,
     TopicPartition,
     api_versions,
+    broker_ids,
     create_topic,
     delete_topics,
 )
@@ -101,6 +102,28 @@ class ListeningBroker:
         """Its answers to Produce have it."""
         return self.produce_version >= TELLS_LOG_START
 
+    def check_alone(self) -> None:
+        """Ask Metadata, which names all brokers of a cluster, and which a listener with SASL does
+        not answer. Raises NoBroker, BackendFailed."""
+        try:
+            with self.open_connection() as connection:
+                ids = broker_ids(connection)
+        except AnswerTimeout as error:
+            raise BackendFailed(f"{self} does not answer Metadata: {error}") from error
+        except ConnectionLost as error:
+            raise NoBroker(
+                f"{self} answers ApiVersions, and closes the connection at the next request, as a"
+                " listener with SASL does; name the address of a plaintext listener without SASL"
+            ) from error
+        except (KafkaError, DecodeError) as error:
+            raise NoBroker(f"{self} does not answer Metadata as a broker does: {error}") from error
+        if len(ids) > 1:
+            raise NoBroker(
+                f"{self} is one of {len(ids)} brokers ({', '.join(map(str, ids))}): wire:// judges"
+                " a broker that is alone, as it leads and coordinates all; start yours as a cluster"
+                " of one"
+            )
+
     def open_connection(self) -> BrokerConnection:
         """One more connection. Raises ConnectionLost."""
         return BrokerConnection(*self.address, timeout_ms=self._timeout_ms)
@@ -127,6 +150,8 @@ class ListeningBroker:
         """Delete the topics that were made here: what is judged is left as it was found. Where that
         cannot be done, it is said."""
         topics, self._topics = self._topics, []
+        if not topics:
+            return
         try:
             with self.open_connection() as connection:
                 delete_topics(connection, topics)

@@ -33,5 +33,5 @@ def test_of_replicas_the_longest_counts(tmp_path):
 
 def test_topics_that_are_not_there(tmp_path):
     write(tmp_path, "t-0", f"{0:020}.log")
-    with pytest.raises(BadUse, match="no topic of .* matches --topics 'u' as a whole; there are: t"):
+    with pytest.raises(BadUse, match="matches --topics 'u' as a whole; there are: t"):
         find_partitions([str(tmp_path)], "u")

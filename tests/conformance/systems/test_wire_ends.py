@@ -17,13 +17,17 @@ from conformance.kafka.connection import BrokerConnection
 from conformance.plan import Plan, prepare
 from conformance.rows import found_in
 from conformance.runner import Waves
+from conformance.systems.brokers import listening_broker
 from conformance.systems.brokers.backend import BrokersBackend
 from conformance.systems.brokers.idempotent.testbed_of_leaders import (
     LeadersTestbed,
     leaders_backend,
 )
 from conformance.systems.brokers.listening_broker import ListeningBroker, NoBroker, address_of
+from conformance.systems.brokers.transactions import servers
 from impl import ApiKey, CloseConnection, Node, decode_request
+from impl.protocol.messages import decode_response, encode_response
+from proofs.run.files import REPOSITORY
 from proofs.run.journal import Journal
 
 PLAN = Plan(faults="connections", traces=40)
@@ -125,6 +129,65 @@ def test_a_broker_without_produce_is_no_broker(serve, monkeypatch):
     monkeypatch.setattr("impl.broker.api_versions.announced_versions", lambda _: announced)
     with pytest.raises(NoBroker, match="does not offer PRODUCE, INIT_PRODUCER_ID, CREATE_TOPICS"):
         listening(serve().url)
+
+
+def one_of_three(node: Node, payload: bytes) -> bytes | None:
+    """Metadata names two more."""
+    header, _ = decode_request(payload)
+    answer = honest(node, payload)
+    if header["api_key"] != ApiKey.METADATA or answer is None:
+        return answer
+    key, version = header["api_key"], header["api_version"]
+    found, body = decode_response(key, version, answer)
+    brokers = [{**body["brokers"][0], "node_id": number} for number in (1, 2, 3)]
+    return encode_response(key, version, found["correlation_id"], {**body, "brokers": brokers})
+
+
+def wants_sasl(node: Node, payload: bytes) -> bytes | None:
+    """Before SaslHandshake a listener answers ApiVersions alone."""
+    if int.from_bytes(payload[:2], "big") != ApiKey.API_VERSIONS:
+        raise CloseConnection("unauthenticated")
+    return honest(node, payload)
+
+
+@pytest.mark.parametrize("scope", ["idempotent-tiny", "transactions-tiny"])
+@pytest.mark.parametrize(
+    ("handle", "said"),
+    [
+        (one_of_three, "is one of 3 brokers (1, 2, 3): wire:// judges a broker that is alone"),
+        (wants_sasl, "name the address of a plaintext listener without SASL"),
+    ],
+)
+def test_a_broker_that_cannot_be_judged_is_refused_before_any_work(
+    serve, tmp_path, capsys, handle, said, scope
+):
+    assert run(serve(handle).url, tmp_path / "out", "--scope", scope) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists(), "nothing was planned"
+
+
+def test_apis_that_transactions_need_are_missed_before_any_work(
+    serve, tmp_path, capsys, monkeypatch
+):
+    announced = {key: range(6) for key in ApiKey if key != ApiKey.DESCRIBE_TRANSACTIONS}
+    monkeypatch.setattr("impl.broker.api_versions.announced_versions", lambda _: announced)
+    url, out = serve().url, tmp_path / "out"
+    assert run(url, out, "--scope", "transactions-tiny") == 2
+    said = capsys.readouterr().err
+    assert "does not offer DESCRIBE_TRANSACTIONS" in said
+    assert "--scope idempotent-default needs" in said
+    assert not out.exists(), "nothing was planned"
+
+
+def test_the_guide_lists_the_apis_that_are_needed():
+    guide = (REPOSITORY / "docs/guides/judge_a_system.md").read_text(encoding="utf-8")
+    for needed in (listening_broker.NEEDED, servers.NEEDED):
+        names = [name.replace("_", " ").title().replace(" ", "") for name in map(word, needed)]
+        assert f"{', '.join(names[:-1])} and {names[-1]}" in guide
+
+
+def word(api: int) -> str:
+    return ApiKey(api).name
 
 
 # Silence

@@ -85,7 +85,11 @@ class ListeningServer(ListeningBroker):
         self._internal: dict[str, dict[int, int]] = {}
         missing = [api.name for api in NEEDED if api not in self.supported.versions]
         if missing:
-            raise NoBroker(f"{text} does not offer {', '.join(missing)}: nothing can be judged")
+            raise NoBroker(
+                f"{text} does not offer {', '.join(missing)}, without which transactions cannot be"
+                " judged; --scope idempotent-default needs Produce, InitProducerId and CreateTopics"
+                " alone"
+            )
         self._first = self.connect()
 
     def connect(self, node_id: int = 1) -> CoordinatorConnection:
