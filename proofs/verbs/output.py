@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from proofs.explore.result import SearchProgress
-from proofs.explore.scope import Finding
+from proofs.explore.scope import DEFAULT_VARIANT, Finding
 from proofs.explore.sometimes import Sometimes
 from proofs.lift.source import Model
 from proofs.run import EXIT_CODES
@@ -110,6 +110,7 @@ def sometimes_lines(claims: Sometimes) -> Iterator[str]:
     if not claims.is_enforced:
         if claims.lost:
             yield f"never happens here: {', '.join(claims.lost)}"
+            yield f"    only named scopes of {DEFAULT_VARIANT} must have it, or any with --witnesses"
         return
     for name, why in claims.unexpected.items():
         yield f"{name}: UNEXPECTED, the scope says that it never happens: {why}"

@@ -121,6 +121,16 @@ def test_budgets_and_variants_of_ones_own_are_reported_and_decide_only_if_asked(
     assert explore_scope(fewer, engine="ints", witnesses=True).verdict == "vacuous"
 
 
+@pytest.mark.fast
+def test_the_verb_says_of_what_a_variant_never_does_that_it_decides_nothing(capsys):
+    argv = ["explore", "transactions-tiny/begun=0", "--engine", "ints"]
+    assert main(argv) == 0
+    said = capsys.readouterr().out
+    assert "never happens here: something_committed, " in said
+    assert "only named scopes of 4.3.1 must have it, or any with --witnesses" in said
+    assert main([*argv, "--witnesses"]) == 1
+
+
 def test_nothing_is_lost_in_what_is_not_explored_to_its_end():
     report = explore_scope("transactions-tiny", engine="ints", max_depth=3)
     assert report.verdict == "undecided"
