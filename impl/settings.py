@@ -1,21 +1,25 @@
-"""Checks of settings, which are frozen values, and the largest numbers of Kafka's protocol.
+"""Checks of settings, which are frozen values, of arguments, and the largest numbers of Kafka's
+protocol.
 
-An invalid setting is refused when its object is created, with the setting's name.
+What is invalid is refused when its object is created, or its call made, with its name.
 Source: the validators of `AbstractKafkaConfig`, `LogConfig`.
 """
 
 from __future__ import annotations
 
-from dataclasses import Field, field, fields
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field, fields
+from typing import Any, Final, NamedTuple
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 MAX_PORT: Final = 65_535
 
+_VALID: Final = "valid"
+
 
 class InvalidSetting(ValueError):
-    """A setting out of range. Attributes: `setting`, its name."""
+    """A setting, or an argument of a call, that cannot be. Attributes: `setting`, its name."""
 
     def __init__(self, settings: object, name: str, may_be: str) -> None:
         is_now = getattr(settings, name)
@@ -23,14 +27,90 @@ class InvalidSetting(ValueError):
         self.setting = name
 
 
+class InvalidArgument(InvalidSetting):
+    """An argument of a call that cannot be: `call(name)`."""
+
+    def __init__(self, call: str, name: str, may_be: str, value: object) -> None:
+        ValueError.__init__(self, f"{call}({name}) must be {may_be}, is {value!r}")
+        self.setting = name
+
+
+class ValidValues(NamedTuple):
+    """What a value may be: in words, which follow "must be", and as a function."""
+
+    may_be: str
+    allows: Callable[[Any], bool]
+
+    def or_none(self) -> ValidValues:
+        """The same, or None."""
+        return ValidValues(
+            f"{self.may_be}, or None", lambda value: value is None or self.allows(value)
+        )
+
+
+def is_text(value: object) -> bool:
+    """Whether it is a string with something in it."""
+    return isinstance(value, str) and value != ""
+
+
+def has_only(value: object, allows: Callable[[Any], bool]) -> bool:
+    """Whether it is a tuple or a list, all of whose items are as required."""
+    return isinstance(value, (tuple, list)) and all(map(allows, value))
+
+
+def maps_only(
+    value: object, is_key: Callable[[Any], bool], is_value: Callable[[Any], bool]
+) -> bool:
+    """Whether it is a mapping, all of whose keys and values are as required."""
+    return (
+        isinstance(value, Mapping)
+        and all(map(is_key, value))
+        and has_only(list(value.values()), is_value)
+    )
+
+
+def integers(least: int = 0, greatest: int | None = None) -> ValidValues:
+    """An integer in this range. A boolean is none."""
+    limit = "on" if greatest is None else f"to {greatest}"
+
+    def allows(value: object) -> bool:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            return False
+        return greatest is None or value <= greatest
+
+    return ValidValues(f"an integer from {least} {limit}", allows)
+
+
+TEXT: Final = ValidValues("text with a character at least", is_text)
+BOOLEAN: Final = ValidValues("True or False", lambda value: isinstance(value, bool))
+RATIO: Final = ValidValues(
+    "a number from 0 to 1", lambda value: isinstance(value, (int, float)) and 0 <= value <= 1
+)
+
+
+def unmet(
+    table: Mapping[str, ValidValues], values: Mapping[str, object]
+) -> Iterator[tuple[str, str, object]]:
+    """Of each value that is not as required: its name, what it may be, and what it is."""
+    for name, value in values.items():
+        valid = table.get(name)
+        if valid is not None and not valid.allows(value):
+            yield name, valid.may_be, value
+
+
+def required(default: Any, valid: ValidValues) -> Any:
+    """A field of `Settings` with this default, which is checked."""
+    return field(default_factory=lambda: default, metadata={_VALID: valid})
+
+
 def integer(default: int, *, least: int = 0, greatest: int | None = None) -> Any:
     """A field of `Settings`: an integer with this default and range."""
-    return field(default=default, metadata={"range": (least, greatest)})
+    return required(default, integers(least, greatest))
 
 
 def ratio(default: float) -> Any:
     """A field of `Settings`: a number from 0 to 1 with this default."""
-    return field(default=default, metadata={"ratio": True})
+    return required(default, RATIO)
 
 
 class Settings:
@@ -43,16 +123,6 @@ class Settings:
 
     def __post_init__(self) -> None:
         for setting in fields(self):  # type: ignore[arg-type]
-            self._check_range(setting)
-
-    def _check_range(self, setting: Field[Any]) -> None:
-        value, bounds = getattr(self, setting.name), setting.metadata.get("range")
-        if setting.metadata.get("ratio") and not 0 <= value <= 1:
-            raise InvalidSetting(self, setting.name, "a number from 0 to 1")
-        if bounds is None:
-            return
-        least, greatest = bounds
-        is_integer = isinstance(value, int) and not isinstance(value, bool)
-        if not is_integer or value < least or (greatest is not None and value > greatest):
-            limit = "on" if greatest is None else f"to {greatest}"
-            raise InvalidSetting(self, setting.name, f"an integer from {least} {limit}")
+            valid = setting.metadata.get(_VALID)
+            if valid is not None and not valid.allows(getattr(self, setting.name)):
+                raise InvalidSetting(self, setting.name, valid.may_be)

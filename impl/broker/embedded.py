@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Any, Final, TypeVar
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.durable_cluster import DurableCluster
+from impl.broker.embedded_arguments import check_arguments, check_ports
 from impl.broker.event_loop import new_event_loop
 from impl.broker.faults import InjectedFaults
 from impl.broker.listeners import Answer, Handle
@@ -35,12 +36,14 @@ from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import NEWEST_RELEASE
 from impl.broker.server import Server, system_clock_ms
 from impl.broker.timeline import Timeline
+from impl.broker.topics import check_legal_name
 from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
 from impl.coordinator.group_messages import GroupConfig
 from impl.log.disk import DirectoryDisk
 from impl.security.certificates import certificates_of_process
 from impl.security.config import Security
 from impl.security.tls import Tls
+from impl.settings import InvalidArgument
 
 T = TypeVar("T")
 
@@ -77,7 +80,8 @@ class _LoopThread:
 class BrokerClock:
     """The time of all nodes in ms since the epoch: the system's, and what was added to it."""
 
-    def __init__(self, on_advance: Callable[[], None]) -> None:
+    def __init__(self, on_advance: Callable[[int], None]) -> None:
+        """`on_advance` calls `add`, and then does what is due."""
         self._on_advance = on_advance
         self._added_ms = 0
 
@@ -88,12 +92,14 @@ class BrokerClock:
     def advance(self, duration_ms: int) -> None:
         """Let this time pass at once; what is due after it is done when this returns.
 
-        Clients have clocks of their own. Raises `ValueError` for a negative duration.
+        Clients have clocks of their own. Raises `InvalidArgument`.
         """
-        if duration_ms < 0:
-            raise ValueError(f"time advances by 0 ms or more, not by {duration_ms}")
+        check_arguments("advance", duration_ms=duration_ms)
+        self._on_advance(duration_ms)
+
+    def add(self, duration_ms: int) -> None:
+        """Let this time pass; nothing is done yet."""
         self._added_ms += duration_ms
-        self._on_advance()
 
 
 class Broker:
@@ -102,13 +108,15 @@ class Broker:
     `topics` are created first, each with its number of partitions. `config` is that of all nodes,
     which are numbered from 1; if it names a port, that of the first. `settings` are some of it by
     Kafka's names, with their values as text. `release` is the one of Kafka whose versions and rules
-    they have; `security` says who may connect and do what. Raises `InvalidSetting`,
-    `UnknownSetting`, and `OSError` if a port is taken.
+    they have; `security` says who may connect and do what. Raises `InvalidSetting` and
+    `InvalidArgument`, which is one, `UnknownSetting`, `TopicRefused`, and `OSError` if a port is
+    taken.
     With `directory` logs and topics are in files there, and those that it has are served: it is
     recovered here and closed at the end of the block, so a `Broker` has one block. `topics` that it
     has stay as they are. Raises `DirectoryInUse`, and `DecodeError` for damage.
-    Methods may be called in the block only. `faults` are those that are injected; the end of the
-    block warns of those that affected no request (`UnusedFault`). `clock` is the time of the nodes.
+    Methods may be called in the block only (`RuntimeError`). `faults` are those that are injected;
+    the end of the block warns of those that affected no request (`UnusedFault`). `clock` is the
+    time of the nodes.
     """
 
     def __init__(
@@ -122,19 +130,33 @@ class Broker:
         directory: str | os.PathLike[str] | None = None,
         security: Security | None = None,
     ) -> None:
+        check_arguments(
+            "Broker",
+            nodes=nodes,
+            topics=topics,
+            config=config,
+            settings=settings,
+            directory=directory,
+            security=security,
+        )
+        for name in topics:
+            check_legal_name(name)
         if release != config.release:
             config = config.of_release(release)
         for name, text in settings.items():
             config = configure(config, name, text)
         if security is not None:
             config = replace(config, security=security)
+        check_ports(config, nodes)
         self._config = config
         self._topics = dict(topics)
         self._node_ids = range(1, nodes + 1)
         self._servers: dict[int, Server] = {}
         self._ports: dict[int, dict[str, int]] = {}
         self._thread: _LoopThread | None = None
-        self.clock = BrokerClock(lambda: self._call(self._advance_nodes))
+        self._is_serving = False
+        self._has_ended = False
+        self.clock = BrokerClock(lambda ms: self._call(partial(self._advance_nodes, ms)))
         self._disk = None if directory is None else DirectoryDisk(Path(directory))
         self.cluster = self._open_cluster()
         self.faults = InjectedFaults(self.cluster)
@@ -157,6 +179,8 @@ class Broker:
 
     async def __aenter__(self) -> Broker:
         """Serve on the current event loop."""
+        self._check_may_start()
+        self._thread = None
         await self._start()
         return self
 
@@ -167,6 +191,7 @@ class Broker:
 
     def __enter__(self) -> Broker:
         """Serve on a thread."""
+        self._check_may_start()
         self._thread = _LoopThread(has_tls=self.has_tls)
         try:
             self._thread.run(self._start())
@@ -184,18 +209,26 @@ class Broker:
             self._thread.close()
         self.faults.warn_unused()
 
+    def _check_may_start(self) -> None:
+        if self._is_serving:
+            raise RuntimeError("the broker serves already: use another Broker in this block")
+        if self._has_ended and self._disk is not None:
+            raise RuntimeError("the broker has closed its directory: make another Broker for it")
+
     async def _start(self) -> None:
+        self._is_serving = True
         try:
             for node_id in self._node_ids:
                 await self._start_node(node_id)
+            for name, partitions in self._topics.items():
+                if self.cluster.topics.get(name) is None:
+                    self.cluster.topics.create(name, partitions, {})
         except BaseException:
             await self._stop()
             raise
-        for name, partitions in self._topics.items():
-            if self._disk is None or self.cluster.topics.get(name) is None:
-                self.cluster.topics.create(name, partitions, {})
 
     async def _stop(self) -> None:
+        self._is_serving, self._has_ended = False, True
         try:
             for node_id in list(self._servers):
                 await self._stop_node(node_id, fail_over=True)
@@ -232,7 +265,8 @@ class Broker:
             for index, name in enumerate(self._config.security.listeners)
         }
 
-    def _advance_nodes(self) -> None:
+    def _advance_nodes(self, duration_ms: int) -> None:
+        self.clock.add(duration_ms)
         for server in self._servers.values():
             server.advance()
 
@@ -240,8 +274,21 @@ class Broker:
         return self._timeline.intercept(payload, partial(self.faults.intercept, handle=handle))
 
     async def _restart_node(self, node_id: int) -> None:
+        """Raises `InvalidArgument`."""
+        stopped = sorted(self._ports.keys() - self._servers)
+        if node_id not in stopped:
+            running = f"running: {_listed(self._servers)}"
+            may_be = f"a node that was stopped: {_listed(stopped)} ({running})"
+            raise InvalidArgument("start_node", "node_id", may_be, node_id)
         await self._start_node(node_id)
         self.cluster.move_all(node_id, [node_id])
+
+    async def _stop_running(self, node_id: int, *, fail_over: bool) -> None:
+        """Raises `InvalidArgument`."""
+        if node_id not in self._servers:
+            may_be = f"a running node: {_listed(self._servers)}"
+            raise InvalidArgument("stop_node", "node_id", may_be, node_id)
+        await self._stop_node(node_id, fail_over=fail_over)
 
     async def _stop_node(self, node_id: int, *, fail_over: bool) -> None:
         await self._servers.pop(node_id).__aexit__()
@@ -268,7 +315,11 @@ class Broker:
         return self.bootstrap_servers_of(self.listeners[0])
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """As `bootstrap_servers`, of the listener with this protocol. Raises `KeyError`."""
+        """As `bootstrap_servers`, of the listener with this protocol. Raises `InvalidArgument`."""
+        if listener not in self.listeners:
+            may_be = f"a listener of this broker: {_listed(self.listeners)}"
+            raise InvalidArgument("bootstrap_servers_of", "listener", may_be, listener)
+        self._check_serves()
         host = self._config.host
         return ",".join(f"{host}:{server.ports[listener]}" for server in self._servers.values())
 
@@ -291,7 +342,11 @@ class Broker:
         return self._config.security.tls or certificates_of_process()
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
-        """Create a topic; settings with _ for Kafka's dots. Raises `TopicRefused`."""
+        """Create a topic; settings with _ for Kafka's dots.
+
+        Raises `TopicRefused`, `InvalidArgument`.
+        """
+        check_arguments("create_topic", name=name, partitions=partitions, configs=configs)
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         self._call(lambda: self.cluster.topics.create(name, partitions, settings))
 
@@ -299,15 +354,17 @@ class Broker:
         """Make a node the partition's leader, with the next epoch.
 
         Coordinators move with their partitions of `__consumer_offsets` and `__transaction_state`.
-        Raises `UnknownPartitionOrBroker`.
+        Raises `UnknownPartitionOrBroker`, `InvalidArgument`.
         """
+        check_arguments("move_leader", topic=topic, partition=partition, node_id=node_id)
         self._call(lambda: self.cluster.move(topic, partition, node_id))
 
     def log(self, topic: str, partition: int = 0) -> LogView:
         """What stands in a partition's log now: batches, producers, open transactions, offsets.
 
-        Raises `UnknownPartitionOrBroker`.
+        Raises `UnknownPartitionOrBroker`, `InvalidArgument`.
         """
+        check_arguments("log", topic=topic, partition=partition)
         return self._call(lambda: view_log(self.cluster.find(topic, partition), partition))
 
     def format_timeline(self) -> str:
@@ -318,21 +375,39 @@ class Broker:
         """Stop a node, whose connections break. To be awaited in `async with`.
 
         Without `fail_over` its partitions have no leader until it is started again, as partitions
-        of one replica in Kafka.
+        of one replica in Kafka. Raises `InvalidArgument` for a node that does not run.
         """
-        return self._await(self._stop_node(node_id, fail_over=fail_over))
+        check_arguments("stop_node", node_id=node_id, fail_over=fail_over)
+        return self._await(lambda: self._stop_running(node_id, fail_over=fail_over))
 
     def start_node(self, node_id: int) -> Any:
-        """Start a stopped node on the port that it had. To be awaited in `async with`."""
-        return self._await(self._restart_node(node_id))
+        """Start a stopped node on the port that it had. To be awaited in `async with`.
+
+        Raises `InvalidArgument` for a node that runs, or is none.
+        """
+        check_arguments("start_node", node_id=node_id)
+        return self._await(lambda: self._restart_node(node_id))
 
     def _call(self, function: Callable[[], T]) -> T:
-        """Call on the thread that serves: nodes are not thread-safe."""
+        """Call on the thread that serves: nodes are not thread-safe. Raises `RuntimeError`."""
+        self._check_serves()
 
         async def call() -> T:
             return function()
 
         return function() if self._thread is None else self._thread.run(call())
 
-    def _await(self, work: Coroutine[Any, Any, None]) -> Any:
-        return work if self._thread is None else self._thread.run(work)
+    def _await(self, work: Callable[[], Coroutine[Any, Any, None]]) -> Any:
+        """Do on the thread that serves, or have the caller do it. Raises `RuntimeError`."""
+        self._check_serves()
+        return work() if self._thread is None else self._thread.run(work())
+
+    def _check_serves(self) -> None:
+        if not self._is_serving:
+            when = "has ended" if self._has_ended else "has not begun"
+            block = "in the block of `with Broker(...) as kafka`"
+            raise RuntimeError(f"the broker serves {block}, which {when}")
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(map(str, values)) or "none"

@@ -24,6 +24,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
+from types import MappingProxyType
 from typing import Final, Literal
 
 from impl.broker.cluster import Cluster
@@ -36,6 +37,7 @@ from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode
 from impl.protocol.messages import decode_request, decode_response, encode_response
 from impl.protocol.schemas import ApiKey
+from impl.settings import TEXT, integers, unmet
 
 API_NAMES: Final = {key: key.name.title().replace("_", "") for key in ApiKey}
 """Kafka's names: Produce, InitProducerId, AddPartitionsToTxn."""
@@ -44,6 +46,17 @@ _KEYS: Final = {API_NAMES[key]: key for key in SERVED_APIS}
 _ERROR_CODE: Final = "error_code"
 _TRANSACTIONAL: Final = 1
 """The `key_type` of FindCoordinator for transactional ids."""
+
+_FIELDS: Final = MappingProxyType(
+    {
+        "nth": integers(1),
+        "times": integers(1).or_none(),
+        "client_id": TEXT.or_none(),
+        "transactional_id": TEXT.or_none(),
+        "delay_ms": integers(),
+    }
+)
+"""What the fields of faults may be; for others there are lists."""
 
 
 class UnusedFault(UserWarning):
@@ -104,8 +117,9 @@ class Fault(ABC):
     def __post_init__(self) -> None:
         _check("api", self.api, sorted(_KEYS))
         _check("at", self.at, ("request", "answer"))
-        if self.nth < 1 or (self.times is not None and self.times < 1):
-            raise InvalidFault("nth and times of a fault count from 1")
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name, may_be, value in unmet(_FIELDS, values):
+            raise InvalidFault(f"{type(self).__name__}({name}) must be {may_be}, is {value!r}")
 
     def selects(self, request: RequestView) -> bool:
         """Whether the fault is about such requests."""
@@ -170,11 +184,6 @@ class DelayFault(Fault):
 
     delay_ms: int
 
-    def __post_init__(self) -> None:
-        Fault.__post_init__(self)
-        if self.delay_ms < 0:
-            raise InvalidFault(f"delay_ms must be 0 or more, is {self.delay_ms}")
-
     async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
         """The node's output, later."""
         await asyncio.sleep(self.delay_ms / 1000)
@@ -198,6 +207,9 @@ class ErrorFault(Fault):
     async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
         """The refusal."""
         return Response(None, refuse(request, ErrorCode[self.error], cluster))
+
+
+_KINDS: Final = (CutFault, DelayFault, DropFault, ErrorFault)
 
 
 # ---- the form of an error
@@ -290,7 +302,13 @@ class InjectedFaults:
         self._all: list[ActiveFault] = []
 
     def add(self, fault: Fault) -> ActiveFault:
-        """Add a fault, from now on and until it is removed; may be called on any thread."""
+        """Add a fault, from now on and until it is removed; may be called on any thread.
+
+        Raises `InvalidFault`.
+        """
+        if not isinstance(fault, Fault):
+            kinds = ", ".join(f"{kind.__name__}(...)" for kind in _KINDS)
+            raise InvalidFault(f"add(fault) must be one of {kinds}, is {fault!r}")
         added = ActiveFault(fault, self)
         self._all.append(added)
         self._active = (*self._active, added)

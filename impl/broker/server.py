@@ -177,8 +177,13 @@ class Server:
         """Listen. Raises `OSError`."""
         listeners = listeners_of(self._config.security)
         self.ports.setdefault(listeners[0].name, self._config.port)
-        for listener in listeners:
-            await self._bind(listener)
+        try:
+            for listener in listeners:
+                await self._bind(listener)
+        except OSError:
+            for bound in self._listening:
+                bound.close()
+            raise
         self.port = self.ports[listeners[0].name]
         self.node = self._make_node(replace(self._config, port=self.port))
         self.node.cluster.open_ports(self._config.node_id, self.ports)

@@ -91,6 +91,16 @@ def is_legal_name(name: str) -> bool:
     return _LEGAL_NAME.fullmatch(name) is not None
 
 
+def check_legal_name(name: str) -> None:
+    """Raise `TopicRefused` for a name that no topic may have."""
+    if not is_legal_name(name):
+        problem = (
+            f"illegal name {name!r}: 1 to {MAX_NAME_CHARS} letters of ASCII, digits, '.', '_' and"
+            " '-' are legal, but neither '.' nor '..' alone"
+        )
+        raise TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+
+
 class Topics:
     """All topics of a cluster; iterates in order of creation.
 
@@ -135,8 +145,7 @@ class Topics:
 
     def check_name(self, name: str) -> None:
         """Raise `TopicRefused` for a name that is illegal or exists."""
-        if not is_legal_name(name):
-            raise TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"illegal name {name!r}")
+        check_legal_name(name)
         if name in self._by_name:
             raise TopicRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 

@@ -11,9 +11,11 @@ KIP-290.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
+
+from impl.settings import InvalidSetting
 
 
 class ResourceType(IntEnum):
@@ -96,19 +98,44 @@ OPERATIONS_OF: Final = {
 """The operations that make sense for a resource. `AclEntry.supportedOperations`."""
 
 
-class AclBinding(NamedTuple):
-    """One entry: who may (not) do what with which resources, from which host.
-
-    `AclBinding(ResourceType.TOPIC, "t", "User:alice", AclOperation.READ)` allows alice to read t.
-    """
+class _AclEntry(NamedTuple):
+    """The fields of an `AclBinding`."""
 
     resource_type: ResourceType
     resource_name: str
     principal: str
     operation: AclOperation
-    permission: AclPermission = AclPermission.ALLOW
-    pattern_type: PatternType = PatternType.LITERAL
-    host: str = WILDCARD
+    permission: AclPermission
+    pattern_type: PatternType
+    host: str
+
+
+class AclBinding(_AclEntry):
+    """One entry: who may (not) do what with which resources, from which host.
+
+    `AclBinding(ResourceType.TOPIC, "t", "User:alice", AclOperation.READ)` allows alice to read t.
+    Raises `InvalidSetting`: a text in the place of an enumeration would match nothing.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        resource_type: ResourceType,
+        resource_name: str,
+        principal: str,
+        operation: AclOperation,
+        permission: AclPermission = AclPermission.ALLOW,
+        pattern_type: PatternType = PatternType.LITERAL,
+        host: str = WILDCARD,
+    ) -> AclBinding:
+        """Check that each field has its type."""
+        names = resource_type, resource_name, principal, operation, permission, pattern_type, host
+        me = super().__new__(cls, *names)
+        for name, kind in _KINDS.items():
+            if not isinstance(getattr(me, name), kind):
+                raise InvalidSetting(me, name, _members_of(kind))
+        return me
 
     def covers(self, resource_type: ResourceType, name: str) -> bool:
         """Whether it is about this resource."""
@@ -128,6 +155,26 @@ class AclBinding(NamedTuple):
             return True
         is_allowed = self.permission is AclPermission.ALLOW
         return is_allowed and self.operation in _IMPLIED_BY.get(operation, ())
+
+
+_KINDS: Final[Mapping[str, type]] = {
+    "resource_type": ResourceType,
+    "resource_name": str,
+    "principal": str,
+    "operation": AclOperation,
+    "permission": AclPermission,
+    "pattern_type": PatternType,
+    "host": str,
+}
+_IN_FILTERS: Final = ("UNKNOWN", "ANY", "MATCH")
+"""Members of the enumerations that no entry has."""
+
+
+def _members_of(kind: type) -> str:
+    if not issubclass(kind, IntEnum):
+        return "text"
+    names = [f"{kind.__name__}.{each.name}" for each in kind if each.name not in _IN_FILTERS]
+    return f"one of {', '.join(names)}"
 
 
 class AclFilter(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Final
@@ -11,7 +11,17 @@ from typing import Final
 from impl.security.acls import AclBinding
 from impl.security.scram import SCRAM_MECHANISMS
 from impl.security.tls import CLIENT_AUTHS, Tls
-from impl.settings import InvalidSetting, Settings, integer
+from impl.settings import (
+    BOOLEAN,
+    InvalidSetting,
+    Settings,
+    ValidValues,
+    has_only,
+    integer,
+    is_text,
+    maps_only,
+    required,
+)
 
 
 class SecurityProtocol(Enum):
@@ -36,7 +46,41 @@ class SecurityProtocol(Enum):
 PLAIN: Final = "PLAIN"
 MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
 
+USER: Final = "User:"
+"""How principals begin."""
+
 NO_USERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def _some_of(valid: Sequence[str]) -> ValidValues:
+    """A tuple of some of these, each once."""
+    return ValidValues(
+        f"a tuple of some of {', '.join(valid)}, each once",
+        lambda value: (
+            has_only(value, valid.__contains__) and 0 < len(value) == len(frozenset(value))
+        ),
+    )
+
+
+def _is_principal(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(USER) and value != USER
+
+
+_LISTENERS: Final = _some_of([protocol.value for protocol in SecurityProtocol])
+_USERS: Final = ValidValues(
+    'a mapping of names to passwords, such as {"alice": "secret"}',
+    lambda value: maps_only(value, is_text, is_text),
+)
+_TLS: Final = ValidValues("a Tls(...)", lambda value: isinstance(value, Tls)).or_none()
+_ACLS: Final = ValidValues(
+    "a tuple of AclBinding(...) with principals such as User:alice",
+    lambda value: has_only(
+        value, lambda acl: isinstance(acl, AclBinding) and _is_principal(acl.principal)
+    ),
+).or_none()
+_SUPER_USERS: Final = ValidValues(
+    'a tuple of principals, such as ("User:admin",)', lambda value: has_only(value, _is_principal)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +96,19 @@ class Security(Settings):
     User:admin. Raises `InvalidSetting`.
     """
 
-    listeners: tuple[str, ...] = (SecurityProtocol.PLAINTEXT.value,)
-    users: Mapping[str, str] = field(default_factory=lambda: NO_USERS)
-    sasl_mechanisms: tuple[str, ...] = MECHANISMS
+    listeners: tuple[str, ...] = required((SecurityProtocol.PLAINTEXT.value,), _LISTENERS)
+    users: Mapping[str, str] = required(NO_USERS, _USERS)
+    sasl_mechanisms: tuple[str, ...] = required(MECHANISMS, _some_of(MECHANISMS))
     connections_max_reauth_ms: int = integer(0)
-    tls: Tls | None = None
+    tls: Tls | None = required(None, _TLS)  # noqa: RUF009 - as the others; a `Tls` is frozen, too
     ssl_client_auth: str = "none"
-    acls: tuple[AclBinding, ...] | None = None
-    super_users: tuple[str, ...] = ()
-    allow_everyone_if_no_acl_found: bool = False
+    acls: tuple[AclBinding, ...] | None = required(None, _ACLS)
+    super_users: tuple[str, ...] = required((), _SUPER_USERS)
+    allow_everyone_if_no_acl_found: bool = required(False, BOOLEAN)
 
     def __post_init__(self) -> None:
         """Check each setting."""
         Settings.__post_init__(self)
-        known = [protocol.value for protocol in SecurityProtocol]
-        if not self.listeners or not set(self.listeners) <= set(known):
-            raise InvalidSetting(self, "listeners", f"some of {', '.join(known)}")
-        if len(set(self.listeners)) < len(self.listeners):
-            raise InvalidSetting(self, "listeners", "each a protocol of its own")
-        if not self.sasl_mechanisms or not set(self.sasl_mechanisms) <= set(MECHANISMS):
-            raise InvalidSetting(self, "sasl_mechanisms", f"some of {', '.join(MECHANISMS)}")
         if self.ssl_client_auth not in CLIENT_AUTHS:
             raise InvalidSetting(self, "ssl_client_auth", f"one of {', '.join(CLIENT_AUTHS)}")
         if self.acls is None and (self.super_users or self.allow_everyone_if_no_acl_found):

@@ -273,8 +273,8 @@ def test_invalid_faults_say_what_is_valid() -> None:
         ("invalid api 'ElectLeaders'", lambda: CutFault("ElectLeaders")),
         ("invalid error 'OOPS'; valid: ", lambda: ErrorFault("Produce", "OOPS")),
         ("invalid at 'end'; valid: request, answer", lambda: CutFault("Produce", at="end")),  # type: ignore[arg-type]
-        ("delay_ms must be 0 or more, is -1", lambda: DelayFault("Produce", -1)),
-        ("count from 1", lambda: CutFault("Produce", nth=0)),
+        (r"delay_ms\) must be an integer from 0 on, is -1", lambda: DelayFault("Produce", -1)),
+        (r"nth\) must be an integer from 1 on, is 0", lambda: CutFault("Produce", nth=0)),
     ]
     for message, make in invalid:
         with pytest.raises(InvalidFault, match=message):
