@@ -105,7 +105,7 @@ VERBS: Final = (
     Verb(
         "serve",
         "impl.broker.serve",
-        "Serve a Kafka broker in memory, for any client, until it is interrupted.",
+        "Serve a Kafka broker for any client, in memory or in files, until it is interrupted.",
     ),
     Verb(
         "explore",
@@ -201,6 +201,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "networkx": ("proofs", "conformance"),
     "numpy": ("proofs", "conformance"),
     "pandas": ("conformance",),
+    "py4j": ("conformance",),
     "pyarrow": ("conformance",),
     "pyspark": ("conformance",),
     "rich": ("proofs", "conformance"),

@@ -228,6 +228,7 @@ def test_errors_become_messages_and_exit_codes(
         ("prove", "z3", "proofs"),
         ("run", "pyspark.sql", "conformance"),
         ("run", "networkx", "conformance"),
+        ("run", "py4j.protocol", "conformance"),
         ("prove", "networkx", "proofs"),
         ("run", "kazoo.client", "zookeeper"),
     ],
@@ -236,6 +237,13 @@ def test_a_missing_extra_is_named(verb: str, module: str, extra: str, stand_in, 
     stand_in(failing(ModuleNotFoundError(f"No module named {module!r}", name=module)))
     assert main([verb]) == 2
     assert f"pip install 'kafka-eos[{extra}]'" in capsys.readouterr().err
+
+
+def test_a_scope_that_is_none_is_told_before_spark_is_needed(monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "conformance.backends.spark", None)
+    monkeypatch.setitem(sys.modules, "conformance.verbs.in_process", None)
+    assert main(["run", "--scope", "foo"]) == 2
+    assert "run: no scope is called 'foo'" in capsys.readouterr().err
 
 
 def test_a_missing_module_of_ours_is_a_defect(stand_in) -> None:

@@ -26,6 +26,7 @@ from conformance.verbs.systems import SYSTEMS, system_of
 from model.idempotent.variants import DEFAULT_VARIANT
 from model.releases import NEWEST
 from proofs.run import BadUse, one_of
+from proofs.trace.replay import scope_of
 
 JUDGED_BY: Final = (
     "(differences that break the protocol, or a guarantee). Default: model; of a client that is"
@@ -165,8 +166,9 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
-    """The plan that the arguments make. Raises BadUse, UnknownVariant."""
+    """The plan that the arguments make. Raises BadUse, UnknownScope, UnknownVariant."""
     refuse_unbuilt(options)
+    scope_of(judged_composition(options.scope).model, options.scope)  # before Spark is imported
     variant = variant_of(options)
     return Plan(
         scope=options.scope,

@@ -15,6 +15,7 @@ from impl.broker.topic_settings import (
     SettingView,
     Synonym,
     describe_settings,
+    is_applied,
 )
 from impl.settings import InvalidSetting
 
@@ -134,7 +135,7 @@ def configure(config: NodeConfig, name: str, text: str) -> NodeConfig:
     """
     setting = NODE_SETTINGS.get(name)
     if setting is None:
-        raise UnknownSetting(f"{name!r} is no setting; there are {', '.join(NODE_SETTINGS)}")
+        raise UnknownSetting(_explain_unknown(name))
     if setting.config_type is _BOOLEAN:
         if text not in ("true", "false"):
             raise UnknownSetting(f"{name} must be true or false, is {text!r}")
@@ -147,6 +148,21 @@ def configure(config: NodeConfig, name: str, text: str) -> NodeConfig:
         if isinstance(error, InvalidSetting):
             raise
         raise UnknownSetting(f"{name} must be an integer, is {text!r}") from None
+
+
+def _explain_unknown(name: str) -> str:
+    """What to write instead of a name."""
+    from difflib import get_close_matches  # only who mistypes a name waits for it
+
+    for topics_name, setting in TOPIC_SETTINGS.items():
+        if name in (topics_name, setting.broker_name) and is_applied(topics_name):
+            return f"{name!r} is served for topics alone: create them with {topics_name}"
+    near = get_close_matches(name, NODE_SETTINGS) or [
+        each for each in NODE_SETTINGS if name in each
+    ]
+    if near:
+        return f"{name!r} is no setting; did you mean {' or '.join(near)}?"
+    return f"{name!r} is no setting that is served; there are {', '.join(NODE_SETTINGS)}"
 
 
 def _replace(settings: T, path: str, value: int | str) -> T:

@@ -6,19 +6,25 @@ import argparse
 import asyncio
 import logging
 import signal
-import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from socket import gaierror
+from typing import TypeVar
 
 from impl.broker.embedded import EMBEDDED, Broker
 from impl.broker.event_loop import collect_rarely, run
 from impl.broker.releases import NEWEST_RELEASE, RELEASES
 from impl.broker.topics import MAX_PARTITIONS
 from impl.log.disk import StorageError
-from impl.security.config import Security, SecurityProtocol
+from impl.security.config import USER, Security, SecurityProtocol
 from impl.security.tls import CLIENT_AUTHS, Tls
 from impl.settings import LONG_MAX, MAX_PORT
 
-BAD_USE = 2
+T = TypeVar("T")
+
+
+class CannotServe(ValueError):
+    """What is asked for cannot be served: options that contradict each other, or a directory."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--flush-messages",
         type=int,
-        default=LONG_MAX,
         metavar="N",
         help="with --dir: flush a log to the disk after N messages; with 1, before each answer."
         " By default the operating system decides, as with Kafka",
@@ -125,6 +130,47 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def problems_of(options: argparse.Namespace) -> Iterator[str]:
+    """What is asked for and would not be done: each option that needs another one."""
+    protocols = [SecurityProtocol(name) for name in options.listeners or ("PLAINTEXT",)]
+    has_tls = any(protocol.has_tls for protocol in protocols)
+    has_sasl = any(protocol.has_sasl for protocol in protocols)
+    is_for_users = all(protocol.has_sasl for protocol in protocols)
+    needs_tls, needs_sasl = (
+        f"is for a listener with {what}: add --listener {names}"
+        for what, names in (("TLS", "SSL or SASL_SSL"), ("SASL", "SASL_PLAINTEXT or SASL_SSL"))
+    )
+    rows = (
+        (options.tls_cert and not has_tls, f"--tls-cert {needs_tls}"),
+        (options.tls_key and not options.tls_cert, "--tls-key is the key of --tls-cert: add it"),
+        (options.tls_ca and not options.tls_cert, "--tls-ca goes with --tls-cert: add it"),
+        (options.tls_client_auth != "none" and not has_tls, f"--tls-client-auth {needs_tls}"),
+        (options.users and not has_sasl, f"--sasl-user {needs_sasl}"),
+        (
+            is_for_users and not options.users and not options.directory,
+            "all listeners have SASL, and nobody could connect: add --sasl-user NAME:PASSWORD",
+        ),
+        (
+            options.flush_messages is not None and not options.directory,
+            "--flush-messages is about files: add --dir DIR",
+        ),
+    )
+    yield from (problem for is_so, problem in rows if is_so)
+    for name in options.super_users:
+        if not name.startswith(USER):
+            yield f"--super-user {name} is no principal: write {USER}{name}"
+
+
+def once(option: str, pairs: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """The pairs by name. Raises `CannotServe` for a name that is given twice."""
+    found: dict[str, T] = {}
+    for name, value in pairs:
+        if name in found:
+            raise CannotServe(f"{option} {name} is given twice: leave one out")
+        found[name] = value
+    return found
+
+
 def _user(text: str) -> tuple[str, str]:
     name, _, password = text.partition(":")
     if not name or not password:
@@ -140,7 +186,7 @@ def _security_of(options: argparse.Namespace) -> Security:
         tls = Tls(options.tls_cert, key, authority)
     return Security(
         listeners=tuple(options.listeners or (SecurityProtocol.PLAINTEXT.value,)),
-        users=dict(options.users),
+        users=once("--sasl-user", options.users),
         tls=tls,
         ssl_client_auth=options.tls_client_auth,
         acls=() if options.super_users else None,
@@ -174,7 +220,7 @@ def _topic(text: str) -> tuple[str, int]:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Serve until SIGINT or SIGTERM; the exit code."""
+    """Serve until SIGINT or SIGTERM; the exit code. Raises `OSError`, `CannotServe`."""
     logging.basicConfig(
         level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -182,15 +228,18 @@ def execute(options: argparse.Namespace) -> int:
     try:
         broker = broker_of(options)
         run(serve(broker), has_tls=broker.has_tls)
-    except (OSError, ValueError, StorageError) as error:
-        print(error, file=sys.stderr)
-        return BAD_USE
+    except (ValueError, StorageError) as error:
+        raise CannotServe(str(error)) from error
+    except gaierror as error:
+        raise CannotServe(f"--listen {options.listen[0]}: {error.strerror}") from error
     return 0
 
 
 def broker_of(options: argparse.Namespace) -> Broker:
     """The broker that is asked for, recovered but not started. Raises `OSError`, `StorageError`,
     and `ValueError` for a setting that is none."""
+    for problem in problems_of(options):
+        raise CannotServe(problem)
     host, port = options.listen
     config = replace(
         EMBEDDED,
@@ -199,12 +248,13 @@ def broker_of(options: argparse.Namespace) -> Broker:
         num_partitions=options.partitions,
         auto_create_topics=not options.no_auto_create,
     )
-    config = replace(config, log=replace(config.log, flush_messages=options.flush_messages))
+    flush_messages = LONG_MAX if options.flush_messages is None else options.flush_messages
+    config = replace(config, log=replace(config.log, flush_messages=flush_messages))
     return Broker(
         nodes=options.nodes,
-        topics=dict(options.topics),
+        topics=once("--topic", options.topics),
         config=config,
-        settings=dict(options.settings),
+        settings=once("--config", options.settings),
         release=options.release,
         directory=options.directory,
         security=_security_of(options),

@@ -5,13 +5,22 @@ Source: `SslPrincipalMapper`, `DefaultKafkaPrincipalBuilder`; names are written 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     import ssl
 
+T = TypeVar("T")
+
 CLIENT_AUTHS: Final = ("none", "requested", "required")
 """`ssl.client.auth`, in the order of the numbers of `ssl.VerifyMode`."""
+
+_CERTIFICATE: Final = "CERTIFICATE"
+_KEY: Final = "PRIVATE KEY"
+"""How the parts of a file in PEM are labelled: `BEGIN RSA PRIVATE KEY` ends so, too."""
 
 _SHORT_NAMES: Final = {
     "commonName": "CN",
@@ -29,6 +38,10 @@ _IA5_STRING: Final = b"\x16"
 _SPECIAL: Final = frozenset(',+"\\<>;')
 
 
+class InvalidCertificate(OSError):
+    """A file is no certificate, or no key, in PEM; or the two do not belong together."""
+
+
 class Tls(NamedTuple):
     """Files in PEM: a broker's certificate and key, and the authority that clients trust.
 
@@ -42,23 +55,62 @@ class Tls(NamedTuple):
     client_key_file: str | None = None
 
     def server_context(self, client_auth: str) -> ssl.SSLContext:
-        """For listeners. Raises `OSError` if a file cannot be read, or is no certificate."""
+        """For listeners. Raises `OSError` if a file cannot be read, `InvalidCertificate`."""
         import ssl  # whoever has no TLS does not wait for it
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.cert_file, self.key_file)
-        context.load_verify_locations(self.ca_file)
+        _load_chain(context, self.cert_file, self.key_file)
+        _of_authority(self.ca_file, partial(context.load_verify_locations, self.ca_file))
         context.verify_mode = ssl.VerifyMode(CLIENT_AUTHS.index(client_auth))
         return context
 
     def client_context(self) -> ssl.SSLContext:
-        """For clients; with the client's certificate, if there is one. Raises `OSError`."""
+        """For clients; with the client's certificate, if there is one.
+
+        Raises `OSError`, `InvalidCertificate`.
+        """
         import ssl
 
-        context = ssl.create_default_context(cafile=self.ca_file)
+        context = _of_authority(
+            self.ca_file, partial(ssl.create_default_context, cafile=self.ca_file)
+        )
         if self.client_cert_file is not None:
-            context.load_cert_chain(self.client_cert_file, self.client_key_file)
+            _load_chain(context, self.client_cert_file, self.client_key_file)
         return context
+
+
+def _load_chain(context: ssl.SSLContext, cert_file: str, key_file: str | None) -> None:
+    """A certificate and its key, which may be in one file. Errors of ssl name none.
+
+    Raises `OSError`, `InvalidCertificate`.
+    """
+    _check_pem(cert_file, _CERTIFICATE)
+    _check_pem(key_file or cert_file, _KEY)
+    files = f"{cert_file} and {key_file or cert_file}"
+    _with_names(
+        f"{files} are no certificate and its key",
+        partial(context.load_cert_chain, cert_file, key_file),
+    )
+
+
+def _of_authority(ca_file: str, load: Callable[[], T]) -> T:
+    """What is loaded of an authority's certificate. Raises `OSError`, `InvalidCertificate`."""
+    _check_pem(ca_file, _CERTIFICATE)
+    return _with_names(f"{ca_file} is no certificate", load)
+
+
+def _with_names(problem: str, load: Callable[[], T]) -> T:
+    """Raises `InvalidCertificate`."""
+    try:
+        return load()
+    except OSError as error:
+        raise InvalidCertificate(f"{problem}: {error}") from error
+
+
+def _check_pem(path: str, label: str) -> None:
+    """Raises `OSError` if a file cannot be read, `InvalidCertificate` if it has no such part."""
+    if f"{label}-----".encode() not in Path(path).read_bytes():
+        raise InvalidCertificate(f"{path} has no {label} in PEM")
 
 
 def format_subject(certificate: Any) -> str:
