@@ -22,16 +22,19 @@ FOLDERS: Final = ("out", "store")
 def hidden_package() -> str | None:
     """Why one of our packages cannot be imported: another folder of its name comes first, as that
     of a project which `python -m kafka_eos` was started in. None if all are ours."""
-    for name in PACKAGES:
-        spec = find_spec(name)
-        places = list(spec.submodule_search_locations or ()) if spec else []
-        if INSTALLED / name not in map(resolved, places):
-            found = places[0] if places else spec.origin if spec else "nothing"
-            return (
-                f"{found} hides kafka-eos's own package {name!r} ({INSTALLED / name}). Start"
-                " kafka-eos from another folder, and leave that one out of PYTHONPATH"
-            )
-    return None
+    found = next(filter(None, map(hiding_package, PACKAGES)), None)
+    advice = "Start kafka-eos from another folder, and leave that one out of PYTHONPATH"
+    return found and f"{found}. {advice}"
+
+
+def hiding_package(name: str) -> str | None:
+    """What hides one of our packages, and where that is; None if it is ours that is found."""
+    spec = find_spec(name)
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    if INSTALLED / name in map(resolved, places):
+        return None
+    found = places[0] if places else spec.origin if spec else "nothing"
+    return f"{found} hides kafka-eos's own package {name!r} ({INSTALLED / name})"
 
 
 def resolved(place: str) -> Path:

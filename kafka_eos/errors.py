@@ -1,11 +1,17 @@
-"""The errors of `Producer` and `Consumer`; each says what happened, and what is legal next.
+"""The errors of `Producer`, `Consumer` and `Broker`; each says what happened, and what is legal.
 
 `ClientError` is the base of most: its `advice` is RETRY, ABORT or GIVE_UP, and `legal_calls` names
 the calls of a transactional producer that are legal next. Connections, settings of clusters and
 addresses have errors of their own, derived from Python's: `NoBrokersAvailable` is a
-`ConnectionError`.
+`ConnectionError`. Those of `Broker` are `ValueError`s but for `DirectoryInUse`, an `OSError`,
+`UnknownPartitionOrBroker`, a `KeyError`, and the warning `UnusedFault`.
 """
 
+from impl.broker.cluster import UnknownPartitionOrBroker as UnknownPartitionOrBroker
+from impl.broker.faults import InvalidFault as InvalidFault
+from impl.broker.faults import UnusedFault as UnusedFault
+from impl.broker.node_settings import UnknownSetting as UnknownSetting
+from impl.broker.topic_settings import TopicRefused as TopicRefused
 from impl.client.errors import Advice as Advice
 from impl.client.errors import ClientError as ClientError
 from impl.client.errors import ConsumerError as ConsumerError
@@ -22,6 +28,7 @@ from impl.consumer.errors import CommitFailedError as CommitFailedError
 from impl.consumer.errors import NoOffsetForPartitionError as NoOffsetForPartitionError
 from impl.consumer.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
 from impl.consumer.errors import RefusedError as RefusedError
+from impl.log.disk import DirectoryInUse as DirectoryInUse
 from impl.producer.errors import AbortedError as AbortedError
 from impl.producer.errors import AuthorizationError as AuthorizationError
 from impl.producer.errors import BufferExhaustedError as BufferExhaustedError
@@ -36,3 +43,4 @@ from impl.producer.errors import TooManyPartitionsError as TooManyPartitionsErro
 from impl.producer.errors import TopicRefusedError as TopicRefusedError
 from impl.producer.errors import TransactionAbortableError as TransactionAbortableError
 from impl.producer.errors import TransactionAbortedError as TransactionAbortedError
+from impl.settings import InvalidSetting as InvalidSetting

@@ -3,15 +3,16 @@
     def test_orders(kafka):
         producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
 
-`@pytest.mark.kafka_broker(nodes=3, topics={"orders": 4})` gives arguments of `kafka_eos.Broker`.
-A test that fails prints the last requests that its broker received. Nothing of the broker is
-imported before the first test that uses it.
+`@pytest.mark.kafka_broker(nodes=3, topics={"orders": 4})` gives arguments of `kafka_eos.Broker`,
+also on a class or a module: of each argument the closest marker's counts. A test that fails
+prints the last requests that its broker received. Nothing of the broker is imported before the
+first test that uses it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 MARKER = "kafka_broker"
 BROKER: pytest.StashKey[Broker] = pytest.StashKey()
-"""The broker of a test that has one."""
+"""The broker of a test that has one, while it serves."""
+
+RENAME = "Rename it, or keep its folder out of sys.path: `--import-mode=importlib`, `pythonpath`"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,20 +36,48 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A broker that serves on a thread of its own; nothing is left of it after the test."""
-    from impl.broker.embedded import Broker
-
-    marker = request.node.get_closest_marker(MARKER)
-    with Broker(**(marker.kwargs if marker else {})) as broker:
+    with _import_broker()(**arguments_of(request.node)) as broker:
         request.node.stash[BROKER] = broker
         yield broker
+        del request.node.stash[BROKER]
+
+
+def arguments_of(node: pytest.Item) -> dict[str, Any]:
+    """The arguments that markers give; of each one the closest counts."""
+    found: dict[str, Any] = {}
+    for marker in node.iter_markers(MARKER):
+        if marker.args:
+            given = ", ".join(map(repr, marker.args))
+            pytest.fail(
+                f"{MARKER}({given}): arguments of this marker are named, as in {MARKER}(nodes=3)",
+                pytrace=False,
+            )
+        found = {**marker.kwargs, **found}
+    return found
+
+
+def _import_broker() -> type[Broker]:
+    """The class, imported now; the test fails if a package of its own project is found instead."""
+    try:
+        from impl.broker.embedded import Broker
+    except ModuleNotFoundError:
+        from kafka_eos.environment import hiding_package
+
+        if found := hiding_package("impl"):
+            pytest.fail(f"{found}. {RENAME}", pytrace=False)
+        raise
+    return Broker
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the requests to the report of a test that fails."""
+    """Add the requests, if there are any, to the report of a test that fails, or whose fixture
+    does: until the fixture `kafka` has ended."""
     report = yield
-    if report.when == "call" and report.failed and BROKER in item.stash:
-        report.sections.append(("kafka requests", item.stash[BROKER].format_timeline()))
+    if report.failed and BROKER in item.stash:
+        requests = item.stash[BROKER].format_timeline()
+        if requests:
+            report.sections.append(("kafka requests", requests))
     return report

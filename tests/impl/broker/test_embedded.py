@@ -51,7 +51,7 @@ def test_with_serves_clients_that_block_and_leaves_nothing() -> None:
 
 
 def test_settings_have_the_names_of_kafka() -> None:
-    with pytest.raises(UnknownSetting, match="is no setting; there are"):
+    with pytest.raises(UnknownSetting, match=r"did you mean group\.initial\.rebalance\.delay\.ms"):
         Broker(settings={"group.initial.rebalance.delay": "3000"})
     settings = {"group.initial.rebalance.delay.ms": "1500"}
     with Broker(topics={"t": 1}, settings=settings) as kafka:
@@ -251,8 +251,80 @@ def test_a_failing_test_prints_its_requests_and_the_faults_without_effect(tmp_pa
     assert printed.count(" kafka requests ") == 1
     assert " rdkafka Metadata -> ok" in printed
     assert "UnusedFault: CutFault(api='EndTxn') affected no request" in printed
-    strict = "error::impl.broker.faults.UnusedFault"
+    strict = "error::kafka_eos.errors.UnusedFault"
     assert "1 error" in run_with_plugin(tmp_path, FAILING_TEST, "-W", strict)
+
+
+MARKED_TEST = """
+import pytest
+
+@pytest.mark.kafka_broker(3)
+def test_positional(kafka):
+    pass
+
+@pytest.mark.kafka_broker(nodes=2, topics={"u": 3})
+class TestClosest:
+    @pytest.mark.kafka_broker(nodes=3)
+    def test_method_and_class(self, kafka):
+        assert kafka.nodes == (1, 2, 3)
+        assert len(kafka.cluster.topics.get("u").partitions) == 3
+
+    def test_class_alone(self, kafka):
+        assert kafka.nodes == (1, 2)
+"""
+
+
+def test_markers_are_merged_and_positional_arguments_refused(tmp_path: Path) -> None:
+    printed = run_with_plugin(tmp_path, MARKED_TEST)
+    assert "2 passed, 1 error" in printed, printed
+    assert (
+        "kafka_broker(3): arguments of this marker are named, as in kafka_broker(nodes" in printed
+    )
+
+
+SETUP_TEST = """
+import pytest
+from confluent_kafka.admin import AdminClient
+
+@pytest.fixture
+def orders(kafka):
+    AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=9)
+    raise ValueError("no orders")
+
+def test_whose_fixture_fails(orders):
+    pass
+
+def test_that_fails_without_a_request(kafka):
+    assert False
+"""
+
+
+def test_a_failing_fixture_prints_the_requests_and_no_request_prints_nothing(
+    tmp_path: Path,
+) -> None:
+    printed = run_with_plugin(tmp_path, SETUP_TEST)
+    assert "1 failed, 1 error" in printed, printed
+    assert printed.count(" kafka requests ") == 1
+    assert " rdkafka Metadata -> ok" in printed
+
+
+NOT_EDITABLE = (
+    "import sys; sys.meta_path[:] = [f for f in sys.meta_path if 'Editable' not in repr(f)]"
+)
+"""An editable install finds modules of ours also in another package of this name."""
+
+
+@pytest.mark.parametrize("hiding", ["impl.py", "impl/__init__.py"])
+def test_a_package_of_the_project_that_hides_ours_is_named(hiding: str, tmp_path: Path) -> None:
+    path = tmp_path / hiding
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(NOT_EDITABLE)
+    printed = run_with_plugin(tmp_path, "def test_it(kafka):\n    pass\n")
+    found = path if path.parent == tmp_path else path.parent
+    assert f"{found} hides kafka-eos's own package 'impl'" in printed, printed
+    assert "Rename it, or keep its folder out of sys.path" in printed
+    assert "Traceback" not in printed
+    assert "ModuleNotFoundError" not in printed
 
 
 def test_the_plugin_imports_nothing_of_the_broker_at_load() -> None:
