@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 from conformance.causes import NO_CAUSE, Cause, Severity
 from conformance.coverage.functions import count_statements
-from conformance.distinguish.play import DistinguishingReport
+from conformance.distinguish.play import LEFT_OUT, DistinguishingReport
 from conformance.findings import Summary
 from conformance.guaranteed import HOLDS, NOT_EXERCISED, VIOLATED
 from conformance.known_differences import KnownDifference
@@ -326,6 +326,14 @@ def guarantee_cases(report: Mapping[str, Any]) -> list[ElementTree.Element]:
             ElementTree.SubElement(case, "failure", message=f"{name} is violated")
         cases.append(case)
     return cases
+
+
+def not_told_apart(report: Mapping[str, Any]) -> str:
+    """That --traces left out what tells releases apart, "" if it did not."""
+    rules = (report.get("rules") or {}).get("not_distinguished", {})
+    count = sum(why == LEFT_OUT for why in rules.values())
+    traces = "the trace that tells" if count == 1 else f"the {count} traces that tell"
+    return f"--traces left out {traces} releases apart: run without it" if count else ""
 
 
 def named(path: str, values: Mapping[str, Any]) -> str:

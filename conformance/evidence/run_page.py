@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from conformance.evidence.document import Code, Document, FileLink, Heading, Table
 from conformance.evidence.script import expected_of
-from conformance.report import both_sides, sentence
+from conformance.report import both_sides, not_told_apart, sentence
 from impl.protocol.errors import ErrorCode
 from proofs.run.files import REPOSITORY
 from proofs.trace.format import read
@@ -39,6 +39,8 @@ def run_page(report: Report, out: Path) -> Document:
     page = Document(f"{report['system']} against {expected_of(report['variant'])}")
     page.say(f"Verdict: {report['verdict']}. Scope {report['scope']}, seed {report['seed']}.")
     page.add(Table(("what", "how much"), tuple(amounts(report))))
+    if left_out := not_told_apart(report):
+        page.say(f"{left_out}.")
     if report["masked"]:
         page.add(Heading("Masks"), masks_table(report["masked"]))
     if report["divergences"]:

@@ -23,7 +23,8 @@ Raw requests that show it, for any cluster that listens without TLS and SASL:
     python {name} HOST:PORT
 
 HOST:PORT is any of its brokers, which tells of the others. It exits with 0 if every answer is the
-expected one, with 1 if one differs. Expected is what {expected} answers.
+expected one, with 1 if one differs, with 2 if nothing answers there. Expected is what
+{expected} answers.
 It makes a topic and ids of its own, and needs Python 3.9 or newer, no library.
 """
 

@@ -186,15 +186,19 @@ def node_named(found: Row, partition: int | None) -> Address | None:
     return None
 
 
+class NothingAnswers(Exception):
+    """Not one answer came."""
+
+
 class RequestSender:
-    """Sends the requests, over a connection for each name and broker."""
+    """Sends the requests, over a connection for each name and broker; `answered` counts answers."""
 
     def __init__(self, host: str, port: int) -> None:
         self.address = (host, port)
         self.connections: dict[tuple[str, Address], socket.socket] = {}
         self.seen: Seen = {field: [] for field in NAMED}
         self.names: dict[str, bytes] = {}
-        self.correlation = 0
+        self.correlation = self.answered = 0
         self.now_ms = int(time.time() * 1000)
 
     def request(self, template: str) -> bytes:
@@ -237,6 +241,7 @@ class RequestSender:
         size = struct.unpack(">i", received(wire, 4))[0]
         layout = LAYOUTS[exchange["api"]]
         reader = Reader(received(wire, size), layout["flexible"])
+        self.answered += 1
         if reader.number("int32") != self.correlation:
             raise ValueError("an answer to another request")
         if layout["header_tags"]:
@@ -302,13 +307,15 @@ def said(place: str, value: Any) -> str:
 
 
 def play(player: RequestSender) -> int:
-    """All exchanges; how many answers differ."""
+    """All exchanges; how many answers differ. Raises NothingAnswers."""
     count = 0
     for number, exchange in enumerate(EXCHANGES, start=1):
         print(f"\n{number}. {exchange['says']}")
         try:
             found = player.answer(exchange)
         except (OSError, ValueError) as error:
+            if not player.answered and isinstance(error, OSError):
+                raise NothingAnswers(str(error)) from error
             print(f"   DIFFERS  no answer that can be read: {error}")
             return count + 1
         wrong = differing(exchange["expect"], found)
@@ -324,12 +331,20 @@ def play(player: RequestSender) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Play all at HOST:PORT: 0 if every answer is the expected one, else 1."""
-    if len(arguments) != 2 or ":" not in arguments[1]:
+    """Play all at HOST:PORT: 0 if every answer is the expected one, 1 if not, 2 for bad use."""
+    host, _, port = arguments[-1].rpartition(":")
+    if len(arguments) != 2 or not host or not port.isdigit() or int(port) > 65535:
         print(__doc__)
         return 2
-    host, _, port = arguments[1].rpartition(":")
-    count = play(RequestSender(host, int(port)))
+    try:
+        count = play(RequestSender(host, int(port)))
+    except NothingAnswers as error:
+        print(
+            f"nothing answers at {host}:{port}: {error}; start the broker, or name the address of"
+            " its plaintext listener without SASL",
+            file=sys.stderr,
+        )
+        return 2
     print(f"\n{count} of {len(EXCHANGES)} answers differ from what is expected")
     return 1 if count else 0
 

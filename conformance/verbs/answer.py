@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from conformance.report import sentence
+from conformance.report import not_told_apart, sentence
 
 MOST_SHOWN = 5
 """Divergences that the terminal shows; the report has all."""
 
 
-def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: str) -> str:
-    """Coverage, cover, guarantees, divergences, verdict, and where the report is."""
+def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: str, there: str) -> str:
+    """Coverage, cover, guarantees, divergences, verdict, and where the report is; `there` are the
+    options with which `replay` plays a trace at the system."""
     lines = [
         f"{report['system']} against {report['variant']}, scope {report['scope']}, seed"
         f" {report['seed']}",
@@ -23,10 +24,11 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: str) -> str:
         *pct(report["pct"]),
         f"  guarantees   {guarantees(report)}",
         *masked(report),
-        *divergences(report, out),
+        *divergences(report, out, there),
         *undecided(report),
         *checks(report),
         *rules(report),
+        *traces_left_out(report),
         f"  verdict      {report['verdict']}",
         f"  report       {out}/report.json",
     ]
@@ -60,6 +62,12 @@ def rules(report: Mapping[str, Any]) -> list[str]:
         lines.append(f"    this run could not have told {release} from")
     lines += [f"      {', '.join(names)}: {why}" for why, names in by_reason.items()]
     return lines
+
+
+def traces_left_out(report: Mapping[str, Any]) -> list[str]:
+    """That a run with --traces does not look for what tells releases apart."""
+    text = not_told_apart(report)
+    return [f"  left out     {text}"] if text else []
 
 
 def speed(run: Mapping[str, Any]) -> str:
@@ -141,8 +149,9 @@ def masked(report: Mapping[str, Any]) -> list[str]:
     return ["  masked", *lines] if lines else []
 
 
-def divergences(report: Mapping[str, Any], out: str) -> list[str]:
-    """The first divergences, a line each, and how many more there are."""
+def divergences(report: Mapping[str, Any], out: str, there: str) -> list[str]:
+    """The first divergences, each with the command that plays it again and its script, and how many
+    more there are."""
     found = report["divergences"]
     if not found:
         return ["  divergences  none"]
@@ -153,7 +162,9 @@ def divergences(report: Mapping[str, Any], out: str) -> list[str]:
         about = f"{row['cause']}; " if row["cause"] else ""
         lines.append(f"    {number}. {about}{row['occurrences']:,} traces, breaks {row['breaks']}")
         lines.append(f"       {sentence(row)}{known}")
-        lines.append(f"       {out}/{row['trace']}")
+        lines.append(f"       kafka-eos replay {out}/{row['trace']}{there}")
+        if row["script"]:
+            lines.append(f"       python3 {out}/{row['script']} HOST:PORT")
     if len(found) > MOST_SHOWN:
         lines.append(f"    and {len(found) - MOST_SHOWN} more in the report")
     return lines

@@ -200,8 +200,19 @@ def judge_and_report(
             dataset.write(named, report, times, result, directory.journal.values())
         if options.write_baseline is not None:
             write_whole(options.write_baseline, pretty(baseline_of(baseline, result)))
-    say(answer(report, times, directory.name))
+    say(answer(report, times, directory.name, replayed_at(options)))
     return EXIT_CODES[result.verdict]
+
+
+def replayed_at(options: argparse.Namespace) -> str:
+    """The options with which `replay` plays a trace of this run at its system; a client's run is
+    judged again without any."""
+    if options.system == "client":
+        return ""
+    given = {name: getattr(options, name) for name in ("kafka", "nodes", "actors")}
+    given["codec"] = options.on
+    words = [f" --{name} {value}" for name, value in given.items() if value is not None]
+    return f" --system {options.system}{''.join(words)}"
 
 
 def dataset_at(uri: str | None) -> Dataset | None:

@@ -14,6 +14,7 @@ from conformance.compositions import IDEMPOTENT, judged_composition
 from conformance.findings import finding_of, judge_of
 from conformance.guaranteed import HOLDS, VIOLATED
 from conformance.judge import Steps
+from conformance.pages import differing
 from conformance.plan import ACTORS, FORMS, NODES, Plan, check_plan, prepare_one
 from conformance.report import AT_FAULT, UNDECIDED, sentence
 from conformance.signatures import Finding
@@ -33,6 +34,7 @@ SCHEMA_VERSION: Final = 2
 
 MODEL: Final = "model"
 SYSTEMS: Final = (MODEL, "impl", NODES, "serve", "kafka", "wire")
+ADDRESS: Final = "wire://HOST:PORT"
 STOPPED: Final = ("serve", "kafka")
 """Those whose one broker is stopped in traces of leaders."""
 AT_BROKERS: Final = (NODES, "serve", "kafka", "wire")
@@ -43,7 +45,7 @@ Difference = dict[str, Any] | None
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All that `replay` takes."""
     parser.add_argument("trace", type=Path, help="a trace file, as run and explore write it")
-    there_are = ", ".join((*SYSTEMS[:-1], "wire://HOST:PORT"))
+    there_are = ", ".join((*SYSTEMS[:-1], ADDRESS))
     parser.add_argument("--system", default=MODEL, help=f"{there_are} (default: {MODEL})")
     parser.add_argument("--kafka", metavar="RELEASE", help="of kafka (default: the trace's)")
     parser.add_argument(
@@ -75,6 +77,9 @@ def execute(options: argparse.Namespace) -> int:
     broken = {} if difference else broken_at_end(trace)
     for line in format_replay(trace, difference, left_out, [*broken.values()]):
         say(line)
+    if system == MODEL and difference is None:
+        for line in differed_elsewhere(trace, options.trace):
+            say(line)
     agreed = f" ({options.system} does what the trace says, and that breaks: {', '.join(broken)})"
     say(f"verdict: {verdict}{agreed if broken else ''}")
     write_json(
@@ -94,6 +99,20 @@ def execute(options: argparse.Namespace) -> int:
         },
     )
     return EXIT_CODES[verdict]
+
+
+def differed_elsewhere(trace: Trace, file: Path) -> list[str]:
+    """What a system showed behind the trace, and how to see it there: a model that agrees with its
+    own trace says nothing of the system."""
+    header = trace.header
+    if not header.differs:
+        return []
+    system = ADDRESS if header.system == "wire" else header.system
+    return [
+        f"that is the model; {header.system} differs behind the last step:"
+        f" {'; '.join(differing(header))}",
+        f"to judge it again: kafka-eos replay {file} --system {system}",
+    ]
 
 
 def replay_client(options: argparse.Namespace) -> int:

@@ -218,10 +218,18 @@ def test_a_system_that_differs_is_violated_with_a_trace(tmp_path, capsys):
     first = report["divergences"][0]
     assert first["one_minimal"]
     assert first["steps"] <= 15
-    assert "in_flight" in capsys.readouterr().out
     trace = out / first["trace"]
+    said = capsys.readouterr().out
+    assert "in_flight" in said
+    assert f"       kafka-eos replay {trace} --system impl\n" in said
+    left_out = re.search(r"^  left out     (--traces left out .*: run without it)$", said, re.M)
+    assert left_out
+    assert f"{left_out[1]}." in (out / "report.md").read_text()
     assert trace.with_suffix(".html").is_file()
     assert main(["replay", str(trace)]) == 0
+    said = capsys.readouterr().out
+    assert "that is the model; impl differs behind the last step: " in said
+    assert f"kafka-eos replay {trace} --system impl\n" in said
     assert main(["replay", str(trace), "--system", "impl"]) == 1
     assert first["rule"] in capsys.readouterr().out
     baseline = tmp_path / "known.json"

@@ -1,9 +1,11 @@
 """What a run writes about a difference is enough to see it again without this project."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 
 import google_crc32c
 import pytest
@@ -142,6 +144,33 @@ def test_a_script_shows_the_difference_where_it_is_and_nothing_where_it_is_not(p
     with Broker() as honest:
         [told] = played(script_in(out), honest)
     assert told.endswith("0 of 5 answers differ from what is expected\nexit 0")
+
+
+def close_the_next(listening: socket.socket) -> None:
+    wire, _ = listening.accept()
+    wire.close()
+
+
+@pytest.mark.parametrize("closes", [False, True], ids=["nobody listens", "closed at once"])
+def test_a_script_that_nothing_answers_shows_nothing(planted, closes):
+    out, _ = planted
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = "{}:{}".format(*listening.getsockname())
+        command = [sys.executable, "-I", "-S", str(script_in(out)), address]
+        if closes:
+            Thread(target=close_the_next, args=(listening,), daemon=True).start()
+        else:
+            listening.close()
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+    assert done.returncode == 2
+    assert f"nothing answers at {address}" in done.stderr
+    assert "DIFFERS" not in done.stdout
+
+
+@pytest.mark.parametrize("address", ["localhost", "localhost:x", ":9092", "localhost:70000"])
+def test_a_script_says_what_it_takes(address, capsys):
+    assert standalone.main(["x.py", address]) == 2
+    assert "EXCHANGES" in capsys.readouterr().out
 
 
 def offsets_are_one_too_high(patch: pytest.MonkeyPatch) -> None:
