@@ -21,6 +21,7 @@ import pytest
 from conformance.client.recorded_run import judge_run
 from conformance.client.trace_page import client_page
 from model.idempotent.variants import parse
+from proofs.explore.scope import explore_scope
 from proofs.lift.source import model_for
 from proofs.trace.format import Choice, Header, Trace, read
 from proofs.trace.html import page_of
@@ -71,6 +72,7 @@ def traces() -> Mapping[str, Trace]:
         "processing": walk("processing"),
         "producer-ids": walk("producer-ids-alone"),
         "differs": replace(lost, header=header),
+        "on its way": explore_scope("idempotent-tiny", engine="ints").violations[0].trace,
     }
 
 
@@ -103,7 +105,7 @@ const seen = frames.map(frame => {
   const crossing = [];
   labels.forEach((a, i) => labels.slice(i + 1).forEach(b => {
     const beside = a.right - 1 < b.left || b.right - 1 < a.left;
-    if (!beside && a.top < b.bottom - 4 && b.top < a.bottom - 4)
+    if (!beside && a.top < b.bottom && b.top < a.bottom)
       crossing.push([a.text, b.text]);
   }));
   return { name: frame.title, wide: page.documentElement.scrollWidth, room: frame.clientWidth,
@@ -150,6 +152,7 @@ NAMES = (
     "processing",
     "producer-ids",
     "differs",
+    "on its way",
     "client",
     "client-transactions",
 )
@@ -196,6 +199,15 @@ def test_what_is_lost_and_what_is_broken_are_said_in_words() -> None:
     assert "no_lost_write is broken by step 20" in broken["text"]
     assert "aborted" in broken["text"]
     assert broken["heads"] == 4
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_is_still_on_its_way_is_said_in_words(width: int) -> None:
+    """It was a dashed line that ended in mid-air."""
+    page = seen()[f"on its way {width}"]
+    assert any(label.endswith("at offset 0: on its way") for label in page["labels"])
+    assert "without an arrow: still on its way" in page["text"]
 
 
 @needs_chromium
