@@ -365,11 +365,11 @@ class Broker:
         Raises `UnknownPartitionOrBroker`, `InvalidArgument`.
         """
         check_arguments("log", topic=topic, partition=partition)
-        return self._call(lambda: view_log(self.cluster.find(topic, partition), partition))
+        return self._look(lambda: view_log(self.cluster.find(topic, partition), partition))
 
     def format_timeline(self) -> str:
         """The last requests of all nodes, a line each: time, client, API, fields -> answer."""
-        return self._call(self._timeline.format)
+        return self._look(self._timeline.format)
 
     def stop_node(self, node_id: int, *, fail_over: bool = True) -> Any:
         """Stop a node, whose connections break. To be awaited in `async with`.
@@ -387,6 +387,10 @@ class Broker:
         """
         check_arguments("start_node", node_id=node_id)
         return self._await(lambda: self._restart_node(node_id))
+
+    def _look(self, function: Callable[[], T]) -> T:
+        """As `_call`; behind the block, too: nothing runs any more, and all stands where it did."""
+        return function() if self._has_ended else self._call(function)
 
     def _call(self, function: Callable[[], T]) -> T:
         """Call on the thread that serves: nodes are not thread-safe. Raises `RuntimeError`."""

@@ -333,3 +333,14 @@ def test_the_plugin_imports_nothing_of_the_broker_at_load() -> None:
     command = [sys.executable, "-c", code]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert loaded == ["kafka_eos", "kafka_eos.pytest_plugin"]
+
+
+def test_behind_the_block_logs_can_be_read_and_nothing_can_be_changed() -> None:
+    with Broker(topics={"t": 1}) as kafka:
+        pass
+    assert kafka.log("t").values == []
+    assert kafka.format_timeline() == ""
+    with pytest.raises(RuntimeError, match="which has ended"):
+        kafka.create_topic("u")
+    with pytest.raises(RuntimeError, match="which has not begun"):
+        Broker().create_topic("u")
