@@ -110,7 +110,7 @@ def sometimes_lines(claims: Sometimes) -> Iterator[str]:
     if not claims.is_enforced:
         if claims.lost:
             yield f"never happens here: {', '.join(claims.lost)}"
-            yield f"    only named scopes of {DEFAULT_VARIANT} must have it, or any with --witnesses"
+            yield f"    only named scopes of {DEFAULT_VARIANT} must have it; any, with --witnesses"
         return
     for name, why in claims.unexpected.items():
         yield f"{name}: UNEXPECTED, the scope says that it never happens: {why}"

@@ -74,9 +74,9 @@ def test_a_part_that_cannot_be_read_is_refused(part: str, problem: str) -> None:
 
 
 def test_a_name_that_is_neither_a_size_nor_a_budget_is_refused() -> None:
-    with pytest.raises(UnknownSize, match="scope wrong: .*'brakes'"):
+    with pytest.raises(UnknownSize, match=r"scope wrong: .*'brakes'"):
         read_scopes(BASE, "wrong: a slip | brakes=1")
-    with pytest.raises(UnknownSize, match="scope wrong: .*'crushes'"):
+    with pytest.raises(UnknownSize, match=r"scope wrong: .*'crushes'"):
         read_scopes(BASE, "wrong: a slip | records=1 | room crushes=1")
 
 
