@@ -138,15 +138,19 @@ def guarantees(report: Mapping[str, Any]) -> str:
 
 
 def masked(report: Mapping[str, Any]) -> list[str]:
-    """How much was judged behind each mask."""
+    """How much was judged behind each mask, and the masks that hide nothing."""
     used = {row["mask"]: row for row in report["masked"]}
     lines = [
         f"    {row['mask']}: {row['traces']:,} traces go on behind it, {row['steps']:,} steps"
         f"{', put on by the run itself' if row['automatic'] else ''}"
         for row in used.values()
     ]
-    lines += [f"    {mask}: hides nothing" for mask in report["ignored"] if mask not in used]
-    return ["  masked", *lines] if lines else []
+    warnings = [
+        f"  warning      the mask {mask} hides nothing: no trace differs there"
+        for mask in report["ignored"]
+        if mask not in used
+    ]
+    return [*(["  masked", *lines] if lines else []), *warnings]
 
 
 def divergences(report: Mapping[str, Any], out: str, there: str) -> list[str]:

@@ -7,6 +7,8 @@ The same command continues where it was stopped.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +39,10 @@ IGNORE: Final = (
     "look past differences there and judge what is behind: [RULE:]FIELD[+FIELD...][=OBSERVED],"
     " as producers.coordinator_epoch; may be repeated"
 )
+
+BESIDE_RULES: Final = ("initial", "settle", "settled")
+"""What a difference may be in beside a rule."""
+PROBE: Final = "probe_"
 
 NODES: Final = (None, 1, 3)
 WITH_NODES: Final = ("kafka", "serve", "nodes")
@@ -85,7 +91,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--system", default=DEFAULTS.system, help=f"{', '.join(SYSTEMS)} (default: impl)"
     )
     what.add_argument(
-        "--kafka", metavar="RELEASE", help="sets the variant: " + ", ".join(kafkas_of(IDEMPOTENT))
+        "--kafka",
+        metavar="RELEASE",
+        help="sets the variant: " + ", ".join(kafkas_of(IDEMPOTENT)) + "; 2.8 is 2.8.2",
     )
     what.add_argument("--level", type=int, help="the cluster's transaction.version")
     what.add_argument("--variant", help=f"default: {DEFAULT_VARIANT} and the system's own rules")
@@ -168,6 +176,8 @@ def execute(options: argparse.Namespace) -> int:
 def plan_of(options: argparse.Namespace) -> Plan:
     """The plan that the arguments make. Raises BadUse, UnknownScope, UnknownVariant."""
     refuse_unbuilt(options)
+    name_releases(options)
+    refuse_masks(options)
     scope_of(judged_composition(options.scope).model, options.scope)  # before Spark is imported
     variant = variant_of(options)
     return Plan(
@@ -194,6 +204,38 @@ def masks_of(options: argparse.Namespace, variant: Any) -> tuple[str, ...]:
     masks = tuple(dict.fromkeys((*(options.ignore or ()), *known)))
     Masks(masks)
     return masks
+
+
+def refuse_masks(options: argparse.Namespace) -> None:
+    """Raises BadUse for --ignore with a rule that the scope does not have, BadMask. A client is
+    judged by rules of its own."""
+    known = {*judged_composition(options.scope).model.rules, *BESIDE_RULES}
+    for mask in Masks(options.ignore or ()).masks if options.system != "client" else ():
+        if mask.rule is None or mask.rule in known or mask.rule.startswith(PROBE):
+            continue
+        near = get_close_matches(mask.rule, known) or sorted(known)
+        raise BadUse(
+            f"--ignore {mask.text}: no rule of {options.scope} is called {mask.rule!r};"
+            f" there are {', '.join(near)}"
+        )
+
+
+def name_releases(options: argparse.Namespace) -> None:
+    """Write --kafka and the release of --variant in full: 2.8 is 2.8.2."""
+    composition = judged_composition(options.scope)
+    if options.kafka is not None:
+        options.kafka = full_name(options.kafka, kafkas_of(composition))
+    if options.variant is not None:
+        release, slash, rules = options.variant.partition("/")
+        known = composition.model.variants.RELEASES
+        options.variant = f"{full_name(release, known)}{slash}{rules}"
+
+
+def full_name(release: str, known: Iterable[str]) -> str:
+    """The one release with these first numbers, which runs without ZooKeeper where it can; any
+    other text stays as it is."""
+    found = [name for name in known if name.startswith(f"{release}.") and "-" not in name]
+    return found[0] if len(found) == 1 else release
 
 
 def refuse_unbuilt(options: argparse.Namespace) -> None:

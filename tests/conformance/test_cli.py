@@ -87,6 +87,20 @@ def test_arguments_become_a_plan():
     assert {plan.variant for plan in in_both_modes} == {"3.9.2/level=0/requests=v1"}
 
 
+def test_a_release_may_be_named_by_its_first_two_numbers():
+    in_full = plan_of(parsed("--system", "kafka", "--kafka", "3.9.2"))
+    assert plan_of(parsed("--system", "kafka", "--kafka", "3.9")) == in_full
+    assert plan_of(parsed("--variant", "2.8")) == plan_of(parsed("--variant", "2.8.2"))
+    with_rule = plan_of(parsed("--variant", "2.8/level=0"))
+    assert with_rule == plan_of(parsed("--variant", "2.8.2/level=0"))
+
+
+def test_a_mask_that_hides_nothing_is_warned_of(small, tmp_path, capsys):
+    words = ("--traces", "3", "--partitions", "1", "--ignore", "nofield")
+    assert main([*small, *words, "--out", str(tmp_path / "out")]) == 0
+    assert "  warning      the mask nofield hides nothing" in capsys.readouterr().out
+
+
 BOTH_MODES = ("3.9.2", "3.9.2-zookeeper")
 
 
@@ -116,6 +130,8 @@ BOTH_MODES = ("3.9.2", "3.9.2-zookeeper")
         (["--backend", "threads"], "valid: spark, processes"),
         (["--partitions", "0"], "--partitions is 0; write 1 or more"),
         (["--traces", "0"], "--traces is 0; write 1 or more"),
+        (["--ignore", "requst_arrives:sends.error"], "there are request_arrives"),
+        (["--kafka", "2"], "invalid --kafka '2'; valid: 4.3.1"),
         (["--scope", "nowhere"], "no scope is called 'nowhere'"),
         (["--baseline", "none.json"], "name a readable JSON file"),
         (["--backend", "processes", "--master", "local[1]"], "belong to --backend spark"),

@@ -83,7 +83,7 @@ def test_a_run_goes_on_behind_a_known_difference(tmp_path: Path, capsys):
     assert masked["steps"] > stopped["steps"]
     told = capsys.readouterr().out
     assert f"{mask}: {used['traces']:,} traces go on behind it, {used['steps']:,} steps" in told
-    assert "no.such_field: hides nothing" in told
+    assert "the mask no.such_field hides nothing" in told
     file.write_text(json.dumps([row | {"look_past": True} for row in rows]))
     options = parser_of(find_verb("run")).parse_args([*AS_KAFKA, "--baseline", str(file)])
     assert plan_of(options).ignored == tuple(
