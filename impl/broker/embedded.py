@@ -114,9 +114,9 @@ class Broker:
     With `directory` logs and topics are in files there, and those that it has are served: it is
     recovered here and closed at the end of the block, so a `Broker` has one block. `topics` that it
     has stay as they are. Raises `DirectoryInUse`, and `DecodeError` for damage.
-    Methods may be called in the block only (`RuntimeError`). `faults` are those that are injected;
-    the end of the block warns of those that affected no request (`UnusedFault`). `clock` is the
-    time of the nodes.
+    Methods may be called in the block only (`RuntimeError`), `log` and `format_timeline` behind it
+    as well. `faults` are those that are injected; the end of the block warns of those that affected
+    no request (`UnusedFault`). `clock` is the time of the nodes.
     """
 
     def __init__(
@@ -275,7 +275,8 @@ class Broker:
 
     async def _restart_node(self, node_id: int) -> None:
         """Raises `InvalidArgument`."""
-        stopped = sorted(self._ports.keys() - self._servers)
+        leading = {leader_id for topic in self.cluster.topics for leader_id in topic.leader_ids}
+        stopped = sorted((leading | self._ports.keys()) - self._servers.keys())
         if node_id not in stopped:
             running = f"running: {_listed(self._servers)}"
             may_be = f"a node that was stopped: {_listed(stopped)} ({running})"
@@ -383,14 +384,16 @@ class Broker:
     def start_node(self, node_id: int) -> Any:
         """Start a stopped node on the port that it had. To be awaited in `async with`.
 
-        Raises `InvalidArgument` for a node that runs, or is none.
+        Raises `InvalidArgument` for a node that runs, or is none: it has neither been started nor
+        leads a partition.
         """
         check_arguments("start_node", node_id=node_id)
         return self._await(lambda: self._restart_node(node_id))
 
     def _look(self, function: Callable[[], T]) -> T:
         """As `_call`; behind the block, too: nothing runs any more, and all stands where it did."""
-        return function() if self._has_ended else self._call(function)
+        has_ended = self._has_ended and not self._is_serving
+        return function() if has_ended else self._call(function)
 
     def _call(self, function: Callable[[], T]) -> T:
         """Call on the thread that serves: nodes are not thread-safe. Raises `RuntimeError`."""

@@ -42,7 +42,7 @@ def seat(cluster: Cluster, seats: Mapping[str, int]) -> None:
 
 
 async def do(broker: Broker, command: list[Any]) -> None:
-    """One command. Raises KeyError, OSError."""
+    """One command. Raises KeyError, ValueError, OSError."""
     name, *what = command
     if name == "stop":
         await broker.stop_node(*what, fail_over=False)
@@ -59,7 +59,7 @@ async def serve_by_command(broker: Broker, control: Path) -> None:
         try:
             await do(broker, json.loads(await reader.readline()))
             writer.write(b"done\n")
-        except (LookupError, OSError) as error:
+        except (LookupError, ValueError, OSError) as error:
             writer.write(f"{error!r}\n".encode())
         await writer.drain()
         writer.close()
