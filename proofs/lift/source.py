@@ -256,15 +256,23 @@ def load_package(package: str) -> Model:
 
 
 def check_scopes(model: Model) -> None:
-    """Raises UnknownClaim where a scope never has what nothing is called."""
-    known = {*model.rules, *(witness.name for witness in model.guarantees.WITNESSES)}
-    known.update(step.name for step in getattr(model.modules.get("spec"), "STEPS", ()))
-    for scope in model.scopes.SCOPES.values():
-        for name in scope.never:
-            if name not in known:
-                near = nearest(name, sorted(known), "list")
-                what = f"scope {scope.name}, never {name}"
-                raise UnknownClaim(f"{what}: no event and no witness is called so; {near}")
+    """Raises UnknownClaim where a scope never has what nothing is called. Other packages than
+    compositions may have no named scopes."""
+    scopes = getattr(model.modules.get("scopes"), "SCOPES", {})
+    claims = [(scope.name, name) for scope in scopes.values() for name in scope.never]
+    known = claimed_names(model) if claims else set()
+    for scope, name in claims:
+        if name not in known:
+            near = nearest(name, sorted(known), "list")
+            what = f"scope {scope}, never {name}"
+            raise UnknownClaim(f"{what}: no event and no witness is called so; {near}")
+
+
+def claimed_names(model: Model) -> set[str]:
+    """What a scope may claim never to have: events, witnesses, steps of the specification."""
+    witnesses = (witness.name for witness in model.guarantees.WITNESSES)
+    steps = getattr(model.modules.get("spec"), "STEPS", ())
+    return {*model.rules, *witnesses, *(step.name for step in steps)}
 
 
 def load(package: str, patches: Sequence[Patch] = ()) -> Model:
