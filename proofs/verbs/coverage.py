@@ -15,7 +15,7 @@ from proofs.coverage.survey_cache import surveyed
 from proofs.coverage.survey_cases import engine_for, small_scopes, survey_cases
 from proofs.coverage.unreachable import EXPLAINED
 from proofs.lift.patch import Patch
-from proofs.lift.source import composition_of
+from proofs.lift.source import composition_of, patches_by_composition
 from proofs.say import say
 from proofs.trace.format import Header, label, write
 from proofs.trace.replay import Stepper, configuration_of, record
@@ -68,8 +68,12 @@ def compared(arguments: argparse.Namespace, patches: tuple[Patch, ...]) -> dict[
 
 
 def default_scopes(patches: Sequence[Patch]) -> list[str]:
-    """The scopes that are looked at if none is named; patches are of the model itself."""
-    return [scope for scope in small_scopes() if not patches or not composition_of(scope)]
+    """The scopes that are looked at if none is named: of the compositions that patches change.
+
+    Raises PatchError.
+    """
+    changed = patches_by_composition(patches)
+    return [scope for scope in small_scopes() if not patches or composition_of(scope) in changed]
 
 
 # For people

@@ -7,9 +7,11 @@ import pytest
 from proofs.__main__ import main
 from proofs.coverage.survey_cases import ERAS, LARGEST, small_scopes, survey_cases
 from proofs.explore.expected import EXPECTED
-from proofs.lift.source import load_model
+from proofs.lift.patch import Patch
+from proofs.lift.source import composition_of, load_model
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, replay
+from proofs.verbs.coverage import default_scopes
 
 COMPOSITION = ["producer-ids", "producer-ids-alone"]
 
@@ -59,6 +61,15 @@ def test_one_scope_shows_too_little(tmp_path, capsys):
         "not met",
     }
     assert "missing: leader_fails_over" in capsys.readouterr().out
+
+
+def test_scopes_of_what_a_patch_changes_are_looked_at():
+    """None would be met by any patch."""
+    patch = Patch("leader.is_duplicate", "batch.producer_epoch == entry.producer_epoch", "False")
+    scopes = default_scopes([patch])
+    assert scopes
+    assert {composition_of(scope) for scope in scopes} == {"idempotent"}
+    assert set(scopes) < set(default_scopes([])) == set(small_scopes())
 
 
 @pytest.mark.parametrize(
