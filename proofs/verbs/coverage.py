@@ -14,8 +14,8 @@ from proofs.coverage.survey import FirstWitness, Survey
 from proofs.coverage.survey_cache import surveyed
 from proofs.coverage.survey_cases import engine_for, small_scopes, survey_cases
 from proofs.coverage.unreachable import EXPLAINED
-from proofs.lift.patch import Patch
-from proofs.lift.source import composition_of, patches_by_composition
+from proofs.lift.patch import Patch, PatchError
+from proofs.lift.source import COMPOSITIONS, composition_of, patches_by_composition
 from proofs.say import say
 from proofs.trace.format import Header, label, write
 from proofs.trace.replay import Stepper, configuration_of, record
@@ -72,8 +72,17 @@ def default_scopes(patches: Sequence[Patch]) -> list[str]:
 
     Raises PatchError.
     """
-    changed = patches_by_composition(patches)
+    changed = [name for name in COMPOSITIONS if _fits(name, patches)]
+    if not changed:
+        patches_by_composition(patches)  # which says why
     return [scope for scope in small_scopes() if not patches or composition_of(scope) in changed]
+
+
+def _fits(composition: str, patches: Sequence[Patch]) -> bool:
+    try:
+        return bool(patches_by_composition(patches, [composition]))
+    except PatchError:
+        return False
 
 
 # For people

@@ -7,7 +7,7 @@ import pytest
 from proofs.__main__ import main
 from proofs.coverage.survey_cases import ERAS, LARGEST, small_scopes, survey_cases
 from proofs.explore.expected import EXPECTED
-from proofs.lift.patch import Patch
+from proofs.lift.patch import Patch, PatchError
 from proofs.lift.source import composition_of, load_model
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, replay
@@ -65,11 +65,13 @@ def test_one_scope_shows_too_little(tmp_path, capsys):
 
 def test_scopes_of_what_a_patch_changes_are_looked_at():
     """None would be met by any patch."""
-    patch = Patch("leader.is_duplicate", "batch.producer_epoch == entry.producer_epoch", "False")
-    scopes = default_scopes([patch])
-    assert scopes
-    assert {composition_of(scope) for scope in scopes} == {"idempotent"}
-    assert set(scopes) < set(default_scopes([])) == set(small_scopes())
+    ids = Patch("manager.allocate_block", "x", "y")
+    leaders = Patch("leader.is_duplicate", "batch.producer_epoch == entry.producer_epoch", "False")
+    looked_at = {composition_of(scope) for scope in default_scopes([leaders])}
+    assert looked_at == {"idempotent", "transactions"}, "both have this text"
+    assert default_scopes([]) == list(small_scopes())
+    with pytest.raises(PatchError):
+        default_scopes([ids])
 
 
 @pytest.mark.parametrize(
