@@ -37,7 +37,7 @@ MOST_BYTES_OF_A_WAVE: Final = 64 * 1024 * 1024
 """What a wave may bring to this process, so that its memory does not grow with the run."""
 
 Clock = Callable[[], float]
-Told = Callable[[], Any]
+TakeNote = Callable[[], Any]
 """What checks beside the traces need of a wave, as plain data; None if nothing."""
 
 WAVE: Final = "traces"
@@ -94,18 +94,18 @@ class Wave:
 
 
 class Waves:
-    """The waves of a run of `count` traces, as its journal has them; `told` are what checks need
+    """The waves of a run of `count` traces, as its journal has them; `notes` are what checks need
     of each. Raises DamagedRun."""
 
     def __init__(self, journal: Journal, count: int) -> None:
         self.count = count
         self.done: list[Wave] = []
-        self.told: list[Any] = []
+        self.notes: list[Any] = []
         self.total = Found()
         self._journal = journal
         for unit, row in journal.items():
             if unit.startswith(WAVE):
-                self._take(Wave(**row["wave"]), unpack(b85decode(row["found"])), row.get("told"))
+                self._take(Wave(**row["wave"]), unpack(b85decode(row["found"])), row.get("note"))
         if self.next_id > count:
             raise DamagedRun(f"the journal has {self.next_id} traces of {count}; use another --out")
 
@@ -115,29 +115,29 @@ class Waves:
         return self.done[-1].last if self.done else 0
 
     def add(
-        self, wave: Wave, found: Found, ranges: Iterable[RangeNumbers], told: Any = None
+        self, wave: Wave, found: Found, ranges: Iterable[RangeNumbers], note: Any = None
     ) -> None:
         """Enter one more wave; of transitions the journal gets those that are new."""
         packed = {"found": pack(found.beyond(self.total)), "ranges": pack_numbers(ranges)}
         texts = {name: b85encode(part).decode("ascii") for name, part in packed.items()}
-        row = {"wave": asdict(wave), **texts} | ({} if told is None else {"told": told})
+        row = {"wave": asdict(wave), **texts} | ({} if note is None else {"note": note})
         self._journal.add(f"{WAVE} {wave.first}-{wave.last}", row)
-        self._take(wave, found, told)
+        self._take(wave, found, note)
 
     def checked(self, check: Callable[[Sequence[Any]], Any]) -> Any:
         """What the checks found that are made once, behind the last wave."""
         if CHECKS not in self._journal:
-            self._journal.add(CHECKS, check(self.told))
+            self._journal.add(CHECKS, check(self.notes))
         return self._journal[CHECKS]
 
-    def _take(self, wave: Wave, found: Found, told: Any) -> None:
+    def _take(self, wave: Wave, found: Found, note: Any) -> None:
         if wave.first != self.next_id:
             raise DamagedRun(
                 f"the journal has no wave from trace {self.next_id}, but one from {wave.first};"
                 " remove the folder of --out to begin again"
             )
         self.done.append(wave)
-        self.told += [] if told is None else [told]
+        self.notes += [] if note is None else [note]
         self.total = self.total.merge(found)
 
 
@@ -157,7 +157,7 @@ def run_waves(
     watch: RunWatcher,
     clock: Clock,
     least: int = 1,
-    told: Told = lambda: None,
+    take_note: TakeNote = lambda: None,
 ) -> Found:
     """Judge all that is left, at least so many ranges at a time.
 
@@ -177,7 +177,7 @@ def run_waves(
             *(first, last, round(seconds, 3), steps),
             *(backend.name, backend.cores, backend.executors),
         )
-        waves.add(wave, found, judged, told())
+        waves.add(wave, found, judged, take_note())
         watch(waves.next_id, waves.total)
     return waves.total
 

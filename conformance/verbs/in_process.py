@@ -44,10 +44,10 @@ class InProcess:
         self.at_end.callback(backend.close)
         return backend
 
-    def told(self) -> None:
+    def take_note(self) -> None:
         """Nothing: there are no checks."""
 
-    def checks(self, told: Sequence[Any]) -> dict[str, SideCheck]:
+    def checks(self, notes: Sequence[Any]) -> dict[str, SideCheck]:
         """All is in the traces."""
         return {}
 

@@ -103,13 +103,13 @@ class OverWire:
         """What the brokers' versions lack, and the faults that they cannot have."""
         return [*self.judge.not_applicable, *self.left_out.values()]
 
-    def told(self) -> Any:
+    def take_note(self) -> Any:
         """What the testbed's checks need."""
-        return self.judge.testbed.told()
+        return self.judge.testbed.take_note()
 
-    def checks(self, told: Sequence[Any]) -> Mapping[str, SideCheck]:
+    def checks(self, notes: Sequence[Any]) -> Mapping[str, SideCheck]:
         """Those of the testbed."""
-        return self.judge.testbed.checks(told)
+        return self.judge.testbed.checks(notes)
 
     def backend(self) -> Backend:
         """The connections to the brokers."""

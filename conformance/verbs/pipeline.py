@@ -105,12 +105,12 @@ class OpenTarget(Protocol):
     def least_ranges(self) -> int:
         """Ranges of a wave at least: more than 1 where a wave takes long however few it has."""
 
-    def told(self) -> Any:
+    def take_note(self) -> Any:
         """What the checks need of the traces that were judged since it was asked before, as plain
         data that the run keeps; None if nothing."""
 
-    def checks(self, told: Sequence[Any]) -> Mapping[str, SideCheck]:
-        """The checks beside the traces, by name, made once and after them; `told` is what was kept.
+    def checks(self, notes: Sequence[Any]) -> Mapping[str, SideCheck]:
+        """The checks beside the traces, by name, made once and after them, with the notes of all.
         Raises BackendError."""
 
     def backend(self) -> Backend:
@@ -293,7 +293,7 @@ def judge_rest(waves: Waves, prepared: PreparedPlan, system: OpenTarget) -> None
             lambda done, total: display(done, *format_findings(total, prepared.transitions_total)),
             time.monotonic,
             system.least_ranges,
-            system.told,
+            system.take_note,
         )
 
 
@@ -301,7 +301,7 @@ def side_checks(waves: Waves, system: OpenTarget) -> Mapping[str, SideCheck]:
     """The checks beside the traces, as they were when all traces were judged: a broker is not asked
     again by the same command. Raises BackendError."""
     rows = waves.checked(
-        lambda told: {name: asdict(check) for name, check in system.checks(told).items()}
+        lambda notes: {name: asdict(check) for name, check in system.checks(notes).items()}
     )
     return {name: SideCheck(**row) for name, row in rows.items()}
 

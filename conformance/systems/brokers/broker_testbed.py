@@ -56,13 +56,13 @@ class BrokerTestbed(ABC):
         """What brokers that differed show of the guarantees; nothing if they are not followed."""
         return ObservedProperties()
 
-    def told(self) -> Any:
+    def take_note(self) -> Any:
         """What its checks need of the traces since it was asked before, as plain data; None if
         nothing."""
         return None
 
-    def checks(self, told: Sequence[Any] = ()) -> dict[str, SideCheck]:
-        """What is checked beside the traces, behind all that was `told`. Raises BackendFailed."""
+    def checks(self, notes: Sequence[Any] = ()) -> dict[str, SideCheck]:
+        """What is checked beside the traces, with the notes of all. Raises BackendFailed."""
         return {}
 
     # ---- traces

@@ -73,28 +73,28 @@ class LeadersTestbed(BrokerTestbed):
         self._given, self._seen_ids = 0, set[int]()
         self._starts: Mapping[TopicPartition, int] = {}
 
-    def told(self) -> bool | None:
+    def take_note(self) -> bool | None:
         """Whether a producer id came twice. The ids themselves say nothing to another process,
         whose broker may be a new one that begins again."""
         return self._given > len(self._seen_ids) or None
 
-    def checks(self, told: Sequence[Any] = ()) -> dict[str, SideCheck]:
+    def checks(self, notes: Sequence[Any] = ()) -> dict[str, SideCheck]:
         """That no producer id came twice, behind all that was done to the broker; and where they
         come from, if that is a ZooKeeper which can be read. Raises BackendFailed."""
-        checks = {"producer_ids": self._check_ids(told)}
+        checks = {"producer_ids": self._check_ids(notes)}
         kafka = self._broker.kafka if isinstance(self._broker, OneBroker) else None
         if isinstance(kafka, KafkaBroker) and kafka.zookeeper_address is not None:
             checks["producer_id_blocks"] = check_blocks(kafka)
         return checks
 
-    def _check_ids(self, told: Sequence[bool]) -> SideCheck:
+    def _check_ids(self, notes: Sequence[bool]) -> SideCheck:
         """Ids that are given in the end are compared with all before. How many these are, and how
         many of them came twice, depends on time, and a report does not."""
         try:
             self._ask_for_producers(IDS_AT_A_TIME)
         except KafkaError as error:
             raise BackendFailed(str(error)) from error
-        return SideCheck(IDS_AT_A_TIME, ONCE, TWICE if any((*told, self.told())) else ONCE)
+        return SideCheck(IDS_AT_A_TIME, ONCE, TWICE if any((*notes, self.take_note())) else ONCE)
 
     def waits_of(self, script: LeaderScript) -> int:
         """At each fault."""

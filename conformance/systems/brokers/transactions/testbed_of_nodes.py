@@ -181,7 +181,7 @@ class ClusterTestbed(NodesTestbed):
         self.cluster = nodes
         self.leaderless = leaderless
 
-    def checks(self, told: Sequence[Any] = ()) -> dict[str, SideCheck]:
+    def checks(self, notes: Sequence[Any] = ()) -> dict[str, SideCheck]:
         """What becomes of a marker whose partition has no leader."""
         expected = expected_of(self.cluster.kafka.release.version)
         return {"marker_without_leader": SideCheck(1, expected, self.leaderless.marker)}
