@@ -7,7 +7,6 @@ The same command continues where it was stopped.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +28,7 @@ from model.idempotent.variants import DEFAULT_VARIANT
 from model.releases import NEWEST
 from proofs.run import BadUse, one_of
 from proofs.trace.replay import scope_of
+from proofs.verbs.deployment import full_name
 
 JUDGED_BY: Final = (
     "(differences that break the protocol, or a guarantee). Default: model; of a client that is"
@@ -229,13 +229,6 @@ def name_releases(options: argparse.Namespace) -> None:
         release, slash, rules = options.variant.partition("/")
         known = composition.model.variants.RELEASES
         options.variant = f"{full_name(release, known)}{slash}{rules}"
-
-
-def full_name(release: str, known: Iterable[str]) -> str:
-    """The one release with these first numbers, which runs without ZooKeeper where it can; any
-    other text stays as it is."""
-    found = [name for name in known if name.startswith(f"{release}.") and "-" not in name]
-    return found[0] if len(found) == 1 else release
 
 
 def refuse_unbuilt(options: argparse.Namespace) -> None:

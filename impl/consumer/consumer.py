@@ -24,7 +24,6 @@ from impl.client.arguments import (
     GroupMetadata,
     OffsetAndMetadata,
     check_boolean,
-    check_callable,
     check_choice,
     check_integer,
     check_offset,
@@ -129,10 +128,7 @@ class Consumer:
         check_choice("auto_offset_reset", auto_offset_reset, RESETS)
         check_choice("group_protocol", group_protocol, MEMBERSHIPS)
         check_boolean("enable_auto_commit", enable_auto_commit)
-        check_boolean("check_crcs", check_crcs)
         check_boolean("exclude_internal_topics", exclude_internal_topics)
-        check_callable("key_deserializer", key_deserializer)
-        check_callable("value_deserializer", value_deserializer)
         check_integer("request_timeout_ms", request_timeout_ms)
         check_integer("retry_backoff_ms", retry_backoff_ms)
         check_integer("default_api_timeout_ms", default_api_timeout_ms)

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from time import time
 from typing import Final, NamedTuple
 
-from impl.client.arguments import check_integer, check_text
+from impl.client.arguments import check_boolean, check_callable, check_integer, check_text
 from impl.client.connection import Body
 from impl.consumer.assigned_partition import AssignedPartition, LogEnds
 from impl.consumer.consumer_record import PLAIN_DECODING, ConsumerRecord, Decoding
@@ -57,6 +57,9 @@ class FetchSettings(NamedTuple):
             check_integer(name, getattr(self, name))
         if self.client_rack is not None:
             check_text("client_rack", self.client_rack)
+        check_boolean("check_crcs", self.decoding.check_crcs)
+        check_callable("key_deserializer", self.decoding.key_deserializer)
+        check_callable("value_deserializer", self.decoding.value_deserializer)
 
 
 _INTEGERS: Final = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -298,8 +298,15 @@ def level_of(given: int | None, release: str, highest: int) -> int:
 
 def release_of(text: str, releases: Mapping[str, Any]) -> str:
     """The release of this name, or of this major and minor. Raises UnknownVariant."""
-    found = [name for name in releases if name == text or name.startswith(f"{text}.")]
-    if len(found) != 1:
+    found = full_name(text, releases)
+    if found not in releases:
         known = ", ".join(releases)
         raise UnknownVariant(f"invalid --release {text!r}; valid: {known}")
-    return found[0]
+    return found
+
+
+def full_name(text: str, releases: Iterable[str]) -> str:
+    """The one release with these first numbers (2.8 is 2.8.2), but for those that run otherwise
+    (2.8.2-...); any other text stays as it is."""
+    found = [name for name in releases if name.startswith(f"{text}.") and "-" not in name]
+    return found[0] if len(found) == 1 else text
