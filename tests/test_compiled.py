@@ -75,6 +75,26 @@ def test_it_says_which_form_runs(tree: Path) -> None:
     assert run(program, str(REPOSITORY)).endswith(" (python)\n")
 
 
+JUDGE_ONE_TRACE = """
+from pathlib import Path
+from tempfile import mkdtemp
+from conformance.findings import judge_range
+from conformance.plan import BadPlan, Plan, prepare
+from impl.form import FORM
+plan = Plan(scope="idempotent-default", system="impl", traces_from=("cover",))
+try:
+    print(FORM, len(judge_range(prepare(plan, Path(mkdtemp())), 0, 1).findings))
+except BadPlan as error:
+    print(error)
+"""
+
+
+def test_the_judge_takes_the_steps_of_the_text(tree: Path) -> None:
+    path = os.pathsep.join([str(tree), str(REPOSITORY)])
+    assert run(JUDGE_ONE_TRACE, path) == "python 0\n"
+    assert "impl is compiled in this process" in run("import impl.form\n" + JUDGE_ONE_TRACE, path)
+
+
 def test_the_compiled_form_passes_the_same_tests(tree: Path) -> None:
     files = [str(REPOSITORY / "tests" / name) for name in REDUCED]
     options = ["-q", "-m", "not kafka and not slow", "-p", "no:cacheprovider"]

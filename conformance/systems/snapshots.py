@@ -24,11 +24,12 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import Any, ClassVar, Final
 
-from conformance.systems.base import View
+from conformance.systems.base import NotApplicable, View
 from impl import ProducerError
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.state_manager import TransactionStateManager
 from impl.coordinator.transactions import TransactionCoordinator
+from impl.form import IS_COMPILED
 from impl.partition.log_config import LogConfig
 from impl.partition.producer_states import ProducerStates
 from impl.partition.rules import TransactionRules
@@ -160,7 +161,10 @@ _REDUCERS: Final[dict[type, Callable[[Any], Reduced]]] = {
 
 class SnapshotStore:
     """All snapshots of one actor. `holds_guards`: a guard may be used much later, so
-    that no number of one is used twice. `during` is entered while the actor moves."""
+    that no number of one is used twice. `during` is entered while the actor moves.
+
+    Raises NotApplicable where `impl` is compiled: its classes cannot be made again from bytes.
+    """
 
     def __init__(
         self,
@@ -169,6 +173,11 @@ class SnapshotStore:
         holds_guards: bool = False,
         during: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
+        if IS_COMPILED:
+            raise NotApplicable(
+                "impl is compiled in this process, and only its text can be judged here: import"
+                " conformance before impl, or judge a served broker at wire://"
+            )
         self._during = during
         self._shared_parts = {name: vars(actor)[name] for name in actor.SHARED}
         own = {} if holds_guards else {ProducerStates: _producers}

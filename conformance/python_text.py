@@ -1,0 +1,36 @@
+"""The judge takes the steps of `impl`'s text, not of what a compiler made of it.
+
+It keeps actors as bytes and notes which statements run, and a compiled class lends itself to
+neither. The compiled form is held to the text by the tests of both, and is judged at `wire://`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from types import ModuleType
+from typing import Final
+
+PACKAGE: Final = "impl"
+
+
+class PythonText(MetaPathFinder):
+    """Finds the text of a module of `impl`, where an extension module lies beside it, too."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Of a module below the package; None for all others."""
+        if not fullname.startswith(f"{PACKAGE}."):
+            return None
+        finders = [FileFinder(p, (SourceFileLoader, SOURCE_SUFFIXES)) for p in path or ()]
+        found = (finder.find_spec(fullname) for finder in finders)
+        return next((spec for spec in found if spec is not None), None)
+
+
+def prefer_python_text() -> None:
+    """From now on. A process that has imported `impl` keeps the form that it has."""
+    if PACKAGE not in sys.modules:
+        sys.meta_path.insert(0, PythonText())
