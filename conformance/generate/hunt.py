@@ -33,7 +33,7 @@ MAX_STEPS = 200
 NO_EDGE = -1
 GOLDEN: Final = 0.6180339887
 """Multiples of this part of a whole lie far from each other."""
-MAX_KNOWN = 200_000
+MAX_KNOWN = 500_000
 """States whose enabled instances are remembered."""
 
 Enabled = Sequence[tuple[int, Any, int]]
