@@ -3,11 +3,13 @@
 `ClientError` is the base of most: its `advice` is RETRY, ABORT or GIVE_UP, and `legal_calls` names
 the calls of a transactional producer that are legal next. Connections, settings of clusters and
 addresses have errors of their own, derived from Python's: `NoBrokersAvailable` is a
-`ConnectionError`. Those of `Broker` are `ValueError`s but for `DirectoryInUse`, an `OSError`,
-`UnknownPartitionOrBroker`, a `KeyError`, and the warning `UnusedFault`.
+`ConnectionError`. Those of `Broker` are `ValueError`s, as are `DamagedFile` and `DamagedSegment`,
+but for `DirectoryInUse` and `ForeignDirectory`, which are `OSError`s, `UnknownPartitionOrBroker`, a
+`KeyError`, and the warning `UnusedFault`.
 """
 
 from impl.broker.cluster import UnknownPartitionOrBroker as UnknownPartitionOrBroker
+from impl.broker.durable_cluster import ForeignDirectory as ForeignDirectory
 from impl.broker.faults import InvalidFault as InvalidFault
 from impl.broker.faults import UnusedFault as UnusedFault
 from impl.broker.node_settings import UnknownSetting as UnknownSetting
@@ -44,3 +46,5 @@ from impl.producer.errors import TopicRefusedError as TopicRefusedError
 from impl.producer.errors import TransactionAbortableError as TransactionAbortableError
 from impl.producer.errors import TransactionAbortedError as TransactionAbortedError
 from impl.settings import InvalidSetting as InvalidSetting
+from impl.storage.damaged_files import DamagedFile as DamagedFile
+from impl.storage.damaged_files import DamagedSegment as DamagedSegment

@@ -23,7 +23,7 @@ if ! require_compiler; then
 fi
 
 [ -x "$venv/bin/python" ] || "$(find_python)" -m venv "$venv"
-echo "setup: installing kafka-eos[$extras] into $venv"
+echo "setup: installing kafka-eos[$extras] into $venv; the first time takes minutes"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$extras]"
 
 for feature in ${without[@]+"${without[@]}"}; do

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from impl.producer.arguments import BYTES, invalid_record
 from impl.producer.errors import DeliveryError
+from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import TopicPartition
 from impl.protocol.primitives import VARINT
 from impl.protocol.record_batch import (
@@ -82,11 +83,12 @@ class ProducerBatch:
 
     Times are milliseconds. `attempts` counts failed ones, and `in_retry` stays set after the first;
     `outstanding`: its request is in flight; `limit_bytes`: its largest size; `encoded_bytes`: what
-    was sent, 0 before; `leader_epoch`: that of the last attempt, -1 if unknown; `is_split`: a part
-    of a batch that was too large; `parts`: what this batch was split into; `is_whole`: filled by
-    the application, and never split; `is_transactional` from the first drain on; `thunks`: what a
-    driver keeps of each record, in their order (`ProducerBatch.Thunk`); `compression`: the codec;
-    `log_append_time` and `log_start_offset` are the leader's, -1 without.
+    was sent, 0 before; `leader_epoch`: that of the last attempt, -1 if unknown; `last_refusal`: why
+    the last attempt failed, NONE before; `is_split`: a part of a batch that was too large; `parts`:
+    what this batch was split into; `is_whole`: filled by the application, and never split;
+    `is_transactional` from the first drain on; `thunks`: what a driver keeps of each record, in
+    their order (`ProducerBatch.Thunk`); `compression`: the codec; `log_append_time` and
+    `log_start_offset` are the leader's, -1 without.
     """
 
     __slots__ = (
@@ -104,6 +106,7 @@ class ProducerBatch:
         "is_split",
         "is_transactional",
         "is_whole",
+        "last_refusal",
         "leader_epoch",
         "limit_bytes",
         "log_append_time",
@@ -149,6 +152,7 @@ class ProducerBatch:
         self.is_closed = False
         self.attempts = 0
         self.in_retry = False
+        self.last_refusal = ErrorCode.NONE
         self.retry_at_ms = created_ms
         self.leader_epoch = -1
         self.producer_id = NO_PRODUCER_ID

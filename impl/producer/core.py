@@ -449,7 +449,10 @@ class IdempotentProducerCore:
         self._has_changed = True
         for batch in self._accumulator.expire(now_ms):
             waited_ms = now_ms - batch.created_ms
-            what = f"{_describe(batch)}: not acknowledged within {waited_ms} ms of its creation"
+            what = (
+                f"{_describe(batch)}: not acknowledged within {waited_ms} ms of its creation;"
+                f" {_last_attempt(batch)}"
+            )
             error = DeliveryTimeoutError(ErrorCode.REQUEST_TIMED_OUT, what, _was_sent(batch))
             self._fail_batch(batch, error, adjust=False)
             if batch.in_retry:
@@ -486,6 +489,7 @@ class IdempotentProducerCore:
         ):
             self._accumulator.split_and_reenqueue(batch)
         elif self._can_retry(batch, answer, now_ms):
+            batch.last_refusal = error
             self._accumulator.reenqueue(batch, now_ms)
         elif error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._acknowledge(batch, INVALID_OFFSET)
@@ -542,6 +546,15 @@ def _check_versions(produce_version: int, init_producer_id_version: int) -> None
 
 def _was_sent(batch: ProducerBatch) -> bool:
     return batch.outstanding or batch.in_retry
+
+
+def _last_attempt(batch: ProducerBatch) -> str:
+    """What is known of it: why the records are late."""
+    if batch.last_refusal is not ErrorCode.NONE:
+        return f"its last attempt ended with {batch.last_refusal.name}"
+    if batch.outstanding:
+        return "it was sent, and no answer has come"
+    return "it was never sent, as its leader was not known or not reachable"
 
 
 def _describe(batch: ProducerBatch) -> str:

@@ -305,6 +305,9 @@ def test_expiry_of_a_batch_that_was_never_sent_leaves_no_trace():
     driver.poll(after_ms=1)
     assert isinstance(handle.error, DeliveryTimeoutError)
     assert not handle.error.may_be_written
+    assert str(handle.error).startswith(
+        "1 record(s) for t-0: not acknowledged within 120000 ms of its creation; it was never sent"
+    )
     driver.core.update_metadata({("t", 0): 1})
     assert batch_of(driver.send()).base_sequence == 0
 
@@ -316,6 +319,7 @@ def test_expiry_on_the_first_attempt_resolves_nothing():
     (request,) = driver.poll()
     driver.poll(after_ms=200)
     assert handle.error.may_be_written
+    assert "no answer has come" in str(handle.error)
     assert driver.state().unresolved_sequence == -1
     follower = driver.send()
     assert batch_of(follower).base_sequence == 1
@@ -332,6 +336,16 @@ def expired_in_retry(driver):
     driver.now_ms += 150
     driver.lose()
     return request
+
+
+def test_a_late_record_names_the_refusal_of_its_last_attempt():
+    driver = Driver(request_timeout_ms=200, delivery_timeout_ms=200)
+    handle = driver.append()
+    (request,) = driver.poll()
+    driver.now_ms += 150
+    driver.refuse(request, ErrorCode.NOT_ENOUGH_REPLICAS)
+    driver.poll(after_ms=50)
+    assert "its last attempt ended with NOT_ENOUGH_REPLICAS" in str(handle.error)
 
 
 def test_expiry_in_retry_holds_new_batches_until_a_bump():
