@@ -51,26 +51,34 @@ _CLEAN: Final = "cleaned"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class StoredSegment:
     """`SegmentFile`: the file of `disk` with this path."""
 
     disk: Disk
     path: str
+    _is_failing: bool = False
 
     def map(self) -> bytes | mmap:
         """`SegmentFile.map`."""
         try:
             return self.disk.map(self.path)
         except OSError as error:
-            raise StorageError(f"{self.path} cannot be read: {error}") from error
+            raise self._fail(error) from error
 
     def read(self, position: int, size_bytes: int) -> bytes:
         """`SegmentFile.read`."""
         try:
             return self.disk.read_part(self.path, position, size_bytes)
         except OSError as error:
-            raise StorageError(f"{self.path} cannot be read: {error}") from error
+            raise self._fail(error) from error
+
+    def _fail(self, error: OSError) -> StorageError:
+        """The error to raise; logged once, as clients ask for the same records again and again."""
+        if not self._is_failing:
+            self._is_failing = True
+            _log.error("%s/%s cannot be read: %s", self.disk.name, self.path, error)
+        return StorageError(f"{self.path} cannot be read: {error}")
 
 
 class PartitionFiles:

@@ -112,6 +112,21 @@ def test_a_start_with_nothing_damaged_logs_nothing(caplog: Caplog) -> None:
     assert not warnings(caplog)
 
 
+def test_a_segment_that_cannot_be_read_while_it_is_served_is_logged_once(caplog: Caplog) -> None:
+    disk = filled()
+    network = started(disk)
+    disk.replace(LOG, b"")
+    row = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 2**20}
+    limits = {"replica_id": -1, "max_wait_ms": 0, "min_bytes": 0, "max_bytes": 2**20}
+    body = {**limits, "isolation_level": 0, "topics": [{"topic": "t", "partitions": [row]}]}
+    for _ in range(3):
+        answer = network.ask(ApiKey.FETCH, 4, body)
+        [answered] = answer["responses"][0]["partitions"]
+        assert answered["error_code"] == ErrorCode.KAFKA_STORAGE_ERROR
+    [line] = warnings(caplog)
+    assert line.startswith(f"simulated/{LOG} cannot be read: ")
+
+
 @pytest.mark.parametrize("kind", CrashKind)
 def test_a_crash_is_a_warning_only_of_what_is_cut_off(kind: CrashKind, caplog: Caplog) -> None:
     """No folder without an owner, no log without segments and no stray folder is a crash's work."""
