@@ -297,20 +297,23 @@ def with_own_rules(variant: str, system: str, scope: str) -> str:
 
 
 def variant_of(options: argparse.Namespace) -> Any:
-    """The variant that --variant, --kafka and --level name together.
+    """The variant that --variant, --kafka and --level name together; `v1`, `v2` and rules alone
+    name no level.
 
     Raises BadUse if they contradict each other, UnknownVariant.
     """
     if options.kafka is not None:
         one_of("--kafka", options.kafka, kafkas_of(judged_composition(options.scope)))
     release = None if options.kafka is None else find_release(options.kafka).version
-    parse = judged_composition(options.scope).model.variants.parse
+    variants = judged_composition(options.scope).model.variants
+    parse = variants.parse
     given = options.variant or release or NEWEST
     variant = parse(with_own_rules(given, options.system, options.scope))
     level = getattr(variant, "level", None)
+    has_level = given.partition("/")[0] in variants.RELEASES or "level=" in given
     for name, here, there in (
         ("--kafka", release, variant.release),
-        ("--level", options.level, level),
+        ("--level", options.level, level if has_level else options.level),
     ):
         if here is not None and options.variant is not None and here != there:
             raise BadUse(f"{name} {here} contradicts --variant {variant.name}; leave one out")

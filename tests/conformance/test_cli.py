@@ -115,6 +115,7 @@ BOTH_MODES = ("3.9.2", "3.9.2-zookeeper")
         (["--kafka", "3.9.2-zookeeper", "--level", "1"], "Kafka 3.9.2-zookeeper has no"),
         (["--kafka", "2.8.2", "--variant", "4.3.1"], "--kafka 2.8.2 contradicts --variant"),
         (["--variant", "4.3.1", "--level", "1"], "--level 1 contradicts --variant"),
+        (["--variant", "v1/level=1", "--level", "2"], "--level 2 contradicts --variant"),
         (["--variant", "1.0"], "release is '1.0'; choose one of"),
         (["--kafka", "1.0"], "invalid --kafka '1.0'; valid: 4.3.1"),
         (["--nodes", "3"], "--nodes 3 needs brokers that are started"),
@@ -143,6 +144,13 @@ def test_what_is_not_there_is_refused_with_what_there_is(arguments, message, tmp
     out = ["--out", str(tmp_path / "out"), "--scope", "idempotent-restart"]
     assert main(["run", *out, *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_requests_of_a_variant_go_with_a_level(tmp_path):
+    out = tmp_path / "out"
+    few = ["--scope", "transactions-tiny", "--traces", "3", "--backend", "processes"]
+    assert main(["run", *few, "--variant", "v1", "--level", "0", "--out", str(out)]) == 0
+    assert "4.3.1/level=0/requests=v1" in (out / "report.md").read_text()
 
 
 @pytest.mark.parametrize("scope", ["idempotent-tiny", "transactions-tiny"])
