@@ -221,14 +221,19 @@ class Consumer:
             await self._group.work(self._requests.request_timeout_s if needs_no_one else 0)
 
     async def stop(self) -> None:
-        """Leave the group, after a commit if that is enabled; close all connections."""
-        if self._is_started and not self._is_stopped:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._requests.request_timeout_s):
-                    await self._group.leave()
-        self._is_stopped = True
-        await self._cluster.close()
-        self._fetcher.wake()
+        """Leave the group, after a commit if that is enabled; close all connections.
+
+        Raises what the rebalance listener raises, when all that is done.
+        """
+        try:
+            if self._is_started and not self._is_stopped:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._requests.request_timeout_s):
+                        await self._group.leave()
+        finally:  # whatever a listener raises
+            self._is_stopped = True
+            await self._cluster.close()
+            self._fetcher.wake()
 
     def _check_started(self) -> None:
         self._check_not_stopped()

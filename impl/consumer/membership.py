@@ -59,6 +59,9 @@ class ConsumerRebalanceListener:
         return self.on_partitions_revoked(lost)
 
 
+LISTENED: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
+
+
 class GroupSettings(NamedTuple):
     """Times in ms. `assignors` have the preferred first; `remote_assignor` is the broker's.
 
@@ -213,8 +216,11 @@ class MembershipManager(ABC):
     def subscribe(self, topics: Iterable[str], pattern: Pattern[str] | None, listener: Any) -> None:
         """Read these topics instead of those before, or those whose names match the pattern.
 
-        A call for records rebalances.
+        A call for records rebalances. Raises `InvalidArgumentError` for a listener without any of
+        the methods.
         """
+        if listener is not None and not any(hasattr(listener, name) for name in LISTENED):
+            raise InvalidArgumentError("listener", f"must have {LISTENED[0]}", listener)
         self._pattern = pattern
         self._requests.reads_any_topic = pattern is not None
         if listener is not None:
@@ -317,7 +323,11 @@ class MembershipManager(ABC):
     async def _leave(self, before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await asyncio.wait([before])
-        await self._give_up()
+        try:
+            await self._give_up()
+        except Exception:  # of the listener
+            await self._leave_group()
+            raise
         await self._leave_group()
 
     # ---- partitions
@@ -327,9 +337,11 @@ class MembershipManager(ABC):
         self._stop_heartbeats()
         revoked = set(self._fetcher.assigned)
         if revoked:
-            await self._commit_positions()
-            await self._call("on_partitions_revoked", revoked)
-            self._fetcher.reassign(self._fetcher.assigned.keys() - revoked)
+            try:
+                await self._commit_positions()
+                await self._call("on_partitions_revoked", revoked)
+            finally:
+                self._fetcher.reassign(self._fetcher.assigned.keys() - revoked)
 
     def _stop_heartbeats(self) -> None:
         if self._beating is not None:
@@ -337,11 +349,13 @@ class MembershipManager(ABC):
             self._beating = None
 
     async def _call(self, method: str, places: AbstractSet[TopicPartition]) -> None:
-        """Tell the listener, which need not be a `ConsumerRebalanceListener`."""
-        default = self._listener.on_partitions_revoked
-        found = getattr(self._listener, method, default)(set(places))
-        if inspect.isawaitable(found):
-            await found
+        """Tell the listener, which need not have all methods of a `ConsumerRebalanceListener`."""
+        names = (method, "on_partitions_revoked") if method == "on_partitions_lost" else (method,)
+        heard = next((name for name in names if hasattr(self._listener, name)), None)
+        if heard is not None:
+            found = getattr(self._listener, heard)(set(places))
+            if inspect.isawaitable(found):
+                await found
 
     def _fail(self, error: Exception) -> None:
         """Let the next call for records raise this."""

@@ -105,6 +105,59 @@ def test_without_a_group_all_partitions_are_read_and_the_listener_hears_of_them(
     in_a_world(program, partitions=4)
 
 
+class Raising:
+    """A listener with one method, which fails."""
+
+    def on_partitions_revoked(self, revoked: object) -> None:
+        raise ValueError("mine")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_a_listener_raises_the_consumer_leaves_and_is_stopped(kind: str) -> None:
+    async def program(world: Any) -> None:
+        await write(world, 4)
+        c = consumer(world, **KINDS[kind])
+        await c.start()
+        c.subscribe(["t"], listener=Raising())
+        await poll(c, until=lambda: c.assignment() == PLACES)
+        stopped_at = asyncio.get_running_loop().time()
+        with pytest.raises(ValueError, match="mine"):
+            await c.stop()
+        await c.stop()
+        with pytest.raises(ConsumerStoppedError):
+            await c.getone()
+        async with consumer(world, **KINDS[kind]) as other:
+            other.subscribe(["t"])
+            await poll(other, until=lambda: other.assignment() == PLACES)
+        waited_s = asyncio.get_running_loop().time() - stopped_at
+        assert waited_s < 5.5, "the other one has waited until the session of the first was over"
+
+    in_a_world(program, partitions=4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_listener_may_lack_methods_but_not_all(kind: str) -> None:
+    class Assigned:
+        def __init__(self) -> None:
+            self.heard: list[int] = []
+
+        def on_partitions_assigned(self, assigned: set[Any]) -> None:
+            self.heard.append(len(assigned))
+
+    async def program(world: Any) -> None:
+        await write(world, 4)
+        listener = Assigned()
+        async with consumer(world, **KINDS[kind]) as c:
+            with pytest.raises(InvalidArgumentError, match="listener must have on_partitions_"):
+                c.subscribe(["t"], listener=5)
+            assert c.subscription() == set()
+            c.subscribe(["t"], listener=listener)
+            await poll(c, until=lambda: c.assignment() == PLACES)
+        assert listener.heard == [4]
+
+    in_a_world(program, partitions=4)
+
+
 def test_a_subscription_before_the_start() -> None:
     async def program(world: Any) -> None:
         await write(world, 4)
