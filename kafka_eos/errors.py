@@ -27,8 +27,11 @@ from impl.client.network_client import NoBrokersAvailable as NoBrokersAvailable
 from impl.client.network_client import UnsupportedClusterError as UnsupportedClusterError
 from impl.client.security import AuthenticationFailedError as AuthenticationFailedError
 from impl.consumer.errors import CommitFailedError as CommitFailedError
+from impl.consumer.errors import ConsumerStoppedError as ConsumerStoppedError
+from impl.consumer.errors import LogTruncationError as LogTruncationError
 from impl.consumer.errors import NoOffsetForPartitionError as NoOffsetForPartitionError
 from impl.consumer.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+from impl.consumer.errors import RecordDeserializationError as RecordDeserializationError
 from impl.consumer.errors import RefusedError as RefusedError
 from impl.log.disk import DirectoryInUse as DirectoryInUse
 from impl.producer.errors import AbortedError as AbortedError
@@ -45,6 +48,7 @@ from impl.producer.errors import TooManyPartitionsError as TooManyPartitionsErro
 from impl.producer.errors import TopicRefusedError as TopicRefusedError
 from impl.producer.errors import TransactionAbortableError as TransactionAbortableError
 from impl.producer.errors import TransactionAbortedError as TransactionAbortedError
+from impl.settings import InvalidArgument as InvalidArgument
 from impl.settings import InvalidSetting as InvalidSetting
 from impl.storage.damaged_files import DamagedFile as DamagedFile
 from impl.storage.damaged_files import DamagedSegment as DamagedSegment

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -44,6 +45,8 @@ from impl.security.certificates import certificates_of_process
 from impl.security.config import Security
 from impl.security.tls import Tls
 from impl.settings import InvalidArgument
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -221,8 +224,16 @@ class Broker:
             for node_id in self._node_ids:
                 await self._start_node(node_id)
             for name, partitions in self._topics.items():
-                if self.cluster.topics.get(name) is None:
+                found = self.cluster.topics.get(name)
+                if found is None:
                     self.cluster.topics.create(name, partitions, {})
+                elif len(found.partitions) != partitions:
+                    _log.warning(
+                        "topic %s stays with its %d partitions, not %d: it was there before",
+                        name,
+                        len(found.partitions),
+                        partitions,
+                    )
         except BaseException:
             await self._stop()
             raise
@@ -321,7 +332,7 @@ class Broker:
             may_be = f"a listener of this broker: {_listed(self.listeners)}"
             raise InvalidArgument("bootstrap_servers_of", "listener", may_be, listener)
         self._check_serves()
-        host = self._config.host
+        host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
         return ",".join(f"{host}:{server.ports[listener]}" for server in self._servers.values())
 
     @property

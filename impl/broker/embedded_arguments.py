@@ -29,6 +29,7 @@ from impl.settings import (
 
 _COUNT: Final = integers(1, MAX_PARTITIONS)
 _NUMBER: Final = integers(0, INT_MAX)
+_CENTURY_MS: Final = 36_525 * 86_400_000
 
 
 def _is_place(value: object) -> bool:
@@ -65,7 +66,7 @@ ARGUMENTS: Final = MappingProxyType(
         ),
         "partition": _NUMBER,
         "node_id": _NUMBER,
-        "duration_ms": integers(),
+        "duration_ms": integers(greatest=_CENTURY_MS),
         "fail_over": BOOLEAN,
     }
 )

@@ -154,9 +154,15 @@ class Fault(ABC):
         """What goes out instead of the node's output, None for that."""
 
 
-def _check(name: str, value: str, valid: Sequence[str]) -> None:
+def _check(name: str, value: object, valid: Sequence[str]) -> None:
     if value not in valid:
-        raise InvalidFault(f"invalid {name} {value!r}; valid: {', '.join(valid)}")
+        from difflib import get_close_matches  # only who mistypes a name waits for it
+
+        near = get_close_matches(str(value), valid, n=1)
+        raise InvalidFault(
+            f"invalid {name} {value!r}; {f'is it {near[0]}? ' if near else ''}valid:"
+            f" {', '.join(valid)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,19 +200,25 @@ class DelayFault(Fault):
 class ErrorFault(Fault):
     """The request is answered with Kafka's error of this name."""
 
-    error: str
+    error: str | ErrorCode
 
     def __post_init__(self) -> None:
         Fault.__post_init__(self)
+        if isinstance(self.error, ErrorCode):
+            object.__setattr__(self, "error", self.error.name)
         _check("error", self.error, [code.name for code in ErrorCode if code])
 
     def selects(self, request: RequestView) -> bool:
         """Also: whether the answer has a place for an error."""
-        return Fault.selects(self, request) and refuse(request, ErrorCode[self.error]) is not None
+        return Fault.selects(self, request) and refuse(request, self._code) is not None
 
     async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
         """The refusal."""
-        return Response(None, refuse(request, ErrorCode[self.error], cluster))
+        return Response(None, refuse(request, self._code, cluster))
+
+    @property
+    def _code(self) -> ErrorCode:
+        return ErrorCode[str(self.error)]
 
 
 _KINDS: Final = (CutFault, DelayFault, DropFault, ErrorFault)

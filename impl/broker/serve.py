@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from socket import gaierror
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from impl.broker.embedded import EMBEDDED, Broker
 from impl.broker.event_loop import collect_rarely, run
@@ -21,6 +21,9 @@ from impl.security.tls import CLIENT_AUTHS, Tls
 from impl.settings import LONG_MAX, MAX_PORT
 
 T = TypeVar("T")
+WILDCARDS: Final = ("0.0.0.0", "::")
+
+_log = logging.getLogger(__name__)
 
 
 class CannotServe(ValueError):
@@ -100,7 +103,11 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
         help="security protocol of a listener; may be repeated, each further one has the ports"
         " after those before (PLAINTEXT)",
     )
-    parser.add_argument("--tls-cert", metavar="FILE", help="the broker's certificate, PEM")
+    parser.add_argument(
+        "--tls-cert",
+        metavar="FILE",
+        help="the broker's certificate, PEM (default: one of this run, whose authority is printed)",
+    )
     parser.add_argument("--tls-key", metavar="FILE", help="its key, PEM")
     parser.add_argument(
         "--tls-ca", metavar="FILE", help="who signs clients' certificates, PEM (--tls-cert)"
@@ -227,7 +234,7 @@ def execute(options: argparse.Namespace) -> int:
     collect_rarely()  # a directory's logs are read before anything is served
     try:
         broker = broker_of(options)
-        run(serve(broker), has_tls=broker.has_tls)
+        run(serve(broker, names_authority=not options.tls_cert), has_tls=broker.has_tls)
     except (ValueError, StorageError) as error:
         raise CannotServe(str(error)) from error
     except gaierror as error:
@@ -241,6 +248,12 @@ def broker_of(options: argparse.Namespace) -> Broker:
     for problem in problems_of(options):
         raise CannotServe(problem)
     host, port = options.listen
+    if host in WILDCARDS:
+        _log.warning(
+            "clients are told to connect to %s, which only those of this machine can:"
+            " --listen at the address by which others reach it",
+            host,
+        )
     config = replace(
         EMBEDDED,
         host=host,
@@ -261,13 +274,17 @@ def broker_of(options: argparse.Namespace) -> Broker:
     )
 
 
-async def serve(broker: Broker) -> None:
-    """Serve, and say where, until SIGINT or SIGTERM."""
+async def serve(broker: Broker, *, names_authority: bool = True) -> None:
+    """Serve, and say where, until SIGINT or SIGTERM. `names_authority`: clients are told which file
+    has the authority of the certificates."""
     interrupted = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupted.set)
     async with broker as kafka:
         for listener in kafka.listeners:
-            print(f"serves at {kafka.bootstrap_servers_of(listener)}", flush=True)
+            which = f" ({listener})" if len(kafka.listeners) > 1 else ""
+            print(f"serves at {kafka.bootstrap_servers_of(listener)}{which}", flush=True)
+        if kafka.has_tls and names_authority:
+            print(f"certificate authority, for clients: {kafka.tls.ca_file}", flush=True)
         await interrupted.wait()

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from impl import Broker, Consumer, CutFault, ErrorFault, Producer
 from impl.broker.cluster import UnknownPartitionOrBroker
+from impl.broker.embedded import EMBEDDED
 from impl.broker.faults import Fault
 from impl.broker.node_settings import UnknownSetting
 from impl.protocol.errors import ErrorCode
@@ -191,6 +193,24 @@ def test_serve_ends_at_an_interruption(tmp_path: Path) -> None:
         assert listed(servers[1]) == {"t": 2}
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 0
+
+
+def test_an_address_of_ipv6_is_one_that_clients_take() -> None:
+    with Broker(config=replace(EMBEDDED, host="::1"), topics={"t": 1}) as kafka:
+        assert kafka.bootstrap_servers.startswith("[::1]:")
+        assert listed(kafka.bootstrap_servers) == {"t": 1}
+
+
+def test_a_topic_that_stays_as_it_is_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Broker(directory=tmp_path, topics={"t": 2}):
+        pass
+    assert not caplog.records
+    with Broker(directory=tmp_path, topics={"t": 5}) as kafka:
+        assert listed(kafka.bootstrap_servers) == {"t": 2}
+    [line] = [each.getMessage() for each in caplog.records]
+    assert line == "topic t stays with its 2 partitions, not 5: it was there before"
 
 
 PLUGIN_TEST = """

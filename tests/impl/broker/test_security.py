@@ -403,8 +403,10 @@ def test_serve_has_two_listeners() -> None:
     command = [sys.executable, "-m", "kafka_eos", "serve", "--listen", "127.0.0.1:0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        lines = [server.stdout.readline(), server.stdout.readline()]
+        lines = [server.stdout.readline().rstrip() for _ in range(3)]
+        authority = Path(lines[2].removeprefix("certificate authority, for clients: ")).read_text()
         server.terminate()
-    assert [line.startswith("serves at 127.0.0.1:") for line in lines] == [True, True]
-    assert lines[0] != lines[1]
+    assert [line.startswith("serves at 127.0.0.1:") for line in lines] == [True, True, False]
+    assert [line.split()[-1] for line in lines[:2]] == ["(SASL_SSL)", "(PLAINTEXT)"]
+    assert authority.startswith("-----BEGIN CERTIFICATE-----")
     assert server.returncode == 0
