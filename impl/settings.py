@@ -26,6 +26,14 @@ class InvalidSetting(ValueError):
         super().__init__(f"{type(settings).__name__}.{name} must be {may_be}, is {is_now!r}")
         self.setting = name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made again without its constructor, whose arguments an exception does not keep."""
+        return _restore, (type(self), self.args), vars(self)
+
+
+def _restore(kind: type[InvalidSetting], args: tuple[Any, ...]) -> InvalidSetting:
+    return kind.__new__(kind, *args)
+
 
 class InvalidArgument(InvalidSetting):
     """An argument of a call that cannot be: `call(name)`."""

@@ -12,7 +12,7 @@ Source: `ProducerInterceptor`, `ProducerInterceptors` of Kafka 4.3.1.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from impl.client.errors import InvalidArgumentError
@@ -53,6 +53,8 @@ class Interceptors:
 
     def __init__(self, interceptors: Sequence[ProducerInterceptor]) -> None:
         """Raises `InvalidArgumentError`."""
+        if not isinstance(interceptors, Iterable):
+            raise InvalidArgumentError("interceptors", "must be a list of them", interceptors)
         for interceptor in interceptors:
             if not all(hasattr(interceptor, name) for name in ("on_send", "on_acknowledgement")):
                 may_be = "must have on_send and on_acknowledgement, as ProducerInterceptor has"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import socket
 from collections.abc import Callable, Iterator
@@ -251,6 +252,14 @@ def test_what_is_no_fault_is_not_added(fault: Any, kafka: Broker) -> None:
 def test_a_fault_has_fields_of_its_types(make: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidFault, match=re.escape(message)):
         make()
+
+
+def test_an_error_of_an_argument_passes_between_processes() -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        Broker(nodes="3")  # type: ignore[arg-type]
+    passed = pickle.loads(pickle.dumps(refused.value))
+    assert (type(passed), str(passed)) == (InvalidArgument, str(refused.value))
+    assert passed.setting == "nodes"
 
 
 # ---- security
