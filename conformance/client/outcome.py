@@ -40,7 +40,8 @@ SENT_NOTHING: Final = "the client sent nothing"
 @dataclass(frozen=True, slots=True)
 class ClientRunOutcome:
     """What became of one run: `found` counts it as one trace whose steps are its requests; `why`
-    says why it is undecided. `shows_nothing`: not even the protocol's rules could be judged."""
+    says why it is undecided; by the protocol also where it diverges from the model.
+    `shows_nothing`: not even the protocol's rules could be judged."""
 
     verdict: str
     unfinished: bool
@@ -56,8 +57,10 @@ class ClientRunOutcome:
 
     def is_undecided(self, judge: str) -> bool:
         """Whether what is judged by stays open: the protocol's rules need no explanation of what
-        a client did."""
-        return self.verdict == UNDECIDED and (judge != "protocol" or self.shows_nothing)
+        a client did, but that it did something, and that its application was told."""
+        if judge == "protocol":
+            return self.shows_nothing if self.verdict == UNDECIDED else bool(self.why)
+        return self.verdict == UNDECIDED
 
     def to_json(self) -> dict[str, Any]:
         """The outcome as plain data."""
@@ -80,13 +83,13 @@ def outcome_of(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
     """
     judgement = judge_trace(variant, trace)
     breach = None if judgement.verdict == EXPLAINED else first_breach(trace)
-    verdict, why = decide(trace, judgement, breach)
-    diverges = verdict == DIVERGES
     seen = observe(variant, trace, judgement)
     k = configuration_of_guarantees(variant, 1, 1)
     broken = seen.broken - set(not_guaranteed(k))
-    if broken and breach is None:
+    if broken and breach is None and judgement.verdict == DIVERGES:
         breach = broken_guarantee(trace, min(broken))
+    verdict, why = decide(trace, judgement, breach)
+    diverges = verdict == DIVERGES
     summary = Summary(
         traces=1,
         steps=judgement.requests,
@@ -106,12 +109,23 @@ def decide(
     trace: ClientTrace, judgement: ClientJudgement, breach: Breach | None
 ) -> tuple[str, str]:
     """The verdict of a run, and why it is undecided. What breaks a rule is decided, whatever comes
-    after; a run that did not end, or sent nothing, shows nothing."""
-    if breach is not None or judgement.verdict == DIVERGES:
+    after; a run that did not end, or sent nothing, shows nothing, nor does one that does as the
+    model does not, and left the application without an answer."""
+    if breach is not None:
         return DIVERGES, ""
+    if judgement.verdict == DIVERGES:
+        return DIVERGES, "" if trace.problem else untold(trace)
     if judgement.verdict == UNDECIDED or trace.problem:
         return UNDECIDED, judgement.why or trace.problem
     return (EXPLAINED, "") if judgement.requests else (UNDECIDED, SENT_NOTHING)
+
+
+def untold(trace: ClientTrace) -> str:
+    """What the application was not told of, although the client has closed."""
+    sends = trace.plan.sends
+    silent = sum((send.partition, send.number) not in trace.outcomes for send in sends)
+    told = f"the client closed, and did not tell what became of {silent} of {len(sends)} records"
+    return told if silent else ""
 
 
 def observe(variant: Variant, trace: ClientTrace, judgement: ClientJudgement) -> ObservedProperties:

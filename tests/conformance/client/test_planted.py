@@ -216,6 +216,22 @@ def test_a_run_that_ends_without_a_request_is_undecided():
     assert runs.undecided_runs([outcome, busy, busy], "protocol") == []
 
 
+@pytest.mark.parametrize("sends", [True, False])
+def test_a_client_that_tells_its_application_nothing_is_undecided(sends):
+    """Whether it sent or not: no acknowledgement was judged."""
+    trace, _ = judgements("right")[0]
+    mute = replace(trace, outcomes={})
+    outcome = outcome_of(
+        parse(DEFAULT_VARIANT), mute if sends else replace(mute, events=(), stored=())
+    )
+    total = len(trace.plan.sends)
+    assert outcome.why == (
+        f"the client closed, and did not tell what became of {total} of {total} records"
+    )
+    assert runs.undecided_runs([outcome], "protocol") == [outcome]
+    assert (outcome.verdict, runs.undecided_runs([outcome], "model")) == (DIVERGES, [])
+
+
 @pytest.mark.parametrize(
     ("mode", "breaks"),
     [
