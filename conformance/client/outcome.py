@@ -94,7 +94,7 @@ def outcome_of(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
         traces=1,
         steps=judgement.requests,
         rules=frozenset(judgement.rules),
-        error_codes=errors_in(trace) if verdict == EXPLAINED else frozenset(),
+        error_codes=errors_in(trace),
         findings=count_findings(
             [finding_of(trace, judgement, breach, bool(broken))] if diverges else []
         ),
