@@ -42,7 +42,7 @@ TOLD_LITTLE: Final = "the client closed, and did not tell what became of most re
 class ClientRunOutcome:
     """What became of one run: `found` counts it as one trace whose steps are its requests; `why`
     says why it is undecided; by the protocol also where it diverges from the model.
-    `shows_nothing`: not even the protocol's rules could be judged."""
+    `shows_nothing`: neither the protocol's rules nor what was acknowledged could be judged."""
 
     verdict: str
     unfinished: bool
@@ -100,7 +100,7 @@ def outcome_of(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
             [finding_of(trace, judgement, breach, bool(broken))] if diverges else []
         ),
     )
-    shows_nothing = bool(trace.problem) or not judgement.requests
+    shows_nothing = bool(trace.problem) or not judgement.requests or why == TOLD_LITTLE
     return ClientRunOutcome(
         verdict, trace.problem == UNFINISHED, Found(summary, seen), why, shows_nothing
     )
@@ -110,8 +110,8 @@ def decide(
     trace: ClientTrace, judgement: ClientJudgement, breach: Breach | None
 ) -> tuple[str, str]:
     """The verdict of a run, and why it is undecided. What breaks a rule is decided, whatever comes
-    after; a run that did not end, or sent nothing, shows nothing, nor does one that does as the
-    model does not, and left the application without an answer."""
+    after. A run that did not end, or sent nothing, shows nothing; nor does one that the model does
+    not explain and whose application was told little."""
     if breach is not None:
         return DIVERGES, ""
     if judgement.verdict == DIVERGES:

@@ -59,7 +59,8 @@ class ConsumerRebalanceListener:
         return self.on_partitions_revoked(lost)
 
 
-LISTENED: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
+LISTENER_METHODS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
+"""A listener has one of them at least."""
 
 
 class GroupSettings(NamedTuple):
@@ -219,8 +220,9 @@ class MembershipManager(ABC):
         A call for records rebalances. Raises `InvalidArgumentError` for a listener without any of
         the methods.
         """
-        if listener is not None and not any(hasattr(listener, name) for name in LISTENED):
-            raise InvalidArgumentError("listener", f"must have {LISTENED[0]}", listener)
+        if listener is not None and not any(hasattr(listener, name) for name in LISTENER_METHODS):
+            may_be = f"must have one of {', '.join(LISTENER_METHODS)}"
+            raise InvalidArgumentError("listener", may_be, listener)
         self._pattern = pattern
         self._requests.reads_any_topic = pattern is not None
         if listener is not None:

@@ -224,9 +224,28 @@ def test_a_client_that_tells_its_application_nothing_is_undecided(sends):
     outcome = outcome_of(
         parse(DEFAULT_VARIANT), mute if sends else replace(mute, events=(), stored=())
     )
-    assert outcome.why == TOLD_LITTLE
+    assert outcome.why == TOLD_LITTLE and outcome.shows_nothing
     assert runs.undecided_runs([outcome], "protocol") == [outcome]
     assert (outcome.verdict, runs.undecided_runs([outcome], "model")) == (DIVERGES, [])
+
+
+def test_what_is_acknowledged_and_not_stored_is_decided_whatever_else_was_not_told():
+    trace, _ = judgements("right")[0]
+    record, told = next((r, o) for r, o in trace.outcomes.items() if not o.error)
+    lost = replace(trace, events=(), stored=(), outcomes={record: told})
+    outcome = outcome_of(parse(DEFAULT_VARIANT), lost)
+    assert (outcome.verdict, outcome.why) == (DIVERGES, "")
+    [finding] = outcome.found.summary.findings.values()
+    assert finding.shortest[0]["breaks"] == Severity.PROMISE
+
+
+def test_error_codes_count_where_the_model_does_not_explain_the_client():
+    trace, judgement = next(
+        found for found in judgements("refreshes") if found[1].verdict == DIVERGES
+    )
+    codes = outcome_of(parse(DEFAULT_VARIANT), trace).found.summary.error_codes
+    assert judgement.verdict == DIVERGES
+    assert "NOT_ENOUGH_REPLICAS" in codes
 
 
 @pytest.mark.parametrize(

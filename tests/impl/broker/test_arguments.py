@@ -254,6 +254,17 @@ def test_a_fault_has_fields_of_its_types(make: Callable[[], object], message: st
         make()
 
 
+@pytest.mark.parametrize(("host", "lines"), [("0.0.0.0", 1), ("[::]", 1), ("127.0.0.1", 0)])
+def test_an_address_that_clients_cannot_use_is_logged(
+    host: str, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    parser = serve.argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    serve.broker_of(parser.parse_args(["--listen", f"{host}:0"]))
+    found = [each.getMessage() for each in caplog.records]
+    assert [line.startswith("clients are told to connect to ") for line in found] == [True] * lines
+
+
 def test_an_error_of_an_argument_passes_between_processes() -> None:
     with pytest.raises(InvalidArgument) as refused:
         Broker(nodes="3")  # type: ignore[arg-type]
