@@ -283,8 +283,8 @@ async def serve(broker: Broker, *, names_authority: bool = True) -> None:
         loop.add_signal_handler(number, interrupted.set)
     async with broker as kafka:
         for listener in kafka.listeners:
-            which = f" ({listener})" if len(kafka.listeners) > 1 else ""
-            print(f"serves at {kafka.bootstrap_servers_of(listener)}{which}", flush=True)
+            which = f" {listener}" if len(kafka.listeners) > 1 else ""
+            print(f"serves{which} at {kafka.bootstrap_servers_of(listener)}", flush=True)
         if kafka.has_tls and names_authority:
             print(f"certificate authority, for clients: {kafka.tls.ca_file}", flush=True)
         await interrupted.wait()

@@ -406,7 +406,9 @@ def test_serve_has_two_listeners() -> None:
         lines = [server.stdout.readline().rstrip() for _ in range(3)]
         authority = Path(lines[2].removeprefix("certificate authority, for clients: ")).read_text()
         server.terminate()
-    assert [line.startswith("serves at 127.0.0.1:") for line in lines] == [True, True, False]
-    assert [line.split()[-1] for line in lines[:2]] == ["(SASL_SSL)", "(PLAINTEXT)"]
+    assert [line.rpartition(":")[0] for line in lines[:2]] == [
+        "serves SASL_SSL at 127.0.0.1",
+        "serves PLAINTEXT at 127.0.0.1",
+    ]
     assert authority.startswith("-----BEGIN CERTIFICATE-----")
     assert server.returncode == 0
