@@ -224,7 +224,8 @@ def test_a_client_that_tells_its_application_nothing_is_undecided(sends):
     outcome = outcome_of(
         parse(DEFAULT_VARIANT), mute if sends else replace(mute, events=(), stored=())
     )
-    assert outcome.why == TOLD_LITTLE and outcome.shows_nothing
+    assert outcome.why == TOLD_LITTLE
+    assert outcome.shows_nothing
     assert runs.undecided_runs([outcome], "protocol") == [outcome]
     assert (outcome.verdict, runs.undecided_runs([outcome], "model")) == (DIVERGES, [])
 
