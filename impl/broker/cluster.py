@@ -42,17 +42,21 @@ NO_PORTS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class BrokerEndPoint(NamedTuple):
-    """The address of a node: `port` of its first listener, `ports` by listener."""
+    """The address of a node: `port` of its first listener, `ports` by listener.
+
+    Other nodes reach it at `host`, clients at `advertised_host` if there is one.
+    """
 
     node_id: int
     host: str
     port: int
     ports: Mapping[str, int] = NO_PORTS
+    advertised_host: str | None = None
 
     def address(self, listener: str) -> dict[str, Any]:
         """Where a client of this listener finds the node."""
         port = self.ports.get(listener, self.port)
-        return {"node_id": self.node_id, "host": self.host, "port": port}
+        return {"node_id": self.node_id, "host": self.advertised_host or self.host, "port": port}
 
 
 class Cluster:

@@ -29,6 +29,8 @@ T = TypeVar("T", bound="DataclassInstance")
 class NodeConfig(Settings):
     """A node's settings; Kafka's defaults where it has any. Times in milliseconds.
 
+    `host`: where it listens; `advertised_host`: where clients are told to connect to, if they reach
+    it by another name. `advertised.listeners`.
     `coordinator_lag_ms`: how late coordinators learn that partitions moved. Meanwhile a deposed one
     answers from memory but cannot write, and the new one does not coordinate yet.
     `coordinator_load_ms`: how long a new one reads its log: COORDINATOR_LOAD_IN_PROGRESS.
@@ -42,6 +44,7 @@ class NodeConfig(Settings):
 
     node_id: int = integer(1)
     host: str = "localhost"
+    advertised_host: str | None = None
     port: int = integer(9092, greatest=MAX_PORT)
     cluster_id: str = "kafka-eos"
     release: str = NEWEST_RELEASE
@@ -76,6 +79,11 @@ class NodeConfig(Settings):
         Settings.__post_init__(self)
         if self.release not in RELEASES:
             raise InvalidSetting(self, "release", f"one of {', '.join(RELEASES)}")
+
+    @property
+    def known_host(self) -> str:
+        """The host of its address as clients know it."""
+        return self.advertised_host or self.host
 
     def of_release(self, release: str) -> NodeConfig:
         """These settings with the versions and rules of a release. Raises `InvalidSetting`."""

@@ -332,7 +332,8 @@ class Broker:
             may_be = f"a listener of this broker: {_listed(self.listeners)}"
             raise InvalidArgument("bootstrap_servers_of", "listener", may_be, listener)
         self._check_serves()
-        host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
+        name = self._config.known_host
+        host = f"[{name}]" if ":" in name else name
         return ",".join(f"{host}:{server.ports[listener]}" for server in self._servers.values())
 
     @property
@@ -351,7 +352,7 @@ class Broker:
 
         Raises `MissingCertificates`.
         """
-        return self._config.security.tls or certificates_of_process()
+        return self._config.security.tls or certificates_of_process(self._config.known_host)
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
         """Create a topic; settings with _ for Kafka's dots.

@@ -49,16 +49,17 @@ class Listener(NamedTuple):
         return session
 
 
-def listeners_of(security: Security) -> list[Listener]:
-    """The listeners of a node; where not everybody may do everything, one for nodes comes last.
+def listeners_of(security: Security, host: str) -> list[Listener]:
+    """The listeners of a node, which clients know as `host`.
 
+    Where not everybody may do everything, one for nodes comes last.
     Raises `OSError` for files that are not to be read, `MissingCertificates`.
     """
     listeners = [
         Listener(
             protocol.value,
             protocol.has_sasl,
-            _server_context(security) if protocol.has_tls else None,
+            _server_context(security, host) if protocol.has_tls else None,
         )
         for protocol in security.protocols
     ]
@@ -67,8 +68,8 @@ def listeners_of(security: Security) -> list[Listener]:
     return listeners
 
 
-def _server_context(security: Security) -> ssl.SSLContext:
-    tls = security.tls or certificates_of_process()
+def _server_context(security: Security, host: str) -> ssl.SSLContext:
+    tls = security.tls or certificates_of_process(host)
     return tls.server_context(security.ssl_client_auth)
 
 

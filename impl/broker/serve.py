@@ -8,6 +8,7 @@ import logging
 import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from ipaddress import ip_address
 from socket import gaierror
 from typing import Final, TypeVar
 
@@ -39,6 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="address of the first node, 127.0.0.1:9092 by default; other nodes have the ports"
         " after it, or each a free one after port 0",
+    )
+    parser.add_argument(
+        "--advertise",
+        type=_host,
+        metavar="HOST",
+        help="where clients are told to connect to, at the same ports, if they reach this machine"
+        " by another name: of a container's host, or of an address behind 0.0.0.0",
     )
     parser.add_argument("--nodes", type=_positive, default=1, help="number of nodes (1)")
     parser.add_argument(
@@ -208,6 +216,21 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def _host(text: str) -> str:
+    host = text.strip("[]")
+    if not host or (":" in host and not _is_ip_address(host)):
+        raise argparse.ArgumentTypeError(f"must be a host without a port, is {text!r}")
+    return host
+
+
+def _is_ip_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
@@ -248,15 +271,16 @@ def broker_of(options: argparse.Namespace) -> Broker:
     for problem in problems_of(options):
         raise CannotServe(problem)
     host, port = options.listen
-    if host in WILDCARDS:
+    if host in WILDCARDS and options.advertise is None:
         _log.warning(
-            "clients are told to connect to %s, which only those of this machine can:"
-            " --listen at the address by which others reach it",
+            "clients are told to connect to %s, which only those of this machine can: --advertise"
+            " the name by which others reach it",
             host,
         )
     config = replace(
         EMBEDDED,
         host=host,
+        advertised_host=options.advertise,
         port=port,
         num_partitions=options.partitions,
         auto_create_topics=not options.no_auto_create,

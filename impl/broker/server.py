@@ -175,7 +175,7 @@ class Server:
 
     async def __aenter__(self) -> Server:
         """Listen. Raises `OSError`."""
-        listeners = listeners_of(self._config.security)
+        listeners = listeners_of(self._config.security, self._config.known_host)
         self.ports.setdefault(listeners[0].name, self._config.port)
         try:
             for listener in listeners:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from functools import cache
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -28,16 +29,38 @@ def _folder_of_process() -> Path:
     return Path(folder)
 
 
+_LOCAL_NAMES: Final = ("DNS:localhost", "IP:127.0.0.1", "IP:::1")
+
+
+def certificates_of_process(host: str = "localhost") -> Tls:
+    """An authority, and certificates for a client and for a broker at localhost and at `host`.
+
+    They are made once in a process.
+
+    Raises `MissingCertificates`.
+    """
+    name = _alternative_name(host)
+    return _certificates(_LOCAL_NAMES if name in _LOCAL_NAMES else (*_LOCAL_NAMES, name))
+
+
+def _alternative_name(host: str) -> str:
+    """A host as certificates have it. RFC 5280, 4.2.1.6."""
+    try:
+        return f"IP:{ip_address(host)}"
+    except ValueError:
+        return f"DNS:{host}"
+
+
 @cache
-def certificates_of_process() -> Tls:
-    """An authority, and certificates for localhost and for a client, made once in a process.
+def _certificates(alternative_names: tuple[str, ...]) -> Tls:
+    """Made once for the names of a broker.
 
     Raises `MissingCertificates`.
     """
     folder = _folder_of_process()
     authority = _make(folder, "ca", "kafka-eos tests", "basicConstraints=critical,CA:TRUE")
     signed = ("-CA", authority[0], "-CAkey", authority[1])
-    names = "subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1"
+    names = f"subjectAltName={','.join(alternative_names)}"
     broker = _make(folder, "broker", "localhost", names, *signed)
     client = _make(folder, "client", "client", "basicConstraints=CA:FALSE", *signed)
     return Tls(*broker, authority[0], *client)

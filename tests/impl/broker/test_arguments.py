@@ -260,9 +260,20 @@ def test_an_address_that_clients_cannot_use_is_logged(
 ) -> None:
     parser = serve.argparse.ArgumentParser()
     serve.add_arguments(parser)
+    serve.broker_of(parser.parse_args(["--listen", f"{host}:0", "--advertise", "there"]))
+    assert not caplog.records
     serve.broker_of(parser.parse_args(["--listen", f"{host}:0"]))
     found = [each.getMessage() for each in caplog.records]
     assert [line.startswith("clients are told to connect to ") for line in found] == [True] * lines
+
+
+@pytest.mark.parametrize("host", ["", "there:9092", "[::1]:9092"])
+def test_what_is_advertised_has_no_port(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = serve.argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--advertise", host])
+    assert f"must be a host without a port, is '{host}'" in capsys.readouterr().err
 
 
 def test_an_error_of_an_argument_passes_between_processes() -> None:

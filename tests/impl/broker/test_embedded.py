@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from socket import create_connection
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -27,6 +28,7 @@ from impl.broker.embedded import EMBEDDED
 from impl.broker.faults import Fault
 from impl.broker.node_settings import UnknownSetting
 from impl.protocol.errors import ErrorCode
+from impl.security.config import Security
 
 pytestmark = pytest.mark.slow  # clients of others, and processes
 
@@ -199,6 +201,26 @@ def test_an_address_of_ipv6_is_one_that_clients_take() -> None:
     with Broker(config=replace(EMBEDDED, host="::1"), topics={"t": 1}) as kafka:
         assert kafka.bootstrap_servers.startswith("[::1]:")
         assert listed(kafka.bootstrap_servers) == {"t": 1}
+
+
+def test_clients_are_told_the_advertised_host() -> None:
+    config = replace(EMBEDDED, host="0.0.0.0", advertised_host="localhost")
+    with Broker(nodes=2, config=config, topics={"t": 2}) as kafka:
+        ports = [address.rpartition(":")[2] for address in kafka.bootstrap_servers.split(",")]
+        assert kafka.bootstrap_servers == ",".join(f"localhost:{port}" for port in ports)
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{ports[0]}"})
+        told = admin.list_topics(timeout=SECONDS).brokers.values()
+        assert {(node.host, str(node.port)) for node in told} == {("localhost", p) for p in ports}
+
+
+@pytest.mark.parametrize("host", ["kafka.example.org", "192.0.2.7", "127.0.0.1"])
+def test_certificates_are_valid_for_the_advertised_host(host: str) -> None:
+    config = replace(EMBEDDED, advertised_host=host)
+    with Broker(config=config, security=Security(listeners=("SSL",))) as kafka:
+        port = int(kafka.bootstrap_servers.rpartition(":")[2])
+        for name in (host, "localhost"):
+            with create_connection(("127.0.0.1", port)) as link:
+                kafka.tls.client_context().wrap_socket(link, server_hostname=name).close()
 
 
 def test_a_topic_that_stays_as_it_is_is_logged(
