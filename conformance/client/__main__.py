@@ -25,7 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Judge a file; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m conformance.client", description=__doc__)
     parser.add_argument("trace", type=Path, help="a run, as run --system client writes it")
-    parser.add_argument("--variant", help="default: the release of a Java client, else the newest")
+    parser.add_argument(
+        "--variant", help="default: that of its run, the release of a Java client, the newest"
+    )
     options = parser.parse_args(argv)
     try:
         judged = judge_file(options.trace, options.variant)

@@ -18,7 +18,7 @@ from conformance.client.judgement import (
     ClientJudgement,
     judge_trace,
 )
-from conformance.client.protocol_rules import Breach, first_breach
+from conformance.client.protocol_rules import BESIDE_THE_MODEL, RULES, Breach, first_breach
 from conformance.client.record_order import renumber_records
 from conformance.client.trace import (
     UNFINISHED,
@@ -80,10 +80,11 @@ def outcome_of(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
     guarantees.
 
     A run that the model does not explain is judged by the protocol's rules and by the guarantees
-    alone: they hold for any client.
+    alone, which hold for any client; one that it does, by the rules about what it does not have.
     """
     judgement = judge_trace(variant, trace)
-    breach = None if judgement.verdict == EXPLAINED else first_breach(trace)
+    is_explained = judgement.verdict == EXPLAINED
+    breach = first_breach(trace, BESIDE_THE_MODEL if is_explained else RULES)
     seen = observe(variant, trace, judgement)
     k = configuration_of_guarantees(variant, 1, 1)
     broken = seen.broken - set(not_guaranteed(k))

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from conformance.client.record_order import renumber_records
 from conformance.client.trace import (
+    ALL_REPLICAS,
     ClientTrace,
     ConnectionClosed,
     ConnectionCut,
@@ -24,6 +25,7 @@ from conformance.client.trace import (
     ProduceRequested,
     ProducerIdAnswered,
     WireBatch,
+    produce_requests,
 )
 from impl.protocol.errors import ErrorCode
 
@@ -211,6 +213,16 @@ def forgotten_at(attempts: Iterable[SentBatch], position: int) -> int:
     return max(places, default=-1)
 
 
+def waits_for_all_replicas(trace: ClientTrace, _: Iterable[SentBatch]) -> Breach | None:
+    """A producer asks for acks=all: what its leader alone has answered is lost with it, and the
+    sequences behind it are then refused for ever."""
+    for position, event in produce_requests(trace):
+        if event.acks != ALL_REPLICAS:
+            rule, path = "waits_for_all_replicas", "request.acks"
+            return Breach(rule, position, {path: ALL_REPLICAS}, {path: event.acks})
+    return None
+
+
 def few_are_in_flight(_: ClientTrace, attempts: Iterable[SentBatch]) -> Breach | None:
     """At most five batches for a partition wait for their answers: a leader remembers no more."""
     sent: list[SentBatch] = []
@@ -237,12 +249,16 @@ RULES: Final[tuple[Rule, ...]] = (
     sequences_name_one_record,
     records_keep_their_sequence,
     few_are_in_flight,
+    waits_for_all_replicas,
 )
 
+BESIDE_THE_MODEL: Final = (waits_for_all_replicas,)
+"""The rules about what no model of a client has: a run that a model explains may break them."""
 
-def first_breach(trace: ClientTrace) -> Breach | None:
-    """The first request that breaks a rule, None if all are kept."""
+
+def first_breach(trace: ClientTrace, rules: Iterable[Rule] = RULES) -> Breach | None:
+    """The first request that breaks one of the rules, None if all are kept."""
     ordered = renumber_records(trace)
     attempts = attempts_of(ordered)
-    found = [breach for rule in RULES if (breach := rule(ordered, attempts)) is not None]
+    found = [breach for rule in rules if (breach := rule(ordered, attempts)) is not None]
     return min(found, key=lambda breach: breach.position, default=None)

@@ -233,8 +233,8 @@ class Proxy:
                 for _, partition in rows_of(body)
                 for batch in decode_sent(partition["index"], partition["records"] or b"")
             ]
-            version = header["api_version"]
-            self.events.append(ProduceRequested(*where, tuple(batches), version))
+            version, acks = header["api_version"], body["acks"]
+            self.events.append(ProduceRequested(*where, tuple(batches), version, acks))
         elif header["api_key"] == ApiKey.INIT_PRODUCER_ID:
             bumped = (body["producer_id"], body["producer_epoch"])
             self.events.append(ProducerIdRequested(*where, *bumped))

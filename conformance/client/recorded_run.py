@@ -42,13 +42,13 @@ def is_client_trace(path: Path) -> bool:
 
 
 def judge_file(path: Path, variant: str | None = None) -> JudgedRun:
-    """Judge the run in a file, by the release of a Java client, else by the newest one.
+    """Judge the run in a file: by a variant, else by that of its run, or of its client's release.
 
     Raises BadClientTrace, UnknownVariant, OSError.
     """
     trace = read_trace(path)
     own = trace.client.removeprefix(JAVA) if trace.client.startswith(JAVA) else DEFAULT_VARIANT
-    return judge_run(parse(variant or own), trace)
+    return judge_run(parse(variant or trace.variant or own), trace)
 
 
 def judge_run(variant: Variant, trace: ClientTrace) -> JudgedRun:

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -19,7 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.backends import BackendFailed
+from conformance.backends import BACKENDS, BackendFailed
 from conformance.causes import WORST_FIRST, Cause
 from conformance.client import protocol_rules
 from conformance.client.guaranteed import configuration_of_guarantees, states
@@ -64,17 +64,20 @@ RUNS: Final = 500
 AT_ONCE: Final = 8
 """Runs that go on at the same time, unless --partitions says how many."""
 FAULTS: Final = ("connections", "none")
-NOT_FOR_CLIENTS: Final = {
-    "--actors": "actors",
-    "--codec": "on",
-    "--kafka": "kafka",
-    "--traces-from": "traces_from",
-    "--master": "master",
-    "--remote": "remote",
-    "--conf": "conf",
-    "--ignore": "ignore",
+NOT_FOR_CLIENTS: Final[Mapping[str, tuple[str, object]]] = {
+    "--actors": ("actors", None),
+    "--codec": ("on", None),
+    "--kafka": ("kafka", None),
+    "--scope": ("scope", Plan().scope),
+    "--traces-from": ("traces_from", None),
+    "--backend": ("backend", BACKENDS[0]),
+    "--master": ("master", None),
+    "--remote": ("remote", None),
+    "--conf": ("conf", None),
+    "--ignore": ("ignore", None),
+    "--no-automatic-masks": ("automatic_masks", True),
 }
-"""Options of `run`, by their names there."""
+"""Options of `run`, by their names there: the attribute, and its value without the option."""
 CLIENT_MODULES: Final = (
     "model.idempotent.client",
     "model.idempotent.responses",
@@ -139,8 +142,8 @@ def task_of(plan: Plan, options: argparse.Namespace) -> ClientTask:
     """The task that the arguments make. Raises BadUse, UnknownVariant."""
     if options.client is None:
         raise BadUse("--system client needs --client java:RELEASE or --client CMD")
-    for name, field in NOT_FOR_CLIENTS.items():
-        if getattr(options, field) is not None:
+    for name, (field, without) in NOT_FOR_CLIENTS.items():
+        if getattr(options, field) != without:
             raise BadUse(f"{name} is not for a client; leave it out")
     faults = one_of("--faults", options.faults or FAULTS[0], FAULTS)
     changed = replace(plan, system="client", faults=faults, actors="client", on="bytes")
@@ -217,7 +220,8 @@ async def judge_rest(
             outcome = await judging
             number = trace.plan.number
             if outcome.verdict != EXPLAINED:
-                write_whole(traces / trace_name(number), format_trace(trace))
+                named = replace(trace, variant=task.variant.name)
+                write_whole(traces / trace_name(number), format_trace(named))
             journal.add(f"run {number}", outcome.to_json())
             total = total.merge(outcome.found)
             display(len(journal), *format_findings(total, None))

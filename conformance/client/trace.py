@@ -19,6 +19,8 @@ FORMAT: Final = "kafka-eos client run"
 VERSION: Final = 1
 
 UNKNOWN: Final = -1
+ALL_REPLICAS: Final = -1
+"""acks=all."""
 UNFINISHED: Final = "the client was not done in time"
 """The problem of a run that timed out; what was recorded of it is judged."""
 
@@ -81,11 +83,12 @@ class ConnectionClosed(ConnectionEvent):
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequested(ConnectionEvent):
-    """A Produce request arrived."""
+    """A Produce request arrived; `acks` is what its client waits for."""
 
     correlation_id: int
     batches: tuple[WireBatch, ...]
     version: int = UNKNOWN
+    acks: int = ALL_REPLICAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +190,8 @@ ABORTED: Final = "aborted"
 class ClientTrace:
     """One recorded run. `stored` is what the logs held when it ended, at `ended_us`; `problem`
     says why the client did not reach its end, if it did not. `ends` is what the application was
-    told of each transaction: COMMITTED, ABORTED or an error; `offset` what its group committed."""
+    told of each transaction: COMMITTED, ABORTED or an error; `offset` what its group committed.
+    `variant` is the one by whose model it was judged when it was recorded, if it was by one."""
 
     client: str
     plan: RunPlan
@@ -198,6 +202,7 @@ class ClientTrace:
     problem: str = ""
     ends: Mapping[int, str] = field(default_factory=dict)
     offset: int | None = None
+    variant: str = ""
 
 
 # As lines
@@ -225,6 +230,7 @@ def header_of(trace: ClientTrace) -> dict[str, Any]:
         "problem": trace.problem,
         "ends": [list(end) for end in sorted(trace.ends.items())],
         "offset": trace.offset,
+        "variant": trace.variant,
         "plan": trace.plan.to_json(),
     }
 
@@ -245,6 +251,7 @@ def parse_trace(text: str, where: str) -> ClientTrace:
             header["problem"],
             dict(header.get("ends", ())),
             header.get("offset"),
+            header.get("variant", ""),
         )
     except BadClientTrace:
         raise

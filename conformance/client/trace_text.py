@@ -33,15 +33,17 @@ def format_run(trace: ClientTrace, judgement: ClientJudgement, until: int = 0) -
     for number, event in enumerate(trace.events[: last + 1], start=1):
         yield f"{number:5}. {event.at_us / 1000:10.3f} ms  {format_event(event)}"
     yield ""
-    yield from format_judgement(judgement)
+    yield from format_judgement(trace, judgement)
 
 
-def format_judgement(judgement: ClientJudgement) -> Iterator[str]:
+def format_judgement(trace: ClientTrace, judgement: ClientJudgement) -> Iterator[str]:
     """The lines of a judgement."""
     if judgement.verdict != DIVERGES:
         yield f"{judgement.verdict} {judgement.why}".rstrip()
         return
-    yield f"nothing explains this {judgement.rule}:"
+    at_end = judgement.position >= len(trace.events)
+    where = "at the end" if at_end else f"event {judgement.position + 1}"
+    yield f"nothing explains this {judgement.rule}, {where}:"
     for path, value in judgement.observed.items():
         yield f"  {path} is {value}, the model says {judgement.expected[path]}"
     if judgement.allowed:

@@ -91,7 +91,7 @@ def errors_in(trace: ClientTrace) -> frozenset[str]:
     codes = {event.error for event in trace.events if isinstance(event, answers)} | {
         row.error for e in trace.events if isinstance(e, ProduceAnswered) for row in e.partitions
     }
-    return frozenset(ErrorCode(code).name for code in codes if code)
+    return frozenset(ErrorCode(code).name for code in codes)
 
 
 def judgement_of_finding(finding: Mapping[str, Any]) -> ClientJudgement:

@@ -4,7 +4,8 @@ It sends one record at a time and waits for its answer: `python small_client.py 
 `right`; `skips` leaves a sequence out; `renumbers` gives a record that it sends again a new
 sequence; `overtakes` sends the next record before the one that was refused; `pretends` says of a
 refused record that it is stored; `asks` for another producer id when a connection ends;
-`refreshes` its producer id, and counts from 0 again, when a record is surely not stored.
+`refreshes` its producer id, and counts from 0 again, when a record is surely not stored;
+`hurries`, and waits for the leader alone.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class SmallClient:
         )
         body = {
             "transactional_id": None,
-            "acks": -1,
+            "acks": 1 if self.mode == "hurries" else -1,
             "timeout_ms": 1_000,
             "topics": [
                 {

@@ -11,7 +11,8 @@ import pytest
 
 from conformance.client.judgement import DIVERGES, EXPLAINED, judge_trace
 from conformance.client.outcome import outcome_of
-from conformance.client.protocol_rules import first_breach
+from conformance.client.protocol_rules import first_breach, waits_for_all_replicas
+from conformance.client.recorded_run import judge_file
 from conformance.client.trace import (
     BadClientTrace,
     ClientTrace,
@@ -264,6 +265,28 @@ def test_a_broken_rule_of_the_protocol_is_named(field: str, value: int, rule: st
     )
     assert breach is not None
     assert breach.rule == rule
+
+
+def test_a_file_is_judged_by_the_variant_of_its_run(tmp_path: Path):
+    """A client without a release of Java, whose run asked for an old one's rules."""
+    trace = replace(runs_of("java-2.0.0-resets.jsonl")[0], client="mine")
+    of_old, of_newest = tmp_path / "old.jsonl", tmp_path / "newest.jsonl"
+    of_old.write_text(format_trace(replace(trace, variant="2.0.0")))
+    of_newest.write_text(format_trace(trace))
+    assert judge_file(of_old).outcome.verdict == EXPLAINED
+    assert judge_file(of_newest).outcome.verdict == DIVERGES
+    assert judge_file(of_newest, "2.0.0").outcome.verdict == EXPLAINED
+
+
+@pytest.mark.parametrize("name", ["java-4.3.1.jsonl", "java-4.3.1-transactions-2.jsonl"])
+def test_acks_of_the_leader_alone_break_the_protocol(name: str):
+    trace = runs_of(name)[0]
+    position = next(p for p, e in enumerate(trace.events) if isinstance(e, ProduceRequested))
+    for acks in (-1, 0, 1):
+        events = list(trace.events)
+        events[position] = replace(events[position], acks=acks)
+        rules = first_breach(replace(trace, events=tuple(events)), (waits_for_all_replicas,))
+        assert (rules is None) == (acks == -1)
 
 
 def sent_twice(trace: ClientTrace) -> tuple[int, int]:
