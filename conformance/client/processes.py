@@ -53,6 +53,9 @@ JVM_OPTIONS: Final = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
 )
 
+EXIT_SECONDS: Final = 5
+"""A client that has closed its output ends within this time, or lives on."""
+
 Clock = Callable[[int], int]
 """From nanoseconds of the monotonic clock to microseconds since a run began."""
 
@@ -260,8 +263,14 @@ class ClientProcess:
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
             self._take_line(line.decode(errors="replace").split())
+        if not self._runs:
+            return
+        with suppress(TimeoutError):  # it may close its output, and live on
+            await asyncio.wait_for(self._process.wait(), EXIT_SECONDS)
+        code = self._process.returncode
+        how = "closed its output" if code is None else f"ended with exit code {code}"
         for report, ended in self._runs.values():
-            report.problem = "the client ended before its run did"
+            report.problem = report.problem or f"the client {how} before its run ended"
             ended.set()
 
     def _take_line(self, words: Sequence[str]) -> None:
@@ -275,7 +284,7 @@ class ClientProcess:
         try:
             report.add_line(words[1:])
         except ValueError:
-            report.problem = f"the client wrote an unknown line: {' '.join(words)}"
+            report.problem = f"the client wrote an unknown line: {' '.join(words[1:])}"
 
 
 def format_plan(plan: RunPlan, bootstrap: str) -> str:

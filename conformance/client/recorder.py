@@ -16,6 +16,8 @@ async def record_runs(
     command: ClientCommand, plans: Iterable[RunPlan], at_once: int
 ) -> AsyncIterator[ClientTrace]:
     """The trace of each run, in the order in which they end; `at_once` go on at the same time."""
+    plans = list(plans)
+    at_once = min(at_once, len(plans))
     waiting = iter(plans)
     done: asyncio.Queue[ClientTrace | None] = asyncio.Queue()
     processes = max(1, at_once // command.runs_at_once)

@@ -26,7 +26,13 @@ from conformance.client.guaranteed import configuration_of_guarantees, states
 from conformance.client.judgement import EXPLAINED
 from conformance.client.known_causes import known_cause
 from conformance.client.outcome import ClientRunOutcome, trace_name
-from conformance.client.processes import JAVA, ClientCommand, check_command, client_command
+from conformance.client.processes import (
+    JAVA,
+    ClientCommand,
+    check_command,
+    client_command,
+    client_version,
+)
 from conformance.client.recorded_run import judge_one, lines_of
 from conformance.client.recorder import record_runs
 from conformance.client.run_plan import LEVEL, RunPlan, draw_plan, without_faults
@@ -274,7 +280,7 @@ def prepared_of(task: ClientTask, out: Path) -> PreparedPlan:
     """What the runs can cover: the client's rules, and the error codes that it is answered."""
     plan = replace(
         task.plan,
-        system=f"client {task.client}",
+        system=f"client {client_version(task.client)}",
         scope="client" if task.level is None else f"client transactions/level={task.level}",
         variant=task.variant.name,
         traces_from=("runs",),

@@ -13,7 +13,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.causes import Severity
-from conformance.client import runs
+from conformance.client import processes, runs
 from conformance.client.__main__ import main as judge_file
 from conformance.client.adapters import lines
 from conformance.client.judgement import (
@@ -214,6 +214,36 @@ def test_a_client_that_hangs_in_a_run_does_not_hold_the_next(tmp_path: Path, mon
         return [trace.problem async for trace in record_runs(command, PLANS, 1)]
 
     assert asyncio.run(recorded()) == [UNFINISHED, ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("read run && exit 7", "the client ended with exit code 7 before its run ended"),
+        ("read run rest && exec 1>&- && sleep 60", "the client closed its output before its run"),
+        ('read run rest && echo "$run what"', "the client wrote an unknown line: what"),
+    ],
+)
+def test_a_client_that_ends_early_says_how(text: str, problem: str, monkeypatch):
+    monkeypatch.setattr(processes, "EXIT_SECONDS", 0.5)
+    monkeypatch.setattr(RunPlan, "timeout_s", 10)
+    command = ClientCommand("ends", ("sh", "-c", text), runs_at_once=1)
+
+    async def recorded() -> list[str]:
+        return [trace.problem async for trace in record_runs(command, PLANS[:1], 8)]
+
+    [found] = asyncio.run(recorded())
+    assert problem in found
+
+
+def test_no_more_processes_are_started_than_there_are_runs(tmp_path: Path):
+    text = f'touch {tmp_path}/$$ && read run rest && echo "$run closed"'
+    command = ClientCommand("counts", ("sh", "-c", text), runs_at_once=1)
+
+    async def recorded() -> int:
+        return len([trace async for trace in record_runs(command, PLANS, 8)])
+
+    assert asyncio.run(recorded()) == len(PLANS) == len(list(tmp_path.iterdir()))
 
 
 def test_a_run_that_ends_without_a_request_is_undecided():
