@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import compress
+from operator import not_
 from pathlib import Path
 
 import pytest
@@ -105,9 +107,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     of a session share a worker, and so do the fast tests of a file: xdist hands out groups, and
     handing out a test of milliseconds by itself takes longer than the test."""
     if not config.getoption("--full"):
-        full = [item for item in items if item.get_closest_marker("full")]
-        config.hook.pytest_deselected(items=full)
-        items[:] = [item for item in items if item not in full]
+        is_full = [item.get_closest_marker("full") is not None for item in items]
+        config.hook.pytest_deselected(items=list(compress(items, is_full)))
+        items[:] = compress(items, map(not_, is_full))
     if IS_COMPILED_WANTED:
         skip_what_needs_python(items)
     for item in items:
