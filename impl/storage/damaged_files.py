@@ -10,11 +10,11 @@ Sources: `LogLoader.recoverLog`, `LogManager.loadLogs`, `PartitionMetadataFile.r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from impl.log.disk import Disk
 from impl.partition.errors import OffsetsNotContiguous
-from impl.partition.replica_log import MAX_RELATIVE_OFFSET
+from impl.partition.replica_log import MAX_RELATIVE_OFFSET, ReplicaLog
 from impl.protocol.errors import CrcMismatch, DecodeError
 from impl.protocol.record_batch import LogFile, check_crc, read_header
 from impl.storage.segment_swap import segment_path
@@ -71,6 +71,24 @@ def name_damage(
             where = f"the batch at offset {offset} (byte {position}), {limit}, is damaged"
             return DamagedSegment(path_of(disk, path), f"{where}: {explain(cause)}", position)
     return DamagedSegment(path_of(disk, folder), f"cannot be loaded: {explain(damage)}")
+
+
+def check_end(disk: Disk, folder: str, log: ReplicaLog, recovery_point: int) -> None:
+    """Raises `DamagedSegment` for a log that ends before its recovery point: it was flushed."""
+    if log.log_end_offset < recovery_point:
+        path = path_of(disk, segment_path(folder, log.segments[-1], ".log"))
+        problem = f"the log ends at offset {log.log_end_offset}, before its recovery point"
+        raise DamagedSegment(
+            path, f"{problem} {recovery_point}: records that were flushed are gone"
+        )
+
+
+def missing_between_segments(log: ReplicaLog) -> Iterator[tuple[int, int]]:
+    """Where a segment does not begin with the offset after the one before: both offsets."""
+    for base in log.segments[1:]:
+        before = log.index_at(base) - 1
+        if before >= 0 and (end := log.batches[before].last_offset + 1) < base:
+            yield end, base
 
 
 def _find_damage(data: LogFile, base_offset: int) -> tuple[int, int, Exception] | None:

@@ -49,7 +49,15 @@ from impl.partition.producer_state import BATCHES_REMEMBERED, BatchMetadata
 from impl.partition.replica_log import ReplicaLog
 from impl.protocol.errors import DecodeError
 from impl.protocol.record_batch import CONTROL, last_sequence
-from impl.storage.damaged_files import DamagedFile, DamagedSegment, explain, name_damage, path_of
+from impl.storage.damaged_files import (
+    DamagedFile,
+    DamagedSegment,
+    check_end,
+    explain,
+    missing_between_segments,
+    name_damage,
+    path_of,
+)
 from impl.storage.partition_files import LEADER_EPOCHS, PARTITION_METADATA, PartitionFiles
 from impl.storage.segment_swap import (
     INDEX_SUFFIXES,
@@ -169,6 +177,7 @@ class LogDirectory:
             limit = f"before the recovery point {recovery_point}"
             limit = "in a log that was closed cleanly" if self.was_clean else limit
             raise name_damage(self.disk, folder, segments, error, limit) from error
+        check_end(self.disk, folder, leader.log, recovery_point)
         self._report(folder, leader.log)
         leader.log.cleaned_offset = self._cleaned.get(name)
         sizes = {base: len(log.map()) for base, log in zip(segments, logs, strict=True)}
@@ -180,6 +189,13 @@ class LogDirectory:
         """Log what recovery deleted. `LogLoader.recoverLog`."""
         path = path_of(self.disk, folder)
         snapshots, cut_bytes, damage = log.recovery
+        for end, base in () if log.config.is_compacted else missing_between_segments(log):
+            _log.warning(
+                "%s has no records from offset %d to %d: a segment is missing, or was compacted",
+                path,
+                end,
+                base - 1,
+            )
         if damage is not None:
             _log.warning(
                 "%s: recovery has cut off %d bytes, from offset %d on: %s",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from impl import Broker, Producer
 from impl.broker.durable_cluster import META_PROPERTIES, DurableCluster, ForeignDirectory
 from impl.log.checkpoint_files import encode_partition_metadata
 from impl.log.disk import DirectoryDisk, DirectoryInUse
@@ -263,6 +265,45 @@ def test_a_log_without_segments_is_logged(caplog: Caplog) -> None:
     assert warnings(caplog) == [
         f"simulated/t-0 has no segment, so its log is empty; recovery point 5, files left: {left}"
     ]
+
+
+@pytest.mark.parametrize("kept", [0, 3])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_log_that_ends_before_its_recovery_point_is_refused(kept: int, is_clean: bool) -> None:
+    """Cut where a batch ends, so that nothing of it is damaged."""
+    disk = filled() if is_clean else killed(filled(), recovery_point=RECORDS)
+    before = disk.read(RECOVERY_POINTS)
+    disk.replace(LOG, disk.read(LOG)[: kept * batch_bytes(disk)])
+    with pytest.raises(DamagedSegment, match=rf"{LOG}: the log ends at offset {kept}, before its"):
+        started(disk)
+    assert disk.read(RECOVERY_POINTS) == before
+
+
+def test_a_log_may_end_behind_its_recovery_point() -> None:
+    disk = killed(filled(), recovery_point=3)
+    disk.replace(LOG, disk.read(LOG)[: 3 * batch_bytes(disk)])
+    assert count(started(disk)) == 3
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_segment_that_is_missing_between_others_is_logged(
+    policy: str, tmp_path: Path, caplog: Caplog
+) -> None:
+    with Broker(directory=tmp_path) as kafka:
+        kafka.create_topic("t", segment_bytes=str(1 << 20), cleanup_policy=policy)
+        asyncio.run(fill(kafka.bootstrap_servers))
+    _, second, third, *_ = sorted((tmp_path / FOLDER).glob("*.log"))
+    second.unlink()
+    with Broker(directory=tmp_path):
+        pass
+    missing = f"no records from offset {int(second.stem)} to {int(third.stem) - 1}:"
+    assert [missing in line for line in warnings(caplog)] == [True] * (policy == "delete")
+
+
+async def fill(servers: str) -> None:
+    async with Producer(servers) as producer:
+        for number in range(40):
+            await producer.send_and_wait("t", bytes(100_000), key=b"%d" % number)
 
 
 def test_a_log_without_its_folder_is_logged_once(caplog: Caplog) -> None:
