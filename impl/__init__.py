@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from impl.broker.faults import ErrorFault as ErrorFault
     from impl.broker.server import Server as Server
     from impl.client.errors import ClientError as ClientError
+    from impl.client.errors import CommitFailedError as CommitFailedError
     from impl.client.errors import IllegalStateError as IllegalStateError
     from impl.client.errors import InvalidArgumentError as InvalidArgumentError
     from impl.client.errors import KafkaTimeoutError as KafkaTimeoutError
@@ -90,7 +91,6 @@ if TYPE_CHECKING:
     from impl.consumer.assignors import StickyPartitionAssignor as StickyPartitionAssignor
     from impl.consumer.consumer import Consumer as Consumer
     from impl.consumer.consumer_record import ConsumerRecord as ConsumerRecord
-    from impl.consumer.errors import CommitFailedError as CommitFailedError
     from impl.consumer.errors import ConsumerStoppedError as ConsumerStoppedError
     from impl.consumer.errors import LogTruncationError as LogTruncationError
     from impl.consumer.errors import NoOffsetForPartitionError as NoOffsetForPartitionError
@@ -105,7 +105,7 @@ _WITH_ASYNCIO = {
     "AuthenticationFailedError": "impl.client.security",
     "Broker": "impl.broker.embedded",
     "ClientError": "impl.client.errors",
-    "CommitFailedError": "impl.consumer.errors",
+    "CommitFailedError": "impl.client.errors",
     "Consumer": "impl.consumer.consumer",
     "ConsumerRebalanceListener": "impl.consumer.membership",
     "ConsumerRecord": "impl.consumer.consumer_record",

@@ -16,6 +16,7 @@ from impl.broker.node_settings import UnknownSetting as UnknownSetting
 from impl.broker.topic_settings import TopicRefused as TopicRefused
 from impl.client.errors import Advice as Advice
 from impl.client.errors import ClientError as ClientError
+from impl.client.errors import CommitFailedError as CommitFailedError
 from impl.client.errors import ConsumerError as ConsumerError
 from impl.client.errors import IllegalStateError as IllegalStateError
 from impl.client.errors import InvalidArgumentError as InvalidArgumentError
@@ -26,7 +27,6 @@ from impl.client.network_client import InvalidBootstrapServers as InvalidBootstr
 from impl.client.network_client import NoBrokersAvailable as NoBrokersAvailable
 from impl.client.network_client import UnsupportedClusterError as UnsupportedClusterError
 from impl.client.security import AuthenticationFailedError as AuthenticationFailedError
-from impl.consumer.errors import CommitFailedError as CommitFailedError
 from impl.consumer.errors import ConsumerStoppedError as ConsumerStoppedError
 from impl.consumer.errors import LogTruncationError as LogTruncationError
 from impl.consumer.errors import NoOffsetForPartitionError as NoOffsetForPartitionError

@@ -31,7 +31,6 @@ SHARED_CLASSES = {
     "a node's world in virtual time is a world too": "Faults World",
     "a broker of a cluster, and an operation of a graph": "Node",
     "what a trace breaks: a guarantee of the model, or a rule for clients": "Breach",
-    "Kafka's exception, of the consumer and within a transaction": "CommitFailedError",
 }
 """Names of classes that are shared on purpose, by the reason."""
 

@@ -89,12 +89,17 @@ def state_record(record: Any, place: tuple[int, int]) -> StateRecord | None:
 class CoordinatorLogs:
     """What the coordinators' logs say, of the partitions of the topic that are there.
 
-    `is_complete` if these are numbered without a gap: how many there should be, no log says.
+    `is_complete` if these are numbered without a gap, and nothing of them is damaged or cut off:
+    how many there should be, no log says.
     """
 
-    def __init__(self, records: Iterable[StateRecord], partitions: Collection[int]) -> None:
+    def __init__(
+        self, records: Iterable[StateRecord], partitions: Collection[int], *, is_whole: bool = True
+    ) -> None:
+        """`is_whole`: each log could be read to its end."""
         self.is_there = len(partitions) > 0
-        self.is_complete = self.is_there and set(partitions) == set(range(max(partitions) + 1))
+        is_numbered = self.is_there and set(partitions) == set(range(max(partitions) + 1))
+        self.is_complete = is_numbered and is_whole
         self.latest: dict[int, StateRecord] = {}
         """The latest record that names a producer id."""
         self._decided: dict[tuple[int, int], list[StateRecord]] = defaultdict(list)

@@ -1,11 +1,13 @@
 """The headers of the batches in a segment, as one table, with their checksums checked.
 
 The chain of lengths is followed in Python; headers are then gathered at once. `google_crc32c`
-does the checksums. Batches before format 2 (magic 0 and 1) have no producers and are counted alone.
+does the checksums. Batches before format 2 (magic 0 and 1) have no producers: they are counted, and
+their checksums checked.
 """
 
 from __future__ import annotations
 
+import zlib
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -69,7 +71,11 @@ ROW: Final = np.dtype(
 SMALLEST_BYTES: Final = 14
 """The least that a batch of any format announces."""
 CRC_OFFSET: Final = 17
+OFFSETS_IN_SEGMENT: Final = 1 << 31
+"""More than a segment has: they are relative to its base offset, and signed."""
+_offset_at: Final = Struct(">q").unpack_from
 _length_at: Final = Struct(">i").unpack_from
+_crc_at: Final = Struct(">I").unpack_from
 
 MARKER: Final = np.frombuffer(bytes.fromhex("200000000800000000"), np.uint8)
 """A marker's record up to its type's last byte, which may be 1: length, attributes, deltas, the
@@ -99,19 +105,21 @@ def read_batches(data: Content) -> SegmentBatches:
     buffer = np.frombuffer(data, np.uint8)
     whole = positions[positions + HEADER_BYTES <= len(buffer)]
     headers = gather(buffer, whole, HEADER_BYTES).view(WIRE).reshape(-1)
-    current = headers["magic"] == MAGIC
+    current = np.zeros(len(positions), bool)
+    current[: len(whole)] = headers["magic"] == MAGIC
     sound = headers["crc"] == checksums[: len(whole)]
     kept = current & sound
     rows = np.empty(int(kept.sum()), ROW)
     for name in KEPT:
         rows[name] = headers[name][kept]
     read_markers(data, buffer, whole[kept], rows)
-    bad = current & ~sound
-    corrupt = tuple(zip(headers["base_offset"][bad].tolist(), whole[bad].tolist(), strict=True))
-    older = len(positions) - int(current.sum())
-    damaged, torn_off = why_it_ends(data, end)
+    is_older = np.array([is_of_older_format(data, int(at)) for at in positions[~current]], bool)
+    bad = np.concatenate([whole[current & ~sound], positions[~current][~is_older]])
+    corrupt = tuple((_offset_at(data, int(at))[0], int(at)) for at in np.sort(bad))
+    last = _offset_at(data, int(positions[-1]))[0] if len(positions) else -1
+    damaged, torn_off = why_it_ends(data, end, last)
     del buffer, headers
-    return SegmentBatches(rows, len(data), damaged, torn_off, corrupt, older)
+    return SegmentBatches(rows, len(data), damaged, torn_off, corrupt, int(is_older.sum()))
 
 
 def walk(data: Content) -> tuple[Any, Any, int]:
@@ -138,18 +146,48 @@ def gather(buffer: Any, positions: Any, width: int) -> Any:
     return windows[positions]
 
 
-def why_it_ends(data: Content, end: int) -> tuple[int | None, int | None]:
-    """(where it is damaged, where it is torn off): a batch may be cut by the end of the file; what
-    is zero to the end was allocated in advance."""
-    if end == len(data):
-        return None, None
-    rest = data[end : end + LOG_OVERHEAD_BYTES + MAGIC_OFFSET]
-    if len(rest) >= LOG_OVERHEAD_BYTES:
-        (length,) = _length_at(rest, 8)
-        if length < SMALLEST_BYTES:
-            is_empty = not any(rest) and not bytes(data[end:]).strip(b"\0")
-            return (None, None) if is_empty else (end, None)
-    return None, end
+def is_of_older_format(data: Content, position: int) -> bool:
+    """Whether a batch is one of magic 0 or 1, whose checksum is that of its bytes.
+    `LegacyRecord.ensureValid`."""
+    (length,) = _length_at(data, position + 8)
+    body = data[position + MAGIC_OFFSET : position + LOG_OVERHEAD_BYTES + length]
+    return body[0] < MAGIC and zlib.crc32(body) == _crc_at(data, position + LOG_OVERHEAD_BYTES)[0]
+
+
+def why_it_ends(data: Content, end: int, last_offset: int) -> tuple[int | None, int | None]:
+    """(where it is damaged, where it is torn off): a batch may be cut by the end of the file, and
+    then nothing is behind it; what is zero to the end was allocated in advance."""
+    rest = bytes(data[end:])
+    if not rest.strip(b"\0"):
+        is_cut = 0 < len(rest) < LOG_OVERHEAD_BYTES
+        return (None, end) if is_cut else (None, None)
+    is_torn = begins_as_batch(rest, last_offset) and not has_batch_behind(rest, last_offset)
+    return (None, end) if is_torn else (end, None)
+
+
+def begins_as_batch(rest: bytes, last_offset: int) -> bool:
+    """Whether this may be the beginning of the batch after one whose base offset is known."""
+    if len(rest) < LOG_OVERHEAD_BYTES:
+        return True
+    is_next = 0 < _offset_at(rest)[0] - last_offset < OFFSETS_IN_SEGMENT
+    has_magic = len(rest) <= MAGIC_OFFSET or rest[MAGIC_OFFSET] <= MAGIC
+    return is_next and has_magic and _length_at(rest, 8)[0] >= SMALLEST_BYTES
+
+
+def has_batch_behind(rest: bytes, last_offset: int) -> bool:
+    """Whether a whole batch stands anywhere in what cannot be read: then a length has changed."""
+    at = rest.find(MAGIC, MAGIC_OFFSET + 1)
+    while at >= 0:
+        begin = at - MAGIC_OFFSET
+        (length,) = _length_at(rest, begin + 8)
+        end = begin + LOG_OVERHEAD_BYTES + length
+        is_next = 0 < _offset_at(rest, begin)[0] - last_offset < OFFSETS_IN_SEGMENT
+        if is_next and begin + HEADER_BYTES <= end <= len(rest):
+            body = rest[begin + CRC_OFFSET + 4 : end]
+            if crc32c(body) == _crc_at(rest, begin + CRC_OFFSET)[0]:
+                return True
+        at = rest.find(MAGIC, at + 1)
+    return False
 
 
 def read_markers(data: Content, buffer: Any, positions: Any, rows: Rows) -> None:

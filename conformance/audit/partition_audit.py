@@ -62,6 +62,10 @@ class TransactionEnd(NamedTuple):
         return self.outcome is not None and self.marker_epoch > self.producer_epoch
 
 
+UNREADABLE: Final = frozenset({"crc", "damaged", "truncated_tail"})
+"""Findings behind which there may be more than could be read."""
+
+
 class PartitionAudit(NamedTuple):
     """What one partition gives."""
 
@@ -79,6 +83,11 @@ class PartitionAudit(NamedTuple):
     findings: tuple[AuditFinding, ...]
     endings: tuple[TransactionEnd, ...]
     states: tuple[StateRecord, ...] = ()
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether some of its batches cannot be read."""
+        return any(finding.kind in UNREADABLE for finding in self.findings)
 
 
 def audit_partition(log: PartitionSource, settings: AuditSettings) -> PartitionAudit:

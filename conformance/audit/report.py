@@ -74,6 +74,7 @@ def conclude(
     coordinators = CoordinatorLogs(
         (state for audit in ordered for state in audit.states),
         [audit.partition for audit in ordered if audit.topic == TOPIC],
+        is_whole=not any(audit.is_damaged for audit in ordered if audit.topic == TOPIC),
     )
     found = [finding for audit in ordered for finding in audit.findings]
     found += judge_outcomes(ordered, coordinators, settings)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from pyarrow import fs
@@ -20,6 +21,7 @@ from proofs.run import BadUse
 OPTION: Final = "--log-dir"
 
 FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)")
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 SEGMENT: Final = re.compile(r"\d{20}\.log")
 
 
@@ -94,7 +96,7 @@ def logs_in(directory: str) -> Iterator[PartitionSource]:
         if name is None or not is_folder(folder):
             continue
         segments = files.get_file_info(fs.FileSelector(folder.path))
-        segments = [one for one in segments if SEGMENT.fullmatch(one.base_name)]
+        segments = [one for one in segments if one.is_file and SEGMENT.fullmatch(one.base_name)]
         if segments:
             yield PartitionSource(
                 name["topic"],
@@ -104,6 +106,17 @@ def logs_in(directory: str) -> Iterator[PartitionSource]:
                 sum(one.size for one in segments),
                 modified_ns=max(one.mtime_ns or 0 for one in segments),
             )
+
+
+def was_stopped_cleanly(directory: str) -> bool:
+    """Whether a broker said so when it left this log directory; a partition's folder cannot say it.
+
+    Raises BadUse. `LogManager.CLEAN_SHUTDOWN_FILE`.
+    """
+    files, root = find_folder(OPTION, directory.rstrip("/"))
+    if FOLDER.fullmatch(Path(root).name):
+        return True
+    return bool(files.get_file_info(f"{root}/{CLEAN_SHUTDOWN}").is_file)
 
 
 def is_folder(found: fs.FileInfo) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from conformance.audit.decisions import TOPIC
 from conformance.audit.generated import generate
 from conformance.audit.kinds import SERVERS
 from conformance.audit.live import check_cluster, copy_cluster
@@ -32,7 +33,7 @@ from conformance.audit.report import (
     table_of_findings,
     terminal_lines,
 )
-from conformance.audit.segments import PartitionSource, find_partitions
+from conformance.audit.segments import PartitionSource, find_partitions, was_stopped_cleanly
 from conformance.audit.task import audit_all
 from conformance.dataset import Dataset
 from conformance.verbs.backend_options import add_backend, backend_options
@@ -41,7 +42,7 @@ from proofs.run import EXIT_CODES, HOLDS, BadUse, positive
 from proofs.run.directory import JOURNAL, REPORT, RunDirectory, Stopped
 from proofs.run.files import code_digest, digest, pretty, write_json, write_whole
 from proofs.run.progress import CountDisplay
-from proofs.say import say
+from proofs.say import note, say
 from proofs.verbs.deployment import release_of
 
 PAGE: Final = "report.md"
@@ -158,6 +159,8 @@ def execute(options: argparse.Namespace) -> int:
     servers = options.bootstrap_servers
     if servers is None:
         logs = find_partitions(options.log_dir, options.topics)
+        for text in what_limits(logs, options):
+            note(text)
         with opened(options, settings) as directory:
             return audit(options, logs, settings, directory)
     if options.copy is not None and any(options.copy.glob("*")):
@@ -168,6 +171,21 @@ def execute(options: argparse.Namespace) -> int:
         folder = options.copy or Path(stack.enter_context(TemporaryDirectory(prefix=PREFIX)))
         copy_cluster(servers, options.topics, folder)
         return audit(options, find_partitions([str(folder)]), settings, directory)
+
+
+def what_limits(logs: Sequence[PartitionSource], options: argparse.Namespace) -> Iterator[str]:
+    """What the audit cannot see in these directories, or takes for granted. Raises BadUse."""
+    if all(log.topic != TOPIC for log in logs):
+        yield f"without {TOPIC} nothing is known of what coordinators decided"
+    copies = sum(log.replicas > 1 for log in logs)
+    if copies:
+        yield f"{copies:,} partitions are in several directories: of each the longest is audited"
+    for directory in options.log_dir if not options.live else ():
+        if not was_stopped_cleanly(directory):
+            yield (
+                f"{directory} was not left by a clean stop: if it was copied while its broker was"
+                " at work, say so with --live"
+            )
 
 
 def check_use(options: argparse.Namespace) -> None:

@@ -80,3 +80,13 @@ class UnknownTopicOrPartitionError(KafkaTimeoutError):
 
     Source: `UnknownTopicOrPartitionException`, the cause of the `TimeoutException`.
     """
+
+
+class CommitFailedError(ConsumerError):
+    """The group has given the partitions to others meanwhile: their records are read again there.
+
+    Nothing was committed; the next call for records joins the group again. A transaction whose
+    offsets they are can only be aborted. `CommitFailedException`, KIP-447.
+    """
+
+    advice = Advice.ABORT

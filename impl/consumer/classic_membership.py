@@ -21,6 +21,7 @@ from typing import Final
 
 from impl.client.arguments import GroupMetadata
 from impl.client.connection import Body
+from impl.client.errors import CommitFailedError
 from impl.consumer.assignors import NO_GENERATION, PartitionAssignor, Subscription
 from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.consumer.fetcher import Fetcher
@@ -69,6 +70,7 @@ class ClassicMembership(MembershipManager):
         super().__init__(settings, requests, fetcher, commit)
         self.member_id = NO_MEMBER
         self.generation_id = NO_GENERATION
+        self._left_behind: tuple[int, str] = (NO_GENERATION, NO_MEMBER)
         self._is_cooperative = all(assignor.is_cooperative for assignor in settings.assignors)
         self._joining: asyncio.Task[None] | None = None
         self._target: list[TopicPartition] | None = None
@@ -78,9 +80,23 @@ class ClassicMembership(MembershipManager):
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Its generation and ids."""
-        me = self.settings
-        return GroupMetadata(me.group_id, self.generation_id, self.member_id, me.group_instance_id)
+        """Its generation and ids; while it joins again, those of before: a coordinator refuses them
+        if it has given the partitions to others, and would take offsets from nobody.
+        """
+        me, now = self.settings, (self.generation_id, self.member_id)
+        generation_id, member_id = self._left_behind if now[0] == NO_GENERATION else now
+        return GroupMetadata(me.group_id, generation_id, member_id, me.group_instance_id)
+
+    @property
+    def identity(self) -> Body:
+        """See `MembershipManager`. Raises `CommitFailedError` before it has joined.
+
+        `ConsumerCoordinator.sendOffsetCommitRequest`.
+        """
+        if self.is_subscribed and self.metadata.generation_id == NO_GENERATION:
+            group = self.settings.group_id
+            raise CommitFailedError(f"OffsetCommit of {group}: the consumer has not joined yet")
+        return super().identity
 
     @property
     def fetching_identity(self) -> Body:
@@ -100,11 +116,9 @@ class ClassicMembership(MembershipManager):
         if self.member_id and self.settings.group_instance_id is None:
             me = {"member_id": self.member_id, "group_instance_id": None, "reason": "it leaves"}
             body = {"group_id": self.settings.group_id, "members": [me], **me}
-            try:
-                await self._requests.ask_coordinator(ApiKey.LEAVE_GROUP, body)
-            except (OSError, RetriableError) as error:
-                _log.info("%s does not leave: %s", self.member_id, error)
+            await self._say_that_it_leaves(ApiKey.LEAVE_GROUP, body)
         self.member_id, self.generation_id = NO_MEMBER, NO_GENERATION
+        self._left_behind = (NO_GENERATION, NO_MEMBER)
 
     # ---- rebalances
 
@@ -275,6 +289,8 @@ class ClassicMembership(MembershipManager):
     def _forget(self, error: ErrorCode) -> None:
         """Drop the identity that the coordinator does not know any more."""
         if error in FORGOTTEN:
+            if self.generation_id != NO_GENERATION:
+                self._left_behind = (self.generation_id, self.member_id)
             self.generation_id = NO_GENERATION
             if self._is_cooperative:
                 self._has_lost = True

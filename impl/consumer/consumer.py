@@ -48,6 +48,7 @@ from impl.consumer.fetcher import Fetcher, FetchSettings
 from impl.consumer.membership import CLASSIC, CONSUMER, GroupSettings, MembershipManager
 from impl.consumer.metrics import read_metrics
 from impl.consumer.offset_requests import OffsetRequests
+from impl.consumer.position_lookups import PositionLookups
 from impl.consumer.positions import OffsetAndTimestamp, Positions
 from impl.consumer.topic_membership import TopicMembership
 from impl.protocol.fields import Isolation, Timestamp, TopicPartition
@@ -191,6 +192,7 @@ class Consumer:
             self._requests, self._offsets, fetching.isolation_level, RESETS[auto_offset_reset]
         )
         self._fetcher = Fetcher(self._requests, fetching, self._positions.reset)
+        self._lookups = PositionLookups(self._cluster, self._positions, self._fetcher)
         kind = TopicMembership if group_id is None else MEMBERSHIPS[group_protocol]
         self._group = kind(group, self._requests, self._fetcher, self.commit)
         self._offsets.group = None if group_id is None else self._group
@@ -276,7 +278,7 @@ class Consumer:
             check_topic(topic)
         if bool(chosen) == (pattern is not None):
             raise InvalidArgumentError("topics", "or a pattern must be given", (chosen, pattern))
-        if self._fetcher.assigned and not self._group.is_subscribed:
+        if self._group.is_assigned_by_hand:
             raise IllegalStateError("partitions were assigned by hand: assign none of them first")
         self._group.subscribe(chosen, _compile(pattern), listener)
 
@@ -320,8 +322,7 @@ class Consumer:
         """
         if self._group.is_subscribed:
             raise IllegalStateError("the subscription assigns partitions: unsubscribe first")
-        self._fetcher.assign(parse_partitions(partitions))
-        self._requests.topics.update(topic for topic, _ in self._fetcher.assigned)
+        self._group.assign(parse_partitions(partitions))
 
     def assignment(self) -> set[TopicPartition]:
         """The assigned partitions."""
@@ -542,12 +543,12 @@ class Consumer:
 
         Raises `OffsetOutOfRangeError`, `LogTruncationError`, `NoOffsetForPartitionError`,
         `RecordDeserializationError`, `RefusedError`, `KafkaTimeoutError` if a position is not found
-        in time, `DecodeError`, `IllegalStateError`, `InvalidArgumentError`.
+        within `default_api_timeout_ms`, `DecodeError`, `IllegalStateError`, `InvalidArgumentError`.
         """
         check_integer("timeout_ms", timeout_ms)
         if max_records is not None:
             check_integer("max_records", max_records, least=1)
-        if not self._group.is_subscribed and not self._fetcher.assigned:
+        if not self._group.reads_anything:
             raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions")
         most = max_records or self._max_poll_records
         wanted = frozenset(parse_partitions(partitions)) if partitions else ()
@@ -572,19 +573,12 @@ class Consumer:
 
     async def _find_positions(self) -> None:
         await self._requests.load_metadata()
-        unknown = [place for place, part in self._fetcher.assigned.items() if part.position is None]
         try:
-            await asyncio.gather(*map(self._find_position, unknown))
+            await self._lookups.look()
         except RefusedError as error:
             if error.error_code not in self._group.rejoin_errors:
                 raise
             self._group.on_refused(error.error_code)
-
-    async def _find_position(self, place: TopicPartition) -> None:
-        """Of a partition that may be taken away meanwhile."""
-        part = self._fetcher.assigned.get(place)
-        if part is not None:
-            await self.position(place)
 
     # ---- what it has done
 

@@ -89,12 +89,8 @@ class ConsumerMembership(MembershipManager):
 
     async def _leave_group(self) -> None:
         body = self._core.leave()
-        if body is None:
-            return
-        try:
-            await self._requests.ask_coordinator(ApiKey.CONSUMER_GROUP_HEARTBEAT, body)
-        except (OSError, RetriableError) as error:
-            _log.info("%s does not leave: %s", self._core.member_id, error)
+        if body is not None:
+            await self._say_that_it_leaves(ApiKey.CONSUMER_GROUP_HEARTBEAT, body)
 
     # ---- rebalances
 

@@ -75,12 +75,3 @@ class RefusedError(ConsumerError):
     def __init__(self, error_code: ErrorCode, what: str) -> None:
         super().__init__(f"{what}: {error_code.name}")
         self.error_code = error_code
-
-
-class CommitFailedError(ConsumerError):
-    """The group has given the partitions to others meanwhile: their records are read again there.
-
-    Nothing was committed; the next call for records joins the group again.
-    """
-
-    advice = Advice.ABORT

@@ -19,20 +19,21 @@ import asyncio
 import inspect
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from re import Pattern
 from typing import Any, Final, NamedTuple
 
 from impl.client.arguments import GroupMetadata, check_choice, check_integer, check_text
 from impl.client.connection import Body
-from impl.client.errors import InvalidArgumentError
+from impl.client.errors import CommitFailedError, InvalidArgumentError
 from impl.consumer.assignors import DEFAULT_ASSIGNORS, PartitionAssignor
 from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
-from impl.consumer.errors import CommitFailedError
+from impl.consumer.errors import RefusedError
 from impl.consumer.fetcher import Fetcher
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import TopicPartition
+from impl.protocol.schemas import ApiKey
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class ConsumerRebalanceListener:
         return self.on_partitions_revoked(lost)
 
 
+LEAVE_ATTEMPTS: Final = 3
 LISTENER_METHODS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
 """A listener has one of them at least."""
 
@@ -152,6 +154,7 @@ class MembershipManager(ABC):
         self._rebalancing: asyncio.Task[None] | None = None
         self._beating: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
+        self._assigned_next: list[TopicPartition] | None = None
         self._failure: Exception | None = None
         self._needs_rebalance = False
         self._is_commit_due = False
@@ -228,6 +231,30 @@ class MembershipManager(ABC):
         if listener is not None:
             self._listener = listener
         self._read(self._matching() if pattern is not None else topics)
+
+    def assign(self, places: Sequence[TopicPartition]) -> None:
+        """Read these partitions, once those of the subscription that ends are given up."""
+        self._requests.topics.update(topic for topic, _ in places)
+        if self._is_leaving:
+            self._assigned_next = list(places)
+        else:
+            self._fetcher.assign(places)
+
+    @property
+    def is_assigned_by_hand(self) -> bool:
+        """Whether it reads the partitions of `assign`."""
+        if self._is_leaving:
+            return bool(self._assigned_next)
+        return bool(self._fetcher.assigned) and not self.is_subscribed
+
+    @property
+    def reads_anything(self) -> bool:
+        """Whether it has a subscription or partitions, or is about to give some up."""
+        return bool(self.is_subscribed or self._fetcher.assigned or self._assigned_next)
+
+    @property
+    def _is_leaving(self) -> bool:
+        return self._leaving is not None and not self._leaving.done()
 
     def _read(self, topics: Iterable[str]) -> None:
         self.topics = frozenset(topics)
@@ -327,10 +354,26 @@ class MembershipManager(ABC):
             await asyncio.wait([before])
         try:
             await self._give_up()
-        except Exception:  # of the listener
+        finally:  # whatever the listener raises
             await self._leave_group()
-            raise
-        await self._leave_group()
+            chosen, self._assigned_next = self._assigned_next, None
+            if chosen is not None:
+                self._fetcher.assign(chosen)
+
+    async def _say_that_it_leaves(self, api_key: ApiKey, body: Body) -> None:
+        """Until the coordinator has answered: else the group waits for the session's end."""
+        for attempts_left in reversed(range(LEAVE_ATTEMPTS)):
+            try:
+                answer = await self._requests.ask_coordinator(api_key, body)
+                self._requests.check(answer["error_code"], api_key.name)
+            except (OSError, RetriableError) as error:
+                if attempts_left:
+                    await self._requests.refresh()
+                    continue
+                _log.warning("%s does not leave: %s", body["member_id"], error)
+            except RefusedError as error:
+                _log.info("%s does not leave: %s", body["member_id"], error)
+            return
 
     # ---- partitions
 

@@ -18,12 +18,12 @@ from impl.producer.core import SendRequest as SendRequest
 from impl.producer.errors import AbortedError as AbortedError
 from impl.producer.errors import AuthorizationError as AuthorizationError
 from impl.producer.errors import BufferExhaustedError as BufferExhaustedError
-from impl.producer.errors import CommitFailedError as CommitFailedError
 from impl.producer.errors import ConfigError as ConfigError
 from impl.producer.errors import DeliveryError as DeliveryError
 from impl.producer.errors import DeliveryTimeoutError as DeliveryTimeoutError
 from impl.producer.errors import FatalProducerError as FatalProducerError
 from impl.producer.errors import MalformedAnswerError as MalformedAnswerError
+from impl.producer.errors import OffsetsRefusedError as OffsetsRefusedError
 from impl.producer.errors import ProducerClosedError as ProducerClosedError
 from impl.producer.errors import ProducerFenced as ProducerFenced
 from impl.producer.errors import RecordTooLargeError as RecordTooLargeError

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from impl.client.errors import Advice, ProducerError
+from impl.client.errors import Advice, CommitFailedError, ProducerError
 from impl.protocol.errors import ErrorCode
 
 
@@ -153,11 +153,8 @@ class TransactionAbortableError(DeliveryError):
     """
 
 
-class CommitFailedError(TransactionAbortableError):
-    """The consumer is no longer a member of its group's generation: its offsets are refused.
-
-    `CommitFailedException`, KIP-447.
-    """
+class OffsetsRefusedError(TransactionAbortableError, CommitFailedError):
+    """The consumer is no longer a member of its group's generation: its offsets are refused."""
 
 
 class TransactionAbortedError(DeliveryError):

@@ -203,7 +203,7 @@ class Producer:
         self._is_stopped = True
         limit_ms = self._config.delivery_timeout_ms if timeout_ms is None else timeout_ms
         try:
-            if self._started is not None:
+            if self._started is not None and not self._started.sender.is_closed:
                 await self._finish(self._started, limit_ms / 1_000)
         finally:
             await self._cluster.close()

@@ -71,7 +71,7 @@ class Sender:
         self._metadata_max_age_s = config.metadata_max_age_ms / 1_000
         self._links: dict[int, _NodeLink] = {}
         self._scheduled: asyncio.Handle | None = None
-        self._is_closed = False
+        self.is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._metadata_requested = asyncio.Event()
         self._changed = asyncio.Event()
@@ -86,7 +86,7 @@ class Sender:
 
     def close(self) -> None:
         """Poll no more."""
-        self._is_closed = True
+        self.is_closed = True
         for handle in (self._scheduled, self._timer):
             if handle is not None:
                 handle.cancel()
@@ -97,7 +97,7 @@ class Sender:
 
     def notify(self) -> None:
         """The core may have work: poll it in the next turn of the event loop."""
-        if self._scheduled is None and not self._is_closed:
+        if self._scheduled is None and not self.is_closed:
             self._scheduled = self._loop.call_soon(self._run)
 
     # ---- futures
@@ -214,7 +214,7 @@ class Sender:
             if timer.when() <= due_s:
                 return
             timer.cancel()
-        if not self._is_closed:
+        if not self.is_closed:
             self._timer = self._loop.call_at(due_s, self._on_timer)
 
     def _on_timer(self) -> None:

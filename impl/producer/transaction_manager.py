@@ -252,7 +252,9 @@ class TransactionManager(SequenceManager):
             error = self.last_error.restate(f"{name}: {self.last_error}", may_be_written=False)
             error.legal_calls = legal
             raise error
-        raise IllegalStateError(f"{name} while {self.state.value}", legal)
+        awaited = self._find_awaited_call()
+        now = self.state.value if awaited is None else f"the end of {awaited.name} is unknown"
+        raise IllegalStateError(f"{name} while {now}", legal)
 
     def _begin_initialize(self) -> CallResult:
         timeout_ms = self._config.transaction_timeout_ms

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from impl.producer.errors import (
     AuthorizationError,
-    CommitFailedError,
     DeliveryError,
     FatalProducerError,
     MalformedAnswerError,
+    OffsetsRefusedError,
     ProducerFenced,
     TransactionAbortableError,
 )
@@ -144,7 +144,7 @@ FAILURES: Final[Mapping[Action, type[DeliveryError]]] = {
     Action.ABORT_AND_BUMP: TransactionAbortableError,
     Action.ABORT_UNLESS_ABORTING: TransactionAbortableError,
     Action.DEAUTHORIZE: AuthorizationError,
-    Action.LEAVE_GROUP: CommitFailedError,
+    Action.LEAVE_GROUP: OffsetsRefusedError,
     Action.FENCE: ProducerFenced,
     Action.FAIL: FatalProducerError,
 }

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 from collections import Counter
 
 import pyarrow.parquet as pq
@@ -10,8 +11,14 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.audit import task
-from conformance.audit.kinds import KINDS
-from conformance.audit.partition_audit import audit_partition
+from conformance.audit.kinds import KINDS, AuditFinding
+from conformance.audit.partition_audit import (
+    AuditSettings,
+    PartitionAudit,
+    TransactionEnd,
+    audit_partition,
+)
+from conformance.audit.report import conclude
 from impl import Broker, Producer
 from impl.protocol.record_batch import decode_batches, encode_batch
 from proofs.run.directory import RunDirectory
@@ -241,6 +248,45 @@ def replace_outcome(marker):
     record = marker.records[0]
     other = bytes((*record.key[:3], 1 - record.key[3]))
     return marker._replace(records=(record._replace(key=other),))
+
+
+def test_what_an_audit_cannot_see_is_said_first(tmp_path, capsys):
+    with Broker(directory=tmp_path / "one", topics={"orders": 2}) as kafka:
+        asyncio.run(transact(kafka.bootstrap_servers))
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    one, two = ("--log-dir", str(tmp_path / "one")), ("--log-dir", str(tmp_path / "two"))
+    assert main(["audit", *one]) == 0
+    assert capsys.readouterr().err == ""
+    (tmp_path / "two" / ".kafka_cleanshutdown").unlink()
+    assert main(["audit", *one, *two, "--topics", "orders"]) == 0
+    said = capsys.readouterr().err
+    assert "without __transaction_state nothing is known" in said
+    assert "2 partitions are in several directories: of each the longest" in said
+    assert f"{tmp_path / 'two'} was not left by a clean stop" in said
+    assert f"{tmp_path / 'one'} was not" not in said
+    assert main(["audit", *two, "--live"]) == 0
+    assert "clean stop" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("damage", "age_ms", "kind"),
+    [
+        (None, 1_000, "hanging"),
+        ("crc", 1_000, "in_progress"),
+        ("truncated_tail", 1_000, "in_progress"),
+        ("crc", 1_000_000, "hanging"),
+    ],
+)
+def test_a_coordinators_damaged_log_lets_young_transactions_be(damage, age_ms, kind):
+    """What it says of them may be what cannot be read."""
+    topic = "__transaction_state"
+    damaged = (AuditFinding(damage, topic, 0, 3),) if damage else ()
+    still_open = TransactionEnd(9, 0, 0, None, 5, 5, 2_000_000, 2_000_000)
+    nothing = PartitionAudit(topic, 0, 1, 1, 1, 1, 1, 1, 0, 5, 0, damaged, ())
+    newest = 2_000_000 + age_ms
+    data = nothing._replace(topic="t", newest_timestamp=newest, findings=(), endings=(still_open,))
+    found = conclude([nothing, data], AuditSettings("4.3.1")).findings
+    assert [each.kind for each in found if each.topic == "t"] == [kind]
 
 
 def test_the_reference_lists_all_kinds():

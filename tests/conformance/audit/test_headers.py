@@ -1,6 +1,10 @@
 """Segments as they are: whole, cut, damaged, allocated in advance, of older formats, with
 markers."""
 
+import random
+import struct
+import zlib
+
 import pytest
 
 from conformance.audit.headers import read_batches
@@ -59,8 +63,40 @@ def test_a_wrong_checksum_takes_the_batch_out():
     assert segment.corrupt == ((1, len(whole)),)
 
 
+def old(offset):
+    """A message of format 1: its checksum stands where format 2 has the leader epoch."""
+    body = bytes([1, 0]) + struct.pack(">qi", 5, -1) + struct.pack(">i", 5) + b"value"
+    return struct.pack(">qiI", offset, 4 + len(body), zlib.crc32(body)) + body
+
+
 def test_batches_of_older_formats_are_counted():
-    old = bytearray(data(0))
-    old[16] = 1
-    segment = read_batches(bytes(old) + data(1))
+    segment = read_batches(old(0) + data(1))
     assert (list(segment.rows["base_offset"]), segment.older_batches) == ([1], 1)
+    assert segment.corrupt == ()
+
+
+@pytest.mark.parametrize("magic", [0, 1, 3, 127])
+def test_a_wrong_magic_is_no_older_format(magic):
+    changed = bytearray(data(1))
+    changed[16] = magic
+    segment = read_batches(data(0) + bytes(changed) + data(2))
+    assert list(segment.rows["base_offset"]) == [0, 2]
+    assert (segment.corrupt, segment.older_batches) == (((1, len(data(0))),), 0)
+
+
+@pytest.mark.parametrize("place", [8, 9, 10])
+def test_a_length_that_has_changed_is_no_tail(place):
+    """Batches behind it show that the file does not end there."""
+    whole, changed = data(0), bytearray(data(1))
+    changed[place] ^= 0x40
+    for behind, is_damaged in ((data(2) + data(3), True), (data(2)[:-1], False), (b"", False)):
+        segment = read_batches(whole + bytes(changed) + behind)
+        assert list(segment.rows["base_offset"]) == [0]
+        found = (segment.damaged_at, segment.torn_off_at)
+        assert found == ((len(whole), None) if is_damaged else (None, len(whole)))
+
+
+def test_a_tail_that_is_no_batch_is_damage():
+    noise = random.Random(1).randbytes(3_000)
+    segment = read_batches(data(0) + b"\0\0" + noise)
+    assert (segment.damaged_at, segment.torn_off_at) == (len(data(0)), None)

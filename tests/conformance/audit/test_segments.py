@@ -19,6 +19,7 @@ def test_segments_are_found_in_their_order_and_nothing_else(tmp_path):
     write(tmp_path, "gone-0.c1e8c9d1-delete", first)
     write(tmp_path, "moving-0.c1e8c9d1-future", first)
     write(tmp_path, "empty-0", f"{0:020}.index")
+    (tmp_path / "a.b-c-3" / f"{30:020}.log").mkdir(parents=True)
     [log] = find_partitions([str(tmp_path)])
     assert (log.topic, log.partition, log.segments) == ("a.b-c", 3, (first, second))
     assert find_partitions([str(tmp_path / "a.b-c-3")]) == [log]

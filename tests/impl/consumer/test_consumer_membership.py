@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from impl.client.errors import InvalidArgumentError
+from impl.client.errors import CommitFailedError, InvalidArgumentError
 from impl.client.network_client import NetworkClient
 from impl.consumer.consumer import Consumer
-from impl.consumer.errors import CommitFailedError, RefusedError
+from impl.consumer.errors import RefusedError
 from impl.consumer.membership import ConsumerRebalanceListener
 from impl.coordinator.placement import OFFSETS_TOPIC, partition_for
 from impl.protocol.errors import ErrorCode

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from impl.client.errors import IllegalStateError, InvalidArgumentError
+from impl.client.errors import CommitFailedError, IllegalStateError, InvalidArgumentError
 from impl.consumer.consumer import Consumer
-from impl.consumer.errors import CommitFailedError
 from impl.consumer.membership import ConsumerRebalanceListener
 from impl.coordinator.placement import OFFSETS_TOPIC, partition_for
 from tests.impl.consumer.test_consumer import consumer, in_a_world, producer

@@ -6,10 +6,10 @@ from impl.client.arguments import GroupMetadata, OffsetAndMetadata
 from impl.producer import (
     Advice,
     AuthorizationError,
-    CommitFailedError,
     DeliveryError,
     FatalProducerError,
     IllegalStateError,
+    OffsetsRefusedError,
     ProducerFenced,
     State,
     TransactionAbortableError,
@@ -133,7 +133,7 @@ def outcome(driver, result, request):
         driver.poll()
         assert isinstance(result.error, TransactionAbortableError)
         assert result.error.advice is Advice.ABORT
-        return "commit failed" if isinstance(error, CommitFailedError) else "abortable"
+        return "commit failed" if isinstance(error, OffsetsRefusedError) else "abortable"
     if result.done or driver.core.state is State.FATAL_ERROR:
         return "goes on"
     again = driver.request_of_any_api()
