@@ -48,9 +48,9 @@ from impl.consumer.fetcher import Fetcher, FetchSettings
 from impl.consumer.membership import CLASSIC, CONSUMER, GroupSettings, MembershipManager
 from impl.consumer.metrics import read_metrics
 from impl.consumer.offset_requests import OffsetRequests
-from impl.consumer.position_lookups import PositionLookups
 from impl.consumer.positions import OffsetAndTimestamp, Positions
 from impl.consumer.topic_membership import TopicMembership
+from impl.consumer.unknown_positions import UnknownPositions
 from impl.protocol.fields import Isolation, Timestamp, TopicPartition
 from impl.settings import LONG_MAX
 
@@ -192,7 +192,7 @@ class Consumer:
             self._requests, self._offsets, fetching.isolation_level, RESETS[auto_offset_reset]
         )
         self._fetcher = Fetcher(self._requests, fetching, self._positions.reset)
-        self._lookups = PositionLookups(self._cluster, self._positions, self._fetcher)
+        self._unknown_positions = UnknownPositions(self._cluster, self._positions, self._fetcher)
         kind = TopicMembership if group_id is None else MEMBERSHIPS[group_protocol]
         self._group = kind(group, self._requests, self._fetcher, self.commit)
         self._offsets.group = None if group_id is None else self._group
@@ -574,7 +574,7 @@ class Consumer:
     async def _find_positions(self) -> None:
         await self._requests.load_metadata()
         try:
-            await self._lookups.look()
+            await self._unknown_positions.find()
         except RefusedError as error:
             if error.error_code not in self._group.rejoin_errors:
                 raise

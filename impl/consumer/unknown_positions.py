@@ -21,8 +21,8 @@ PATIENCE_S: Final = 0.2
 """How long a call for records waits for lookups that it has begun."""
 
 
-class PositionLookups:
-    """Those that are under way for one consumer."""
+class UnknownPositions:
+    """Those of one consumer."""
 
     def __init__(self, cluster: NetworkClient, positions: Positions, fetcher: Fetcher) -> None:
         self._cluster = cluster
@@ -31,26 +31,26 @@ class PositionLookups:
         self._running: dict[AssignedPartition, asyncio.Task[None]] = {}
         self._failures: list[tuple[AssignedPartition, Exception]] = []
 
-    async def look(self) -> None:
+    async def find(self) -> None:
         """Look for all positions that are unknown; those that take long are not waited for.
 
         Raises what a lookup has raised whose partition has no position yet; `OSError` once the
         client is closed.
         """
         self._raise_failure()
-        begun = [part for part in self._unknown() if part not in self._running]
+        begun = [part for part in self._list() if part not in self._running]
         for part in begun:
             self._running[part] = self._cluster.start_task(self._find(part))
         if begun:
             await asyncio.wait([self._running[part] for part in begun], timeout=PATIENCE_S)
             self._raise_failure()
 
-    def _unknown(self) -> list[AssignedPartition]:
+    def _list(self) -> list[AssignedPartition]:
         return [part for part in self._fetcher.assigned.values() if part.position is None]
 
     def _raise_failure(self) -> None:
         failures, self._failures = self._failures, []
-        unknown = set(self._unknown())
+        unknown = set(self._list())
         for part, failure in failures:
             if part in unknown:
                 raise failure
