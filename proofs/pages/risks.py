@@ -65,9 +65,18 @@ class Risk:
 
     def remedies(self) -> Iterator[str]:
         """What cures it: releases, and settings."""
-        if without := self.releases_without():
-            yield f"{either(without)} with its defaults"
+        by_others: dict[tuple[str, ...], list[str]] = {}
+        for release in self.releases_without():
+            by_others.setdefault(self.like_it(release), []).append(release)
+        for others, releases in sorted(by_others.items(), key=lambda row: bool(row[0])):
+            but = f", though with {', '.join(others)}" if others else ""
+            yield f"{either(releases)} with its defaults{but}"
         yield from self.cures
+
+    def like_it(self, release: str) -> tuple[str, ...]:
+        """The risks of a release, with its defaults, that break something which this one breaks."""
+        others = (risk for risk in risks_of(self.composition, release) if not risk.by_setting)
+        return tuple(risk.name for risk in others if not set(risk.breaks).isdisjoint(self.breaks))
 
 
 def either(names: Collection[str]) -> str:

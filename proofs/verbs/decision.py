@@ -45,13 +45,13 @@ def decision(
     verbose: bool,
 ) -> Iterator[str]:
     """The lines of the answer; `verbose`: with the steps of each trace."""
-    yield from promised(answers)
+    yield from promised(answers, other_risks(answers, deployment))
     yield from contradictions(answers)
     yield from not_promised(answers, deployment, verbose=verbose)
     yield from kept_without_promise(answers)
     yield from nobody_promises(believed, deployment, verbose=verbose)
     yield from in_other_troubles(answers, deployment)
-    yield summary(answers)
+    yield summary(answers, other_risks(answers, deployment))
 
 
 def wrapped(head: str, text: str, indent: str = INDENT) -> Iterator[str]:
@@ -65,21 +65,30 @@ def wrapped(head: str, text: str, indent: str = INDENT) -> Iterator[str]:
 # What is promised
 
 
-def promised(answers: Sequence[GuaranteeAnswer]) -> Iterator[str]:
-    """What is guaranteed and holds, the theorems first."""
+def promised(answers: Sequence[GuaranteeAnswer], others: Sequence[Risk]) -> Iterator[str]:
+    """What is guaranteed and holds, the theorems first. `others` are risks of the release that
+    break it in troubles that these scopes do not have."""
     kept = [a for a in answers if a.guaranteed and a.holds]
     proved = [a for a in kept if a.theorems]
     if proved:
         yield "Promised, by a theorem: for any number of producers, partitions and records."
         for found in proved:
-            yield f"{INDENT}{found.name}: {found.says} [{', '.join(found.theorems)}]"
+            proofs = ", ".join(found.theorems)
+            yield f"{INDENT}{found.name}: {found.says} [{proofs}]{exceptions(found, others)}"
     explored = [a for a in kept if not a.theorems]
     if explored:
         yield f"Promised, and so in all of {format_scopes(explored[0].scopes)}."
-        yield from (f"{INDENT}{found.name}: {found.says}" for found in explored)
+        for found in explored:
+            yield f"{INDENT}{found.name}: {found.says}{exceptions(found, others)}"
     undecided = [a.name for a in answers if a.holds is None]
     if undecided:
         yield f"Not decided: {', '.join(undecided)}. Part of a scope was not explored."
+
+
+def exceptions(found: GuaranteeAnswer, others: Sequence[Risk]) -> str:
+    """Where a guarantee is broken all the same: the risks, which are told below."""
+    names = ", ".join(risk.name for risk in others if found.name in risk.breaks)
+    return f" EXCEPT in the trouble {names}, told below." if names else ""
 
 
 def format_scopes(scopes: Sequence[ScopeReport]) -> str:
@@ -183,20 +192,27 @@ def nobody_promises(
             yield from steps_of(found, verbose=True)
 
 
-def in_other_troubles(answers: Sequence[GuaranteeAnswer], deployment: Deployment) -> Iterator[str]:
+def other_risks(answers: Sequence[GuaranteeAnswer], deployment: Deployment) -> list[Risk]:
     """The release's other risks, which nothing in these scopes shows."""
     shown = {risk.name for a in answers if a.broken and (risk := risk_for(a.broken, deployment))}
-    others = [risk for risk in known_risks(deployment) if risk.name not in shown]
+    return [risk for risk in known_risks(deployment) if risk.name not in shown]
+
+
+def in_other_troubles(answers: Sequence[GuaranteeAnswer], deployment: Deployment) -> Iterator[str]:
+    """What these do."""
+    others = other_risks(answers, deployment)
     if others:
         yield "In troubles that were not asked about:"
     for risk in others:
         yield from wrapped(f"{risk.name}: ", f"{risk.happens} {risk.likely}")
 
 
-def summary(answers: Sequence[GuaranteeAnswer]) -> str:
+def summary(answers: Sequence[GuaranteeAnswer], others: Sequence[Risk]) -> str:
     """The last line."""
-    kept = sum(1 for a in answers if a.guaranteed and a.holds)
+    promised = [a for a in answers if a.guaranteed and a.holds]
+    excepted = sum(1 for a in promised if exceptions(a, others))
+    kept = (f"{excepted} with exceptions among " if excepted else "") + f"{len(promised)} promised"
     broken = sum(1 for a in answers if not a.guaranteed and a.broken)
     wrong = [a.name for a in answers if a.guaranteed and a.broken]
-    head = f"{kept} promised, {broken} not promised and broken"
+    head = f"{kept}, {broken} not promised and broken"
     return f"{head}; promised and broken: {', '.join(wrong)}" if wrong else head

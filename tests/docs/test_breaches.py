@@ -26,7 +26,7 @@ def test_each_command_is_understood(
 
 
 def test_there_are_commands() -> None:
-    assert len(PAGE.parsed) == 18
+    assert len(PAGE.parsed) == 19
 
 
 def facts_of(release: str) -> dict[str, dict[str, str]]:
@@ -100,3 +100,19 @@ def test_the_page_names_each_release_that_was_asked() -> None:
         r"^\| a leader verifies with a deposed coordinator.*$", PAGE.text, flags=re.MULTILINE
     )
     assert set(RELEASES) == set(re.findall(r"\d\.\d\.\d", row))
+
+
+@pytest.mark.parametrize(
+    ("release", "answer", "partition"),
+    [
+        ("4.0.2", "NONE", "P:2#0 P:2!COMMIT, stable"),
+        ("4.1.2", "NONE", "P:2#0 P:2!COMMIT, stable"),
+        ("4.2.1", "INVALID_PRODUCER_EPOCH", "P:2#0, open from 3"),
+        ("4.3.1", "INVALID_PRODUCER_EPOCH", "P:2#0, open from 3"),
+    ],
+)
+def test_a_marker_that_comes_twice(release: str, answer: str, partition: str) -> None:
+    path = RECORDED / f"{release}-level-2.json"
+    told = json.loads(path.read_text(encoding="utf-8"))["facts"]["marker_at_equal_epoch_v2"]
+    assert told["commit again, the next one open"] == answer
+    assert told["commit again, the partition then"].endswith(partition)

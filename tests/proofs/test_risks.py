@@ -10,6 +10,7 @@ from proofs.explore.scope import explore_scope
 from proofs.lift.source import load_model
 from proofs.mutants.table import MUTANTS
 from proofs.pages.risks import SECTIONS, Risk, cell, risk_page, risks
+from proofs.verbs.decision import GuaranteeAnswer, promised, summary
 from tests.sizes import sized
 
 RISKS = risks()
@@ -75,3 +76,27 @@ def test_the_page_says_of_each_release_what_the_registry_of_releases_says() -> N
     for risk in RISKS.values():
         assert f"](#{risk.name})" in text
         assert f"### {risk.name}\n" in text
+
+
+@pytest.mark.fast
+def test_a_promise_that_a_risk_breaks_names_it() -> None:
+    """In the scopes that were asked about nothing breaks it."""
+    names = ("no_lost_write", "order_kept")
+    answers = [
+        GuaranteeAnswer(name, "it holds.", True, True, "", ("its_theorem",), (), None, ())
+        for name in names
+    ]
+    risk = RISKS["marker_at_equal_epoch"]
+    [_, excepted, kept] = promised(answers, [risk])
+    assert excepted.endswith(" EXCEPT in the trouble marker_at_equal_epoch, told below.")
+    assert "EXCEPT" not in kept
+    told = summary(answers, [risk])
+    assert told == "1 with exceptions among 2 promised, 0 not promised and broken"
+    assert summary(answers, []) == "2 promised, 0 not promised and broken"
+
+
+@pytest.mark.fast
+def test_a_cure_says_what_that_release_has_instead() -> None:
+    [first, *others] = RISKS["marker_at_equal_epoch"].remedies()
+    assert first == "4.2.1 with its defaults"
+    assert others[0] == "4.3.1 with its defaults, though with marker_without_leader"
