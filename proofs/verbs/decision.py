@@ -86,8 +86,9 @@ def promised(answers: Sequence[GuaranteeAnswer], others: Sequence[Risk]) -> Iter
 
 
 def exceptions(found: GuaranteeAnswer, others: Sequence[Risk]) -> str:
-    """Where a guarantee is broken all the same: the risks, which are told below."""
-    names = ", ".join(risk.name for risk in others if found.name in risk.breaks)
+    """Where a guarantee is broken all the same, without any setting that asks for it: the risks,
+    which are told below."""
+    names = ", ".join(r.name for r in others if found.name in r.breaks and not r.by_setting)
     return f" EXCEPT in the trouble {names}, told below." if names else ""
 
 
