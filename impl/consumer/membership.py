@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 
 from impl.client.arguments import GroupMetadata, check_choice, check_integer, check_text
 from impl.client.connection import Body
-from impl.client.errors import CommitFailedError, InvalidArgumentError
+from impl.client.errors import CommitFailedError, IllegalStateError, InvalidArgumentError
 from impl.consumer.assignors import DEFAULT_ASSIGNORS, PartitionAssignor
 from impl.consumer.consumer_requests import ConsumerRequests, RetriableError
 from impl.consumer.errors import RefusedError
@@ -306,8 +306,10 @@ class MembershipManager(ABC):
     async def work(self, timeout_s: float) -> None:
         """Rebalance if that is due, and commit; at most for this long.
 
-        Raises `RefusedError`, and what the listener raises.
+        Raises `RefusedError`, what the listener raises, and `IllegalStateError` within it.
         """
+        if asyncio.current_task() in (self._rebalancing, self._leaving):
+            raise IllegalStateError("a rebalance listener cannot read records: wait for its end")
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure

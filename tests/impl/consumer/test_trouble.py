@@ -11,6 +11,7 @@ import pytest
 from impl import Broker, CommitFailedError, Consumer, CutFault, DelayFault, ErrorFault, Producer
 from impl.broker.faults import Fault
 from impl.client.errors import IllegalStateError, KafkaTimeoutError
+from impl.consumer.membership import ConsumerRebalanceListener
 from impl.protocol.fields import TopicPartition
 
 SECONDS = 30
@@ -98,6 +99,26 @@ async def test_who_joins_again_commits_again(protocol: str) -> None:
             await read(slow, 4)
             await slow.commit()
             assert await slow.committed(PLACE) == 4
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_listener_cannot_read(protocol: str) -> None:
+    """It would wait for its own end."""
+
+    class Reader(ConsumerRebalanceListener):
+        async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            await consumer.getone()
+
+    async with (
+        asyncio.timeout(SECONDS),
+        Broker(topics={"a": 1}) as kafka,
+        Consumer(
+            bootstrap_servers=kafka.bootstrap_servers, group_id="g", **PROTOCOLS[protocol]
+        ) as consumer,
+    ):
+        consumer.subscribe(["a"], listener=Reader())
+        with pytest.raises(IllegalStateError, match="a rebalance listener cannot read records"):
+            await consumer.getone()
 
 
 # ---- a partition that nobody leads
