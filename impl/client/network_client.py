@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from impl.client.connection import Body, Connection
 from impl.client.connection_states import ConnectionStates
+from impl.client.errors import IllegalStateError
 from impl.client.security import NO_SECURITY, AuthenticationFailedError, ClientSecurity
 from impl.client.transport import Network
 from impl.protocol.errors import ErrorCode
@@ -141,6 +142,7 @@ class NetworkClient:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._features_epoch = -1
         self._is_closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.nodes: dict[int, Address] = {}
         self.leaders: dict[TopicPartition, int] = {}
         self.leader_epochs: dict[TopicPartition, int] = {}
@@ -301,6 +303,7 @@ class NetworkClient:
 
         Raises `NoBrokersAvailable`, `AuthenticationFailedError`, as `refresh`.
         """
+        self._loop = asyncio.get_running_loop()
         for _ in range(START_ATTEMPTS):
             try:
                 await self.refresh(())
@@ -313,6 +316,12 @@ class NetworkClient:
         raise NoBrokersAvailable(
             f"{START_ATTEMPTS} connections to {reached} broke: {self._security.hint}"
         )
+
+    def check_loop(self) -> None:
+        """Raises `IllegalStateError` on another event loop than that of `start`: a call there would
+        wait for what happens here, for ever."""
+        if self._loop not in (None, asyncio.get_running_loop()):
+            raise IllegalStateError("it was started on another event loop: call it there")
 
     async def refresh(self, topics: Collection[str] | None) -> None:
         """Request the leaders of these topics, or of all that there are: other ones are forgotten.

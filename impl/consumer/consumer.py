@@ -486,6 +486,7 @@ class Consumer:
         """
         if self._requests.group_id is None:
             raise IllegalStateError("commit without a group_id: create a consumer with one")
+        self._cluster.check_loop()
         wanted = self._known_positions() if offsets is None else offsets
         await self._offsets.commit(parse_offsets(wanted))
 
@@ -545,6 +546,7 @@ class Consumer:
         `RecordDeserializationError`, `RefusedError`, `KafkaTimeoutError` if a position is not found
         within `default_api_timeout_ms`, `DecodeError`, `IllegalStateError`, `InvalidArgumentError`.
         """
+        self._cluster.check_loop()
         check_integer("timeout_ms", timeout_ms)
         if max_records is not None:
             check_integer("max_records", max_records, least=1)

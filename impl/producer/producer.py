@@ -391,6 +391,7 @@ class Producer:
         Raises `IllegalStateError` before `start`, `ProducerClosedError` after `stop`.
         """
         core, sender, _ = self._check_started()
+        self._cluster.check_loop()
         core.flush()
         sender.notify()
         while not core.is_flushed:
@@ -465,6 +466,7 @@ class Producer:
         """Start a call and wait for its result. Raises its error, or `KafkaTimeoutError`."""
         core = self._transactional(name)
         _, sender, _ = self._check_started()
+        self._cluster.check_loop()
         result = self._with_advice(partial(begin, core))
         try:
             async with asyncio.timeout(self._config.max_block_ms / 1_000):

@@ -199,6 +199,22 @@ async def test_who_cannot_leave_says_so(caplog: pytest.LogCaptureFixture) -> Non
     assert line.levelno == logging.WARNING
 
 
+def test_another_event_loop_is_refused() -> None:
+    """It would wait for ever."""
+    with Broker(topics={"a": 1}) as kafka, asyncio.Runner() as one, asyncio.Runner() as other:
+        consumer = member(kafka, group_id=None)
+        producer = Producer(kafka.bootstrap_servers, transactional_id="x")
+        for each in (consumer, producer):
+            one.run(each.start())
+        one.run(producer.begin_transaction())
+        for call in (consumer.getone, producer.flush, producer.commit_transaction):
+            with pytest.raises(IllegalStateError, match="on another event loop: call it there"):
+                other.run(call())
+        one.run(producer.commit_transaction())
+        for each in (consumer, producer):
+            one.run(each.stop())
+
+
 # ---- a producer whose call was cut off
 
 
