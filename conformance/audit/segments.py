@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 from pyarrow import fs
 
 from conformance.file_systems import find_folder
+from impl.storage.log_directory import CLEAN_SHUTDOWN
 from proofs.run import BadUse
 
 OPTION: Final = "--log-dir"
 
 FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)")
-CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 SEGMENT: Final = re.compile(r"\d{20}\.log")
 
 

@@ -75,8 +75,11 @@ class NodeServices:
         self._delayed_answers: list[_DelayedAnswer] = []
         self._correlation_ids = count(1)
         self._due_ms: dict[str, int] = {}
-        me = BrokerEndPoint(config.node_id, config.host, config.port)
-        cluster.register(me._replace(advertised_host=config.advertised_host))
+        cluster.register(
+            BrokerEndPoint(
+                config.node_id, config.host, config.port, advertised_host=config.advertised_host
+            )
+        )
 
     def answer(self, request: DecodedRequest, body: Value | None) -> None:
         """Answer a request, now or after DEFERRED; None where its client expects no answer."""

@@ -70,7 +70,7 @@ class ClassicMembership(MembershipManager):
         super().__init__(settings, requests, fetcher, commit)
         self.member_id = NO_MEMBER
         self.generation_id = NO_GENERATION
-        self._left_behind: tuple[int, str] = (NO_GENERATION, NO_MEMBER)
+        self._last_identity: tuple[int, str] = (NO_GENERATION, NO_MEMBER)
         self._is_cooperative = all(assignor.is_cooperative for assignor in settings.assignors)
         self._joining: asyncio.Task[None] | None = None
         self._target: list[TopicPartition] | None = None
@@ -84,7 +84,7 @@ class ClassicMembership(MembershipManager):
         if it has given the partitions to others, and would take offsets from nobody.
         """
         me, now = self.settings, (self.generation_id, self.member_id)
-        generation_id, member_id = self._left_behind if now[0] == NO_GENERATION else now
+        generation_id, member_id = self._last_identity if now[0] == NO_GENERATION else now
         return GroupMetadata(me.group_id, generation_id, member_id, me.group_instance_id)
 
     @property
@@ -118,7 +118,7 @@ class ClassicMembership(MembershipManager):
             body = {"group_id": self.settings.group_id, "members": [me], **me}
             await self._say_that_it_leaves(ApiKey.LEAVE_GROUP, body)
         self.member_id, self.generation_id = NO_MEMBER, NO_GENERATION
-        self._left_behind = (NO_GENERATION, NO_MEMBER)
+        self._last_identity = (NO_GENERATION, NO_MEMBER)
 
     # ---- rebalances
 
@@ -290,7 +290,7 @@ class ClassicMembership(MembershipManager):
         """Drop the identity that the coordinator does not know any more."""
         if error in FORGOTTEN:
             if self.generation_id != NO_GENERATION:
-                self._left_behind = (self.generation_id, self.member_id)
+                self._last_identity = (self.generation_id, self.member_id)
             self.generation_id = NO_GENERATION
             if self._is_cooperative:
                 self._has_lost = True

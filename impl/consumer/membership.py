@@ -356,11 +356,16 @@ class MembershipManager(ABC):
             await asyncio.wait([before])
         try:
             await self._give_up()
-        finally:  # whatever the listener raises
-            await self._leave_group()
-            chosen, self._assigned_next = self._assigned_next, None
-            if chosen is not None:
-                self._fetcher.assign(chosen)
+        except Exception:  # of the listener
+            await self._end_membership()
+            raise
+        await self._end_membership()
+
+    async def _end_membership(self) -> None:
+        await self._leave_group()
+        chosen, self._assigned_next = self._assigned_next, None
+        if chosen is not None:
+            self._fetcher.assign(chosen)
 
     async def _say_that_it_leaves(self, api_key: ApiKey, body: Body) -> None:
         """Until the coordinator has answered: else the group waits for the session's end."""

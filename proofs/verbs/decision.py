@@ -45,13 +45,14 @@ def decision(
     verbose: bool,
 ) -> Iterator[str]:
     """The lines of the answer; `verbose`: with the steps of each trace."""
-    yield from promised(answers, other_risks(answers, deployment))
+    others = other_risks(answers, deployment)
+    yield from promised(answers, others)
     yield from contradictions(answers)
     yield from not_promised(answers, deployment, verbose=verbose)
     yield from kept_without_promise(answers)
     yield from nobody_promises(believed, deployment, verbose=verbose)
-    yield from in_other_troubles(answers, deployment)
-    yield summary(answers, other_risks(answers, deployment))
+    yield from in_other_troubles(others)
+    yield summary(answers, others)
 
 
 def wrapped(head: str, text: str, indent: str = INDENT) -> Iterator[str]:
@@ -199,9 +200,8 @@ def other_risks(answers: Sequence[GuaranteeAnswer], deployment: Deployment) -> l
     return [risk for risk in known_risks(deployment) if risk.name not in shown]
 
 
-def in_other_troubles(answers: Sequence[GuaranteeAnswer], deployment: Deployment) -> Iterator[str]:
-    """What these do."""
-    others = other_risks(answers, deployment)
+def in_other_troubles(others: Sequence[Risk]) -> Iterator[str]:
+    """What the release's other risks do."""
     if others:
         yield "In troubles that were not asked about:"
     for risk in others:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from socket import create_connection
+from ssl import SSLCertVerificationError
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -218,9 +219,17 @@ def test_certificates_are_valid_for_the_advertised_host(host: str) -> None:
     config = replace(EMBEDDED, advertised_host=host)
     with Broker(config=config, security=Security(listeners=("SSL",))) as kafka:
         port = int(kafka.bootstrap_servers.rpartition(":")[2])
-        for name in (host, "localhost"):
-            with create_connection(("127.0.0.1", port)) as link:
-                kafka.tls.client_context().wrap_socket(link, server_hostname=name).close()
+        names = (host, "localhost", "another.example.org")
+        assert [is_valid_for(kafka, port, name) for name in names] == [True, True, False]
+
+
+def is_valid_for(kafka: Broker, port: int, name: str) -> bool:
+    with create_connection(("127.0.0.1", port)) as link:
+        try:
+            kafka.tls.client_context().wrap_socket(link, server_hostname=name).close()
+        except SSLCertVerificationError:
+            return False
+    return True
 
 
 def test_a_topic_that_stays_as_it_is_is_logged(
