@@ -16,6 +16,9 @@ from impl.protocol.fields import TopicPartition
 
 SECONDS = 30
 PLACE = ("a", 0)
+MAX_POLL_INTERVAL_MS = 300
+TOO_LONG_S = 4 * MAX_POLL_INTERVAL_MS / 1_000
+"""A member notes at its heartbeats whether it was polled, and may leave one interval later."""
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "classic": {"heartbeat_interval_ms": 50},
     "consumer": {"group_protocol": "consumer"},
@@ -51,9 +54,9 @@ async def test_who_was_too_slow_commits_nothing(protocol: str, is_there: bool) -
     """Neither by itself nor in a transaction: another member has had its records."""
     async with asyncio.timeout(SECONDS), Broker(topics={"a": 1}) as kafka:
         await fill(kafka, 4)
-        async with member(kafka, protocol, max_poll_interval_ms=300) as slow:
+        async with member(kafka, protocol, max_poll_interval_ms=MAX_POLL_INTERVAL_MS) as slow:
             await read(slow, 4)
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(TOO_LONG_S)
             following = member(kafka, protocol)
             await following.start()
             await read(following, 4)
@@ -91,9 +94,9 @@ async def test_who_has_not_joined_yet_commits_nothing() -> None:
 async def test_who_joins_again_commits_again(protocol: str) -> None:
     async with asyncio.timeout(SECONDS), Broker(topics={"a": 1}) as kafka:
         await fill(kafka, 4)
-        async with member(kafka, protocol, max_poll_interval_ms=300) as slow:
+        async with member(kafka, protocol, max_poll_interval_ms=MAX_POLL_INTERVAL_MS) as slow:
             await read(slow, 4)
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(TOO_LONG_S)
             await read(slow, 4)
             await slow.commit()
             assert await slow.committed(PLACE) == 4
