@@ -11,7 +11,8 @@ first test that uses it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -36,7 +37,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A broker that serves on a thread of its own; nothing is left of it after the test."""
-    with _import_broker()(**arguments_of(request.node)) as broker:
+    broker_class, arguments = _import_broker(), arguments_of(request.node)
+    check_names(arguments, signature(broker_class).parameters)
+    with broker_class(**arguments) as broker:
         request.node.stash[BROKER] = broker
         yield broker
         del request.node.stash[BROKER]
@@ -54,6 +57,16 @@ def arguments_of(node: pytest.Item) -> dict[str, Any]:
             )
         found = {**marker.kwargs, **found}
     return found
+
+
+def check_names(arguments: Collection[str], known: Collection[str]) -> None:
+    """The test fails if a marker gives an argument that a broker does not have."""
+    for name in arguments:
+        if name not in known:
+            pytest.fail(
+                f"{MARKER}({name}=...): there is no such argument; there are {', '.join(known)}",
+                pytrace=False,
+            )
 
 
 def _import_broker() -> type[Broker]:

@@ -11,6 +11,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from conformance.audit.headers import walk
 from conformance.audit.segments import no_such_topic
 from impl.client.connection import Body, Connection
 from impl.client.network_client import NetworkClient, UnsupportedClusterError
+from impl.client.security import ClientSecurity
 from impl.client.transport import AsyncioNetwork
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import whole_batches_end
@@ -38,33 +40,46 @@ class FetchRefused(Exception):
     exit_code = 3
 
 
-def check_cluster(bootstrap_servers: str, topics: str | None) -> None:
+@dataclass(frozen=True, slots=True)
+class LiveCluster:
+    """Where a cluster is, how to prove who asks, and which of its topics are wanted."""
+
+    bootstrap_servers: str
+    security: ClientSecurity
+    topics: str | None
+
+
+def check_cluster(cluster: LiveCluster) -> None:
     """Whether the cluster answers, and has topics whose name matches. Raises BadUse, FetchRefused,
     OSError."""
-    asyncio.run(_check(bootstrap_servers, topics))
+    asyncio.run(_check(cluster))
 
 
-def copy_cluster(bootstrap_servers: str, topics: str | None, directory: Path) -> None:
+def copy_cluster(cluster: LiveCluster, directory: Path) -> None:
     """Copy topics whose name matches into a log directory. Raises BadUse, FetchRefused,
     OSError."""
-    asyncio.run(_copy(bootstrap_servers, topics, directory))
+    asyncio.run(_copy(cluster, directory))
 
 
-async def _check(bootstrap_servers: str, topics: str | None) -> None:
-    async with _client(bootstrap_servers) as client:
-        await find_topics(client, topics)
+async def _check(cluster: LiveCluster) -> None:
+    async with _client(cluster) as client:
+        await find_topics(client, cluster.topics)
 
 
-async def _copy(bootstrap_servers: str, topics: str | None, directory: Path) -> None:
-    async with _client(bootstrap_servers) as client:
-        for at in await find_topics(client, topics):
+async def _copy(cluster: LiveCluster, directory: Path) -> None:
+    async with _client(cluster) as client:
+        for at in await find_topics(client, cluster.topics):
             await copy_partition(client, at, directory / f"{at[0]}-{at[1]}")
 
 
 @asynccontextmanager
-async def _client(bootstrap_servers: str) -> AsyncIterator[NetworkClient]:
+async def _client(cluster: LiveCluster) -> AsyncIterator[NetworkClient]:
     client = NetworkClient(
-        AsyncioNetwork(), bootstrap_servers, "kafka-eos-audit", REQUEST_TIMEOUT_MS
+        AsyncioNetwork(cluster.security.context),
+        cluster.bootstrap_servers,
+        "kafka-eos-audit",
+        REQUEST_TIMEOUT_MS,
+        cluster.security,
     )
     try:
         await client.start()

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from conformance.audit.decisions import TOPIC
 from conformance.audit.generated import generate
 from conformance.audit.kinds import SERVERS
-from conformance.audit.live import check_cluster, copy_cluster
+from conformance.audit.live import LiveCluster, check_cluster, copy_cluster
 from conformance.audit.partition_audit import AuditSettings, PartitionAudit
 from conformance.audit.report import (
     FINDINGS,
@@ -37,6 +37,8 @@ from conformance.audit.segments import PartitionSource, find_partitions, was_sto
 from conformance.audit.task import audit_all
 from conformance.dataset import Dataset
 from conformance.verbs.backend_options import add_backend, backend_options
+from impl.client.command_config import InvalidCommandConfig, read_command_config
+from impl.client.security import NO_SECURITY
 from model.idempotent import variants as idempotent
 from proofs.run import EXIT_CODES, HOLDS, BadUse, positive
 from proofs.run.directory import JOURNAL, REPORT, RunDirectory, Stopped
@@ -57,6 +59,7 @@ GOES_WITH: Final = {
     "bytes": "generate",
     "of_each": "generate",
     "copy": "bootstrap_servers",
+    "command_config": "bootstrap_servers",
 }
 NUMBERS: Final = ("bytes", "of_each", "producer_expiration_ms", "max_transaction_ms")
 NOTHING_KEPT: Final = (
@@ -86,6 +89,12 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
         "--bootstrap-servers",
         metavar="HOST:PORT,...",
         help="a cluster, whose topics are fetched and audited",
+    )
+    what.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="how to connect with TLS or SASL, as Kafka's command-line tools are told",
     )
     what.add_argument(
         "--copy",
@@ -156,8 +165,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.generate is not None:
         return plant(options.generate, options.bytes or BYTES, options.of_each or OF_EACH)
     settings = settings_of(options)
-    servers = options.bootstrap_servers
-    if servers is None:
+    if options.bootstrap_servers is None:
         logs = find_partitions(options.log_dir, options.topics)
         for text in what_limits(logs, options):
             note(text)
@@ -165,12 +173,31 @@ def execute(options: argparse.Namespace) -> int:
             return audit(options, logs, settings, directory)
     if options.copy is not None and any(options.copy.glob("*")):
         raise BadUse(f"--copy {options.copy}: name a new or an empty folder")
-    check_cluster(servers, options.topics)
+    cluster = cluster_of(options)
+    check_cluster(cluster)
     with ExitStack() as stack:
         directory = stack.enter_context(opened(options, settings))
         folder = options.copy or Path(stack.enter_context(TemporaryDirectory(prefix=PREFIX)))
-        copy_cluster(servers, options.topics, folder)
+        copy_cluster(cluster, folder)
         return audit(options, find_partitions([str(folder)]), settings, directory)
+
+
+def cluster_of(options: argparse.Namespace) -> LiveCluster:
+    """The cluster that is named. Raises BadUse, OSError."""
+    security = NO_SECURITY
+    if options.command_config is not None:
+        try:
+            security = read_command_config(options.command_config)
+        except InvalidCommandConfig as error:
+            raise BadUse(f"--command-config {error}") from error
+    return LiveCluster(options.bootstrap_servers, security, options.topics)
+
+
+def servers_of(options: argparse.Namespace) -> str:
+    """How the commands in a report are told where brokers are."""
+    if options.command_config is None:
+        return options.bootstrap_servers or SERVERS
+    return f"{options.bootstrap_servers} --command-config {options.command_config}"
 
 
 def what_limits(logs: Sequence[PartitionSource], options: argparse.Namespace) -> Iterator[str]:
@@ -240,7 +267,7 @@ def audit(
         if directory.path is None:
             raise Stopped(NOTHING_KEPT) from None
         raise
-    result = conclude(audits, settings, options.bootstrap_servers or SERVERS)
+    result = conclude(audits, settings, servers_of(options))
     write(result, options)
     if directory.path is not None:  # the next audit reads what is there then
         (directory.path / JOURNAL).unlink(missing_ok=True)

@@ -37,13 +37,12 @@ from impl.log.checkpoint_files import (
     CorruptCheckpoint,
     PartitionName,
     check_properties,
-    decode_properties,
-    encode_properties,
     format_id,
 )
 from impl.log.disk import Disk, StorageError
 from impl.partition.log_config import LogConfig
 from impl.partition.replica_log import ReplicaLog
+from impl.properties import InvalidProperty, decode_properties, encode_properties
 from impl.protocol.errors import ErrorCode
 from impl.security.config import Security
 from impl.storage.damaged_files import DamagedFile, path_of
@@ -242,7 +241,7 @@ def _read_properties(disk: Disk, cluster_id: str) -> dict[str, str]:
     try:
         properties = decode_properties(disk.read(META_PROPERTIES))
         node_id = check_properties(properties)
-    except CorruptCheckpoint as error:
+    except (CorruptCheckpoint, InvalidProperty) as error:
         raise DamagedFile(path, str(error)) from error
     if node_id not in (None, FIRST_NODE):
         raise ForeignDirectory(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import warnings
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
@@ -152,6 +153,16 @@ class NetworkClient:
         self.internal_topics: set[str] = set()
         self.served: dict[int, tuple[int, int]] = {}
         self.transaction_version = -1
+
+    def __del__(self) -> None:
+        """Warn of a client that its application has forgotten, as aiokafka does."""
+        if getattr(self, "_connections", None) and not self._is_closed:
+            warnings.warn(  # noqa: B028 - nobody calls this
+                f"{self._client_id!r} was not stopped: what it had not sent is lost, and a group"
+                " waits for it. Use `async with`, or call `stop`",
+                ResourceWarning,
+                source=self,  # whose place of creation tracemalloc knows
+            )
 
     def version(self, api_key: ApiKey) -> int:
         """The version to send. Raises `UnsupportedClusterError`."""

@@ -107,31 +107,6 @@ def decode_partition_metadata(data: bytes) -> bytes:
     return parse_id(fields.get("topic_id", ""))
 
 
-def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """A file of properties, as `meta.properties`."""
-    return "".join(f"{key}={value}\n" for key, value in properties.items()).encode()
-
-
-def decode_properties(data: bytes) -> dict[str, str]:
-    """The properties of a file; lines that begin with # are comments. Raises `CorruptCheckpoint`.
-
-    `PropertiesUtils.readPropertiesFile`, which also takes a line without = for a property.
-    """
-    try:
-        lines = data.decode().splitlines()
-    except UnicodeDecodeError as error:
-        raise CorruptCheckpoint(f"properties begin {data[:40]!r}") from error
-    properties = {}
-    for line in lines:
-        name, equals, value = line.partition("=")
-        if not line.strip() or line.startswith("#"):
-            continue
-        if not equals:
-            raise CorruptCheckpoint(f"{line[:40]!r} is no property")
-        properties[name.strip()] = value.strip()
-    return properties
-
-
 def check_properties(properties: Mapping[str, str]) -> int | None:
     """The node id of `meta.properties`, None if version 0 has none. Raises `CorruptCheckpoint`.
 

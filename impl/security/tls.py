@@ -69,17 +69,30 @@ class Tls(NamedTuple):
 
         Raises `OSError`, `InvalidCertificate`.
         """
-        import ssl
-
-        context = _of_authority(
-            self.ca_file, partial(ssl.create_default_context, cafile=self.ca_file)
-        )
-        if self.client_cert_file is not None:
-            _load_chain(context, self.client_cert_file, self.client_key_file)
-        return context
+        return client_context(self.ca_file, self.client_cert_file, self.client_key_file)
 
 
-def _load_chain(context: ssl.SSLContext, cert_file: str, key_file: str | None) -> None:
+def client_context(
+    ca_file: str | None, cert_file: str | None, key_file: str | None, key_password: str = ""
+) -> ssl.SSLContext:
+    """For clients that trust an authority, None for the system's, and may have a certificate.
+
+    Raises `OSError`, `InvalidCertificate`.
+    """
+    import ssl
+
+    if ca_file is None:
+        context = ssl.create_default_context()
+    else:
+        context = _of_authority(ca_file, partial(ssl.create_default_context, cafile=ca_file))
+    if cert_file is not None:
+        _load_chain(context, cert_file, key_file, key_password)
+    return context
+
+
+def _load_chain(
+    context: ssl.SSLContext, cert_file: str, key_file: str | None, key_password: str = ""
+) -> None:
     """A certificate and its key, which may be in one file. Errors of ssl name none.
 
     Raises `OSError`, `InvalidCertificate`.
@@ -89,7 +102,7 @@ def _load_chain(context: ssl.SSLContext, cert_file: str, key_file: str | None) -
     files = f"{cert_file} and {key_file or cert_file}"
     _with_names(
         f"{files} are no certificate and its key",
-        partial(context.load_cert_chain, cert_file, key_file),
+        partial(context.load_cert_chain, cert_file, key_file, key_password),
     )
 
 

@@ -21,6 +21,7 @@ from conformance.audit.partition_audit import (
 from conformance.audit.report import conclude
 from impl import Broker, Producer
 from impl.protocol.record_batch import decode_batches, encode_batch
+from impl.security.config import Security
 from proofs.run.directory import RunDirectory
 from proofs.run.files import REPOSITORY
 
@@ -241,6 +242,30 @@ def test_what_was_fetched_and_then_changed_is_found(served, tmp_path, capsys):
     path.write_bytes(data.replace(encode_batch(marker), encode_batch(other)))
     assert main(["audit", "--log-dir", str(logs)]) == 1
     assert "DEFECT torn 1" in capsys.readouterr().out
+
+
+def test_a_secured_cluster_is_audited_by_a_file_of_kafkas_tools(tmp_path, capsys):
+    users = {"alice": "secret"}
+    with Broker(topics={"orders": 1}, security=Security(("SASL_SSL",), users)) as kafka:
+        given = ["audit", "--bootstrap-servers", kafka.bootstrap_servers]
+        file = tmp_path / "client.properties"
+        file.write_text(
+            "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+            "sasl.jaas.config=ScramLoginModule required username=alice password=secret;\n"
+            f"ssl.truststore.type=PEM\nssl.truststore.location={kafka.tls.ca_file}\n"
+        )
+        assert main([*given, "--command-config", str(file)]) == 0
+        assert "orders" not in capsys.readouterr().err
+        file.write_text(file.read_text().replace("=secret", "=other"))
+        assert main([*given, "--command-config", str(file)]) == 2
+        assert "SCRAM-SHA-512 as 'alice': " in capsys.readouterr().err
+        file.write_text("security.protocol=SASL")
+        assert main([*given, "--command-config", str(file)]) == 2
+        assert f"--command-config {file}: security_protocol must be one of" in (
+            capsys.readouterr().err
+        )
+        assert main(given) == 2
+        assert "is security_protocol=PLAINTEXT that of the listener?" in capsys.readouterr().err
 
 
 def replace_outcome(marker):

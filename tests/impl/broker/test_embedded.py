@@ -313,6 +313,10 @@ import pytest
 def test_positional(kafka):
     pass
 
+@pytest.mark.kafka_broker(node=3)
+def test_misspelt(kafka):
+    pass
+
 @pytest.mark.kafka_broker(nodes=2, topics={"u": 3})
 class TestClosest:
     @pytest.mark.kafka_broker(nodes=3)
@@ -325,9 +329,10 @@ class TestClosest:
 """
 
 
-def test_markers_are_merged_and_positional_arguments_refused(tmp_path: Path) -> None:
+def test_markers_are_merged_and_wrong_arguments_refused(tmp_path: Path) -> None:
     printed = run_with_plugin(tmp_path, MARKED_TEST)
-    assert "2 passed, 1 error" in printed, printed
+    assert "2 passed, 2 errors" in printed, printed
+    assert "kafka_broker(node=...): there is no such argument; there are nodes, topics, " in printed
     assert (
         "kafka_broker(3): arguments of this marker are named, as in kafka_broker(nodes" in printed
     )

@@ -1,7 +1,9 @@
 """Connections that answer wrongly or not at all, and what a client learns of its cluster."""
 
 import asyncio
+import gc
 import logging
+import warnings
 
 import pytest
 
@@ -142,6 +144,22 @@ def test_an_address_that_cannot_be_reached_is_left_alone_for_longer_and_longer(c
     ]
     assert len(warned) in (7, 8)
     assert "a:1 is reached again" in caplog.messages[-1]
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_a_client_that_was_forgotten_is_named(is_stopped):
+    async def program():
+        client = cluster(Network(versions()))
+        await client.start()
+        if is_stopped:
+            await client.close()
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run_virtually(program())
+        gc.collect()
+    named = [warning for warning in told if "'c' was not stopped" in str(warning.message)]
+    assert [warning.category for warning in named] == ([] if is_stopped else [ResourceWarning])
 
 
 def test_an_old_broker_is_asked_in_the_oldest_form():
