@@ -45,6 +45,20 @@ COMPILED = (
     "impl/broker/served_connection.py",
     "impl/broker/server.py",
     "impl/consumer/fetched.py",
+    "impl/client/connection.py",
+    "impl/client/transport.py",
+    "impl/producer/answers.py",
+    "impl/producer/accumulator.py",
+    "impl/producer/batch.py",
+    "impl/producer/in_flight_requests.py",
+    "impl/producer/sequence_manager.py",
+    "impl/producer/core.py",
+    "impl/producer/sender.py",
+    "impl/producer/transaction_manager.py",
+    "impl/producer/transactional_core.py",
+    "impl/producer/transactional_requests.py",
+    "impl/producer/transactional_responses.py",
+    "impl/producer/record_metadata.py",
 )
 """What Produce and Fetch pass through between a socket and the log, and what reads an answer."""
 

@@ -540,8 +540,8 @@ class Consumer:
         """Available records, of these partitions or of any; {} if there are none in `timeout_ms`.
 
         There are at most `max_records`, or `max_poll_records`. A member of a group joins and
-        commits here, as long as `timeout_ms` lets it. A call that begins to look for positions waits for
-        them for 0.2 s at most, even if `timeout_ms` is less.
+        commits here, as long as `timeout_ms` lets it. A call that begins to look for positions
+        waits for them for 0.2 s at most, even if `timeout_ms` is less.
 
         Raises `OffsetOutOfRangeError`, `LogTruncationError`, `NoOffsetForPartitionError`,
         `RecordDeserializationError`, `RefusedError`, `KafkaTimeoutError` if a position is not found

@@ -17,7 +17,8 @@ Source: `RecordAccumulator` of Kafka 4.3.1.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from impl.client.arguments import check_partition, check_topic
 from impl.producer.arguments import check_timestamp_ms
@@ -122,7 +123,7 @@ class RecordAccumulator:
     # ---- records in
 
     def try_append(
-        self, topic_partition: TopicPartition, key: object, value: object, timestamp_ms: int
+        self, topic_partition: TopicPartition, key: object, value: object, timestamp_ms: Any
     ) -> ProducerBatch | None:
         """Add a record without headers to the partition's last batch, if nothing needs a check.
 
@@ -142,10 +143,10 @@ class RecordAccumulator:
     def append(
         self,
         topic_partition: TopicPartition,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[tuple[str, bytes | None]],
-        timestamp_ms: int,
+        key: Any,
+        value: Any,
+        headers: Any,
+        timestamp_ms: Any,
         now_ms: int,
     ) -> DeliveryHandle:
         """Add a record to the partition's last batch, or to a new one.

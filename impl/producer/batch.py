@@ -44,9 +44,7 @@ MAX_RECORD_OVERHEAD_BYTES: Final = 21
 """Length, attributes, timestamp and offset delta at their widest. `DefaultRecord`."""
 
 
-def size_upper_bound_bytes(
-    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
-) -> int:
+def size_upper_bound_bytes(key: Any, value: Any, headers: Any) -> int:
     """The largest size of a batch with only this record.
 
     Raises `InvalidArgumentError`. Source: `AbstractRecords.estimateSizeInBytesUpperBound`.
@@ -61,7 +59,7 @@ def size_upper_bound_bytes(
     return size
 
 
-def _field_bytes(field: bytes | None) -> int:
+def _field_bytes(field: Any) -> int:
     if field is None:
         return 1
     if type(field) is not bytes and not isinstance(field, BYTES):
@@ -200,9 +198,9 @@ class ProducerBatch:
     def add(
         self,
         timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[tuple[str, bytes | None]],
+        key: Any,
+        value: Any,
+        headers: Any,
     ) -> bool:
         """Add a record; False if the batch is closed or full. The first record always fits.
 
@@ -225,9 +223,9 @@ class ProducerBatch:
     def try_append(
         self,
         timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[tuple[str, bytes | None]],
+        key: Any,
+        value: Any,
+        headers: Any,
     ) -> DeliveryHandle | None:
         """As `add`, with the handle of the record; None for False."""
         is_added = self.add(timestamp_ms, key, value, headers)

@@ -20,7 +20,7 @@ Source: `Sender` of Kafka 4.3.1; KIP-98, KIP-360.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from impl.producer.accumulator import Backoff, RecordAccumulator
@@ -133,13 +133,16 @@ class IdempotentProducerCore:
         topic: str,
         partition: int,
         *,
-        value: bytes | None = None,
-        key: bytes | None = None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        timestamp_ms: int | None = None,
+        value: Any = None,
+        key: Any = None,
+        headers: Any = (),
+        timestamp_ms: Any = None,
         now_ms: int,
     ) -> DeliveryHandle:
-        """Queue one record; its timestamp is `now_ms` unless given.
+        """Queue one record; its timestamp, an integer, is `now_ms` unless given.
+
+        Key and value are bytes, bytearrays or None, headers pairs of a string and bytes or None.
+        What applications give has no declared type, which compiled code would check before.
 
         Raises `RecordTooLargeError`, `BufferExhaustedError`, `TooManyPartitionsError`,
         `InvalidArgumentError`, in an error state `AuthorizationError` or `FatalProducerError`, and
@@ -157,7 +160,7 @@ class IdempotentProducerCore:
             raise
 
     def try_append(
-        self, topic_partition: TopicPartition, key: object, value: object, timestamp_ms: int
+        self, topic_partition: TopicPartition, key: object, value: object, timestamp_ms: Any
     ) -> ProducerBatch | None:
         """Add a record to a batch that is open, for drivers with many records: nothing is due
         earlier than before, unless the batch is full now.

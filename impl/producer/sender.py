@@ -257,9 +257,9 @@ class Sender:
 
     def _send(self, connection: Connection, link: _NodeLink, request: SendRequest) -> None:
         self._metrics.on_request()
-        if request.api_key is ApiKey.PRODUCE:
+        if request.api_key == ApiKey.PRODUCE:
             self._metrics.on_produce(request.body)
-        if request.api_key is ApiKey.PRODUCE and request.body["acks"] == 0:
+        if request.api_key == ApiKey.PRODUCE and request.body["acks"] == 0:
             connection.send(request.api_key, request.api_version, request.body, None)
             self._core.confirm_sent(request.correlation_id, self.now_ms())
         else:
@@ -279,7 +279,7 @@ class Sender:
             link.connection.close()
         else:
             self._log.note_answer(request, answer)
-            if request.api_key is ApiKey.FIND_COORDINATOR:
+            if request.api_key == ApiKey.FIND_COORDINATOR:
                 self._cluster.read_coordinators(answer)
         self._run()
 

@@ -21,9 +21,8 @@ Source: `TransactionManager` of Kafka 4.3.1; KIP-98, KIP-360, KIP-447, KIP-588, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from impl.client.arguments import GroupMetadata, OffsetAndMetadata
 from impl.client.errors import IllegalStateError
 from impl.producer.arguments import parse_group_offsets
 from impl.producer.batch import ProducerBatch
@@ -166,10 +165,8 @@ class TransactionManager(SequenceManager):
         """Abort; batches that were never sent are dropped. Raises as `initialize`."""
         return self._start_call("abort_transaction", State.ABORTING_TRANSACTION, self._begin_end)
 
-    def send_offsets(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: str | GroupMetadata
-    ) -> CallResult:
-        """Commit a consumer's offsets with the transaction.
+    def send_offsets(self, offsets: Any, group: Any) -> CallResult:
+        """Commit a consumer's offsets with the transaction, as `parse_group_offsets` takes them.
 
         Raises as `initialize`, and `InvalidArgumentError`.
         Source: `TransactionManager.sendOffsetsToTransaction`, KIP-447.
@@ -309,7 +306,7 @@ class TransactionManager(SequenceManager):
         self._enqueue_new_partitions()
         while self._queue:
             request = self._queue.head
-            is_end = request.api_key is ApiKey.END_TXN
+            is_end = request.api_key == ApiKey.END_TXN
             if (is_end and has_incomplete_batches) or request.not_before_ms > now_ms:
                 return None
             self._queue.pop()

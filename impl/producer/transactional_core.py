@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from impl.client.arguments import GroupMetadata, OffsetAndMetadata
 from impl.producer.accumulator import Backoff
 from impl.producer.batch import FinalState, ProducerBatch
 from impl.producer.config import ProducerConfig
@@ -47,8 +46,6 @@ class TransactionalProducerCore(IdempotentProducerCore):
     `versions`: the newest that the cluster serves. Raises `ConfigError`.
     """
 
-    _manager: TransactionManager
-
     def __init__(
         self,
         config: ProducerConfig,
@@ -68,7 +65,8 @@ class TransactionalProducerCore(IdempotentProducerCore):
     def _new_manager(self, config: ProducerConfig) -> TransactionManager:
         if config.transactional_id is None:
             raise ConfigError("transactional_id", "must be set for this producer")
-        return TransactionManager(config, self._versions)
+        self._transactions = TransactionManager(config, self._versions)
+        return self._transactions
 
     # ---- calls of the application
 
@@ -78,49 +76,47 @@ class TransactionalProducerCore(IdempotentProducerCore):
         Raises `IllegalStateError`, in an error state the `DeliveryError` that led to it.
         """
         self._has_changed = True
-        return self._manager.initialize()
+        return self._transactions.initialize()
 
     def begin(self) -> None:
         """Begin a transaction. Raises as `initialize`. `KafkaProducer.beginTransaction`."""
-        self._manager.begin()
+        self._transactions.begin()
 
     def begin_commit(self) -> CallResult:
         """Commit all that was sent. Raises as `initialize`. `KafkaProducer.commitTransaction`."""
         self._has_changed = True
-        return self._manager.begin_commit()
+        return self._transactions.begin_commit()
 
     def begin_abort(self) -> CallResult:
         """Abort all that was sent. Raises as `initialize`. `KafkaProducer.abortTransaction`."""
         self._has_changed = True
-        return self._manager.begin_abort()
+        return self._transactions.begin_abort()
 
-    def send_offsets(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: str | GroupMetadata
-    ) -> CallResult:
-        """Commit a consumer's offsets with the transaction.
+    def send_offsets(self, offsets: Any, group: Any) -> CallResult:
+        """Commit a consumer's offsets with the transaction, as `parse_group_offsets` takes them.
 
         Raises as `initialize`, and `InvalidArgumentError`.
         """
         self._has_changed = True
-        return self._manager.send_offsets(offsets, group)
+        return self._transactions.send_offsets(offsets, group)
 
     def check_send(self) -> None:
         """Check that a record may be sent now. Raises as `initialize`."""
-        self._manager.check_send()
+        self._transactions.check_send()
 
     def fail_transaction(self, error: ErrorCode, what: str) -> None:
         """A record could not be queued, for lack of memory or metadata: fail its transaction."""
         self._has_changed = True
-        self._manager.fail_send(error, what)
+        self._transactions.fail_send(error, what)
 
     def legal_calls(self) -> tuple[str, ...]:
         """The names of the calls that are legal now."""
-        return ("stop",) if self._accumulator.is_closed else self._manager.legal_calls()
+        return ("stop",) if self._accumulator.is_closed else self._transactions.legal_calls()
 
     @property
     def last_refusal(self) -> str:
         """Why the current request is being retried; empty if it is not."""
-        return self._manager.last_refusal
+        return self._transactions.last_refusal
 
     # ---- calls of the driver
 
@@ -131,18 +127,18 @@ class TransactionalProducerCore(IdempotentProducerCore):
 
     def update_level(self, level: int) -> None:
         """Set the cluster's finalized level of transaction.version, -1 for none."""
-        self._manager.update_level(level)
+        self._transactions.update_level(level)
 
     def abort(self) -> None:
         """Close, and fail all unfinished records and calls. Nothing is sent again."""
         super().abort()
         closed = AbortedError(ErrorCode.UNKNOWN_SERVER_ERROR, "the producer was closed", True)
-        self._manager.fail_requests(closed)
+        self._transactions.fail_requests(closed)
 
     @property
     def is_idle(self) -> bool:
         """Whether every record and call is finished, and no transaction is open."""
-        manager = self._manager
+        manager = self._transactions
         if manager.state is State.FATAL_ERROR:
             return super().is_idle
         is_open = self._accumulator.is_closed and manager.has_transaction
@@ -151,17 +147,17 @@ class TransactionalProducerCore(IdempotentProducerCore):
     @property
     def is_v2(self) -> bool:
         """Whether requests are V2 (KIP-890)."""
-        return self._manager.is_v2
+        return self._transactions.is_v2
 
     @property
     def partitions(self) -> frozenset[TopicPartition]:
         """The partitions of the transaction."""
-        return frozenset(self._manager.partitions)
+        return frozenset(self._transactions.partitions)
 
     # ---- the sender loop
 
     def _may_send(self, now_ms: int, effects: list[Effect]) -> bool:
-        manager = self._manager
+        manager = self._transactions
         manager.maybe_resolve_sequences()
         error = manager.last_error
         if error is not None and manager.state is State.FATAL_ERROR:
@@ -180,7 +176,7 @@ class TransactionalProducerCore(IdempotentProducerCore):
 
         Source: `Sender.maybeSendAndPollTransactionalRequest`.
         """
-        manager = self._manager
+        manager = self._transactions
         if manager.in_flight is not None:
             return True
         self._abort_undrained()
@@ -200,15 +196,15 @@ class TransactionalProducerCore(IdempotentProducerCore):
     def _node_for(self, request: TxnRequest, now_ms: int) -> int:
         if request.coordinator is None:
             return self._in_flight.least_loaded(self._node_ids, now_ms)
-        return self._manager.coordinator(request)
+        return self._transactions.coordinator(request)
 
     def _send_other(
         self, node_id: int, request: TxnRequest, now_ms: int, effects: list[Effect]
     ) -> None:
         if not self._in_flight.is_ready(node_id, now_ms):
-            self._manager.put_back(request)
+            self._transactions.put_back(request)
             return
-        self._manager.in_flight = request
+        self._transactions.in_flight = request
         correlation_id = self._in_flight.open(node_id, [], now_ms)
         effects.append(
             SendRequest(node_id, correlation_id, request.api_key, request.api_version, request.body)
@@ -219,8 +215,8 @@ class TransactionalProducerCore(IdempotentProducerCore):
 
         Source: `RecordAccumulator.abortUndrainedBatches`, KIP-654.
         """
-        error: DeliveryError | None = self._manager.last_error
-        if self._manager.state is State.ABORTING_TRANSACTION:
+        error: DeliveryError | None = self._transactions.last_error
+        if self._transactions.state is State.ABORTING_TRANSACTION:
             what = "the transaction is aborted"
             error = TransactionAbortedError(ErrorCode.NONE, what, may_be_written=False)
         if error is None:
@@ -233,23 +229,23 @@ class TransactionalProducerCore(IdempotentProducerCore):
     def _receive_other(
         self, correlation_id: int, response_body: Mapping[str, Any], now_ms: int
     ) -> None:
-        self._manager.check_answer(response_body)
+        self._transactions.check_answer(response_body)
         self._close_request(correlation_id, response_body, now_ms)
-        self._manager.receive(response_body, now_ms)
+        self._transactions.receive(response_body, now_ms)
 
     def _fail_requests(self, node_id: int, error: ErrorCode, now_ms: int) -> None:
         had_other = self._in_flight.is_initializing
         super()._fail_requests(node_id, error, now_ms)
         if had_other and not self._in_flight.is_initializing:
-            self._manager.on_request_failed(now_ms)
+            self._transactions.on_request_failed(now_ms)
 
     def _produce_request(
         self, node_id: int, batches: list[ProducerBatch], now_ms: int
     ) -> SendRequest:
         request = super()._produce_request(node_id, batches, now_ms)
         request.body["transactional_id"] = self._config.transactional_id
-        return request._replace(api_version=self._manager.produce_version)
+        return request._replace(api_version=self._transactions.produce_version)
 
     def _due_times_ms(self) -> Iterator[int]:
-        yield self._manager.due_ms
+        yield self._transactions.due_ms
         yield from super()._due_times_ms()

@@ -118,23 +118,31 @@ class _Work:
 
     async def _run_clients(self) -> None:
         """Run clients one after the other; the first may be a zombie beside later ones."""
+        clients: list[_Client] = []
+        try:
+            await self._run_until_done(clients)
+        except asyncio.CancelledError:  # there is no time left
+            for client in clients:
+                client.host.die()
+            raise
+        finally:
+            for client in clients:
+                await client.shut_down()
+
+    async def _run_until_done(self, clients: list[_Client]) -> None:
+        """Add clients until one has done all work."""
         loop = asyncio.get_running_loop()
-        clients = []
         for number in range(MOST_CLIENTS):
             client = _Client(self, number)
             clients.append(client)
             self._hosts.append(client.host)
-            life = loop.create_task(client.live())
             crash = loop.create_task(_wait(client.host.crashed))
-            await asyncio.wait([life, crash], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([client.life, crash], return_when=asyncio.FIRST_COMPLETED)
             crash.cancel()
-            client.life = life
-            if life.done() and life.result():
+            if client.life.done() and client.life.result():
                 break
             if client.host.is_dead:
                 await client.shut_down()
-        for client in clients:
-            await client.shut_down()
 
     def record_failure(self, host: ClientHost, error: Exception) -> None:
         """Record the error of a client that did not die."""
@@ -235,12 +243,12 @@ class _Client:
     def __init__(self, work: _Work, number: int) -> None:
         self._work = work
         self.host = work.new_host(number)
-        self.life: asyncio.Task[bool] | None = None
         in_transactions = work.program.order is Order.TRANSACTION
         self._producer = work.producer(self.host, in_transactions=in_transactions)
         self._consumer = work.consumer(self.host, group_id=JOB.group_id)
+        self.life = asyncio.get_running_loop().create_task(self._live())
 
-    async def live(self) -> bool:
+    async def _live(self) -> bool:
         """Work until no input is left: True. False after a failure."""
         try:
             await self._producer.start()
@@ -254,7 +262,6 @@ class _Client:
 
     async def shut_down(self) -> None:
         """Stop the client; a dead one is cancelled without clean-up."""
-        assert self.life is not None
         while self.host.is_dead and not self.life.done():
             self.life.cancel()
             await asyncio.sleep(0)

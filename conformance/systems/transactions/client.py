@@ -180,7 +180,7 @@ class Client(PicklableActor):
 
     def _offsets_view(self, state: str) -> View:
         write = "NONE" if self._offsets is None else "QUEUED"
-        manager = self._core._manager
+        manager = self._core._transactions
         membership = "IN" if GROUP in manager._groups else "OUT"
         waiting = {request.api_key for *_, request in manager._queue._waiting}
         if write == "QUEUED" and ApiKey.TXN_OFFSET_COMMIT not in waiting:
@@ -241,7 +241,7 @@ class Client(PicklableActor):
 
     def _end(self) -> None:
         """What the coordinator knows nothing of, and will not, is over with the next poll."""
-        manager = self._core._manager
+        manager = self._core._transactions
         waiting = {request.api_key for *_, request in manager._queue._waiting}
         if not (manager._is_started or manager._new_partitions or waiting - {ApiKey.END_TXN}):
             self._polls(())
@@ -316,7 +316,7 @@ class Client(PicklableActor):
     def _to_coordinator(self, api_key: int) -> tuple[View, Payload]:
         """What goes to a coordinator now; one of `api_key` before its like. Raises
         UnexpectedEffects."""
-        manager = self._core._manager
+        manager = self._core._transactions
         if api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
             manager._enqueue_new_partitions()
             return self._sends({}, api_key)
@@ -326,11 +326,11 @@ class Client(PicklableActor):
         return sent
 
     def _taken(self) -> list[TxnRequest]:
-        return self._core._manager._queue.take_all()
+        return self._core._transactions._queue.take_all()
 
     def _requeue(self, requests: Iterable[TxnRequest]) -> None:
         for request in requests:
-            self._core._manager._queue.retry(request, request.not_before_ms)
+            self._core._transactions._queue.retry(request, request.not_before_ms)
 
     def would_send(self) -> Refused:
         """What goes out if all leaders are known, but not while they throttle, and what follows if
@@ -374,7 +374,7 @@ class Client(PicklableActor):
     def _serve_init_producer_id(self, version: int) -> None:
         """The cluster serves no later version of InitProducerId."""
         newest = {**self._core._versions.newest, ApiKey.INIT_PRODUCER_ID: version}
-        self._core._manager._queue.versions = RequestVersions(newest)
+        self._core._transactions._queue.versions = RequestVersions(newest)
 
     def loses_all(self) -> str:
         """The state that follows, "" where nothing was sent: the delivery time of all that was sent
@@ -386,7 +386,7 @@ class Client(PicklableActor):
         for partition in range(self._count):
             self._core.disconnected(partition, self._now_ms)
         self._core._expire_batches(self._now_ms)
-        self._core._manager.maybe_resolve_sequences()
+        self._core._transactions.maybe_resolve_sequences()
         return STATES[self._core.state] if sent else ""
 
     def _throttle(self, node_ids: Iterable[int]) -> None:
@@ -490,7 +490,7 @@ class Client(PicklableActor):
     def _settle(self) -> None:
         """Calls that have ended return, and what was held goes on. What a loop of the sender begins
         with is done at once."""
-        self._core._manager.maybe_resolve_sequences()
+        self._core._transactions.maybe_resolve_sequences()
         if self._core.state is State.ABORTABLE_ERROR:
             self._polls(())
         if self._core.state is not State.IN_TRANSACTION or self._adding <= self._core.partitions:

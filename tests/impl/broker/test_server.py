@@ -7,10 +7,7 @@ import gc
 import shutil
 import socket
 import warnings
-from collections import Counter
-from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -20,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
+from impl.broker.listeners import Answer, Handle
 from impl.broker.node import Node
-from impl.broker.outputs import LOCAL, Output
 from impl.broker.producer_ids import BLOCK_SIZE
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
@@ -29,7 +26,6 @@ from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.protocol.messages import encode_request
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
-from impl.security.authenticator import ClientSession
 from tests.impl.protocol.kafka_clients import BEFORE_REMOVALS, NEWEST, jars
 
 pytestmark = pytest.mark.slow  # clients of others, in processes of their own
@@ -37,32 +33,28 @@ pytestmark = pytest.mark.slow  # clients of others, in processes of their own
 SECONDS = 20
 
 
-class Recorded(Node):
-    """A node that counts the requests it gets, by API and version."""
+class RecordedRequests:
+    """The requests that a server gets, by API and version: its `Intercept`."""
 
-    def __init__(self, config: NodeConfig | None = None, **more: Any) -> None:
-        super().__init__(config, **more)
-        self.seen: Counter[tuple[int, int]] = Counter()
+    def __init__(self) -> None:
+        self._seen: set[tuple[int, int]] = set()
 
-    def receive(
-        self, reference: Hashable, payload: bytes, now_ms: int, session: ClientSession = LOCAL
-    ) -> list[Output]:
-        head = int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big")
-        self.seen[head] += 1
-        return super().receive(reference, payload, now_ms, session)
+    def __call__(self, payload: bytes, handle: Handle) -> Answer:
+        self._seen.add((int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big")))
+        return handle(payload)
 
     def versions(self, api_key: ApiKey) -> set[int]:
-        return {version for key, version in self.seen if key == api_key}
+        return {version for key, version in self._seen if key == api_key}
 
 
-def server(level: int = 2) -> Server:
+def server(level: int = 2, requests: RecordedRequests | None = None) -> Server:
     config = NodeConfig(
         host="127.0.0.1",
         port=0,
         num_partitions=2,
         transactions=TransactionConfig(transaction_version=level),
     )
-    return Server(config, make_node=Recorded)
+    return Server(config, intercept=requests)
 
 
 def committed_offset(running: Server, group: str = "g") -> int:
@@ -199,7 +191,8 @@ async def test_the_java_client_speaks_v2_where_the_level_says_so(
     if java is None:
         pytest.skip("Java is not installed")
     program = Path(__file__).with_name("Transactions.java")
-    async with asyncio.timeout(5 * SECONDS), server(level) as running:
+    requests = RecordedRequests()
+    async with asyncio.timeout(5 * SECONDS), server(level, requests) as running:
         process = await asyncio.create_subprocess_exec(
             java,
             "-cp",
@@ -216,11 +209,9 @@ async def test_the_java_client_speaks_v2_where_the_level_says_so(
             "all [0:c0, 2:c1, 4:c2, 6:aborted, 8:last]",
             "zombie ProducerFencedException",
         ]
-        node = running.node
-        assert isinstance(node, Recorded)
-        assert node.versions(ApiKey.END_TXN) == {end_txn}
-        assert bool(node.versions(ApiKey.ADD_PARTITIONS_TO_TXN)) == (end_txn < 5)
-        (view,) = node.coordinators.transactions.view().transactions
+        assert requests.versions(ApiKey.END_TXN) == {end_txn}
+        assert bool(requests.versions(ApiKey.ADD_PARTITIONS_TO_TXN)) == (end_txn < 5)
+        (view,) = running.node.coordinators.transactions.view().transactions
         assert view.image.producer_epoch == epoch
         assert committed_offset(running) == 3
 
@@ -231,13 +222,15 @@ async def test_two_servers_share_a_transaction() -> None:
     first = NodeConfig(node_id=1, host="127.0.0.1", port=0, num_partitions=2)
     second = NodeConfig(node_id=2, host="127.0.0.1", port=0, num_partitions=2)
 
-    def node(config: NodeConfig) -> Recorded:
-        return Recorded(config, cluster=cluster)
+    of_first, of_second = RecordedRequests(), RecordedRequests()
+
+    def node(config: NodeConfig) -> Node:
+        return Node(config, cluster=cluster)
 
     async with (
         asyncio.timeout(SECONDS),
-        Server(first, make_node=node) as one,
-        Server(second, make_node=node) as two,
+        Server(first, make_node=node, intercept=of_first) as one,
+        Server(second, make_node=node, intercept=of_second) as two,
     ):
         producer = AIOKafkaProducer(bootstrap_servers=f"127.0.0.1:{one.port}", transactional_id="T")
         await producer.start()
@@ -255,10 +248,8 @@ async def test_two_servers_share_a_transaction() -> None:
         assert topic.leader_ids == (1, 2)
         seen = await consumed(two.port, "read_committed", 2)
         assert [value for _, value in seen] == [b"yes", b"yes"]
-        assert isinstance(one.node, Recorded)
-        assert isinstance(two.node, Recorded)
-        assert two.node.versions(ApiKey.WRITE_TXN_MARKERS) == {2}
-        assert 5 in one.node.versions(ApiKey.ADD_PARTITIONS_TO_TXN)
+        assert of_second.versions(ApiKey.WRITE_TXN_MARKERS) == {2}
+        assert 5 in of_first.versions(ApiKey.ADD_PARTITIONS_TO_TXN)
 
 
 async def test_a_broken_link_between_servers_mends() -> None:
@@ -361,10 +352,9 @@ async def test_a_restarted_server_allocates_other_producer_ids() -> None:
 
 
 async def test_a_node_that_breaks_is_not_passed_over() -> None:
-    class Broken(Node):
-        def advance(self, now_ms: int) -> list[Output]:
-            raise ZeroDivisionError
+    def broken_clock_ms() -> int:
+        raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        async with Server(make_node=Broken):
+        async with Server(make_node=Node, clock_ms=broken_clock_ms):
             await asyncio.sleep(0.01)

@@ -81,5 +81,5 @@ def test_what_cannot_be_used_is_named(tmp_path, text, told):
 def test_a_file_that_is_no_certificate_is_named(tmp_path):
     with pytest.raises(InvalidCertificate, match=r"client.properties has no CERTIFICATE in PEM"):
         read(tmp_path, TLS + str(tmp_path / "client.properties"))
-    with pytest.raises(FileNotFoundError, match="missing.pem"):
+    with pytest.raises(FileNotFoundError, match=r"missing\.pem"):
         read(tmp_path, TLS + str(tmp_path / "missing.pem"))
