@@ -60,10 +60,11 @@ COMPILED = (
     "impl/producer/transactional_responses.py",
     "impl/producer/record_metadata.py",
 )
-"""What Produce and Fetch pass through between a socket and the log, and what reads an answer."""
+"""What Produce and Fetch pass through: from a producer to its socket, from a broker's socket to the
+log, and where a consumer reads an answer."""
 
 BUILDING = {"bdist_wheel", "build", "build_ext", "install"}
-"""The commands that compile; others only ask what there is, and mypyc takes half a minute."""
+"""The commands that compile; others only ask what there is, and mypyc takes a minute."""
 
 
 class AllOrNone(build_ext):
