@@ -11,6 +11,7 @@ first test that uses it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Generator, Iterator
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 MARKER = "kafka_broker"
 BROKER: pytest.StashKey[Broker] = pytest.StashKey()
-"""The broker of a test that has one, while it serves."""
+"""The broker of the fixture `kafka`, until the test's last report is made."""
 
 RENAME = "Rename it, or keep its folder out of sys.path: `--import-mode=importlib`, `pythonpath`"
 
@@ -42,7 +43,6 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Broker]:
     with broker_class(**arguments) as broker:
         request.node.stash[BROKER] = broker
         yield broker
-        del request.node.stash[BROKER]
 
 
 def arguments_of(node: pytest.Item) -> dict[str, Any]:
@@ -87,10 +87,23 @@ def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the requests, if there are any, to the report of a test that fails, or whose fixture
-    does: until the fixture `kafka` has ended."""
+    does."""
     report = yield
-    if report.failed and BROKER in item.stash:
-        requests = item.stash[BROKER].format_timeline()
-        if requests:
-            report.sections.append(("kafka requests", requests))
+    if report.failed:
+        for broker in _brokers_of(item):
+            requests = broker.format_timeline()
+            if requests:
+                report.sections.append(("kafka requests", requests))
+    if report.when == "teardown" and BROKER in item.stash:
+        del item.stash[BROKER]
     return report
+
+
+def _brokers_of(item: pytest.Item) -> list[Broker]:
+    """That of the fixture `kafka`, and those of the project's own fixtures."""
+    found = [item.stash[BROKER]] if BROKER in item.stash else []
+    embedded = sys.modules.get("impl.broker.embedded")
+    if embedded is not None:
+        values = (getattr(item, "funcargs", None) or {}).values()
+        found += [value for value in values if isinstance(value, embedded.Broker)]
+    return list(dict.fromkeys(found))

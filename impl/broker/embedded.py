@@ -31,11 +31,12 @@ from impl.broker.event_loop import new_event_loop
 from impl.broker.faults import InjectedFaults
 from impl.broker.listeners import Answer, Handle
 from impl.broker.log_view import LogView, view_log
+from impl.broker.monotonic_time import wall_clock_ms
 from impl.broker.node import Node
 from impl.broker.node_settings import configure
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import NEWEST_RELEASE
-from impl.broker.server import Server, system_clock_ms
+from impl.broker.server import Server
 from impl.broker.timeline import Timeline
 from impl.broker.topics import check_legal_name
 from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
@@ -90,7 +91,7 @@ class BrokerClock:
 
     def __call__(self) -> int:
         """The time of now."""
-        return system_clock_ms() + self._added_ms
+        return wall_clock_ms() + self._added_ms
 
     def advance(self, duration_ms: int) -> None:
         """Let this time pass at once; what is due after it is done when this returns.
@@ -168,7 +169,7 @@ class Broker:
     def _open_cluster(self) -> Cluster:
         me = self._config
         if self._disk is None:
-            blocks = ProducerIdBlocks(system_clock_ms() * BLOCK_SIZE)  # see `Server`
+            blocks = ProducerIdBlocks(wall_clock_ms() * BLOCK_SIZE)  # see `Server`
             return Cluster(me.cluster_id, me.log, blocks, me.security)
         try:
             cluster = DurableCluster(self._disk, me.cluster_id, me.log, self.clock, me.security)
@@ -181,8 +182,9 @@ class Broker:
     # ---- start and stop
 
     async def __aenter__(self) -> Broker:
-        """Serve on the current event loop."""
+        """Serve on the current event loop. Raises `RuntimeError` unless it is asyncio's."""
         self._check_may_start()
+        _check_loop()
         self._thread = None
         await self._start()
         return self
@@ -426,6 +428,15 @@ class Broker:
             when = "has ended" if self._has_ended else "has not begun"
             block = "in the block of `with Broker(...) as kafka`"
             raise RuntimeError(f"the broker serves {block}, which {when}")
+
+
+def _check_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:  # trio's, for one
+        raise RuntimeError(
+            "`async with Broker()` needs an event loop of asyncio: `with Broker()` needs none"
+        ) from None
 
 
 def _listed(values: Iterable[object]) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
+from impl.broker.monotonic_time import MonotonicEventLoop
+
 
 def new_event_loop(*, has_tls: bool) -> asyncio.AbstractEventLoop:
     """A loop for a thread that serves.
@@ -16,11 +18,11 @@ def new_event_loop(*, has_tls: bool) -> asyncio.AbstractEventLoop:
     uvloop 0.23 does not always end the handshake of a connection whose TLS begins after it is made.
     """
     if has_tls:
-        return asyncio.new_event_loop()
+        return MonotonicEventLoop()
     try:
         import uvloop
     except ImportError:
-        return asyncio.new_event_loop()
+        return MonotonicEventLoop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
 

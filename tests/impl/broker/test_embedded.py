@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient
 from impl import Broker, Consumer, CutFault, ErrorFault, Producer
 from impl.broker.cluster import UnknownPartitionOrBroker
 from impl.broker.embedded import EMBEDDED
+from impl.broker.event_loop import new_event_loop
 from impl.broker.faults import Fault
 from impl.broker.node_settings import UnknownSetting
 from impl.protocol.errors import ErrorCode
@@ -341,6 +342,7 @@ def test_markers_are_merged_and_wrong_arguments_refused(tmp_path: Path) -> None:
 SETUP_TEST = """
 import pytest
 from confluent_kafka.admin import AdminClient
+from kafka_eos import Broker
 
 @pytest.fixture
 def orders(kafka):
@@ -352,6 +354,24 @@ def test_whose_fixture_fails(orders):
 
 def test_that_fails_without_a_request(kafka):
     assert False
+
+@pytest.fixture
+def left(kafka):
+    yield
+    AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=9)
+    raise ValueError("something is left")
+
+def test_whose_fixture_fails_at_its_end(left):
+    pass
+
+@pytest.fixture(scope="session")
+def shared():
+    with Broker() as broker:
+        yield broker
+
+def test_that_fails_with_a_broker_of_all_tests(shared):
+    AdminClient({"bootstrap.servers": shared.bootstrap_servers}).list_topics(timeout=9)
+    assert False
 """
 
 
@@ -359,9 +379,35 @@ def test_a_failing_fixture_prints_the_requests_and_no_request_prints_nothing(
     tmp_path: Path,
 ) -> None:
     printed = run_with_plugin(tmp_path, SETUP_TEST)
-    assert "1 failed, 1 error" in printed, printed
-    assert printed.count(" kafka requests ") == 1
+    assert "2 failed, 1 passed, 2 errors" in printed, printed
+    assert printed.count(" kafka requests ") == 3
     assert " rdkafka Metadata -> ok" in printed
+
+
+def test_a_clock_that_a_test_stops_does_not_stop_the_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As freezegun does it: what `time` says is of 2020, and stands still; librdkafka's goes on."""
+    now_ms = time.time() * 1_000
+    began_s = time.monotonic()
+    for name in ("time", "monotonic"):
+        monkeypatch.setattr(time, name, lambda: 1_577_836_800.0)
+    with Broker(topics={"t": 1}) as kafka:
+        producer = LibrdkafkaProducer({"bootstrap.servers": kafka.bootstrap_servers})
+        told: list[object] = []
+        producer.produce("t", b"value", on_delivery=lambda error, _: told.append(error))
+        assert (producer.flush(20), told) == (0, [None])
+        assert abs(kafka.clock() - now_ms) < 60_000
+        assert len(kafka.log("t").values) == 1
+    loop = new_event_loop(has_tls=True)
+    assert 0 <= loop.time() - began_s < 60
+    loop.close()
+
+
+def test_an_event_loop_that_is_not_asyncios_is_refused() -> None:
+    entering = Broker().__aenter__()
+    with pytest.raises(RuntimeError, match=r"`with Broker\(\)` needs none"):
+        entering.send(None)
 
 
 NOT_EDITABLE = (
