@@ -13,6 +13,7 @@ from typing import Final
 
 from impl.broker.cluster import BrokerEndPoint
 from impl.broker.cluster_requests import NOT_REQUESTED, cluster_operations
+from impl.broker.controller_deadlines import with_deadline
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
 from impl.broker.topic_settings import TopicRefused, describe_settings, named_values
@@ -328,8 +329,8 @@ def _describe_partition(node: HandlerContext, topic: Topic | None, index: int) -
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
     {
         ApiKey.METADATA: metadata,
-        ApiKey.CREATE_TOPICS: create_topics,
-        ApiKey.DELETE_TOPICS: delete_topics,
+        ApiKey.CREATE_TOPICS: with_deadline(create_topics),
+        ApiKey.DELETE_TOPICS: with_deadline(delete_topics),
         ApiKey.DESCRIBE_PRODUCERS: describe_producers,
     }
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from impl.broker.controller_deadlines import with_deadline
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.metadata_requests import topic_row
 from impl.broker.outputs import DecodedRequest
@@ -188,7 +189,7 @@ def _sizes(node: HandlerContext, topic: Topic) -> Iterator[Value]:
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
     {
-        ApiKey.CREATE_PARTITIONS: create_partitions,
+        ApiKey.CREATE_PARTITIONS: with_deadline(create_partitions),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
         ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
     }

@@ -83,6 +83,10 @@ FEATURES_FROM: Final = "4.0"
 """The first release with these features."""
 
 
+KRAFT_FROM: Final = "3.3"
+"""The first release here whose controller is KRaft's."""
+
+
 def _parse(text: str) -> dict[str, dict[int, range]]:
     """The versions of each API by release."""
     (_, *releases), *rows = (line.split() for line in text.strip().splitlines())
@@ -117,6 +121,11 @@ def served_versions(release: str) -> Mapping[int, range]:
 def newest_levels(release: str) -> Mapping[str, int]:
     """The greatest level of each feature that the release has."""
     return NEWEST_LEVELS if _numbers(release) >= _numbers(FEATURES_FROM) else {}
+
+
+def has_zookeeper(release: str) -> bool:
+    """Whether its controller keeps the metadata in ZooKeeper."""
+    return _numbers(release) < _numbers(KRAFT_FROM)
 
 
 def entry_of_release(table: Mapping[str, T], release: str) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
@@ -35,6 +36,42 @@ def test_a_node_answers_administrators_as_the_broker_did() -> None:
     for name, version, body, wanted in json.loads(RECORDED.read_text()):
         found = normalized(network.ask(ApiKey[name], version, body))
         assert json.loads(json.dumps(found)) == wanted, (name, version, body)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_a_request_that_leaves_no_time_does_nothing(timeout_ms: int) -> None:
+    """Error 7 for each row, repeated, illegal or missing topics included: so did 4.3.1 and 3.9.2.
+    2.8.2, with ZooKeeper, did what it was asked for."""
+
+    def topic(name: str, count: int) -> dict[str, object]:
+        return {"name": name, "num_partitions": count, "replication_factor": 1}
+
+    time = {"timeout_ms": timeout_ms}
+    created = [topic("new", 1), topic("a/b", 1), topic("there", 1), topic("z", 0), topic("z", 0)]
+    grown = [{"name": name, "count": 3, "assignments": None} for name in ("there", "no", "no")]
+    deleted = [{"name": name, "topic_id": bytes(16)} for name in ("there", "no", "no")]
+    for release, errors in (("4.3", [7]), ("2.8", [0, 17, 36, 42])):
+        network = Network(release=release)
+        network.create("there", 1, 1)
+        answers = [
+            network.ask(key, version, {"topics": rows, "validate_only": False} | time)
+            for key, version, rows in (
+                (ApiKey.CREATE_TOPICS, 5, created),
+                (ApiKey.CREATE_PARTITIONS, 2, grown),
+                (ApiKey.DELETE_TOPICS, 6, deleted),
+            )
+        ]
+        rows = [row for answer in answers for rows in answer.values() for row in _rows(rows)]
+        assert sorted({row["error_code"] for row in rows}) == errors
+        is_done = release == "2.8"
+        assert (len(rows) == 11) is not is_done
+        there = network.cluster.topics.get("there")
+        assert (there is None) is is_done
+        assert (network.cluster.topics.get("new") is None) is not is_done
+
+
+def _rows(field: object) -> list[dict[str, Any]]:
+    return field if isinstance(field, list) else []
 
 
 def test_a_changed_setting_is_applied_by_leaders_of_old_and_new_partitions() -> None:
