@@ -13,7 +13,7 @@ from typing import Final
 
 from impl.broker.cluster import BrokerEndPoint
 from impl.broker.cluster_requests import NOT_REQUESTED, cluster_operations
-from impl.broker.controller_deadlines import with_deadline
+from impl.broker.controller_deadline import with_deadline
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
 from impl.broker.topic_settings import TopicRefused, describe_settings, named_values
