@@ -13,9 +13,9 @@ from typing import Final
 
 from impl.broker.cluster import BrokerEndPoint
 from impl.broker.cluster_requests import NOT_REQUESTED, cluster_operations
-from impl.broker.controller_deadline import with_deadline
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
+from impl.broker.timed_requests import refuse_without_time
 from impl.broker.topic_settings import TopicRefused, describe_settings, named_values
 from impl.broker.topics import INTERNAL_TOPICS, Topic, is_legal_name
 from impl.protocol.codegen import Value
@@ -329,8 +329,8 @@ def _describe_partition(node: HandlerContext, topic: Topic | None, index: int) -
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
     {
         ApiKey.METADATA: metadata,
-        ApiKey.CREATE_TOPICS: with_deadline(create_topics),
-        ApiKey.DELETE_TOPICS: with_deadline(delete_topics),
+        ApiKey.CREATE_TOPICS: refuse_without_time(create_topics),
+        ApiKey.DELETE_TOPICS: refuse_without_time(delete_topics),
         ApiKey.DESCRIBE_PRODUCERS: describe_producers,
     }
 )

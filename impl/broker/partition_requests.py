@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from impl.broker.controller_deadline import with_deadline
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.metadata_requests import topic_row
 from impl.broker.outputs import DecodedRequest
+from impl.broker.timed_requests import refuse_without_time
 from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import Topic, is_legal_name
 from impl.protocol.codegen import Value
@@ -189,7 +189,7 @@ def _sizes(node: HandlerContext, topic: Topic) -> Iterator[Value]:
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
     {
-        ApiKey.CREATE_PARTITIONS: with_deadline(create_partitions),
+        ApiKey.CREATE_PARTITIONS: refuse_without_time(create_partitions),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
         ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
     }

@@ -16,7 +16,7 @@ from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 
 
-def with_deadline(handle: Handler) -> Handler:
+def refuse_without_time(handle: Handler) -> Handler:
     """The handler, for requests that have time."""
 
     def handle_in_time(
