@@ -13,9 +13,9 @@ from typing import Final
 
 from impl.broker.cluster import BrokerEndPoint
 from impl.broker.cluster_requests import NOT_REQUESTED, cluster_operations
+from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
-from impl.broker.timed_requests import refuse_without_time
 from impl.broker.topic_settings import TopicRefused, describe_settings, named_values
 from impl.broker.topics import INTERNAL_TOPICS, Topic, is_legal_name
 from impl.protocol.codegen import Value

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.metadata_requests import topic_row
 from impl.broker.outputs import DecodedRequest
-from impl.broker.timed_requests import refuse_without_time
 from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import Topic, is_legal_name
 from impl.protocol.codegen import Value
