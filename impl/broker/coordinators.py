@@ -38,7 +38,7 @@ from impl.coordinator.offsets import OffsetsCoordinator
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, partition_for
 from impl.coordinator.transactions import TransactionCoordinator
 from impl.partition.leader import PartitionLeader
-from impl.partition.log_config import COMPACT
+from impl.partition.log_config import COMPACT, PRODUCER
 from impl.partition.verification import NO_GUARD
 from impl.protocol.codegen import Value
 from impl.protocol.control_records import ControlType
@@ -59,7 +59,16 @@ AnswerCallback = Callable[[SendAnswer, int], None]
 RETRY_BACKOFF_MS: Final = 50
 """Between two attempts to write markers, or the completion of a transaction."""
 
-INTERNAL_CONFIGS: Final = MappingProxyType({"cleanup.policy": COMPACT})
+INTERNAL_CONFIGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        OFFSETS_TOPIC: {"cleanup.policy": COMPACT, "compression.type": PRODUCER},
+        TRANSACTION_STATE_TOPIC: {
+            "cleanup.policy": COMPACT,
+            "compression.type": "uncompressed",
+            "unclean.leader.election.enable": "false",
+        },
+    }
+)
 """Coordinators load their state from this log, the latest record of each key, so retention must not
 delete any of it. `TransactionStateManager.transactionStateTopicConfigs`,
 `GroupCoordinatorService.groupMetadataTopicConfigs`."""
@@ -128,7 +137,7 @@ class Coordinators:
         if topic is None:
             is_state = name == TRANSACTION_STATE_TOPIC
             config = self.transactions.config if is_state else self.offsets.config
-            configs = {**INTERNAL_CONFIGS, "segment.bytes": str(config.segment_bytes)}
+            configs = {**INTERNAL_CONFIGS[name], "segment.bytes": str(config.segment_bytes)}
             topic = self._node.topics.create(name, config.num_partitions, configs)
         return topic
 

@@ -30,7 +30,7 @@ from impl.broker.coordinators import INTERNAL_CONFIGS
 from impl.broker.durable_access import DurableAccess
 from impl.broker.producer_ids import ProducerIdBlock, ProducerIdBlocks
 from impl.broker.releases import TRANSACTION_VERSION
-from impl.broker.topic_settings import is_applied, log_config
+from impl.broker.topic_settings import log_config
 from impl.broker.topics import INTERNAL_TOPICS, Topic
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import (
@@ -176,8 +176,7 @@ class DurableCluster(Cluster):
         """Node 1 leads all partitions of a topic until they are moved."""
         configs = image.configs
         if image.name in INTERNAL_TOPICS:
-            applied = {name: text for name, text in configs.items() if is_applied(name)}
-            configs = {**INTERNAL_CONFIGS, **applied}
+            configs = {**INTERNAL_CONFIGS[image.name], **configs}
         config = log_config(self.topics.config, configs)
         partitions = tuple(
             self.logs.load(

@@ -15,7 +15,6 @@ from impl.broker.topic_settings import (
     SettingView,
     Synonym,
     describe_settings,
-    is_applied,
 )
 from impl.settings import InvalidSetting
 
@@ -155,7 +154,7 @@ def _explain_unknown(name: str) -> str:
     from difflib import get_close_matches  # only who mistypes a name waits for it
 
     for topics_name, setting in TOPIC_SETTINGS.items():
-        if name in (topics_name, setting.broker_name) and is_applied(topics_name):
+        if name in (topics_name, setting.broker_name):
             return f"{name!r} is served for topics alone: create them with {topics_name}"
     near = get_close_matches(name, NODE_SETTINGS) or [
         each for each in NODE_SETTINGS if name in each

@@ -1,26 +1,37 @@
 """The settings of topics: what Kafka has, and what this broker applies.
 
-Three rules:
+Four rules:
 
-1. A setting is applied or refused; none is ignored.
-2. A setting that is not applied may only have Kafka's default, and is described with it.
-3. A value without a default of its own comes from the broker's `LogConfig`.
+1. A value that Kafka takes is stored and described; any other is refused with Kafka's text.
+2. A setting without a field of `LogConfig` changes nothing here: it is about other replicas, remote
+   storage, or when files are written and removed.
+3. What would need something that is not there is refused: remote storage, or a codec whose library
+   is not installed.
+4. A value without a default of its own comes from the broker's `LogConfig`.
 
-Sources: `TopicConfig`, `LogConfig`, `ServerTopicConfigSynonyms`, `ConfigDef.parseType`, and the
-answers of 4.3.1 to DescribeConfigs.
+Sources: `TopicConfig`, `LogConfig`, `ServerTopicConfigSynonyms`, `ConfigDef.parseType`,
+`ThrottledReplicaListValidator`, and the answers of 4.3.1 to DescribeConfigs and
+IncrementalAlterConfigs.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from enum import IntEnum
-from math import isnan, nan
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from impl.partition.log_config import COMPACT, DELETE, LogConfig
+from impl.partition.log_config import (
+    COMPACT,
+    COMPRESSION_TYPES,
+    DELETE,
+    LogConfig,
+)
 from impl.protocol.codegen import Value
+from impl.protocol.compression import is_installed
 from impl.protocol.errors import ErrorCode
 from impl.settings import INT_MAX, LONG_MAX
 
@@ -57,7 +68,8 @@ class TopicSetting(NamedTuple):
     """A topic's setting.
 
     `broker_name`: the broker's setting behind it, "" for none. `field`: that of `LogConfig` which
-    applies it, "" for none. `least`: the smallest number. `choices`: the words that it takes.
+    applies it, "" for none. `least`, `greatest`: the range of a number; `also`: one outside of it.
+    `choices`: the words that it takes.
     """
 
     config_type: ConfigType
@@ -66,6 +78,8 @@ class TopicSetting(NamedTuple):
     field: str = ""
     least: int = 0
     choices: tuple[str, ...] = ()
+    greatest: int | None = None
+    also: int | None = None
 
 
 _BOOLEAN, _STRING, _INT, _LONG, _DOUBLE = (
@@ -88,10 +102,33 @@ TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
             "cleanup_policy",
             choices=(COMPACT, DELETE),
         ),
-        "compression.gzip.level": TopicSetting(_INT, "-1", "compression.gzip.level"),
-        "compression.lz4.level": TopicSetting(_INT, "9", "compression.lz4.level"),
-        "compression.type": TopicSetting(_STRING, "producer", "compression.type"),
-        "compression.zstd.level": TopicSetting(_INT, "3", "compression.zstd.level"),
+        "compression.gzip.level": TopicSetting(
+            _INT,
+            "-1",
+            "compression.gzip.level",
+            "compression_gzip_level",
+            least=1,
+            greatest=9,
+            also=-1,
+        ),
+        "compression.lz4.level": TopicSetting(
+            _INT, "9", "compression.lz4.level", "compression_lz4_level", least=1, greatest=17
+        ),
+        "compression.type": TopicSetting(
+            _STRING,
+            "producer",
+            "compression.type",
+            "compression_type",
+            choices=COMPRESSION_TYPES,
+        ),
+        "compression.zstd.level": TopicSetting(
+            _INT,
+            "3",
+            "compression.zstd.level",
+            "compression_zstd_level",
+            least=-131_072,
+            greatest=22,
+        ),
         "delete.retention.ms": TopicSetting(
             _LONG, "86400000", "log.cleaner.delete.retention.ms", "delete_retention_ms"
         ),
@@ -103,8 +140,8 @@ TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
         "follower.replication.throttled.replicas": TopicSetting(ConfigType.LIST, ""),
         "index.interval.bytes": TopicSetting(_INT, "4096", "log.index.interval.bytes"),
         "leader.replication.throttled.replicas": TopicSetting(ConfigType.LIST, ""),
-        "local.retention.bytes": TopicSetting(_LONG, "-2", "log.local.retention.bytes"),
-        "local.retention.ms": TopicSetting(_LONG, "-2", "log.local.retention.ms"),
+        "local.retention.bytes": TopicSetting(_LONG, "-2", "log.local.retention.bytes", least=-2),
+        "local.retention.ms": TopicSetting(_LONG, "-2", "log.local.retention.ms", least=-2),
         "max.compaction.lag.ms": TopicSetting(
             _LONG, _NEVER, "log.cleaner.max.compaction.lag.ms", "max_compaction_lag_ms", 1
         ),
@@ -143,10 +180,12 @@ TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
         "remote.log.copy.disable": TopicSetting(_BOOLEAN, "false"),
         "remote.log.delete.on.disable": TopicSetting(_BOOLEAN, "false"),
         "remote.storage.enable": TopicSetting(_BOOLEAN, "false"),
-        "retention.bytes": TopicSetting(_LONG, "-1", "log.retention.bytes", "retention_bytes", -1),
+        "retention.bytes": TopicSetting(
+            _LONG, "-1", "log.retention.bytes", "retention_bytes", -LONG_MAX - 1
+        ),
         "retention.ms": TopicSetting(_LONG, "604800000", "log.retention.ms", "retention_ms", -1),
         "segment.bytes": TopicSetting(_INT, "1073741824", "log.segment.bytes", "segment_bytes", 1),
-        "segment.index.bytes": TopicSetting(_INT, "10485760", "log.index.size.max.bytes"),
+        "segment.index.bytes": TopicSetting(_INT, "10485760", "log.index.size.max.bytes", least=4),
         "segment.jitter.ms": TopicSetting(_LONG, "0"),
         "segment.ms": TopicSetting(_LONG, "604800000", "log.roll.ms", "segment_ms", 1),
         "unclean.leader.election.enable": TopicSetting(
@@ -167,84 +206,125 @@ def named_values(
     return {row["name"]: row["value"] for row in rows}
 
 
-def is_applied(name: str) -> bool:
-    """Whether a setting may have another value than Kafka's default."""
-    return name in TOPIC_SETTINGS and bool(TOPIC_SETTINGS[name].field)
-
-
 def log_config(base: LogConfig, configs: Mapping[str, str]) -> LogConfig:
     """`base` with a topic's own settings. Raises `TopicRefused` (INVALID_CONFIG)."""
-    changes: dict[str, Any] = {}
-    for name, text in configs.items():
-        setting = TOPIC_SETTINGS.get(name)
-        if setting is None:
-            raise TopicRefused(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
-        if setting.field:
-            changes[setting.field] = _parse(name, setting, text)
-        elif text != setting.default:
-            applied = ", ".join(filter(is_applied, TOPIC_SETTINGS))
-            problem = f"{name} can only be {setting.default!r} here; settings applied: {applied}"
-            raise TopicRefused(ErrorCode.INVALID_CONFIG, problem)
-    config = replace(base, **changes)
+    for name in configs:
+        if name not in TOPIC_SETTINGS:
+            raise _refused(f"Unknown topic config name: {name}")
+    values = {name: _parse(name, text) for name, text in configs.items()}
+    fields = [(TOPIC_SETTINGS[name].field, name, value) for name, value in values.items()]
+    config = replace(
+        base,
+        **{field: _field_value(name, value, base) for field, name, value in fields if field},
+    )
     least_ms, most_ms = config.min_compaction_lag_ms, config.max_compaction_lag_ms
     if least_ms > most_ms:
         rows = f"min.compaction.lag.ms ({least_ms}) > max.compaction.lag.ms ({most_ms})"
-        raise TopicRefused(ErrorCode.INVALID_CONFIG, f"conflict topic config setting {rows}")
+        raise _refused(f"conflict topic config setting {rows}")
+    if values.get("remote.storage.enable"):
+        raise _refused(_NO_REMOTE_STORAGE)
+    if "compression.type" in values and config.codec and not is_installed():
+        problem = "its library is not installed, pip install 'kafka-eos[compression]' does it"
+        raise _invalid("compression.type", config.compression_type, problem)
     return config
 
 
-def _parse(name: str, setting: TopicSetting, text: str) -> int | float | str | bool:
-    value: int | float | str | bool = _PARSERS[setting.config_type](name, setting, text)
+_NO_REMOTE_STORAGE: Final = (
+    "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote"
+    " log storage."
+)
+
+
+def _field_value(name: str, value: Any, base: LogConfig) -> Any:
+    """A parsed value as `LogConfig` has it: where it has a flag, that is the second choice."""
+    setting = TOPIC_SETTINGS[name]
+    if isinstance(getattr(base, setting.field), bool):
+        return setting.choices.index(value) == 1
     return value
 
 
-def _parse_choice(name: str, setting: TopicSetting, text: str) -> bool:
-    """Whether it is the second choice. The one setting of this type is a choice of two."""
-    if text not in setting.choices:
-        raise _invalid(name, text, f"String must be one of: {', '.join(setting.choices)}")
-    return setting.choices.index(text) == 1
+def _parse(name: str, text: str) -> Any:
+    """The value of a text. `ConfigDef.parseType` and the validator of the setting."""
+    setting = TOPIC_SETTINGS[name]
+    return _PARSERS[setting.config_type](name, setting, text)
+
+
+def _parse_boolean(name: str, setting: TopicSetting, text: str) -> bool:
+    value = {"true": True, "false": False}.get(text.strip().lower())
+    if value is None:
+        raise _invalid(name, text, "Expected value to be either true or false")
+    return value
+
+
+def _parse_choice(name: str, setting: TopicSetting, text: str) -> str:
+    word = text.strip()
+    if word not in setting.choices:
+        raise _invalid(name, word, f"String must be one of: {', '.join(setting.choices)}")
+    return word
 
 
 def _parse_list(name: str, setting: TopicSetting, text: str) -> str:
-    """The words with commas between; an empty text has none. `ConfigDef.ValidList`."""
-    words = [word.strip() for word in text.split(",")] if text else []
+    """The words with commas between; an empty text has none."""
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    if not setting.choices:
+        return _check_replicas(name, words)
     if "" in words:
-        problem = f"Configuration '{name}' values must not be empty."
-        raise TopicRefused(ErrorCode.INVALID_CONFIG, problem)
+        raise _refused(f"Configuration '{name}' values must not be empty.")
     for word in words:
         if word not in setting.choices:
             raise _invalid(name, word, f"String must be one of: {', '.join(setting.choices)}")
+    return ",".join(dict.fromkeys(words))
+
+
+def _check_replicas(name: str, words: list[str]) -> str:
+    """`ThrottledReplicaListValidator`."""
+    if words != ["*"] and not all(_REPLICA.fullmatch(word) for word in words):
+        problem = (
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        )
+        raise _invalid(name, f"[{', '.join(words)}]", problem)
     return ",".join(words)
 
 
 def _parse_ratio(name: str, setting: TopicSetting, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = nan
+    if not _DECIMAL.fullmatch(text.strip()):
+        raise _invalid(name, text, "Not a number of type DOUBLE")
+    value = float(text.strip().rstrip("dDfF"))
     if not 0 <= value <= 1:
         limit = "at least 0" if value < 0 else "no more than 1"
-        raise _invalid(
-            name, text, "Not a number of type DOUBLE" if isnan(value) else f"Value must be {limit}"
-        )
+        raise _invalid(name, str(value), f"Value must be {limit}")
     return value
 
 
 def _parse_integer(name: str, setting: TopicSetting, text: str) -> int:
     most = _MOST[setting.config_type]
-    try:
-        number = int(text)
-    except ValueError:
-        number = most + 1
-    if abs(number) > most:
+    number = int(text) if _INTEGER.fullmatch(text.strip()) else most + 1
+    if not -most - 1 <= number <= most:
         raise _invalid(name, text, f"Not a number of type {setting.config_type.name}")
-    if number < setting.least:
-        raise _invalid(name, text, f"Value must be at least {setting.least}")
+    problem = "" if number == setting.also else _range_problem(setting, number)
+    if problem:
+        raise _invalid(name, str(number), f"Value must be {problem}")
     return number
 
 
+def _range_problem(setting: TopicSetting, number: int) -> str:
+    """What a number outside of its range must be, "" for one inside."""
+    least, greatest, also = setting.least, setting.greatest, setting.also
+    is_large = greatest is not None and number > greatest
+    if number >= least and not is_large:
+        return ""
+    if also is not None:
+        return f"between {least} and {greatest} or equal to {also}"
+    return f"no more than {greatest}" if is_large else f"at least {least}"
+
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
+_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?")
 _PARSERS: Final[Mapping[ConfigType, Callable[[str, TopicSetting, str], Any]]] = MappingProxyType(
     {
+        _BOOLEAN: _parse_boolean,
         _STRING: _parse_choice,
         ConfigType.LIST: _parse_list,
         _DOUBLE: _parse_ratio,
@@ -254,11 +334,16 @@ _PARSERS: Final[Mapping[ConfigType, Callable[[str, TopicSetting, str], Any]]] = 
 )
 
 
-def _invalid(name: str, text: str, problem: str) -> TopicRefused:
-    return TopicRefused(
-        ErrorCode.INVALID_CONFIG, f"Invalid value {text} for configuration {name}: {problem}"
-    )
+def _refused(problem: str) -> TopicRefused:
+    return TopicRefused(ErrorCode.INVALID_CONFIG, problem)
 
+
+def _invalid(name: str, text: str, problem: str) -> TopicRefused:
+    return _refused(f"Invalid value {text} for configuration {name}: {problem}")
+
+
+_JAVA_PLAIN_FROM: Final = 1e-3
+"""Smaller numbers are written with an exponent. `Double.toString`."""
 
 _NULL_BY_DEFAULT: Final = frozenset({"log.retention.ms", "log.roll.ms"})
 """Settings of a broker that count in hours, unless these are set."""
@@ -291,7 +376,10 @@ def describe_settings(configs: Mapping[str, str], base: LogConfig) -> list[Setti
 
 
 def _describe(name: str, setting: TopicSetting, own: str | None, base: LogConfig) -> SettingView:
-    places = [] if own is None else [Synonym(name, own, ConfigSource.DYNAMIC_TOPIC)]
+    places = []
+    if own is not None:
+        value = _text_of(_parse(name, own))
+        places = [Synonym(name, value, ConfigSource.DYNAMIC_TOPIC)]
     on_broker = _broker_value(setting, base)
     if on_broker != setting.default:
         places.append(Synonym(setting.broker_name, on_broker, ConfigSource.STATIC_BROKER))
@@ -308,3 +396,13 @@ def _broker_value(setting: TopicSetting, base: LogConfig) -> str:
         return setting.default
     value = getattr(base, setting.field)
     return setting.choices[value] if isinstance(value, bool) else str(value)
+
+
+def _text_of(value: Any) -> str:
+    """A value as Java writes it. `ConfigDef.convertToString`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and 0 < value < _JAVA_PLAIN_FROM:
+        digits, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")
+        return f"{digits}{'' if '.' in digits else '.0'}E{exponent}"
+    return str(value)

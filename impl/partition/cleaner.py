@@ -32,6 +32,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from impl.log.transaction_index import AbortedTransaction, find_overlapping
+from impl.partition.batch_conversion import encode_raw_record, timestamps_of
 from impl.partition.log_segments import Segment
 from impl.partition.log_storage import CleanedSegment
 from impl.partition.open_transactions import OpenTransactions
@@ -43,12 +44,10 @@ from impl.protocol.record_batch import (
     COMPRESSION_MASK,
     CONTROL,
     DELETE_HORIZON,
-    LOG_APPEND_TIME,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     BatchHeader,
     assemble_batch,
-    encode_record,
     read_header,
     scan_records,
 )
@@ -276,21 +275,13 @@ def batch_of(header: BatchHeader, rows: Sequence[RawRecord], horizon_ms: int | N
     `MemoryRecords.buildRetainedRecordsInto`.
     """
     attributes = header.attributes
-    timestamps = [timestamp for _, timestamp, *_ in rows]
-    if attributes & LOG_APPEND_TIME:
-        timestamps = [header.max_timestamp] * len(rows)
+    timestamps = timestamps_of(header, rows)
     base_timestamp = timestamps[0]
     if horizon_ms is not None:
         attributes, base_timestamp = attributes | DELETE_HORIZON, horizon_ms
     records = [
-        encode_record(
-            delta,
-            timestamp - base_timestamp,
-            key,
-            value,
-            [(name.decode(errors="replace"), content) for name, content in headers],
-        )
-        for (delta, _, key, value, headers), timestamp in zip(rows, timestamps, strict=True)
+        encode_raw_record(row[0], timestamp - base_timestamp, row)
+        for row, timestamp in zip(rows, timestamps, strict=True)
     ]
     return _assemble(header, records, attributes, base_timestamp, max(timestamps))
 

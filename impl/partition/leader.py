@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 from impl.log.disk import StorageError
 from impl.log.transaction_index import AbortedTransaction
 from impl.partition.errors import InvalidInSyncReplicas, RecordError
-from impl.partition.log_config import LogConfig
+from impl.partition.log_config import COMPACT, LogConfig
 from impl.partition.log_loader import load_log
 from impl.partition.origins import CHECKS, AppendOrigin, Checks
 from impl.partition.producer_state import (
@@ -588,11 +588,13 @@ class PartitionLeader:
     def delete_records(self, before: int) -> DeleteOutcome:
         """Delete the records before an offset, or before the high watermark (HIGH_WATERMARK).
 
-        Producer state stays until a restart (KAFKA-7190).
-        `Partition.deleteRecordsOnLeader`.
+        A topic that is only compacted refuses it: POLICY_VIOLATION, whatever the offset. Producer
+        state stays until a restart (KAFKA-7190). `Partition.deleteRecordsOnLeader`.
         """
         if not self.is_leader:
             return DeleteOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER, INVALID_OFFSET)
+        if self.config.cleanup_policy == COMPACT:
+            return DeleteOutcome(ErrorCode.POLICY_VIOLATION, INVALID_OFFSET)
         offset = self.high_watermark if before == HIGH_WATERMARK else before
         if not 0 <= offset <= self.high_watermark:
             return DeleteOutcome(ErrorCode.OFFSET_OUT_OF_RANGE, INVALID_OFFSET)

@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from impl.partition.rules import DEFAULT_RULES, TransactionRules
-from impl.settings import LONG_MAX, Settings, integer, ratio
+from impl.protocol.compression import Compression
+from impl.settings import LONG_MAX, Settings, ValidValues, integer, ratio, required
 
 DELETE: Final = "delete"
 COMPACT: Final = "compact"
+
+GZIP_DEFAULT_LEVEL: Final = -1
+PRODUCER: Final = "producer"
+CODECS: Final = MappingProxyType(
+    {
+        "uncompressed": Compression.NONE,
+        "zstd": Compression.ZSTD,
+        "lz4": Compression.LZ4,
+        "snappy": Compression.SNAPPY,
+        "gzip": Compression.GZIP,
+    }
+)
+"""What batches are compressed with, by `compression.type`; PRODUCER leaves it to the producer.
+`BrokerCompressionType`."""
+
+COMPRESSION_TYPES: Final = (*CODECS, PRODUCER)
+_KNOWN_TYPE: Final = ValidValues(
+    f"one of {', '.join(COMPRESSION_TYPES)}", lambda value: value in COMPRESSION_TYPES
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +51,7 @@ class LogConfig(Settings):
     producer_id_expiration_ms: int = integer(86_400_000)
     retention_ms: int = integer(-1, least=-1)
     """Kafka's default is seven days; here nothing is deleted by default."""
-    retention_bytes: int = integer(-1, least=-1)
+    retention_bytes: int = integer(-1, least=-LONG_MAX - 1)
     max_log_bytes: int = integer(1 << 32)
     """The limit on a partition's memory, bytes: beyond it appends fail with KAFKA_STORAGE_ERROR."""
     cleanup_policy: str = DELETE
@@ -41,6 +62,10 @@ class LogConfig(Settings):
     delete_retention_ms: int = integer(86_400_000)
     flush_messages: int = integer(LONG_MAX, least=1)
     """After so many messages a log on disk is flushed; with 1, before a batch is acknowledged."""
+    compression_type: str = required(PRODUCER, _KNOWN_TYPE)
+    compression_gzip_level: int = integer(GZIP_DEFAULT_LEVEL, least=-1, greatest=9)
+    compression_lz4_level: int = integer(9, least=1, greatest=17)
+    compression_zstd_level: int = integer(3, least=-131_072, greatest=22)
     rules: TransactionRules = DEFAULT_RULES
     """What differs by release."""
 
@@ -48,6 +73,21 @@ class LogConfig(Settings):
     def is_compacted(self) -> bool:
         """Whether a record supersedes those before it with its key."""
         return COMPACT in self.cleanup_policy
+
+    @property
+    def codec(self) -> Compression | None:
+        """What batches are compressed with; None for what their producers chose."""
+        return CODECS.get(self.compression_type)
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level of the codec; None for its own default. `LogConfig.getCompression`."""
+        codec, gzip_level = self.codec, self.compression_gzip_level
+        if codec is Compression.GZIP and gzip_level != GZIP_DEFAULT_LEVEL:
+            return gzip_level
+        if codec is Compression.LZ4:
+            return self.compression_lz4_level
+        return self.compression_zstd_level if codec is Compression.ZSTD else None
 
     @property
     def max_segment_ms(self) -> int:

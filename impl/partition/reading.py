@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 from impl.log.disk import StorageError
 from impl.log.transaction_index import AbortedTransaction, find_overlapping
+from impl.partition.leader_epochs import with_leader
 from impl.partition.replica_log import ReplicaLog
 from impl.partition.stored_batch import StoredBatch
 from impl.protocol.errors import ErrorCode
@@ -126,7 +127,7 @@ def find_offset(
     if timestamp == Timestamp.LATEST:
         return FoundOffset(NO_TIMESTAMP, upper_bound, leader_epoch)
     if timestamp in (Timestamp.EARLIEST, Timestamp.EARLIEST_LOCAL):
-        [epoch, at] = next(iter(log.leader_epochs().items()), (NO_PARTITION_LEADER_EPOCH, 0))
+        [epoch, at] = next(iter(_led_epochs(log, leader_epoch).items()))
         known = epoch if at <= log.log_start_offset else NO_PARTITION_LEADER_EPOCH
         return FoundOffset(NO_TIMESTAMP, log.log_start_offset, known)
     if timestamp == Timestamp.MAX:
@@ -184,7 +185,7 @@ class EndOfEpoch(NamedTuple):
 
 
 def find_end_of_epoch(log: ReplicaLog, epoch: int, leader_epoch: int) -> EndOfEpoch:
-    """The end of the greatest epoch up to `epoch` in a log; its leader's epoch begins at its end.
+    """The end of the greatest epoch up to `epoch` in a log.
 
     An epoch before all others ends where they begin. `LeaderEpochFileCache.endOffsetFor`.
     """
@@ -192,7 +193,11 @@ def find_end_of_epoch(log: ReplicaLog, epoch: int, leader_epoch: int) -> EndOfEp
         return EndOfEpoch(NO_PARTITION_LEADER_EPOCH, INVALID_OFFSET)
     if epoch == leader_epoch:
         return EndOfEpoch(epoch, log.log_end_offset)
-    starts = log.leader_epochs()
-    later = [each for each in starts if each > epoch]
-    end = starts[later[0]] if later else log.log_end_offset
-    return EndOfEpoch(max((each for each in starts if each <= epoch), default=epoch), end)
+    starts = _led_epochs(log, leader_epoch)
+    following = next(each for each in starts if each > epoch)
+    known = max((each for each in starts if each <= epoch), default=epoch)
+    return EndOfEpoch(known, starts[following])
+
+
+def _led_epochs(log: ReplicaLog, leader_epoch: int) -> dict[int, int]:
+    return with_leader(log.leader_epochs(), leader_epoch, log.log_start_offset, log.log_end_offset)

@@ -1,12 +1,14 @@
 """The checks of a client's batch that need no producer state.
 
-Four rules:
+Five rules:
 
 1. The checks run in Kafka's order: a batch with two defects gets the answer that Kafka gives.
 2. A Produce request has one batch of magic 2 for each partition, compressed or not.
 3. A wrong maximum timestamp or timestamp type is corrected, with a new CRC, not refused.
 4. An unknown codec, or a block that its codec cannot read, is UNKNOWN_SERVER_ERROR, because Kafka
    does not expect it.
+5. A batch with another codec than the topic's `compression.type` is converted to it, unless it is a
+   control batch, and is refused if it is too large then.
 
 Theory of operation: `first_batch` finds the batch, `validate_batch` checks it. Both return an
 `ErrorCode` instead of raising, because a refusal is an answer; `RefusedRecords` where single
@@ -21,8 +23,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
+from impl.partition.batch_conversion import convert_batch
 from impl.partition.errors import RecordError
-from impl.partition.log_config import LogConfig
+from impl.partition.log_config import PRODUCER, LogConfig
 from impl.partition.origins import Checks
 from impl.protocol.compression import Compression
 from impl.protocol.errors import (
@@ -62,7 +65,8 @@ _LEAST_LENGTH: Final = 14
 class ValidBatch(NamedTuple):
     """A batch that passed the checks without producer state.
 
-    `header` is as the client sent it; `attributes` and `max_timestamp` are those of `data`.
+    `header` is as the client sent it, or as the conversion left it; `attributes` and
+    `max_timestamp` are those of `data`.
     """
 
     header: BatchHeader
@@ -226,16 +230,40 @@ def validate_batch(
         return ErrorCode.UNKNOWN_SERVER_ERROR
     except InvalidRecord:
         return ErrorCode.INVALID_RECORD
-    if attributes & LOG_APPEND_TIME:
-        timestamps = {header.max_timestamp} if timestamps else timestamps
+    if timestamps and attributes & LOG_APPEND_TIME:
+        timestamps = {header.max_timestamp}
     if config.is_compacted or _has_invalid_timestamp(timestamps, attributes, config, now_ms):
         refused = _refuse_records(data, header, config, now_ms)
         if refused is not None:
             return refused
+    is_kept = config.compression_type == PRODUCER
+    converted = (data, header) if is_kept else _with_topics_codec(data, header, config)
+    if isinstance(converted, ErrorCode):
+        return converted
+    data, header = converted
     if len(data) > config.segment_bytes:
         return ErrorCode.RECORD_LIST_TOO_LARGE
     newest = max((NO_TIMESTAMP, *timestamps))
     return _with_timestamp_type(data, header, newest, config.is_log_append_time, now_ms)
+
+
+def _with_topics_codec(
+    data: bytes, header: BatchHeader, config: LogConfig
+) -> tuple[bytes, BatchHeader] | ErrorCode:
+    """The batch as it is stored, converted if its codec is another one, unless it is too large.
+
+    `LogValidator.validateMessagesAndAssignOffsets`.
+    """
+    codec, attributes = config.codec, header.attributes
+    if codec is None or codec == attributes & COMPRESSION_MASK or attributes & CONTROL:
+        return data, header
+    try:
+        data = convert_batch(data, header, codec, config.compression_level)
+    except CompressionNotInstalled:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if len(data) > config.max_message_bytes:
+        return ErrorCode.MESSAGE_TOO_LARGE
+    return data, read_header(data)
 
 
 def _with_timestamp_type(

@@ -75,17 +75,29 @@ def _cramjam(codec: int, offset: int) -> ModuleType:
         raise CompressionNotInstalled(f"a batch is compressed with {name}", offset) from None
 
 
-def compress(codec: int, records: bytes) -> bytes:
-    """`records` as one block. Raises `UnsupportedCompression`, `CompressionNotInstalled`."""
+def is_installed() -> bool:
+    """Whether the four codecs can be used."""
+    try:
+        _cramjam(Compression.GZIP, 0)
+    except CompressionNotInstalled:
+        return False
+    return True
+
+
+def compress(codec: int, records: bytes, level: int | None = None) -> bytes:
+    """`records` as one block, at the library's level if none is given; snappy has none.
+
+    Raises `UnsupportedCompression`, `CompressionNotInstalled`.
+    """
     cramjam = _cramjam(codec, 0)
     if codec == Compression.SNAPPY:
         return _write_xerial(cramjam, records)
     if codec == Compression.LZ4:
-        frame = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+        frame = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
         frame.compress(records)
         return bytes(frame.finish())
     module = cramjam.gzip if codec == Compression.GZIP else cramjam.zstd
-    return bytes(module.compress(records))
+    return bytes(module.compress(records, level=level))
 
 
 def decompress(

@@ -206,18 +206,19 @@ def assemble_batch(
     base_offset: int = 0,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     last_offset_delta: int | None = None,
+    level: int | None = None,
 ) -> bytes:
     """The bytes of a batch around records from `encode_record`; unchecked but for field widths.
 
-    They are compressed as one if `attributes` says so. `last_offset_delta` is that of the last of
-    `records` when not given. Raises `InvalidField`, `UnsupportedCompression`.
+    They are compressed as one if `attributes` says so, at `level`. `last_offset_delta` is that of
+    the last of `records` when not given. Raises `InvalidField`, `UnsupportedCompression`.
     """
     count = len(records)
     last = count - 1 if last_offset_delta is None else last_offset_delta
     try:
         joined, codec = _join(records), attributes & COMPRESSION_MASK
         if codec:
-            joined = compress(codec, joined)
+            joined = compress(codec, joined, level)
         head = _pack_body(
             attributes,
             last,

@@ -158,6 +158,7 @@ CASES = {
     "deleted": Case(2, 60, AT_ONCE),
     "large": Case(3, 40, AT_ONCE | SMALL_SEGMENTS, big=True),
     "both": Case(4, 60, AT_ONCE | {"cleanup.policy": "compact,delete", "retention.ms": "-1"}),
+    "converted": Case(45, 60, AT_ONCE | {"compression.type": "zstd"}),
 }
 BASIC = tuple(CASES)
 CASES |= {f"seed {n}": Case(n, 150, AT_ONCE if n % 2 else {}, n % 5 == 0) for n in range(5, 45)}

@@ -140,6 +140,14 @@ def test_the_end_of_an_epoch(asked: int, found: tuple[int, int]) -> None:
     assert find_end_of_epoch(leader.log, asked, 5) == EndOfEpoch(*found)
 
 
+def test_an_epoch_whose_records_are_all_deleted_is_forgotten() -> None:
+    """As in Kafka, though the file knew it when the log was loaded."""
+    leader = PartitionLeader(log_start_offset=3, leader_epoch=2)
+    leader.log.known_epochs = {0: 0}
+    ends = [find_end_of_epoch(leader.log, epoch, 2) for epoch in range(4)]
+    assert ends == [(0, 3), (1, 3), (2, 3), (-1, -1)]
+
+
 @pytest.mark.slow
 def test_librdkafkas_administrator() -> None:
     with Broker(topics={"t": 1}) as kafka:

@@ -78,6 +78,20 @@ def test_what_cannot_be_deleted(client: Client) -> None:
     assert leader(client).log_start_offset == 0
 
 
+@pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete", ""])
+def test_records_of_a_topic_that_is_only_compacted_are_not_deleted(
+    client: Client, policy: str
+) -> None:
+    """Whatever the offset is, as a real 4.3.1 answers."""
+    node = client.node
+    node.topics.create("p", 1, {"cleanup.policy": policy})
+    is_refused = policy == "compact"
+    for offset, error in ((0, ErrorCode.NONE), (1, ErrorCode.OFFSET_OUT_OF_RANGE)):
+        expected = ErrorCode.POLICY_VIOLATION if is_refused else error
+        assert delete(client, offset, name="p") == (expected, -1 if expected else 0)
+    assert delete(client, 0, name="p", index=1) == (UNKNOWN, -1)
+
+
 def test_a_producer_whose_records_are_deleted_is_still_described(client: Client) -> None:
     client.produce(batch(0, producer_id=4))
     delete(client, -1)
@@ -109,6 +123,19 @@ def test_the_ends_of_the_log(client: Client, version: int) -> None:
     delete(client, 2)
     assert offsets(client, -1, version=version) == (ErrorCode.NONE, -1, 3, epoch)
     assert offsets(client, -2, version=version) == (ErrorCode.NONE, -1, 2, epoch)
+
+
+@pytest.mark.parametrize("timestamp", [-1, -2, -4])
+def test_an_empty_log_begins_with_the_epoch_of_its_leader(client: Client, timestamp: int) -> None:
+    """Never written, or all deleted: as a real 4.3.1 answers before and after a restart."""
+    leads = leader(client)
+    for end in (0, 1):
+        assert offsets(client, timestamp) == (ErrorCode.NONE, -1, end, leads.leader_epoch)
+        leads.leader_epoch += 2
+        assert offsets(client, timestamp) == (ErrorCode.NONE, -1, end, leads.leader_epoch)
+        if not end:
+            client.produce(batch(0))
+            delete(client, -1)
 
 
 def test_version_0_is_not_served(client: Client) -> None:
