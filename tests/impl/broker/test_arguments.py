@@ -408,6 +408,7 @@ def refusal(
         ("--config max.conections=1", "did you mean max.connections"),
         ("--config idle=1", "did you mean connections.max.idle.ms?"),
         ("--config foo=1", "'foo' is no setting that is served; there are add.partitions.to"),
+        ("--config compression.type=gzip", "for topics alone: create them with compression.type"),
         ("--config log.retention.ms=1", "served for topics alone: create them with retention.ms"),
         ("--config max.connections=x", "max.connections must be an integer, is 'x'"),
     ],
