@@ -1,9 +1,12 @@
-"""Handlers of the cluster as a whole: DescribeCluster, UpdateFeatures.
+"""Handlers of the cluster as a whole: DescribeCluster, UpdateFeatures, DescribeQuorum,
+UnregisterBroker.
 
-`transaction.version` is the one feature. All updates of a request are made, or none.
+`transaction.version` is the one feature. All updates of a request are made, or none. The quorum has
+one voter, the controller; the other nodes are its observers.
 
-Sources: `AuthHelper.computeDescribeClusterResponse`, `FeatureControlManager.updateFeatures`;
-answers of 4.3.1.
+Sources: `AuthHelper.computeDescribeClusterResponse`, `FeatureControlManager.updateFeatures`,
+`KafkaRaftClient.handleDescribeQuorumRequest`, `ClusterControlManager.unregisterBroker`; answers of
+4.3.1.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from impl.broker.outputs import DecodedRequest
 from impl.broker.releases import TRANSACTION_VERSION, newest_levels
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import topic_rows
+from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 
@@ -131,9 +136,95 @@ def _explain_refusal(node: HandlerContext, feature: str, level: int, kind: int) 
     return ""
 
 
+# ---- the quorum and its brokers
+
+_METADATA_PARTITION: Final = ("__cluster_metadata", 0)
+_QUORUM_EPOCH: Final = 1
+_CONTROLLER_LISTENER: Final = "CONTROLLER"
+
+
+def describe_quorum(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """The quorum, if nothing but its partition is asked for. `DescribeQuorumRequest`."""
+    topics = request.body["topics"]
+    asked = [
+        (topic["topic_name"], row["partition_index"])
+        for topic in topics
+        for row in topic["partitions"]
+    ]
+    is_known = asked == [_METADATA_PARTITION]
+    rows = [
+        (name, _quorum_row(node, now_ms) if is_known else _no_quorum_row(index))
+        for name, index in asked
+    ]
+    return {
+        "error_code": ErrorCode.NONE,
+        "error_message": "",
+        "topics": topic_rows(rows, "topic_name"),
+        "nodes": [_controller_row(node, request)] if is_known else [],
+    }
+
+
+def _quorum_row(node: HandlerContext, now_ms: int) -> Value:
+    end_offset = node.topics.version
+    states = [
+        {
+            "replica_id": node_id,
+            "replica_directory_id": ZERO_UUID,
+            "log_end_offset": end_offset,
+            "last_fetch_timestamp": now_ms,
+            "last_caught_up_timestamp": now_ms,
+        }
+        for node_id in node.cluster.brokers
+    ]
+    leader_id = node.cluster.controller_id
+    return {
+        "partition_index": _METADATA_PARTITION[1],
+        "error_code": ErrorCode.NONE,
+        "error_message": "",
+        "leader_id": leader_id,
+        "leader_epoch": _QUORUM_EPOCH,
+        "high_watermark": end_offset,
+        "current_voters": [state for state in states if state["replica_id"] == leader_id],
+        "observers": [state for state in states if state["replica_id"] != leader_id],
+    }
+
+
+def _no_quorum_row(index: int) -> Value:
+    return {
+        "partition_index": index,
+        "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "error_message": "This server does not host this topic-partition.",
+        "leader_id": 0,
+        "leader_epoch": 0,
+        "high_watermark": 0,
+        "current_voters": [],
+        "observers": [],
+    }
+
+
+def _controller_row(node: HandlerContext, request: DecodedRequest) -> Value:
+    """The controller answers on the listener of the broker that it is."""
+    controller = node.cluster.brokers[node.cluster.controller_id]
+    address = controller.address(request.session.listener)
+    listener = {"name": _CONTROLLER_LISTENER, "host": address["host"], "port": address["port"]}
+    return {"node_id": controller.node_id, "listeners": [listener]}
+
+
+def unregister_broker(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """All registered brokers run here, and none can be unregistered before it is stopped."""
+    broker_id = request.body["broker_id"]
+    if broker_id in node.cluster.brokers:
+        problem = f"Broker ID {broker_id} runs: stop it, and it is not registered any more"
+        return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": problem}
+    problem = f"Broker ID {broker_id} is not currently registered"
+    return {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "error_message": problem}
+
+
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
     {
         ApiKey.DESCRIBE_CLUSTER: describe_cluster,
         ApiKey.UPDATE_FEATURES: update_features,
+        ApiKey.DESCRIBE_QUORUM: describe_quorum,
+        ApiKey.UNREGISTER_BROKER: unregister_broker,
     }
 )
