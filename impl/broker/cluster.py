@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from impl.broker.client_quotas import ClientQuotas
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
 from impl.broker.topics import Topic, Topics
+from impl.log.disk import DiskSpace
 from impl.partition.leader import PartitionLeader
 from impl.partition.log_config import LogConfig
 from impl.security.access import Access
@@ -130,6 +131,11 @@ class Cluster:
     def log_dir(self) -> str:
         """Where its logs are."""
         return IN_MEMORY
+
+    @property
+    def log_dir_space(self) -> DiskSpace:
+        """Of the volume of its logs. Raises `OSError`."""
+        return DiskSpace()
 
     def checkpoint(self) -> None:
         """Nothing is on a disk."""

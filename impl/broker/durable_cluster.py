@@ -40,7 +40,7 @@ from impl.log.checkpoint_files import (
     check_properties,
     format_id,
 )
-from impl.log.disk import Disk, StorageError
+from impl.log.disk import Disk, DiskSpace, StorageError
 from impl.partition.log_config import LogConfig
 from impl.partition.replica_log import ReplicaLog
 from impl.properties import InvalidProperty, decode_properties, encode_properties
@@ -239,6 +239,11 @@ class DurableCluster(Cluster):
     def log_dir(self) -> str:
         """What DescribeLogDirs answers."""
         return self.logs.disk.name
+
+    @property
+    def log_dir_space(self) -> DiskSpace:
+        """What DescribeLogDirs answers (KIP-827). Raises `OSError`."""
+        return self.logs.disk.space
 
     def checkpoint(self) -> None:
         """Write the checkpoints of all logs; one that fails is tried again with the next."""

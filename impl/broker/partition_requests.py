@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
@@ -156,7 +157,9 @@ def describe_log_dirs(node: HandlerContext, request: DecodedRequest, now_ms: int
         for row in _sizes(node, topic)
         if asked is None or (topic.name, row["partition_index"]) in wanted
     )
-    directory = {"error_code": _E.NONE, "log_dir": node.cluster.log_dir, "topics": topics}
+    directory: Value = {"error_code": _E.NONE, "log_dir": node.cluster.log_dir, "topics": topics}
+    with suppress(OSError):  # the volume is gone: its size stays unknown
+        directory |= node.cluster.log_dir_space._asdict()
     return {"error_code": _E.NONE, "results": [directory]}
 
 

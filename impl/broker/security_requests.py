@@ -45,6 +45,7 @@ E = TypeVar("E", bound=IntEnum)
 
 _E: Final = ErrorCode
 _NO_AUTHORIZER: Final = "No Authorizer is configured."
+_NOTHING_TO_DESCRIBE: Final = "No Authorizer is configured on the broker"
 
 
 class _RequestRefused(Exception):
@@ -187,7 +188,7 @@ def describe_acls(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
     authorizer = node.cluster.access.authorizer
     if authorizer is None:
         error = _E.SECURITY_DISABLED
-        return {"error_code": error, "error_message": _NO_AUTHORIZER, "resources": []}
+        return {"error_code": error, "error_message": _NOTHING_TO_DESCRIBE, "resources": []}
     wanted = _read_filter(request.body)
     resources: dict[tuple[ResourceType, str, PatternType], list[Value]] = {}
     for acl in filter(wanted.matches, authorizer.acls):

@@ -13,6 +13,11 @@ from impl.protocol.schemas import ApiKey
 Ask = Callable[[ApiKey, int, dict[str, Any]], Any]
 Request = tuple[ApiKey, int, dict[str, Any]]
 
+ANY_ACL = {
+    **dict.fromkeys(("resource_type_filter", "pattern_type_filter"), 1),
+    **dict.fromkeys(("operation", "permission_type"), 1),
+    **dict.fromkeys(("resource_name_filter", "principal_filter", "host_filter")),
+}
 PREFERRED, UNCLEAN = 0, 1
 EXACT, DEFAULT, ANY = 0, 1, 2
 REPLACED = {
@@ -33,9 +38,51 @@ LOG_DIR = "LOG_DIR"
 K = ApiKey
 
 
-def created(name: str, count: int) -> Request:
-    row = {"name": name, "num_partitions": count, "replication_factor": 1}
+def created(
+    name: str,
+    count: int = 1,
+    factor: int = 1,
+    *placed: tuple[int, list[int]],
+    config: tuple[str, str] | None = None,
+) -> Request:
+    row = {
+        "name": name,
+        "num_partitions": count,
+        "replication_factor": factor,
+        "assignments": [{"partition_index": index, "broker_ids": ids} for index, ids in placed],
+        "configs": [{"name": config[0], "value": config[1]}] if config else [],
+    }
     return K.CREATE_TOPICS, 4, {"topics": [row]}
+
+
+BAD = ("retention.ms", "x")
+REFUSED_TOPICS: list[Request] = [
+    *map(created, ("bad name", "", ".", "..", "x" * 250, "a/b", "\xfc")),
+    *(created("a", *numbers) for numbers in ((0, 1), (-2, 1), (1, 0), (1, -2), (1, 3))),
+    *(created("a", *numbers) for numbers in ((-2, -2), (0, 0), (0, 3))),
+    created("a", -1, -1, (0, [7])),
+    created("a", -1, -1, (1, [1])),
+    created("a", -1, -1, (-1, [1])),
+    created("a", -1, -1, (0, [1]), (0, [1])),
+    created("a", -1, -1, (0, [1]), (2, [1])),
+    created("a", -1, -1, (0, [])),
+    created("a", -1, -1, (0, [1, 1])),
+    created("a", -1, -1, (0, [1]), (1, [1, 7])),
+    created("a", -1, -1, (1, [7])),
+    *(created("a", *numbers, (0, [1])) for numbers in ((1, -1), (-1, 1), (1, 1))),
+    created("bad name", 0, 0, config=BAD),
+    created("a", 0, config=BAD),
+    created("a", 1, 3, config=BAD),
+    created("a", 1, 0, config=("nope", "x")),
+    created("a", -1, -1, (0, [7]), config=BAD),
+    created("e.x"),
+    created("e_x"),
+    created("e.x", 0, config=BAD),
+    (K.DELETE_TOPICS, 3, {"topic_names": ["e.x"], "timeout_ms": 5_000}),
+    created("e_x"),
+    (K.DELETE_TOPICS, 3, {"topic_names": ["e_x"], "timeout_ms": 5_000}),
+    (K.DESCRIBE_ACLS, 3, ANY_ACL),
+]
 
 
 # ---- replicas
@@ -272,7 +319,7 @@ QUORUM: list[Request] = [
     *((K.UNREGISTER_BROKER, 0, {"broker_id": broker_id}) for broker_id in (9, -1)),
 ]
 
-REQUESTS = [*REPLICAS, *QUOTAS, *QUORUM, *TOKENS]
+REQUESTS = [*REFUSED_TOPICS, *REPLICAS, *QUOTAS, *QUORUM, *TOKENS]
 
 
 def normalized(value: Any) -> Any:

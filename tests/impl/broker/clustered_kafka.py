@@ -17,7 +17,7 @@ from tests.impl.broker.cluster_recording import LOG_DIR, record
 from tests.impl.broker.secured_kafka import exchange
 
 RECORDED = Path(__file__).with_name("recorded_cluster") / "kafka-4.3.1.json"
-APPLIED_LATER = (ApiKey.CREATE_TOPICS, ApiKey.ALTER_CLIENT_QUOTAS)
+APPLIED_LATER = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.ALTER_CLIENT_QUOTAS)
 SETTLES_S = 0.3
 """After this time a broker has what the controller has answered."""
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from impl import Broker
 from impl.broker.durable_cluster import DurableCluster
 from impl.partition.log_config import LogConfig
 from impl.protocol.schemas import ApiKey
@@ -27,6 +31,7 @@ from tests.impl.broker.cluster_recording import (
 )
 from tests.impl.broker.clustered_kafka import RECORDED, record_real, with_log_dir
 from tests.impl.broker.network import Network
+from tests.impl.broker.secured_kafka import exchange
 from tests.impl.storage.crash_workload import LOG, NOW_MS
 
 SEVEN_DAYS_MS = 604_800_000
@@ -132,3 +137,13 @@ def test_quotas_survive_a_restart() -> None:
     before = network.ask(*matching())
     assert len(before["entries"]) == 2
     assert normalized(start().ask(*matching())) == normalized(before)
+
+
+def test_a_directory_says_how_much_room_there_is(tmp_path: Path) -> None:
+    with Broker(directory=tmp_path) as kafka:
+        host, _, port = kafka.bootstrap_servers.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            answer = exchange(connection, ApiKey.DESCRIBE_LOG_DIRS, 4, {"topics": None})
+    [row] = answer["results"]
+    assert row["total_bytes"] == shutil.disk_usage(tmp_path).total
+    assert 0 < row["usable_bytes"] < row["total_bytes"]
