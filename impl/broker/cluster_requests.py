@@ -1,8 +1,8 @@
 """Handlers of the cluster as a whole: DescribeCluster, UpdateFeatures, DescribeQuorum,
 UnregisterBroker.
 
-`transaction.version` is the one feature. All updates of a request are made, or none. The quorum has
-one voter, the controller; the other nodes are its observers.
+`transaction.version` is the one feature that changes. All updates of a request are made, or none.
+The quorum has one voter, the controller; the other nodes are its observers.
 
 Sources: `AuthHelper.computeDescribeClusterResponse`, `FeatureControlManager.updateFeatures`,
 `KafkaRaftClient.handleDescribeQuorumRequest`, `ClusterControlManager.unregisterBroker`; answers of
@@ -18,7 +18,7 @@ from typing import Final
 
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
-from impl.broker.releases import TRANSACTION_VERSION, newest_levels
+from impl.broker.releases import METADATA_VERSION, TRANSACTION_VERSION, supported_levels
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
@@ -92,13 +92,13 @@ def update_features(node: HandlerContext, request: DecodedRequest, now_ms: int) 
         if problem:
             text = (
                 "The update failed for all features since the following feature had an error: "
-                f"Invalid update version {update['max_version_level']} for feature"
-                f" {update['feature']}. {problem}"
+                + problem
             )
             error = ErrorCode.INVALID_UPDATE_VERSION
             return {"error_code": error, "error_message": text, "results": []}
-    if updates and not request.body["validate_only"]:
-        node.cluster.set_transaction_version(updates[-1]["max_version_level"])
+    for update in () if request.body["validate_only"] else updates:
+        if update["feature"] == TRANSACTION_VERSION:
+            node.cluster.set_transaction_version(update["max_version_level"])
     rows = [
         {"feature": row["feature"], "error_code": ErrorCode.NONE, "error_message": "NONE"}
         for row in updates
@@ -116,16 +116,34 @@ def _upgrade_type(version: int, update: Value) -> int:
 
 def _explain_refusal(node: HandlerContext, feature: str, level: int, kind: int) -> str:
     """Why a feature cannot have this level; "" if it can."""
+    problem = _explain_level(node, feature, level, kind)
+    if problem:
+        return f"Invalid update version {level} for feature {feature}. {problem}"
+    now = supported_levels(node.config.release)[feature][-1]
+    if feature == METADATA_VERSION and level < now:
+        return f"Unsupported {feature} downgrade from {now} to {level}. {_LOSSY[UpgradeType(kind)]}"
+    return ""
+
+
+_LOSSY: Final = {
+    UpgradeType.SAFE_DOWNGRADE: "Refusing to perform the requested downgrade because it might"
+    " delete metadata information.",
+    UpgradeType.UNSAFE_DOWNGRADE: "Unsafe metadata downgrade is not supported in this version.",
+}
+
+
+def _explain_level(node: HandlerContext, feature: str, level: int, kind: int) -> str:
     controller = f"Local controller {node.cluster.controller_id}"
-    now, newest = node.transaction_version, newest_levels(node.config.release).get(feature)
-    if feature != TRANSACTION_VERSION or newest is None:
+    supported = supported_levels(node.config.release).get(feature)
+    if feature not in (TRANSACTION_VERSION, METADATA_VERSION) or supported is None:
         return f"{controller} does not support this feature."
     if kind not in tuple(UpgradeType):
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
-    if level > newest:
-        return f"{controller} only supports versions 0-{newest}"
+    if level not in supported:
+        return f"{controller} only supports versions {supported[0]}-{supported[-1]}"
+    now = node.transaction_version if feature == TRANSACTION_VERSION else supported[-1]
     if level < now and kind == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to"

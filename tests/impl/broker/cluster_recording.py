@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from impl.protocol.schemas import ApiKey
+from tests.impl.broker.admin_recording import SAFE, UNSAFE, UP, level
 
 Ask = Callable[[ApiKey, int, dict[str, Any]], Any]
 Request = tuple[ApiKey, int, dict[str, Any]]
@@ -319,7 +320,15 @@ QUORUM: list[Request] = [
     *((K.UNREGISTER_BROKER, 0, {"broker_id": broker_id}) for broker_id in (9, -1)),
 ]
 
-REQUESTS = [*REFUSED_TOPICS, *REPLICAS, *QUOTAS, *QUORUM, *TOKENS]
+LEVELS: list[Request] = [
+    level(*asked, name="metadata.version")
+    for asked in (
+        *((30, UP), (31, UP), (29, UP), (29, SAFE), (29, UNSAFE), (6, SAFE), (0, UNSAFE)),
+        *((-1, UP), (30, SAFE), (31, SAFE), (30, 9), (7, SAFE)),
+    )
+]
+
+REQUESTS = [*LEVELS, *REFUSED_TOPICS, *REPLICAS, *QUOTAS, *QUORUM, *TOKENS]
 
 
 def normalized(value: Any) -> Any:

@@ -69,7 +69,7 @@ def test_a_node_announces_what_the_broker_did(path: Path) -> None:
             first = max(row["min_version"], REMOVED.get(key, 0))
             assert listed.pop(key) == row | {"min_version": first}
     assert not listed
-    assert answer["supported_features"] == (recorded["supported_features"] if newest > 3 else [])
+    assert answer["supported_features"] == recorded["supported_features"]
     assert answer["finalized_features"] == recorded["finalized_features"]
 
 
