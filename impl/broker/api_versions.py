@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from impl.broker.outputs import DecodedRequest
-from impl.broker.releases import TRANSACTION_VERSION, announced_versions, newest_levels
+from impl.broker.releases import TRANSACTION_VERSION, announced_versions, supported_levels
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 
@@ -26,7 +26,8 @@ def api_versions(
     software = (body["client_software_name"], body["client_software_version"])
     if request.version >= 3 and not all(_SOFTWARE.fullmatch(word) for word in software):
         return {"error_code": ErrorCode.INVALID_REQUEST, "api_keys": []}
-    newest = newest_levels(release)
+    features = supported_levels(release)
+    newest = {name: levels[-1] for name, levels in features.items()}
     current = {**newest, TRANSACTION_VERSION: transaction_version}
     return {
         "error_code": ErrorCode.NONE,
@@ -35,9 +36,9 @@ def api_versions(
             for api_key, versions in announced_versions(release).items()
         ],
         "supported_features": [
-            {"name": name, "min_version": 0, "max_version": greatest}
-            for name, greatest in newest.items()
-            if request.version >= ZERO_FEATURES_FROM
+            {"name": name, "min_version": levels[0], "max_version": levels[-1]}
+            for name, levels in features.items()
+            if request.version >= ZERO_FEATURES_FROM or levels[0] > 0
         ],
         "finalized_features_epoch": features_epoch,
         "finalized_features": [

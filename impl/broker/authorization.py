@@ -17,19 +17,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from impl.broker.cluster_refusals import WHOLE_ANSWERS
 from impl.broker.group_requests import MANY_GROUPS_FROM
 from impl.broker.handler import HandlerContext
 from impl.broker.metadata_requests import DELETE_BY_ID_FROM
 from impl.broker.outputs import CloseConnection, DecodedRequest
 from impl.broker.produce_requests import is_transactional_request
 from impl.broker.refusals import RefusedAnswer, as_struct, find_field, response_fields
+from impl.broker.security_requests import refused_token
 from impl.broker.transaction_requests import BATCHED_KEYS_FROM, BROKERS_FROM
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import CoordinatorType
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
-from impl.security.acls import CLUSTER_NAME, AclOperation, ResourceType
+from impl.security.acls import ANONYMOUS, CLUSTER_NAME, AclOperation, ResourceType
 
 _E: Final = ErrorCode
 _O: Final = AclOperation
@@ -79,6 +81,9 @@ class _Asking:
 
     def refuse(self, kind: ResourceType, text: str | None = None) -> None:
         """Refuse the whole request. Raises `Unauthorized`."""
+        own_form = WHOLE_ANSWERS.get(self.request.api_key)
+        if own_form is not None:
+            raise Unauthorized(own_form(self.body, text))
         refusal = RefusedAnswer(self.request.version, _ERRORS[kind], text)
         raise Unauthorized(
             refusal.struct(response_fields(self.request.api_key), self.body, is_row=False)
@@ -170,13 +175,15 @@ def _composed(
 # ---- rules
 
 
-def _needs(operation: AclOperation, kind: ResourceType, name: str = "") -> _Rule:
+def _needs(
+    operation: AclOperation, kind: ResourceType, name: str = "", *, text: str | None = None
+) -> _Rule:
     """The sender may do this with the resource that a field names, or with the cluster."""
 
     def rule(asking: _Asking) -> None:
         resource = asking.body[name] if name else CLUSTER_NAME
         if not asking.may(operation, kind, resource):
-            asking.refuse(kind)
+            asking.refuse(kind, text)
 
     return rule
 
@@ -475,21 +482,19 @@ def _write_txn_markers(asking: _Asking) -> None:
         _needs(_O.CLUSTER_ACTION, _R.CLUSTER)(asking)
 
 
-def _alter_user_scram_credentials(asking: _Asking) -> None:
-    if asking.may(_O.ALTER, _R.CLUSTER):
+def _create_delegation_token(asking: _Asking) -> None:
+    """For another owner, CREATE_TOKENS with that user (KIP-373).
+
+    Who is not authenticated is told so first.
+    """
+    owner = asking.body["owner_principal_type"], asking.body["owner_principal_name"]
+    requester = asking.request.session.principal
+    if requester == ANONYMOUS or not all(owner):
         return
-    body = asking.body
-    names = dict.fromkeys(row["name"] for row in (*body["deletions"], *body["upsertions"]))
-    text = f"Request {asking.request.api_key.name} needs ALTER permission."
-    refused = {"error_code": _E.CLUSTER_AUTHORIZATION_FAILED, "error_message": text}
-    raise Unauthorized({"results": [{"user": name, **refused} for name in names]})
-
-
-def _describe_user_scram_credentials(asking: _Asking) -> None:
-    if not asking.may(_O.DESCRIBE, _R.CLUSTER):
-        refused: Value = {"error_code": _E.CLUSTER_AUTHORIZATION_FAILED}
-        rows = [refused | {"user": "", "credential_infos": []}]  # QUIRK
-        raise Unauthorized(refused | {"results": rows})
+    name = ":".join(owner)
+    if name != requester and not asking.may(_O.CREATE_TOKENS, _R.USER, name):
+        error = _E.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+        raise Unauthorized(refused_token(asking.request, error))
 
 
 _READ_GROUP: Final = (_needs(_O.READ, _R.GROUP, "group_id"),)
@@ -530,22 +535,36 @@ RULES: Final[Mapping[ApiKey, Sequence[_Rule]]] = MappingProxyType(
         ApiKey.DELETE_ACLS: _ALTER_CLUSTER,
         ApiKey.DESCRIBE_CONFIGS: (_settings(_O.DESCRIBE_CONFIGS, "results", _TEXTS),),
         ApiKey.ALTER_CONFIGS: _ALTER_SETTINGS,
+        ApiKey.ALTER_REPLICA_LOG_DIRS: (_needs(_O.ALTER, _R.CLUSTER),),
         ApiKey.DESCRIBE_LOG_DIRS: (_needs(_O.DESCRIBE, _R.CLUSTER),),
         ApiKey.SASL_AUTHENTICATE: (),
         ApiKey.CREATE_PARTITIONS: (_each_topic(_O.ALTER, answered="results"),),
+        ApiKey.CREATE_DELEGATION_TOKEN: (_create_delegation_token,),
+        ApiKey.RENEW_DELEGATION_TOKEN: (),
+        ApiKey.EXPIRE_DELEGATION_TOKEN: (),
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: (),
         ApiKey.DELETE_GROUPS: (
             _each_name(_O.DELETE, _R.GROUP, "groups_names", answered="results"),
         ),
+        ApiKey.ELECT_LEADERS: _ALTER_CLUSTER,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: _ALTER_SETTINGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _ALTER_CLUSTER,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: (_needs_of_cluster(_O.DESCRIBE),),
         ApiKey.OFFSET_DELETE: (
             _needs(_O.DELETE, _R.GROUP, "group_id"),
             _each_topic(_O.READ),
         ),
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (_describe_user_scram_credentials,),
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (_alter_user_scram_credentials,),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: (_needs(_O.DESCRIBE_CONFIGS, _R.CLUSTER),),
+        ApiKey.ALTER_CLIENT_QUOTAS: (
+            _needs(_O.ALTER_CONFIGS, _R.CLUSTER, text=_TEXTS[_R.CLUSTER]),
+        ),
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (_needs(_O.DESCRIBE, _R.CLUSTER),),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _ALTER_CLUSTER,
+        ApiKey.DESCRIBE_QUORUM: (_needs(_O.DESCRIBE, _R.CLUSTER, text=_TEXTS[_R.CLUSTER]),),
         ApiKey.UPDATE_FEATURES: _ALTER_CLUSTER,
         ApiKey.DESCRIBE_CLUSTER: (),
         ApiKey.DESCRIBE_PRODUCERS: (_each_topic(_O.READ, text=_TEXTS[_R.TOPIC]),),
+        ApiKey.UNREGISTER_BROKER: _ALTER_CLUSTER,
         ApiKey.DESCRIBE_TRANSACTIONS: (_describe_transactions,),
         ApiKey.LIST_TRANSACTIONS: (
             _lists(_O.DESCRIBE, _R.TRANSACTIONAL_ID, "transaction_states", "transactional_id"),

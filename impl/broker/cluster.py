@@ -20,8 +20,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from impl.broker.client_quotas import ClientQuotas
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
 from impl.broker.topics import Topic, Topics
+from impl.log.disk import DiskSpace
 from impl.partition.leader import PartitionLeader
 from impl.partition.log_config import LogConfig
 from impl.security.access import Access
@@ -60,7 +62,7 @@ class BrokerEndPoint(NamedTuple):
 
 
 class Cluster:
-    """Read-only: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`, `access`.
+    """Read-only: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`, `access`, `quotas`.
 
     `transaction_version` is None until UpdateFeatures sets it: nodes have it from their settings.
     `features_epoch` counts these changes.
@@ -72,6 +74,7 @@ class Cluster:
         "cluster_id",
         "features_epoch",
         "producer_id_blocks",
+        "quotas",
         "topics",
         "transaction_version",
     )
@@ -88,6 +91,7 @@ class Cluster:
         self.brokers: dict[int, BrokerEndPoint] = {}
         self.access = Access(security or Security())
         self.topics = Topics(cluster_id, config)
+        self.quotas = ClientQuotas()
         self.transaction_version: int | None = None
         self.features_epoch = 0
 
@@ -127,6 +131,11 @@ class Cluster:
     def log_dir(self) -> str:
         """Where its logs are."""
         return IN_MEMORY
+
+    @property
+    def log_dir_space(self) -> DiskSpace:
+        """Of the volume of its logs. Raises `OSError`."""
+        return DiskSpace()
 
     def checkpoint(self) -> None:
         """Nothing is on a disk."""

@@ -1,9 +1,12 @@
-"""Handlers of the cluster as a whole: DescribeCluster, UpdateFeatures.
+"""Handlers of the cluster as a whole: DescribeCluster, UpdateFeatures, DescribeQuorum,
+UnregisterBroker.
 
-`transaction.version` is the one feature. All updates of a request are made, or none.
+`transaction.version` is the one feature that changes. All updates of a request are made, or none.
+The quorum has one voter, the controller; the other nodes are its observers.
 
-Sources: `AuthHelper.computeDescribeClusterResponse`, `FeatureControlManager.updateFeatures`;
-answers of 4.3.1.
+Sources: `AuthHelper.computeDescribeClusterResponse`, `FeatureControlManager.updateFeatures`,
+`KafkaRaftClient.handleDescribeQuorumRequest`, `ClusterControlManager.unregisterBroker`; answers of
+4.3.1.
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ from typing import Final
 
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
-from impl.broker.releases import TRANSACTION_VERSION, newest_levels
+from impl.broker.releases import METADATA_VERSION, TRANSACTION_VERSION, supported_levels
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import topic_rows
+from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 
@@ -87,13 +92,13 @@ def update_features(node: HandlerContext, request: DecodedRequest, now_ms: int) 
         if problem:
             text = (
                 "The update failed for all features since the following feature had an error: "
-                f"Invalid update version {update['max_version_level']} for feature"
-                f" {update['feature']}. {problem}"
+                + problem
             )
             error = ErrorCode.INVALID_UPDATE_VERSION
             return {"error_code": error, "error_message": text, "results": []}
-    if updates and not request.body["validate_only"]:
-        node.cluster.set_transaction_version(updates[-1]["max_version_level"])
+    for update in () if request.body["validate_only"] else updates:
+        if update["feature"] == TRANSACTION_VERSION:
+            node.cluster.set_transaction_version(update["max_version_level"])
     rows = [
         {"feature": row["feature"], "error_code": ErrorCode.NONE, "error_message": "NONE"}
         for row in updates
@@ -111,16 +116,34 @@ def _upgrade_type(version: int, update: Value) -> int:
 
 def _explain_refusal(node: HandlerContext, feature: str, level: int, kind: int) -> str:
     """Why a feature cannot have this level; "" if it can."""
+    problem = _explain_level(node, feature, level, kind)
+    if problem:
+        return f"Invalid update version {level} for feature {feature}. {problem}"
+    now = supported_levels(node.config.release)[feature][-1]
+    if feature == METADATA_VERSION and level < now:
+        return f"Unsupported {feature} downgrade from {now} to {level}. {_LOSSY[UpgradeType(kind)]}"
+    return ""
+
+
+_LOSSY: Final = {
+    UpgradeType.SAFE_DOWNGRADE: "Refusing to perform the requested downgrade because it might"
+    " delete metadata information.",
+    UpgradeType.UNSAFE_DOWNGRADE: "Unsafe metadata downgrade is not supported in this version.",
+}
+
+
+def _explain_level(node: HandlerContext, feature: str, level: int, kind: int) -> str:
     controller = f"Local controller {node.cluster.controller_id}"
-    now, newest = node.transaction_version, newest_levels(node.config.release).get(feature)
-    if feature != TRANSACTION_VERSION or newest is None:
+    supported = supported_levels(node.config.release).get(feature)
+    if feature not in (TRANSACTION_VERSION, METADATA_VERSION) or supported is None:
         return f"{controller} does not support this feature."
     if kind not in tuple(UpgradeType):
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
-    if level > newest:
-        return f"{controller} only supports versions 0-{newest}"
+    if level not in supported:
+        return f"{controller} only supports versions {supported[0]}-{supported[-1]}"
+    now = node.transaction_version if feature == TRANSACTION_VERSION else supported[-1]
     if level < now and kind == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to"
@@ -131,9 +154,95 @@ def _explain_refusal(node: HandlerContext, feature: str, level: int, kind: int) 
     return ""
 
 
+# ---- the quorum and its brokers
+
+_METADATA_PARTITION: Final = ("__cluster_metadata", 0)
+_QUORUM_EPOCH: Final = 1
+_CONTROLLER_LISTENER: Final = "CONTROLLER"
+
+
+def describe_quorum(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """The quorum, if nothing but its partition is asked for. `DescribeQuorumRequest`."""
+    topics = request.body["topics"]
+    asked = [
+        (topic["topic_name"], row["partition_index"])
+        for topic in topics
+        for row in topic["partitions"]
+    ]
+    is_known = asked == [_METADATA_PARTITION]
+    rows = [
+        (name, _quorum_row(node, now_ms) if is_known else _no_quorum_row(index))
+        for name, index in asked
+    ]
+    return {
+        "error_code": ErrorCode.NONE,
+        "error_message": "",
+        "topics": topic_rows(rows, "topic_name"),
+        "nodes": [_controller_row(node, request)] if is_known else [],
+    }
+
+
+def _quorum_row(node: HandlerContext, now_ms: int) -> Value:
+    end_offset = node.topics.version
+    states = [
+        {
+            "replica_id": node_id,
+            "replica_directory_id": ZERO_UUID,
+            "log_end_offset": end_offset,
+            "last_fetch_timestamp": now_ms,
+            "last_caught_up_timestamp": now_ms,
+        }
+        for node_id in node.cluster.brokers
+    ]
+    leader_id = node.cluster.controller_id
+    return {
+        "partition_index": _METADATA_PARTITION[1],
+        "error_code": ErrorCode.NONE,
+        "error_message": "",
+        "leader_id": leader_id,
+        "leader_epoch": _QUORUM_EPOCH,
+        "high_watermark": end_offset,
+        "current_voters": [state for state in states if state["replica_id"] == leader_id],
+        "observers": [state for state in states if state["replica_id"] != leader_id],
+    }
+
+
+def _no_quorum_row(index: int) -> Value:
+    return {
+        "partition_index": index,
+        "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "error_message": "This server does not host this topic-partition.",
+        "leader_id": 0,
+        "leader_epoch": 0,
+        "high_watermark": 0,
+        "current_voters": [],
+        "observers": [],
+    }
+
+
+def _controller_row(node: HandlerContext, request: DecodedRequest) -> Value:
+    """The controller answers on the listener of the broker that it is."""
+    controller = node.cluster.brokers[node.cluster.controller_id]
+    address = controller.address(request.session.listener)
+    listener = {"name": _CONTROLLER_LISTENER, "host": address["host"], "port": address["port"]}
+    return {"node_id": controller.node_id, "listeners": [listener]}
+
+
+def unregister_broker(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """All registered brokers run here, and none can be unregistered before it is stopped."""
+    broker_id = request.body["broker_id"]
+    if broker_id in node.cluster.brokers:
+        problem = f"Broker ID {broker_id} runs: stop it, and it is not registered any more"
+        return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": problem}
+    problem = f"Broker ID {broker_id} is not currently registered"
+    return {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "error_message": problem}
+
+
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
     {
         ApiKey.DESCRIBE_CLUSTER: describe_cluster,
         ApiKey.UPDATE_FEATURES: update_features,
+        ApiKey.DESCRIBE_QUORUM: describe_quorum,
+        ApiKey.UNREGISTER_BROKER: unregister_broker,
     }
 )

@@ -1,4 +1,4 @@
-"""A cluster whose topics, logs, producer ids, credentials and ACLs are in a log directory.
+"""A cluster whose topics, logs, producer ids, credentials, ACLs and quotas are in a log directory.
 
 Five rules:
 
@@ -18,12 +18,13 @@ from __future__ import annotations
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from impl.broker.client_quotas import QuotaEntity
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.coordinators import INTERNAL_CONFIGS
@@ -39,7 +40,7 @@ from impl.log.checkpoint_files import (
     check_properties,
     format_id,
 )
-from impl.log.disk import Disk, StorageError
+from impl.log.disk import Disk, DiskSpace, StorageError
 from impl.partition.log_config import LogConfig
 from impl.partition.replica_log import ReplicaLog
 from impl.properties import InvalidProperty, decode_properties, encode_properties
@@ -51,6 +52,7 @@ from impl.storage.metadata_log import (
     METADATA_TOPIC,
     METADATA_TOPIC_ID,
     MetadataLog,
+    MetadataRecord,
     PartitionImage,
     TopicImage,
 )
@@ -85,6 +87,26 @@ class _DurableBlocks:
             return blocks.allocate(broker_id)
         except StorageError:
             return ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class _DurableQuotas:
+    """The `QuotaStorage` of a log directory."""
+
+    def __init__(self, metadata: MetadataLog, clock_ms: Callable[[], int]) -> None:
+        self._metadata = metadata
+        self._clock_ms = clock_ms
+
+    def store_quotas(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
+        """Store values of an entity, as one change; None removes one."""
+        names = [{"entity_type": kind, "entity_name": name} for kind, name in entity]
+        records = [
+            MetadataRecord(
+                "CLIENT_QUOTA_RECORD",
+                {"entity": names, "key": key, "value": value or 0.0, "remove": value is None},
+            )
+            for key, value in changes.items()
+        ]
+        self._metadata.append(records, self._clock_ms())
 
 
 class DurableTopics:
@@ -147,6 +169,9 @@ class DurableCluster(Cluster):
         blocks = _DurableBlocks(self._metadata, clock_ms)
         super().__init__(properties["cluster.id"], config, blocks, security)
         self.access.keep_in(DurableAccess(self._metadata, clock_ms))
+        stored = self._metadata.image.quotas
+        kept = {entity: values for entity, values in stored.items() if values}
+        self.quotas.keep_in(_DurableQuotas(self._metadata, clock_ms), kept)
         images = _found(self.logs) if is_new else list(self._metadata.image.topics.values())
         self._restore(images, now_ms, adopts=is_new)
 
@@ -213,6 +238,11 @@ class DurableCluster(Cluster):
     def log_dir(self) -> str:
         """What DescribeLogDirs answers."""
         return self.logs.disk.name
+
+    @property
+    def log_dir_space(self) -> DiskSpace:
+        """What DescribeLogDirs answers (KIP-827). Raises `OSError`."""
+        return self.logs.disk.space
 
     def checkpoint(self) -> None:
         """Write the checkpoints of all logs; one that fails is tried again with the next."""

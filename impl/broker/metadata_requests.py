@@ -16,7 +16,13 @@ from impl.broker.cluster_requests import NOT_REQUESTED, cluster_operations
 from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
-from impl.broker.topic_settings import TopicRefused, describe_settings, named_values
+from impl.broker.replicas import assigned_leader, misplaced
+from impl.broker.topic_settings import (
+    TopicRefused,
+    describe_settings,
+    log_config,
+    named_values,
+)
 from impl.broker.topics import INTERNAL_TOPICS, Topic, is_legal_name
 from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
@@ -186,8 +192,11 @@ def _total_partitions(topics: list[Value], default: int) -> int:
 def _create_topic(node: HandlerContext, asked: Value, validate_only: bool) -> Value:
     node.topics.check_name(asked["name"])
     configs = named_values(asked["configs"], ErrorCode.INVALID_CONFIG)
-    leader_ids = _placement(asked, node.topics.node_ids)
-    partitions = len(leader_ids) or _partition_count(asked, node.config.num_partitions)
+    log_config(node.topics.config, configs)  # settings are refused before numbers
+    node_ids = node.topics.node_ids
+    leader_ids = _placement(asked, node_ids)
+    default = node.config.num_partitions
+    partitions = len(leader_ids) or _partition_count(asked, default, len(node_ids))
     topic = node.topics.create(
         asked["name"], partitions, configs, leader_ids=leader_ids, validate_only=validate_only
     )
@@ -219,26 +228,42 @@ def _placement(asked: Value, node_ids: tuple[int, ...]) -> tuple[int, ...]:
     assignments = asked["assignments"]
     if not assignments:
         return ()
-    if asked["num_partitions"] != -1 or asked["replication_factor"] != -1:
-        problem = "with assignments, num_partitions and replication_factor are -1"
-        raise TopicRefused(ErrorCode.INVALID_REQUEST, problem)
-    placed = {row["partition_index"]: row["broker_ids"] for row in assignments}
-    is_dense = placed.keys() == set(range(len(assignments)))
-    if not is_dense or any(len(ids) != 1 or ids[0] not in node_ids for ids in placed.values()):
-        brokers = ", ".join(map(str, node_ids))
-        problem = f"partitions count from 0, each on one broker of {brokers}"
-        raise TopicRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
-    return tuple(placed[index][0] for index in range(len(placed)))
+    for field, name in (
+        ("replication_factor", "replication factor"),
+        ("num_partitions", "numPartitions"),
+    ):
+        if asked[field] != -1:
+            problem = f"A manual partition assignment was specified, but {name} was not set to -1."
+            raise TopicRefused(ErrorCode.INVALID_REQUEST, problem)
+    placed: dict[int, int] = {}
+    for row in assignments:
+        index = row["partition_index"]
+        if index in placed:
+            problem = f"Found multiple manual partition assignments for partition {index}"
+            raise misplaced(problem)
+        placed[index] = assigned_leader(row["broker_ids"], node_ids)
+    if placed.keys() != set(range(len(placed))):
+        raise misplaced("partitions should be a consecutive 0-based integer sequence")
+    return tuple(placed[index] for index in range(len(placed)))
 
 
-def _partition_count(asked: Value, default: int) -> int:
+def _partition_count(asked: Value, default: int, brokers: int) -> int:
     """How many partitions a CreateTopics row wants. Raises `TopicRefused`."""
     count, factor = asked["num_partitions"], asked["replication_factor"]
+    if factor == 0 or factor < -1:
+        problem = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
     if count == 0 or count < -1:
-        if factor == 0 or factor < -1:
-            raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, f"{factor} replicas")
-        raise TopicRefused(ErrorCode.INVALID_PARTITIONS, f"{count} partitions")
-    if factor not in (-1, 1):
+        problem = "Number of partitions was set to an invalid non-positive value."
+        raise TopicRefused(ErrorCode.INVALID_PARTITIONS, problem)
+    if factor > brokers:
+        problem = (
+            f"Unable to replicate the partition {factor} time(s): The target replication factor of"
+            f" {factor} cannot be reached because only {brokers} broker(s) are registered or some"
+            " brokers have all their log directories cordoned."
+        )
+        raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
+    if factor > 1:
         problem = f"replication factor {factor}; a partition has one replica here"
         raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
     return default if count == -1 else int(count)

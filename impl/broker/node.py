@@ -39,7 +39,9 @@ from impl.broker import (
     metadata_requests,
     partition_requests,
     produce_requests,
+    quota_requests,
     reads,
+    replica_requests,
     security_requests,
     transaction_requests,
 )
@@ -327,6 +329,8 @@ _HANDLERS: Final[Mapping[ApiKey, _NodeHandler]] = MappingProxyType(
         **reads.HANDLERS,
         **metadata_requests.HANDLERS,
         **partition_requests.HANDLERS,
+        **replica_requests.HANDLERS,
+        **quota_requests.HANDLERS,
         **config_requests.HANDLERS,
         **cluster_requests.HANDLERS,
         **transaction_requests.HANDLERS,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
@@ -15,6 +16,7 @@ from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.metadata_requests import topic_row
 from impl.broker.outputs import DecodedRequest
+from impl.broker.replicas import assigned_leader, misplaced
 from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import Topic, is_legal_name
 from impl.protocol.codegen import Value
@@ -78,29 +80,11 @@ def _assigned(node: HandlerContext, assignments: list[Value] | None, more: int) 
     if assignments is None:
         return ()
     if len(assignments) != more:
-        raise _misplaced(
+        raise misplaced(
             f"Attempted to add {more} additional partition(s), but only"
             f" {len(assignments)} assignment(s) were specified."
         )
-    leader_ids = []
-    for broker_ids in (row["broker_ids"] for row in assignments):
-        if not broker_ids:
-            raise _misplaced("The manual partition assignment includes an empty replica list.")
-        for node_id, times in Counter(broker_ids).items():
-            if times > 1:
-                problem = f"includes the broker {node_id} more than once."
-                raise _misplaced(f"The manual partition assignment {problem}")
-            if node_id not in node.cluster.brokers:
-                problem = f"includes broker {node_id}, but no such broker is registered."
-                raise _misplaced(f"The manual partition assignment {problem}")
-        if len(broker_ids) > 1:
-            raise _misplaced("A partition has one replica here.")
-        leader_ids.append(broker_ids[0])
-    return tuple(leader_ids)
-
-
-def _misplaced(problem: str) -> TopicRefused:
-    return TopicRefused(_E.INVALID_REPLICA_ASSIGNMENT, problem)
+    return tuple(assigned_leader(row["broker_ids"], node.cluster.brokers) for row in assignments)
 
 
 # ---- DescribeTopicPartitions
@@ -174,7 +158,9 @@ def describe_log_dirs(node: HandlerContext, request: DecodedRequest, now_ms: int
         for row in _sizes(node, topic)
         if asked is None or (topic.name, row["partition_index"]) in wanted
     )
-    directory = {"error_code": _E.NONE, "log_dir": node.cluster.log_dir, "topics": topics}
+    directory: Value = {"error_code": _E.NONE, "log_dir": node.cluster.log_dir, "topics": topics}
+    with suppress(OSError):  # the volume is gone: its size stays unknown
+        directory |= node.cluster.log_dir_space._asdict()
     return {"error_code": _E.NONE, "results": [directory]}
 
 

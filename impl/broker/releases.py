@@ -5,8 +5,8 @@ Two rules:
 1. A node serves no newer version than its release did.
 2. Versions that 4.0 removed are served for no release: of Produce, those before 3.
 
-The table is what brokers of these releases answered to ApiVersions: 2.8.2 (with ZooKeeper), 3.3.2,
-3.9.2, 4.0.2, 4.1.2, 4.2.1 and 4.3.1; `tests/impl/broker/recorded_versions` has the answers.
+The tables are what brokers of these releases answered to ApiVersions: 2.8.2 (with ZooKeeper),
+3.3.2, 3.9.2, 4.0.2, 4.1.2, 4.2.1 and 4.3.1; `tests/impl/broker/recorded_versions` has the answers.
 """
 
 from __future__ import annotations
@@ -52,17 +52,29 @@ CREATE_ACLS                     0-2   0-3   0-3   1-3   1-3   1-3   1-3
 DELETE_ACLS                     0-2   0-3   0-3   1-3   1-3   1-3   1-3
 DESCRIBE_CONFIGS                0-4   0-4   0-4   1-4   1-4   1-4   1-4
 ALTER_CONFIGS                   0-2   0-2   0-2   0-2   0-2   0-2   0-2
+ALTER_REPLICA_LOG_DIRS          0-2   0-2   0-2   1-2   1-2   1-2   1-2
 DESCRIBE_LOG_DIRS               0-2   0-4   0-4   1-4   1-4   1-4   1-5
 SASL_AUTHENTICATE               0-2   0-2   0-2   0-2   0-2   0-2   0-2
 CREATE_PARTITIONS               0-3   0-3   0-3   0-3   0-3   0-3   0-3
+CREATE_DELEGATION_TOKEN         0-2   -     0-3   1-3   1-3   1-3   1-3
+RENEW_DELEGATION_TOKEN          0-2   -     0-2   1-2   1-2   1-2   1-2
+EXPIRE_DELEGATION_TOKEN         0-2   -     0-2   1-2   1-2   1-2   1-2
+DESCRIBE_DELEGATION_TOKEN       0-2   -     0-3   1-3   1-3   1-3   1-3
 DELETE_GROUPS                   0-2   0-2   0-2   0-2   0-2   0-2   0-2
+ELECT_LEADERS                   0-2   0-2   0-2   0-2   0-2   0-2   0-2
 INCREMENTAL_ALTER_CONFIGS       0-1   0-1   0-1   0-1   0-1   0-1   0-1
+ALTER_PARTITION_REASSIGNMENTS   0-0   0-0   0-0   0-0   0-1   0-1   0-1
+LIST_PARTITION_REASSIGNMENTS    0-0   0-0   0-0   0-0   0-0   0-0   0-0
 OFFSET_DELETE                   0-0   0-0   0-0   0-0   0-0   0-0   0-0
+DESCRIBE_CLIENT_QUOTAS          0-1   0-1   0-1   0-1   0-1   0-1   0-1
+ALTER_CLIENT_QUOTAS             0-1   0-1   0-1   0-1   0-1   0-1   0-1
 DESCRIBE_USER_SCRAM_CREDENTIALS 0-0   -     0-0   0-0   0-0   0-0   0-0
 ALTER_USER_SCRAM_CREDENTIALS    0-0   -     0-0   0-0   0-0   0-0   0-0
+DESCRIBE_QUORUM                 -     0-1   0-2   0-2   0-2   0-2   0-2
 UPDATE_FEATURES                 0-0   0-1   0-1   0-2   0-2   0-2   0-2
 DESCRIBE_CLUSTER                0-0   0-0   0-1   0-2   0-2   0-2   0-2
 DESCRIBE_PRODUCERS              0-0   0-0   0-0   0-0   0-0   0-0   0-0
+UNREGISTER_BROKER               -     0-0   0-0   0-0   0-0   0-0   0-0
 DESCRIBE_TRANSACTIONS           -     0-0   0-0   0-0   0-0   0-0   0-0
 LIST_TRANSACTIONS               -     0-0   0-1   0-1   0-2   0-2   0-2
 CONSUMER_GROUP_HEARTBEAT        -     -     -     0-1   0-1   0-1   0-1
@@ -77,10 +89,27 @@ OLDEST_PRODUCE: Final = 3
 
 TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
-"""Features of the cluster (KIP-584); the second, consumer groups, is always at its newest level."""
-NEWEST_LEVELS: Final = MappingProxyType({GROUP_VERSION: 1, TRANSACTION_VERSION: 2})
-FEATURES_FROM: Final = "4.0"
-"""The first release with these features."""
+METADATA_VERSION: Final = "metadata.version"
+"""Features of the cluster (KIP-584). The second, consumer groups, and the third, what controllers
+write, are always at their newest level."""
+_NO_LEVELS: Final[Mapping[str, range]] = MappingProxyType({})
+_LEVELS: Final[Mapping[str, Mapping[str, range]]] = MappingProxyType(
+    {
+        "2.8": _NO_LEVELS,
+        "3.3": MappingProxyType({METADATA_VERSION: range(1, 8)}),
+        "3.9": MappingProxyType({METADATA_VERSION: range(1, 22)}),
+        **{
+            release: MappingProxyType(
+                {
+                    GROUP_VERSION: range(2),
+                    METADATA_VERSION: range(7, newest + 1),
+                    TRANSACTION_VERSION: range(3),
+                }
+            )
+            for release, newest in (("4.0", 25), ("4.1", 27), ("4.2", 29), ("4.3", 30))
+        },
+    }
+)
 
 
 KRAFT_FROM: Final = "3.3"
@@ -118,9 +147,9 @@ def served_versions(release: str) -> Mapping[int, range]:
     return MappingProxyType({**announced, ApiKey.PRODUCE: produce, **between_brokers})
 
 
-def newest_levels(release: str) -> Mapping[str, int]:
-    """The greatest level of each feature that the release has."""
-    return NEWEST_LEVELS if _numbers(release) >= _numbers(FEATURES_FROM) else {}
+def supported_levels(release: str) -> Mapping[str, range]:
+    """The levels of each feature that the release has."""
+    return _LEVELS[release]
 
 
 def has_zookeeper(release: str) -> bool:

@@ -1,7 +1,11 @@
-"""Handlers of security: ACLs, SCRAM credentials, and SASL where it is not expected.
+"""Handlers of security: ACLs, SCRAM credentials, delegation tokens, and SASL where it is not
+expected.
+
+There are no delegation tokens, as on a broker without `delegation.token.secret.key`.
 
 Sources: `AclApis`, `AclControlManager`, `ScramControlManager`,
-`KafkaApis.handleDescribeUserScramCredentialsRequest`; answers of 4.3.1.
+`KafkaApis.handleDescribeUserScramCredentialsRequest`, `KafkaApis.allowTokenRequests`; answers of
+4.3.1.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 from impl.security.access import Access
 from impl.security.acls import (
+    ANONYMOUS,
     CLUSTER_NAME,
     AclBinding,
     AclFilter,
@@ -40,6 +45,7 @@ E = TypeVar("E", bound=IntEnum)
 
 _E: Final = ErrorCode
 _NO_AUTHORIZER: Final = "No Authorizer is configured."
+_NOTHING_TO_DESCRIBE: Final = "No Authorizer is configured on the broker"
 
 
 class _RequestRefused(Exception):
@@ -182,7 +188,7 @@ def describe_acls(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
     authorizer = node.cluster.access.authorizer
     if authorizer is None:
         error = _E.SECURITY_DISABLED
-        return {"error_code": error, "error_message": _NO_AUTHORIZER, "resources": []}
+        return {"error_code": error, "error_message": _NOTHING_TO_DESCRIBE, "resources": []}
     wanted = _read_filter(request.body)
     resources: dict[tuple[ResourceType, str, PatternType], list[Value]] = {}
     for acl in filter(wanted.matches, authorizer.acls):
@@ -332,6 +338,51 @@ def _check_change(access: Access, row: Value, is_deletion: bool) -> ScramMechani
     return mechanism
 
 
+# ---- delegation tokens
+
+
+def refused_token(request: DecodedRequest, error: ErrorCode, time_ms: int = -1) -> Value:
+    """The answer to a CreateDelegationToken, with the principals that it would be about."""
+    body = request.body
+    requester, _, name = request.session.principal.partition(":")
+    owner = body["owner_principal_type"], body["owner_principal_name"]
+    return {
+        "error_code": error,
+        "principal_type": owner[0] if all(owner) else requester,
+        "principal_name": owner[1] if all(owner) else name,
+        "token_requester_principal_type": requester,
+        "token_requester_principal_name": name,
+        "issue_timestamp_ms": time_ms,
+        "expiry_timestamp_ms": time_ms,
+        "max_timestamp_ms": time_ms,
+        "token_id": "",
+        "hmac": b"",
+    }
+
+
+def _token_error(request: DecodedRequest) -> tuple[ErrorCode, int]:
+    """The error and the times; who is not authenticated may not even ask."""
+    if request.session.principal == ANONYMOUS:
+        return _E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, -1
+    return _E.DELEGATION_TOKEN_AUTH_DISABLED, 0
+
+
+def create_delegation_token(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """Refused."""
+    return refused_token(request, *_token_error(request))
+
+
+def change_delegation_token(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """RenewDelegationToken and ExpireDelegationToken: refused."""
+    error, time_ms = _token_error(request)
+    return {"error_code": error, "expiry_timestamp_ms": time_ms}
+
+
+def describe_delegation_token(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """Refused."""
+    return {"error_code": _token_error(request)[0], "tokens": []}
+
+
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
     {
         ApiKey.SASL_HANDSHAKE: sasl_handshake,
@@ -341,5 +392,9 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.DELETE_ACLS: delete_acls,
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_user_scram_credentials,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials,
+        ApiKey.CREATE_DELEGATION_TOKEN: create_delegation_token,
+        ApiKey.RENEW_DELEGATION_TOKEN: change_delegation_token,
+        ApiKey.EXPIRE_DELEGATION_TOKEN: change_delegation_token,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: describe_delegation_token,
     }
 )

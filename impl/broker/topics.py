@@ -86,19 +86,35 @@ class _Memory:
 
 def is_legal_name(name: str) -> bool:
     """`Topic.isValid`."""
-    if name in (".", "..") or len(name) > MAX_NAME_CHARS:
-        return False
-    return _LEGAL_NAME.fullmatch(name) is not None
+    return not _explain_name(name)
 
 
 def check_legal_name(name: str) -> None:
-    """Raise `TopicRefused` for a name that no topic may have."""
-    if not is_legal_name(name):
-        problem = (
-            f"illegal name {name!r}: 1 to {MAX_NAME_CHARS} letters of ASCII, digits, '.', '_' and"
-            " '-' are legal, but neither '.' nor '..' alone"
+    """Raise `TopicRefused` for a name that no topic may have. `Topic.validate`."""
+    problem = _explain_name(name)
+    if problem:
+        raise TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+
+
+def _explain_name(name: str) -> str:
+    """Why no topic may have this name; "" if one may."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > MAX_NAME_CHARS:
+        return f"the length of '{name}' is longer than the max allowed length {MAX_NAME_CHARS}"
+    if _LEGAL_NAME.fullmatch(name) is None:
+        return (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_'"
+            " and '-'"
         )
-        raise TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    return ""
+
+
+def _metric_name(name: str) -> str:
+    """What metrics call a topic: no two may share it. `Topic.unifyCollisionChars`."""
+    return name.replace(".", "_")
 
 
 class Topics:
@@ -111,6 +127,7 @@ class Topics:
 
     __slots__ = (
         "_by_id",
+        "_by_metric_name",
         "_by_name",
         "_cluster_id",
         "_partitions",
@@ -128,6 +145,7 @@ class Topics:
         self.version = 0
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        self._by_metric_name: dict[str, str] = {}
         self._partitions = 0
 
     def __iter__(self) -> Iterator[Topic]:
@@ -144,10 +162,17 @@ class Topics:
         return self._by_name.get(name_or_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def check_name(self, name: str) -> None:
-        """Raise `TopicRefused` for a name that is illegal or exists."""
+        """Raise `TopicRefused` for a name that is illegal, exists, or differs by `.` and `_` alone.
+
+        `ReplicationControlManager.validateNewTopicNames`.
+        """
         check_legal_name(name)
         if name in self._by_name:
             raise TopicRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        other = self._by_metric_name.get(_metric_name(name))
+        if other is not None:
+            problem = f"Topic '{name}' collides with existing topic: {other}"
+            raise TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
 
     def create(
         self,
@@ -233,15 +258,19 @@ class Topics:
 
     def restore(self, topic: Topic) -> None:
         """Add a topic that is stored already."""
-        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self._remember(topic)
         self._partitions += len(topic.partitions)
 
     def replace(self, topic: Topic) -> None:
         """Store a topic under its name and id. Raises `TopicRefused` if that fails."""
         with _refuse_storage_errors():
             self.storage.store_topic(topic)
-        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self._remember(topic)
         self.version += 1
+
+    def _remember(self, topic: Topic) -> None:
+        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self._by_metric_name[_metric_name(topic.name)] = topic.name
 
     def delete(self, topic: Topic) -> None:
         """Delete a topic with its partitions, if it exists. Raises `TopicRefused`."""
@@ -250,6 +279,7 @@ class Topics:
                 self.storage.delete_topic(topic)
             del self._by_id[topic.topic_id]
             del self._by_name[topic.name]
+            self._by_metric_name.pop(_metric_name(topic.name), None)
             self._partitions -= len(topic.partitions)
             self.version += 1
 

@@ -22,7 +22,7 @@ import shutil
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 OPEN_FILES: Final = 200
 """Kept open by a `DirectoryDisk`; a process may usually have 1024."""
@@ -39,12 +39,23 @@ class DirectoryInUse(OSError):
     """Another broker serves this directory: stop it, or choose another one."""
 
 
+class DiskSpace(NamedTuple):
+    """The size of a volume, and what a broker may still use of it, bytes; -1 is unknown."""
+
+    total_bytes: int = -1
+    usable_bytes: int = -1
+
+
 class Disk(Protocol):
     """See the rules above."""
 
     @property
     def name(self) -> str:
         """What users call it."""
+
+    @property
+    def space(self) -> DiskSpace:
+        """That of its volume."""
 
     def list(self, folder: str) -> list[str]:
         """The names in a folder, sorted; none if there is no such folder."""
@@ -103,6 +114,12 @@ class DirectoryDisk:
                 f"another broker, of this process or of another one, serves {root}: stop it, or "
                 "choose another directory"
             ) from error
+
+    @property
+    def space(self) -> DiskSpace:
+        """`Disk.space`."""
+        volume = shutil.disk_usage(self._root)
+        return DiskSpace(volume.total, volume.free)
 
     def close(self) -> None:
         """Close all files, and let others use the folder."""

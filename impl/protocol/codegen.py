@@ -48,7 +48,16 @@ Value = dict[str, Any]
 UNKNOWN_TAGS: Final = "unknown_tagged_fields"
 """The key under which a struct keeps tagged fields that the table lacks, as `{tag: bytes}`."""
 
-_FIXED: Final = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "bool": "?", "uuid": "16s"}
+_FIXED: Final = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint16": "H",
+    "float64": "d",
+    "bool": "?",
+    "uuid": "16s",
+}
 _BITS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _WRITE_ERRORS: Final = (
     KeyError,
@@ -535,6 +544,10 @@ def _explain_scalar(
     if field.kind in _BITS:
         half = 1 << _BITS[field.kind] - 1
         fits = isinstance(value, int) and -half <= value < half
+    elif field.kind == "uint16":
+        fits = isinstance(value, int) and 0 <= value < 1 << 16
+    elif field.kind == "float64":
+        fits = isinstance(value, float | int)
     elif field.kind in ("string", "classic"):
         fits = isinstance(value, str) and _is_writable_text(
             value, flexible and field.kind == "string"

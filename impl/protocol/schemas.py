@@ -1,6 +1,6 @@
 """The schemas of messages: the reader of the tables in `schemas_data`, `schemas_transactions`,
-`schemas_groups`, `schemas_consumer_groups`, `schemas_admin`, `schemas_metadata` and
-`schemas_security`.
+`schemas_groups`, `schemas_consumer_groups`, `schemas_admin`, `schemas_cluster`, `schemas_metadata`
+and `schemas_security`.
 
 Three rules:
 
@@ -11,7 +11,8 @@ Three rules:
 Theory of operation: a table is text that can be compared with Kafka's message definitions. A line
 is `name type [versions] [= default] [tag N]`, two blanks deeper for the fields of a struct.
 
-    types      int8 int16 int32 int64 bool string bytes uuid {} (struct), []T and [] (of structs)
+    types      int8 int16 int32 int64 uint16 float64 bool string bytes uuid, {} (struct), []T and []
+               (of structs)
     string?    nullable in every version; `string?7+` from version 7; a struct is `{}?`
     3+ 0-12 8  the versions with the field; all of them by default
     classic    a string that keeps its int16 length in flexible versions (client_id, KIP-482)
@@ -34,6 +35,7 @@ from typing import Final
 
 from impl.protocol import (
     schemas_admin,
+    schemas_cluster,
     schemas_consumer_groups,
     schemas_data,
     schemas_groups,
@@ -77,17 +79,29 @@ class ApiKey(IntEnum):
     DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
     DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
+    DESCRIBE_QUORUM = 55
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    UNREGISTER_BROKER = 64
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     ALLOCATE_PRODUCER_IDS = 67
@@ -261,6 +275,7 @@ MESSAGES: Final = MappingProxyType(
     | parse_table(schemas_groups.TABLE)
     | parse_table(schemas_consumer_groups.TABLE)
     | parse_table(schemas_admin.TABLE)
+    | parse_table(schemas_cluster.TABLE)
     | parse_table(schemas_metadata.TABLE)
     | parse_table(schemas_security.TABLE)
 )

@@ -59,6 +59,14 @@ record FEATURE_LEVEL_RECORD versions 0-0 flexible 0
   name string
   feature_level int16
 
+record CLIENT_QUOTA_RECORD versions 0-0 flexible 0
+  entity []
+    entity_type string
+    entity_name string?
+  key string
+  value float64
+  remove bool
+
 record ACCESS_CONTROL_ENTRY_RECORD versions 0-0 flexible 0
   id uuid
   resource_type int8

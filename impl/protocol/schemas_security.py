@@ -121,4 +121,65 @@ response
     user string
     error_code int16
     error_message string? = null
+
+api 38 CREATE_DELEGATION_TOKEN versions 0-3 flexible 2
+request
+  owner_principal_type string? 3+
+  owner_principal_name string? 3+
+  renewers []
+    principal_type string
+    principal_name string
+  max_lifetime_ms int64
+response
+  error_code int16
+  principal_type string
+  principal_name string
+  token_requester_principal_type string 3+
+  token_requester_principal_name string 3+
+  issue_timestamp_ms int64
+  expiry_timestamp_ms int64
+  max_timestamp_ms int64
+  token_id string
+  hmac bytes
+  throttle_time_ms int32 = 0
+
+api 39 RENEW_DELEGATION_TOKEN versions 0-2 flexible 2
+request
+  hmac bytes
+  renew_period_ms int64
+response
+  error_code int16
+  expiry_timestamp_ms int64
+  throttle_time_ms int32 = 0
+
+api 40 EXPIRE_DELEGATION_TOKEN versions 0-2 flexible 2
+request
+  hmac bytes
+  expiry_time_period_ms int64
+response
+  error_code int16
+  expiry_timestamp_ms int64
+  throttle_time_ms int32 = 0
+
+api 41 DESCRIBE_DELEGATION_TOKEN versions 0-3 flexible 2
+request
+  owners []?
+    principal_type string
+    principal_name string
+response
+  error_code int16
+  tokens []
+    principal_type string
+    principal_name string
+    token_requester_principal_type string 3+
+    token_requester_principal_name string 3+
+    issue_timestamp int64
+    expiry_timestamp int64
+    max_timestamp int64
+    token_id string
+    hmac bytes
+    renewers []
+      principal_type string
+      principal_name string
+  throttle_time_ms int32 = 0
 """

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
-from impl.log.disk import UNFINISHED
+from impl.log.disk import UNFINISHED, DiskSpace
 
 
 class CrashKind(Enum):
@@ -70,6 +70,7 @@ class SimulatedDisk:
     """The `Disk` described above."""
 
     name = "simulated"
+    space = DiskSpace()
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A cluster's topics, features, producer ids and access, as records of `__cluster_metadata`.
+"""What a cluster keeps, its logs apart, as records of `__cluster_metadata`.
 
 Four rules:
 
@@ -10,7 +10,7 @@ Four rules:
 Theory of operation: `image` is what the records say. `store_topics` appends what differs between it
 and the topics; the same code applies records when they are written and when they are read.
 Sources: `MetadataRecordSerde`, `ReplicationControlManager`, `ProducerIdControlManager`,
-`ScramControlManager`, `AclControlManager`; KIP-631.
+`ScramControlManager`, `AclControlManager`, `ClientQuotaControlManager`; KIP-631.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _KINDS: Final[Mapping[int, str]] = MappingProxyType(
         9: "REMOVE_TOPIC_RECORD",
         11: "USER_SCRAM_CREDENTIAL_RECORD",
         12: "FEATURE_LEVEL_RECORD",
+        14: "CLIENT_QUOTA_RECORD",
         15: "PRODUCER_IDS_RECORD",
         18: "ACCESS_CONTROL_ENTRY_RECORD",
         19: "REMOVE_ACCESS_CONTROL_ENTRY_RECORD",
@@ -91,7 +92,10 @@ class TopicImage:
 
 
 class MetadataImage:
-    """What the records say: `topics` by id, `features` by name, `next_producer_id`, `access`."""
+    """What the records say: `topics` by id, `features` by name, `next_producer_id`, `access`.
+
+    Also `quotas`: values by entity (types and names) and key.
+    """
 
     def __init__(self) -> None:
         self._ids: dict[str, bytes] = {}
@@ -99,6 +103,7 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.access = AccessImage()
+        self.quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float]] = {}
 
     def apply(self, record: MetadataRecord) -> None:
         """Apply a record. What concerns an unknown topic changes nothing."""
@@ -137,6 +142,14 @@ class MetadataImage:
     def _feature(self, body: Value) -> None:
         self.features[body["name"]] = body["feature_level"]
 
+    def _client_quota(self, body: Value) -> None:
+        names = {row["entity_type"]: row["entity_name"] for row in body["entity"]}
+        values = self.quotas.setdefault(tuple(sorted(names.items())), {})
+        if body["remove"]:
+            values.pop(body["key"], None)
+        else:
+            values[body["key"]] = body["value"]
+
     def _producer_ids(self, body: Value) -> None:
         self.next_producer_id = body["next_producer_id"]
 
@@ -161,6 +174,7 @@ _APPLY: Final[Mapping[str, Callable[[MetadataImage, Value], None]]] = MappingPro
         "PARTITION_CHANGE_RECORD": MetadataImage._partition_change,
         "REMOVE_TOPIC_RECORD": MetadataImage._remove_topic,
         "FEATURE_LEVEL_RECORD": MetadataImage._feature,
+        "CLIENT_QUOTA_RECORD": MetadataImage._client_quota,
         "PRODUCER_IDS_RECORD": MetadataImage._producer_ids,
         "USER_SCRAM_CREDENTIAL_RECORD": MetadataImage._credential,
         "REMOVE_USER_SCRAM_CREDENTIAL_RECORD": MetadataImage._remove_credential,

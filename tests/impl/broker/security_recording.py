@@ -11,7 +11,7 @@ from typing import Any
 
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
-from tests.impl.broker import admin_recording
+from tests.impl.broker import admin_recording, cluster_recording
 
 Request = tuple[str, ApiKey, int, dict[str, Any]]
 """Principal, API, version, body. A topic id is written as the topic's name in bytes."""
@@ -386,6 +386,18 @@ EACH: list[tuple[ApiKey, int, dict[str, Any]]] = [
         0,
         {"deletions": [{"name": "nobody", "mechanism": 1}], "upsertions": []},
     ),
+    cluster_recording.reassignments(("t", [0]), ("nope", [0])),
+    cluster_recording.reassign(("t", 0, None), ("nope", 0, [1])),
+    *(cluster_recording.elect(0, ("t", [0]), ("nope", [0]), version=version) for version in (0, 2)),
+    cluster_recording.move_to("/nope", ("t", [0, 1]), ("nope", [0])),
+    cluster_recording.matching(("user", 0, "nobody")),
+    cluster_recording.quotas(
+        cluster_recording.entity(user="u"), cluster_recording.PRODUCED, only=True
+    ),
+    cluster_recording.quorum(("t", [0])),
+    cluster_recording.quorum(("t", [0]), version=0),
+    (K.UNREGISTER_BROKER, 0, {"broker_id": 9}),
+    *cluster_recording.TOKENS,
 ]
 
 

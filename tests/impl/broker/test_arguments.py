@@ -80,7 +80,7 @@ def test_all_nodes_need_ports() -> None:
 
 @pytest.mark.parametrize("name", ["a b", "a/b", "", "..", "ü", "o" * 250])
 def test_a_topic_without_a_legal_name_leaves_nothing_behind(name: str, tmp_path: Path) -> None:
-    legal = "letters of ASCII, digits, '.', '_' and '-'" if name else "a mapping of topics"
+    legal = "Topic name is invalid" if name else "a mapping of topics"
     with pytest.raises(ValueError, match=legal):
         Broker(directory=tmp_path / "d", topics={"orders": 1, name: 1})
     assert not (tmp_path / "d").exists()
@@ -403,7 +403,7 @@ def refusal(
         ("--flush-messages 1", "--flush-messages is about files: add --dir DIR"),
         ("--super-user admin", "--super-user admin is no principal: write User:admin"),
         ("--topic a --topic a:2", "--topic a is given twice"),
-        ("--topic a/b", "illegal name 'a/b'"),
+        ("--topic a/b", "Topic name is invalid: 'a/b'"),
         ("--nodes 3 --listen 127.0.0.1:65535", "at most 65533, as 3 ports from there on"),
         ("--config max.conections=1", "did you mean max.connections"),
         ("--config idle=1", "did you mean connections.max.idle.ms?"),

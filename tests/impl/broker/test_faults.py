@@ -271,7 +271,7 @@ def test_where_there_is_no_place_for_an_error_there_is_none() -> None:
 def test_invalid_faults_say_what_is_valid() -> None:
     invalid: list[tuple[str, Any]] = [
         (r"invalid api 'produce'; is it Produce\? valid: AddO", lambda: CutFault("produce")),
-        ("invalid api 'ElectLeaders'", lambda: CutFault("ElectLeaders")),
+        ("invalid api 'ShareFetch'", lambda: CutFault("ShareFetch")),
         ("invalid error 'OOPS'; valid: ", lambda: ErrorFault("Produce", "OOPS")),
         ("invalid at 'end'; valid: request, answer", lambda: CutFault("Produce", at="end")),  # type: ignore[arg-type]
         (r"delay_ms\) must be an integer from 0 on, is -1", lambda: DelayFault("Produce", -1)),

@@ -36,6 +36,7 @@ OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
+ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 
 BEFORE = (
@@ -93,17 +94,35 @@ AFTER = (
     f"{TOPICS} --delete --topic orders",
     f"{TOPICS} --delete --topic nosuch",
     f"{TOPICS} --list --exclude-internal",
+    f"{TOPICS} --create --topic moved --partitions 2",
+    f"{ELECTION} --election-type preferred --all-topic-partitions",
+    f"{ELECTION} --election-type preferred --topic moved --partition 0",
+    f"{ELECTION} --election-type unclean --topic moved --partition 1",
+    f"{ELECTION} --election-type unclean --topic nosuch --partition 0",
+    "org.apache.kafka.tools.reassign.ReassignPartitionsCommand --list",
+    f"{CONFIGS} --alter --entity-type users --entity-name u --add-config producer_byte_rate=1000",
+    f"{CONFIGS} --alter --entity-type users --entity-name u --entity-type clients --entity-name c"
+    " --add-config request_percentage=12.5,consumer_byte_rate=7",
+    f"{CONFIGS} --alter --entity-type clients --entity-default --add-config"
+    " controller_mutation_rate=3",
+    f"{CONFIGS} --alter --entity-type ips --entity-name 127.0.0.1 --add-config"
+    " connection_creation_rate=10",
+    f"{CONFIGS} --alter --entity-type users --entity-name u --add-config no.such=1",
+    f"{CONFIGS} --alter --entity-type users --entity-name u --add-config producer_byte_rate=-1",
+    f"{CONFIGS} --describe --entity-type users",
+    f"{CONFIGS} --describe --entity-type users --entity-name u",
+    f"{CONFIGS} --describe --entity-type clients --entity-default",
+    f"{CONFIGS} --describe --entity-type users --entity-name u --entity-type clients",
+    f"{CONFIGS} --describe --entity-type ips",
+    f"{CONFIGS} --alter --entity-type users --entity-name u --delete-config producer_byte_rate",
+    f"{CONFIGS} --describe --entity-type users --entity-name u",
+    f"{CLUSTER} unregister --id 9",
 )
 """On the broker with what `fill` writes."""
 
 REFUSED = {
-    "org.apache.kafka.tools.MetadataQuorumCommand describe --status": "DESCRIBE_QUORUM",
-    "org.apache.kafka.tools.LeaderElectionCommand --election-type preferred"
-    " --all-topic-partitions": "ELECT_LEADERS",
-    "org.apache.kafka.tools.reassign.ReassignPartitionsCommand --list": (
-        "LIST_PARTITION_REASSIGNMENTS"
-    ),
-    f"{CONFIGS} --describe --entity-type users": "DESCRIBE_CLIENT_QUOTAS",
+    "org.apache.kafka.tools.MetadataQuorumCommand remove-controller --controller-id 1"
+    " --controller-directory-id AAAAAAAAAAAAAAAAAAAAAQ": "REMOVE_RAFT_VOTER",
 }
 """Tools that need what our broker does not serve, and what they say that is."""
 

@@ -118,9 +118,11 @@ def test_api_versions_lists_what_is_served(client: Client, version: int) -> None
     answer = client.ask(ApiKey.API_VERSIONS, version, body)
     listed = {r["api_key"]: (r["min_version"], r["max_version"]) for r in answer["api_keys"]}
     groups_and_transactions = [*range(8, 17), *range(22, 29), 42, 47, 61, 65, 66, 68, 69]
-    administration = [*range(18, 22), 32, 33, 35, 37, 44, 57, 60, 74, 75]
-    security = [17, 29, 30, 31, 36, 50, 51]
-    served = sorted([*range(4), *groups_and_transactions, *administration, *security])
+    administration = [*range(18, 22), *range(32, 36), 37, 43, 44, 45, 46, 57, 60, 74, 75]
+    security = [17, 29, 30, 31, 36, *range(38, 42), 50, 51]
+    quotas_and_quorum = [48, 49, 55, 64]
+    of_clients = [*range(4), *groups_and_transactions]
+    served = sorted([*of_clients, *administration, *security, *quotas_and_quorum])
     assert sorted(listed) == served
     assert all(
         newest == SUPPORTED_VERSIONS[ApiKey(key)].last for key, (_, newest) in listed.items()

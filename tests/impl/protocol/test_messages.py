@@ -82,6 +82,15 @@ FOR_KIO = {
     "transaction_timeout_ms": st.integers(0, 1 << 30),
     "transaction_start_time_ms": st.integers(0, 1 << 40),
     "log_append_time_ms": st.integers(-1, 1 << 40),
+    **dict.fromkeys(
+        (
+            *("max_lifetime_ms", "renew_period_ms", "expiry_time_period_ms"),
+            *("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"),
+            *("issue_timestamp", "expiry_timestamp", "max_timestamp"),
+            *("last_fetch_timestamp", "last_caught_up_timestamp"),
+        ),
+        st.integers(0, 1 << 40),
+    ),
 }
 
 

@@ -40,7 +40,12 @@ OLDEST_IN_KAFKA_4 = {
     ApiKey.CREATE_ACLS: 1,
     ApiKey.DELETE_ACLS: 1,
     ApiKey.DESCRIBE_CONFIGS: 1,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: 1,
     ApiKey.DESCRIBE_LOG_DIRS: 1,
+    ApiKey.CREATE_DELEGATION_TOKEN: 1,
+    ApiKey.RENEW_DELEGATION_TOKEN: 1,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: 1,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: 1,
 }
 """The oldest version that Kafka 4 still has, where it is not 0."""
 
@@ -58,6 +63,8 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "int16": integers(16),
     "int32": integers(32),
     "int64": integers(64),
+    "uint16": st.integers(0, (1 << 16) - 1),
+    "float64": st.floats(allow_nan=False, allow_infinity=False),
     "bool": st.booleans(),
     "string": st.text(max_size=8) | st.just("x" * 200),
     "bytes": st.binary(max_size=8) | st.just(bytes(200)),

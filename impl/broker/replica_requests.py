@@ -1,0 +1,202 @@
+"""Handlers of replicas: ListPartitionReassignments, AlterPartitionReassignments, ElectLeaders,
+AlterReplicaLogDirs.
+
+A partition has one replica, its leader. So a reassignment moves the leader, and is over when it is
+answered; and a partition has its preferred leader, or none while the broker is down.
+
+Sources: `ReplicationControlManager.alterPartitionReassignments`, `electLeaders`,
+`ReplicaManager.alterReplicaLogDirs`; answers of 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from impl.broker.handler import Handler, HandlerContext
+from impl.broker.outputs import DecodedRequest
+from impl.broker.replicas import assigned_leader, check_replicas
+from impl.broker.topic_settings import TopicRefused
+from impl.broker.topics import Topic
+from impl.protocol.codegen import Value
+from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import topic_rows
+from impl.protocol.schemas import ApiKey
+
+_E: Final = ErrorCode
+
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+_UNAVAILABLE: Final = {
+    PREFERRED: (_E.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."),
+    UNCLEAN: (
+        _E.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        "Eligible topic partition leaders are not available.",
+    ),
+}
+"""What an election of each type says of a partition whose broker is down. `ElectionType`."""
+_NOT_NEEDED: Final = (_E.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+
+
+# ---- reassignments
+
+
+def list_partition_reassignments(
+    node: HandlerContext, request: DecodedRequest, now_ms: int
+) -> Value:
+    """None is ever under way, of no topic or partition."""
+    return {"error_code": _E.NONE, "topics": []}
+
+
+def alter_partition_reassignments(
+    node: HandlerContext, request: DecodedRequest, now_ms: int
+) -> Value:
+    """Move partitions to other nodes, each by itself."""
+    body = request.body
+    may_grow = body["allow_replication_factor_change"]
+    responses = [
+        {
+            "name": topic["name"],
+            "partitions": [
+                _reassign(node, topic["name"], row, may_grow) for row in topic["partitions"]
+            ],
+        }
+        for topic in body["topics"]
+    ]
+    return {
+        "allow_replication_factor_change": may_grow,
+        "error_code": _E.NONE,
+        "error_message": None if responses else "",
+        "responses": responses,
+    }
+
+
+def _reassign(node: HandlerContext, name: str, asked: Value, may_grow: bool) -> Value:
+    index = asked["partition_index"]
+    row: Value = {"partition_index": index, "error_code": _E.NONE}
+    try:
+        topic = _topic_with(node, name, index)
+        if asked["replicas"] is None:
+            raise TopicRefused(_E.NO_REASSIGNMENT_IN_PROGRESS, "")
+        node_id = _new_leader(node, asked["replicas"], may_grow)
+        if node_id != topic.leader_ids[index]:
+            node.cluster.move(name, index, node_id)
+    except TopicRefused as refusal:
+        row |= {"error_code": refusal.error, "error_message": str(refusal) or None}
+    return row
+
+
+def _topic_with(node: HandlerContext, name: str, index: int) -> Topic:
+    """The topic with this partition. Raises `TopicRefused`."""
+    topic = node.topics.get(name)
+    if topic is None:
+        raise TopicRefused(_E.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+    if topic.partition(index) is None:
+        problem = f"Unable to find partition {name}:{index}."
+        raise TopicRefused(_E.UNKNOWN_TOPIC_OR_PARTITION, problem)
+    return topic
+
+
+def _new_leader(node: HandlerContext, replicas: list[int], may_grow: bool) -> int:
+    """The node that a reassignment names. Raises `TopicRefused`."""
+    check_replicas(replicas, node.cluster.brokers)
+    if len(replicas) > 1 and not may_grow:
+        problem = f"The replication factor is changed from 1 to {len(replicas)}"
+        raise TopicRefused(_E.INVALID_REPLICATION_FACTOR, problem)
+    return assigned_leader(replicas, node.cluster.brokers)
+
+
+# ---- elections
+
+
+def elect_leaders(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """Elect leaders of partitions, null for all; of all, those without need are left out.
+
+    Who may lead a partition leads it already, so none changes.
+    """
+    kind, asked = request.body["election_type"], request.body["topic_partitions"]
+    if kind not in _UNAVAILABLE:
+        text = f"Unknown election type {kind}"
+        return _elected(_E.INVALID_REQUEST, _each_row(asked or (), (_E.INVALID_REQUEST, text)))
+    if asked is None:
+        return _elected(_E.NONE, [_elected_of(node, topic, kind) for topic in node.topics])
+    rows = [
+        {
+            "topic": topic["topic"],
+            "partition_result": [
+                _row(index, *_election(node, topic["topic"], index, kind))
+                for index in topic["partitions"]
+            ],
+        }
+        for topic in asked
+    ]
+    return _elected(_E.NONE, rows)
+
+
+def _elected(error: ErrorCode, rows: list[Value]) -> Value:
+    return {"error_code": error, "replica_election_results": rows}
+
+
+def _each_row(asked: Iterable[Value], problem: tuple[ErrorCode, str]) -> list[Value]:
+    return [
+        {
+            "topic": topic["topic"],
+            "partition_result": [_row(index, *problem) for index in topic["partitions"]],
+        }
+        for topic in asked
+    ]
+
+
+def _row(index: int, error: ErrorCode, text: str) -> Value:
+    return {"partition_id": index, "error_code": error, "error_message": text}
+
+
+def _elected_of(node: HandlerContext, topic: Topic, kind: int) -> Value:
+    found = [_election(node, topic.name, index, kind) for index in range(len(topic.partitions))]
+    rows = [_row(index, *each) for index, each in enumerate(found) if each is not _NOT_NEEDED]
+    return {"topic": topic.name, "partition_result": rows}
+
+
+def _election(node: HandlerContext, name: str, index: int, kind: int) -> tuple[ErrorCode, str]:
+    """`ReplicationControlManager.electLeader`."""
+    topic = node.topics.get(name)
+    if topic is None:
+        return _E.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
+    if topic.partition(index) is None:
+        return _E.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
+    return _NOT_NEEDED if node.cluster.leader_of(name, index) else _UNAVAILABLE[kind]
+
+
+# ---- log directories
+
+
+def alter_replica_log_dirs(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """Move replicas to a directory of the node: to the only one, where they are."""
+    rows = [
+        (topic["name"], {"partition_index": index, "error_code": error})
+        for directory in request.body["dirs"]
+        for topic in directory["topics"]
+        for index in topic["partitions"]
+        for error in (_error_of_move(node, directory["path"], topic["name"], index),)
+    ]
+    return {"results": topic_rows(rows, "topic_name")}
+
+
+def _error_of_move(node: HandlerContext, path: str, name: str, index: int) -> ErrorCode:
+    if path != node.cluster.log_dir:
+        return _E.LOG_DIR_NOT_FOUND
+    found = node.leader(node.topics.get(name), index)
+    if not isinstance(found, ErrorCode):
+        return _E.NONE
+    return _E.REPLICA_NOT_AVAILABLE if found == _E.NOT_LEADER_OR_FOLLOWER else found
+
+
+HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
+    {
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,
+        ApiKey.ELECT_LEADERS: elect_leaders,
+        ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs,
+    }
+)
