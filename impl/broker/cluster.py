@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
+from impl.broker.resource_configs import ResourceConfigs
 from impl.broker.topics import Topic, Topics
 from impl.partition.leader import PartitionLeader
 from impl.partition.log_config import LogConfig
@@ -60,7 +61,8 @@ class BrokerEndPoint(NamedTuple):
 
 
 class Cluster:
-    """Read-only: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`, `access`.
+    """Read-only: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`, `access`, and
+    `resources`, the settings of groups and of client metrics.
 
     `transaction_version` is None until UpdateFeatures sets it: nodes have it from their settings.
     `features_epoch` counts these changes.
@@ -72,6 +74,7 @@ class Cluster:
         "cluster_id",
         "features_epoch",
         "producer_id_blocks",
+        "resources",
         "topics",
         "transaction_version",
     )
@@ -88,6 +91,7 @@ class Cluster:
         self.brokers: dict[int, BrokerEndPoint] = {}
         self.access = Access(security or Security())
         self.topics = Topics(cluster_id, config)
+        self.resources = ResourceConfigs()
         self.transaction_version: int | None = None
         self.features_epoch = 0
 

@@ -1,4 +1,4 @@
-"""A cluster whose topics, logs, producer ids, credentials and ACLs are in a log directory.
+"""A cluster whose topics, logs, producer ids, credentials, ACLs and settings are in a directory.
 
 Five rules:
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
@@ -147,6 +147,7 @@ class DurableCluster(Cluster):
         blocks = _DurableBlocks(self._metadata, clock_ms)
         super().__init__(properties["cluster.id"], config, blocks, security)
         self.access.keep_in(DurableAccess(self._metadata, clock_ms))
+        self.resources.keep_in(self._metadata.image.resources, self._store_configs)
         images = _found(self.logs) if is_new else list(self._metadata.image.topics.values())
         self._restore(images, now_ms, adopts=is_new)
 
@@ -191,6 +192,10 @@ class DurableCluster(Cluster):
         )
         ids = tuple(FIRST_NODE for _ in partitions)
         return Topic(image.name, image.topic_id, MappingProxyType(configs), partitions, ids)
+
+    def _store_configs(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
+        """Store the settings of a resource that is no topic. Raises `StorageError`."""
+        self._metadata.store_configs(kind, name, configs, self._clock_ms())
 
     def set_transaction_version(self, level: int) -> None:
         """Change the feature for all nodes. Raises `StorageError`."""

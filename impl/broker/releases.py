@@ -116,7 +116,12 @@ def served_versions(release: str) -> Mapping[int, range]:
 
 def newest_levels(release: str) -> Mapping[str, int]:
     """The greatest level of each feature that the release has."""
-    return NEWEST_LEVELS if _numbers(release) >= _numbers(FEATURES_FROM) else {}
+    return NEWEST_LEVELS if is_in(FEATURES_FROM, release) else {}
+
+
+def is_in(since: str, release: str) -> bool:
+    """Whether a release has what there is since another one."""
+    return _numbers(release) >= _numbers(since)
 
 
 def entry_of_release(table: Mapping[str, T], release: str) -> T:

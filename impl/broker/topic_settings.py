@@ -43,6 +43,8 @@ class ConfigSource(IntEnum):
     DYNAMIC_TOPIC = 1
     STATIC_BROKER = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class TopicRefused(ValueError):
@@ -201,7 +203,7 @@ def _parse(name: str, setting: TopicSetting, text: str) -> int | float | str | b
 def _parse_choice(name: str, setting: TopicSetting, text: str) -> bool:
     """Whether it is the second choice. The one setting of this type is a choice of two."""
     if text not in setting.choices:
-        raise _invalid(name, text, f"String must be one of: {', '.join(setting.choices)}")
+        raise invalid_value(name, text, f"String must be one of: {', '.join(setting.choices)}")
     return setting.choices.index(text) == 1
 
 
@@ -213,7 +215,7 @@ def _parse_list(name: str, setting: TopicSetting, text: str) -> str:
         raise TopicRefused(ErrorCode.INVALID_CONFIG, problem)
     for word in words:
         if word not in setting.choices:
-            raise _invalid(name, word, f"String must be one of: {', '.join(setting.choices)}")
+            raise invalid_value(name, word, f"String must be one of: {', '.join(setting.choices)}")
     return ",".join(words)
 
 
@@ -224,22 +226,27 @@ def _parse_ratio(name: str, setting: TopicSetting, text: str) -> float:
         value = nan
     if not 0 <= value <= 1:
         limit = "at least 0" if value < 0 else "no more than 1"
-        raise _invalid(
+        raise invalid_value(
             name, text, "Not a number of type DOUBLE" if isnan(value) else f"Value must be {limit}"
         )
     return value
 
 
-def _parse_integer(name: str, setting: TopicSetting, text: str) -> int:
-    most = _MOST[setting.config_type]
+def _parse_number(name: str, setting: TopicSetting, text: str) -> int:
+    return parse_integer(name, text, setting.config_type, setting.least)
+
+
+def parse_integer(name: str, text: str, config_type: ConfigType, least: int) -> int:
+    """The number of an INT or LONG. Raises `TopicRefused` (INVALID_CONFIG)."""
+    most = _MOST[config_type]
     try:
         number = int(text)
     except ValueError:
         number = most + 1
     if abs(number) > most:
-        raise _invalid(name, text, f"Not a number of type {setting.config_type.name}")
-    if number < setting.least:
-        raise _invalid(name, text, f"Value must be at least {setting.least}")
+        raise invalid_value(name, text, f"Not a number of type {config_type.name}")
+    if number < least:
+        raise invalid_value(name, text, f"Value must be at least {least}")
     return number
 
 
@@ -248,13 +255,14 @@ _PARSERS: Final[Mapping[ConfigType, Callable[[str, TopicSetting, str], Any]]] = 
         _STRING: _parse_choice,
         ConfigType.LIST: _parse_list,
         _DOUBLE: _parse_ratio,
-        _INT: _parse_integer,
-        _LONG: _parse_integer,
+        _INT: _parse_number,
+        _LONG: _parse_number,
     }
 )
 
 
-def _invalid(name: str, text: str, problem: str) -> TopicRefused:
+def invalid_value(name: str, text: str, problem: str) -> TopicRefused:
+    """The refusal of a value (INVALID_CONFIG)."""
     return TopicRefused(
         ErrorCode.INVALID_CONFIG, f"Invalid value {text} for configuration {name}: {problem}"
     )
