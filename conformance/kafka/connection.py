@@ -58,7 +58,8 @@ class WireAnswer:
 class BrokerConnection:
     """One TCP connection; a context manager that closes it. Not safe between threads.
 
-    `timeout_ms` limits connecting, sending a request and waiting for a response.
+    `timeout_ms` limits connecting, sending a request and waiting for a response. `source` is the
+    host that it connects from, "" for the system's choice.
     Raises ConnectionLost when the broker cannot be reached.
     """
 
@@ -69,8 +70,10 @@ class BrokerConnection:
         *,
         timeout_ms: int = ANSWER_TIMEOUT_MS,
         client_id: str | None = "kafka-eos",
+        source: str = "",
     ) -> None:
         self.address = (host, port)
+        self._source = (source, 0)
         self.peer = f"{host}:{port}"
         self.timeout_ms = timeout_ms
         self._client_id = client_id
@@ -82,7 +85,8 @@ class BrokerConnection:
 
     def _connect(self) -> None:
         try:
-            self._socket = socket.create_connection(self.address, self.timeout_ms / 1000)
+            timeout_s = self.timeout_ms / 1000
+            self._socket = socket.create_connection(self.address, timeout_s, self._source)
         except OSError as error:
             raise ConnectionLost(f"{self.peer}: cannot connect: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -24,6 +24,7 @@ from impl.broker.metadata_requests import DELETE_BY_ID_FROM
 from impl.broker.outputs import CloseConnection, DecodedRequest
 from impl.broker.produce_requests import is_transactional_request
 from impl.broker.refusals import RefusedAnswer, as_struct, find_field, response_fields
+from impl.broker.resource_configs import ConfigResourceType
 from impl.broker.security_requests import refused_token
 from impl.broker.transaction_requests import BATCHED_KEYS_FROM, BROKERS_FROM
 from impl.protocol.codegen import Value
@@ -48,8 +49,14 @@ _TEXTS: Final = {
     _R.GROUP: "Group authorization failed.",
     _R.CLUSTER: "Cluster authorization failed.",
 }
-_CONFIGURED: Final = {2: _R.TOPIC, 4: _R.CLUSTER, 8: _R.CLUSTER, 16: _R.CLUSTER, 32: _R.GROUP}
-"""What protects the settings of each `ConfigResourceType`."""
+_CONFIGURED: Final[Mapping[int, ResourceType]] = {
+    ConfigResourceType.TOPIC: _R.TOPIC,
+    ConfigResourceType.BROKER: _R.CLUSTER,
+    ConfigResourceType.BROKER_LOGGER: _R.CLUSTER,
+    ConfigResourceType.CLIENT_METRICS: _R.CLUSTER,
+    ConfigResourceType.GROUP: _R.GROUP,
+}
+"""What protects settings."""
 
 
 class Unauthorized(Exception):
@@ -443,14 +450,16 @@ def _delete_topics(asking: _Asking) -> None:
     _each_topic(_O.DELETE, array, answered="responses", text=_TEXTS[_R.TOPIC])(asking)
 
 
-def _settings(operation: AclOperation, answered: str, kinds: Iterable[ResourceType]) -> _Rule:
+def _settings(
+    operation: AclOperation, answered: str, protected: Mapping[int, ResourceType]
+) -> _Rule:
     """The sender may do this with the settings of each resource of these types."""
 
     def rule(asking: _Asking) -> None:
-        for kind in kinds:
+        for kind in dict.fromkeys(protected.values()):
 
             def is_refused(row: Value, kind: ResourceType = kind) -> bool:
-                if _CONFIGURED.get(row["resource_type"]) is not kind:
+                if protected.get(row["resource_type"]) is not kind:
                     return False
                 name = CLUSTER_NAME if kind is _R.CLUSTER else row["resource_name"]
                 return not asking.may(operation, kind, name)
@@ -499,7 +508,9 @@ def _create_delegation_token(asking: _Asking) -> None:
 
 _READ_GROUP: Final = (_needs(_O.READ, _R.GROUP, "group_id"),)
 _WRITE_ID: Final = (_needs(_O.WRITE, _R.TRANSACTIONAL_ID, "transactional_id"),)
-_ALTER_SETTINGS: Final = (_settings(_O.ALTER_CONFIGS, "responses", (_R.TOPIC, _R.GROUP)),)
+_OF_NODES: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
+_ALTERED: Final = {kind: by for kind, by in _CONFIGURED.items() if kind not in _OF_NODES}
+_ALTER_SETTINGS: Final = (_settings(_O.ALTER_CONFIGS, "responses", _ALTERED),)
 """Those of a node cannot be altered, which is said first."""
 _ALTER_CLUSTER: Final = (_needs_of_cluster(_O.ALTER),)
 
@@ -533,7 +544,7 @@ RULES: Final[Mapping[ApiKey, Sequence[_Rule]]] = MappingProxyType(
         ApiKey.DESCRIBE_ACLS: (_needs_of_cluster(_O.DESCRIBE),),
         ApiKey.CREATE_ACLS: _ALTER_CLUSTER,
         ApiKey.DELETE_ACLS: _ALTER_CLUSTER,
-        ApiKey.DESCRIBE_CONFIGS: (_settings(_O.DESCRIBE_CONFIGS, "results", _TEXTS),),
+        ApiKey.DESCRIBE_CONFIGS: (_settings(_O.DESCRIBE_CONFIGS, "results", _CONFIGURED),),
         ApiKey.ALTER_CONFIGS: _ALTER_SETTINGS,
         ApiKey.ALTER_REPLICA_LOG_DIRS: (_needs(_O.ALTER, _R.CLUSTER),),
         ApiKey.DESCRIBE_LOG_DIRS: (_needs(_O.DESCRIBE, _R.CLUSTER),),

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from impl.broker.client_quotas import ClientQuotas
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
+from impl.broker.resource_configs import ResourceConfigs
 from impl.broker.topics import Topic, Topics
 from impl.log.disk import DiskSpace
 from impl.partition.leader import PartitionLeader
@@ -62,7 +63,8 @@ class BrokerEndPoint(NamedTuple):
 
 
 class Cluster:
-    """Read-only: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`, `access`, `quotas`.
+    """Read-only: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`, `access`, `quotas`,
+    and `resources`, the settings of groups and of client metrics.
 
     `transaction_version` is None until UpdateFeatures sets it: nodes have it from their settings.
     `features_epoch` counts these changes.
@@ -75,6 +77,7 @@ class Cluster:
         "features_epoch",
         "producer_id_blocks",
         "quotas",
+        "resources",
         "topics",
         "transaction_version",
     )
@@ -92,6 +95,7 @@ class Cluster:
         self.access = Access(security or Security())
         self.topics = Topics(cluster_id, config)
         self.quotas = ClientQuotas()
+        self.resources = ResourceConfigs()
         self.transaction_version: int | None = None
         self.features_epoch = 0
 

@@ -1,11 +1,13 @@
 """Handlers of settings: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and
 ListConfigResources.
 
-Three rules:
+Four rules:
 
 1. Settings of topics can be changed; their leaders apply them at once.
-2. Settings of a node cannot: an attempt is refused, as Kafka refuses those that are read-only.
-3. Client metrics, groups of KIP-848 and loggers have no settings here.
+2. Those of groups and of client metrics can be changed, too, in the releases that have them. The
+   group need not exist.
+3. Settings of a node cannot: an attempt is refused, as Kafka refuses those that are read-only.
+4. Loggers have no settings here.
 
 Sources: `ConfigHelper.describeConfigs`, `ConfigAdminManager`,
 `ConfigurationControlManager.incrementalAlterConfigs`; answers of 4.3.1.
@@ -17,17 +19,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
+from impl.broker.client_metrics import check_client_metrics, describe_client_metrics
+from impl.broker.config import NodeConfig
+from impl.broker.group_settings import check_group, describe_group
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.node_settings import describe_node
 from impl.broker.outputs import DecodedRequest
+from impl.broker.releases import is_in
+from impl.broker.resource_configs import ConfigResourceType
 from impl.broker.topic_settings import (
     TOPIC_SETTINGS,
     ConfigSource,
     ConfigType,
     SettingView,
     TopicRefused,
+    TopicSetting,
     describe_settings,
     named_values,
 )
@@ -36,19 +44,53 @@ from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 
-
-class ConfigResourceType(IntEnum):
-    """What has settings. `ConfigResource.Type`."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-_TYPES: Final = frozenset(ConfigResourceType)
 _E: Final = ErrorCode
+
+_SINCE: Final = MappingProxyType(
+    {
+        ConfigResourceType.TOPIC: "2.8",
+        ConfigResourceType.BROKER: "2.8",
+        ConfigResourceType.BROKER_LOGGER: "2.8",
+        ConfigResourceType.CLIENT_METRICS: "3.9",
+        ConfigResourceType.GROUP: "4.0",
+    }
+)
+"""The oldest release served here that has them."""
+
+
+def _types(node: HandlerContext) -> set[int]:
+    """Those that the node's release has."""
+    return {int(kind) for kind, since in _SINCE.items() if is_in(since, node.config.release)}
+
+
+class _KeptSettings(NamedTuple):
+    """The settings of a type of resource that are kept in the cluster's `resources`.
+
+    `check` raises `TopicRefused`. `undescribed` and `unaltered` refuse a resource without a name.
+    """
+
+    check: Callable[[Mapping[str, str], NodeConfig], None]
+    describe: Callable[[Mapping[str, str], NodeConfig], list[SettingView]]
+    undescribed: str
+    unaltered: str
+
+
+_KEPT: Final[Mapping[int, _KeptSettings]] = MappingProxyType(
+    {
+        ConfigResourceType.CLIENT_METRICS: _KeptSettings(
+            lambda configs, _: check_client_metrics(configs),
+            lambda configs, _: describe_client_metrics(configs),
+            "Client metrics subscription name must not be empty",
+            "Subscription name can't be empty",
+        ),
+        ConfigResourceType.GROUP: _KeptSettings(
+            lambda configs, me: check_group(configs, me.consumer_groups, me.release),
+            lambda configs, me: describe_group(configs, me.consumer_groups, me.release),
+            "Group name must not be empty",
+            "Default group resources are not allowed.",
+        ),
+    }
+)
 
 
 # ---- DescribeConfigs
@@ -60,7 +102,8 @@ def describe_configs(node: HandlerContext, request: DecodedRequest, now_ms: int)
     An unknown type is refused with all resources. `KafkaApis.handleDescribeConfigsRequest`.
     """
     resources = request.body["resources"]
-    unknown = [row["resource_type"] for row in resources if row["resource_type"] not in _TYPES]
+    known = _types(node)
+    unknown = [row["resource_type"] for row in resources if row["resource_type"] not in known]
     if unknown:
         problem = f"Unexpected resource type {unknown[0]}"
         refused = {"error_code": _E.INVALID_REQUEST, "error_message": problem, "configs": []}
@@ -100,9 +143,12 @@ def _settings_of(node: HandlerContext, kind: int, name: str) -> list[SettingView
         if not name:
             raise TopicRefused(_E.INVALID_REQUEST, "Broker id must not be empty")
         _check_node_id(node, name, "Broker id", "expected {}")
-    if kind == ConfigResourceType.GROUP and not name:
-        raise TopicRefused(_E.INVALID_REQUEST, "Group name must not be empty")
-    return []
+    kept = _KEPT.get(kind)
+    if kept is None:
+        return []
+    if not name:
+        raise TopicRefused(_E.INVALID_REQUEST, kept.undescribed)
+    return kept.describe(node.cluster.resources.get(kind, name), node.config)
 
 
 def _find_topic(node: HandlerContext, name: str, missing: str) -> Topic:
@@ -144,13 +190,13 @@ def _config_row(setting: SettingView, read_only: bool, with_synonyms: bool) -> V
 
 # ---- AlterConfigs, IncrementalAlterConfigs
 
-_Alter = Callable[[Topic, Sequence[Value]], dict[str, str]]
-"""A topic's settings after a request's rows. Raises `TopicRefused`."""
+_Alter = Callable[[Mapping[str, str], Sequence[Value], int], dict[str, str]]
+"""The settings of a resource of a type after a request's rows. Raises `TopicRefused`."""
 
 
 def alter_configs(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
-    """The settings of the request replace all that a topic had of its own."""
-    return _alter_resources(node, request.body, lambda _, rows: named_values(rows))
+    """The settings of the request replace all that a resource had of its own."""
+    return _alter_resources(node, request.body, lambda _configs, rows, _kind: named_values(rows))
 
 
 def incremental_alter_configs(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
@@ -180,19 +226,29 @@ def _alter_resource(node: HandlerContext, asked: Value, alter: _Alter, validate_
     kind, name, rows = asked["resource_type"], asked["resource_name"], asked["configs"]
     if any(count > 1 for count in Counter(row["name"] for row in rows).values()):
         raise TopicRefused(_E.INVALID_REQUEST, "Error due to duplicate config keys")
-    if kind not in _TYPES:
+    if kind not in _types(node):
         raise TopicRefused(_E.INVALID_REQUEST, f"Unknown resource type {kind}")
-    if kind != ConfigResourceType.TOPIC:
+    kept = _KEPT.get(kind)
+    if kind != ConfigResourceType.TOPIC and kept is None:
         if name and kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
             _check_node_id(node, name, "Node id", "expected {}")
         refused = ", ".join(row["name"] for row in rows)
         problem = f"Cannot update these configs dynamically: [{refused}]"
         raise TopicRefused(_E.INVALID_REQUEST, problem)
     if not name:
-        raise TopicRefused(_E.INVALID_REQUEST, "Default topic resources are not allowed.")
+        unaltered = kept.unaltered if kept else "Default topic resources are not allowed."
+        raise TopicRefused(_E.INVALID_REQUEST, unaltered)
     named_values([row for row in rows if row.get("config_operation") != _Operation.DELETE])
-    topic = _find_topic(node, name, f"The topic '{name}' does not exist.")
-    node.topics.configure(topic, alter(topic, rows), validate_only=validate_only)
+    if kept is None:
+        topic = _find_topic(node, name, f"The topic '{name}' does not exist.")
+        configs = alter(topic.configs, rows, kind)
+        node.topics.configure(topic, configs, validate_only=validate_only)
+        return
+    resources = node.cluster.resources
+    configs = alter(resources.get(kind, name), rows, kind)
+    kept.check(configs, node.config)
+    if not validate_only:
+        resources.replace(kind, name, configs)
 
 
 class _Operation(IntEnum):
@@ -204,9 +260,12 @@ class _Operation(IntEnum):
     SUBTRACT = 3
 
 
-def _apply_operations(topic: Topic, rows: Sequence[Value]) -> dict[str, str]:
-    """Raises `TopicRefused`."""
-    configs = dict(topic.configs)
+def _apply_operations(
+    before: Mapping[str, str], rows: Sequence[Value], kind: int
+) -> dict[str, str]:
+    """Only topics have lists of which items are added or removed. Raises `TopicRefused`."""
+    configs = dict(before)
+    lists = TOPIC_SETTINGS if kind == ConfigResourceType.TOPIC else {}
     for row in rows:
         name, value, operation = row["name"], row["value"], row["config_operation"]
         if operation == _Operation.SET:
@@ -214,15 +273,21 @@ def _apply_operations(topic: Topic, rows: Sequence[Value]) -> dict[str, str]:
         elif operation == _Operation.DELETE:
             configs.pop(name, None)
         elif operation in (_Operation.APPEND, _Operation.SUBTRACT):
-            configs[name] = _change_list(name, configs, value, _Operation(operation))
+            setting = lists.get(name)
+            configs[name] = _change_list(name, setting, configs, value, _Operation(operation))
         else:
             raise TopicRefused(_E.UNKNOWN_SERVER_ERROR, "")
     return configs
 
 
-def _change_list(name: str, configs: Mapping[str, str], value: str, operation: _Operation) -> str:
+def _change_list(
+    name: str,
+    setting: TopicSetting | None,
+    configs: Mapping[str, str],
+    value: str,
+    operation: _Operation,
+) -> str:
     """Raises `TopicRefused` where the setting is no list."""
-    setting = TOPIC_SETTINGS.get(name)
     if setting is None or setting.config_type is not ConfigType.LIST:
         problem = f"Can't {operation.name} to key {name} because its type is not LIST."
         raise TopicRefused(_E.INVALID_CONFIG, problem)
@@ -247,7 +312,7 @@ def list_config_resources(node: HandlerContext, request: DecodedRequest, now_ms:
     wanted = set(request.body["resource_types"])
     if request.version == 0:
         wanted = {ConfigResourceType.CLIENT_METRICS}
-    if wanted - _TYPES:
+    if wanted - _types(node):
         return {"error_code": _E.UNSUPPORTED_VERSION, "config_resources": []}
     rows = [
         {"resource_name": name, "resource_type": kind}
@@ -263,6 +328,8 @@ def _resources(node: HandlerContext) -> Iterable[tuple[ConfigResourceType, str]]
             yield kind, str(node_id)
     for topic in node.topics:
         yield ConfigResourceType.TOPIC, topic.name
+    for number, name in node.cluster.resources:
+        yield ConfigResourceType(number), name
 
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(

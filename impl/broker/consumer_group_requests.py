@@ -109,6 +109,7 @@ def _read(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Heartbe
         body["server_assignor"],
         None if rows is None else frozenset(read_places(rows)),
         request.client_id,
+        request.session.client_host,
     )
 
 

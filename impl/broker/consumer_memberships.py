@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from impl.broker.group_settings import with_settings
 from impl.broker.memberships import Memberships
+from impl.broker.resource_configs import ConfigResourceType
 from impl.broker.services import NodeServices
 from impl.coordinator.classic_members import ClassicMembers
 from impl.coordinator.consumer_group import ConsumerGroup
 from impl.coordinator.consumer_group_messages import (
+    ConsumerGroupConfig,
     GroupDecision,
     GroupRefusal,
     HeartbeatAnswer,
@@ -51,8 +54,14 @@ class ConsumerMemberships:
         self._node = node
         self._offsets = offsets
         self._memberships = memberships
-        self.groups = ConsumerGroupCoordinator(node.config.consumer_groups)
+        self.groups = ConsumerGroupCoordinator(node.config.consumer_groups, self._config_of)
         self._classic = ClassicMembers(self.groups)
+
+    def _config_of(self, group_id: str) -> ConsumerGroupConfig:
+        """What the group sets for itself comes before what the broker has."""
+        configs = self._node.cluster.resources.get(ConfigResourceType.GROUP, group_id)
+        base = self._node.config.consumer_groups
+        return with_settings(configs, base) if configs else base
 
     def __iter__(self) -> Iterator[ConsumerGroup]:
         for offsets in self._offsets.partitions.values():

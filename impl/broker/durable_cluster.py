@@ -1,4 +1,4 @@
-"""A cluster whose topics, logs, producer ids, credentials, ACLs and quotas are in a log directory.
+"""A cluster whose topics, logs, producer ids, access, quotas and settings are in a directory.
 
 Five rules:
 
@@ -172,6 +172,7 @@ class DurableCluster(Cluster):
         stored = self._metadata.image.quotas
         kept = {entity: values for entity, values in stored.items() if values}
         self.quotas.keep_in(_DurableQuotas(self._metadata, clock_ms), kept)
+        self.resources.keep_in(self._metadata.image.resources, self._store_configs)
         images = _found(self.logs) if is_new else list(self._metadata.image.topics.values())
         self._restore(images, now_ms, adopts=is_new)
 
@@ -215,6 +216,10 @@ class DurableCluster(Cluster):
         )
         ids = tuple(FIRST_NODE for _ in partitions)
         return Topic(image.name, image.topic_id, MappingProxyType(configs), partitions, ids)
+
+    def _store_configs(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
+        """Store the settings of a resource that is no topic. Raises `StorageError`."""
+        self._metadata.store_configs(kind, name, configs, self._clock_ms())
 
     def set_transaction_version(self, level: int) -> None:
         """Change the feature for all nodes. Raises `StorageError`."""

@@ -15,7 +15,13 @@ from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.schemas import ApiKey
 from impl.security.access import BETWEEN_BROKERS, BROKER_USER
-from impl.security.authenticator import Authenticator, ClientSession, SaslFailure, SaslRules
+from impl.security.authenticator import (
+    Authenticator,
+    ClientSession,
+    SaslFailure,
+    SaslRules,
+    format_host,
+)
 from impl.security.certificates import certificates_of_process
 from impl.security.config import PLAIN, Security
 from impl.security.tls import format_subject
@@ -39,9 +45,10 @@ class Listener(NamedTuple):
 
     def accept(self, transport: asyncio.BaseTransport) -> ClientSession:
         """The session of a new connection; SASL is still to come."""
-        host, *_ = transport.get_extra_info("peername") or ("?",)
         session = ClientSession(
-            host=host, listener=self.name, is_broker=self.name == BETWEEN_BROKERS
+            host=format_host(transport.get_extra_info("peername") or ("?",)),
+            listener=self.name,
+            is_broker=self.name == BETWEEN_BROKERS,
         )
         certificate = transport.get_extra_info("peercert")
         if certificate:

@@ -104,6 +104,7 @@ def _read_join(request: DecodedRequest) -> JoinRequest:
         tuple((row["name"], row["metadata"]) for row in body["protocols"]),
         request.version >= KNOWN_MEMBER_FROM,
         request.version >= SKIP_ASSIGNMENT_FROM,
+        request.session.client_host,
     )
 
 
@@ -351,7 +352,7 @@ def _describe_group(group: ClassicGroup) -> Value:
                 "member_id": member.member_id,
                 "group_instance_id": member.group_instance_id,
                 "client_id": member.client_id,
-                "client_host": "",
+                "client_host": member.client_host,
                 "member_metadata": member.metadata(protocol),
                 "member_assignment": member.assignment,
             }

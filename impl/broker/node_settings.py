@@ -47,11 +47,32 @@ NODE_SETTINGS: Final = MappingProxyType(
         "broker.id": NodeSetting("node_id", ""),
         "connections.max.idle.ms": NodeSetting("connections_max_idle_ms", "600000", _LONG),
         "fetch.max.bytes": NodeSetting("fetch_max_bytes", "57671680"),
+        "group.consumer.assignment.interval.ms": NodeSetting(
+            "consumer_groups.assignment_interval_ms", "1000"
+        ),
         "group.consumer.heartbeat.interval.ms": NodeSetting(
             "consumer_groups.heartbeat_interval_ms", "5000"
         ),
+        "group.consumer.max.assignment.interval.ms": NodeSetting(
+            "consumer_groups.max_assignment_interval_ms", "15000"
+        ),
+        "group.consumer.max.heartbeat.interval.ms": NodeSetting(
+            "consumer_groups.max_heartbeat_interval_ms", "15000"
+        ),
+        "group.consumer.max.session.timeout.ms": NodeSetting(
+            "consumer_groups.max_session_timeout_ms", "60000"
+        ),
         "group.consumer.migration.policy": NodeSetting(
             "consumer_groups.migration_policy", "bidirectional", _STRING
+        ),
+        "group.consumer.min.assignment.interval.ms": NodeSetting(
+            "consumer_groups.min_assignment_interval_ms", "0"
+        ),
+        "group.consumer.min.heartbeat.interval.ms": NodeSetting(
+            "consumer_groups.min_heartbeat_interval_ms", "5000"
+        ),
+        "group.consumer.min.session.timeout.ms": NodeSetting(
+            "consumer_groups.min_session_timeout_ms", "45000"
         ),
         "group.consumer.session.timeout.ms": NodeSetting(
             "consumer_groups.session_timeout_ms", "45000"

@@ -154,7 +154,12 @@ def supported_levels(release: str) -> Mapping[str, range]:
 
 def has_zookeeper(release: str) -> bool:
     """Whether its controller keeps the metadata in ZooKeeper."""
-    return _numbers(release) < _numbers(KRAFT_FROM)
+    return not is_in(KRAFT_FROM, release)
+
+
+def is_in(since: str, release: str) -> bool:
+    """Whether a release has what there is since another one."""
+    return _numbers(release) >= _numbers(since)
 
 
 def entry_of_release(table: Mapping[str, T], release: str) -> T:

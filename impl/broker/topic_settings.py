@@ -54,6 +54,8 @@ class ConfigSource(IntEnum):
     DYNAMIC_TOPIC = 1
     STATIC_BROKER = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class TopicRefused(ValueError):
@@ -225,7 +227,7 @@ def log_config(base: LogConfig, configs: Mapping[str, str]) -> LogConfig:
         raise _refused(_NO_REMOTE_STORAGE)
     if "compression.type" in values and config.codec and not is_installed():
         problem = "its library is not installed, pip install 'kafka-eos[compression]' does it"
-        raise _invalid("compression.type", config.compression_type, problem)
+        raise invalid_value("compression.type", config.compression_type, problem)
     return config
 
 
@@ -252,14 +254,14 @@ def _parse(name: str, text: str) -> Any:
 def _parse_boolean(name: str, setting: TopicSetting, text: str) -> bool:
     value = {"true": True, "false": False}.get(text.strip().lower())
     if value is None:
-        raise _invalid(name, text, "Expected value to be either true or false")
+        raise invalid_value(name, text, "Expected value to be either true or false")
     return value
 
 
 def _parse_choice(name: str, setting: TopicSetting, text: str) -> str:
     word = text.strip()
     if word not in setting.choices:
-        raise _invalid(name, word, f"String must be one of: {', '.join(setting.choices)}")
+        raise invalid_value(name, word, f"String must be one of: {', '.join(setting.choices)}")
     return word
 
 
@@ -272,7 +274,7 @@ def _parse_list(name: str, setting: TopicSetting, text: str) -> str:
         raise _refused(f"Configuration '{name}' values must not be empty.")
     for word in words:
         if word not in setting.choices:
-            raise _invalid(name, word, f"String must be one of: {', '.join(setting.choices)}")
+            raise invalid_value(name, word, f"String must be one of: {', '.join(setting.choices)}")
     return ",".join(dict.fromkeys(words))
 
 
@@ -283,28 +285,34 @@ def _check_replicas(name: str, words: list[str]) -> str:
             f"{name} must be the literal '*' or a list of replicas in the following format: "
             "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
         )
-        raise _invalid(name, f"[{', '.join(words)}]", problem)
+        raise invalid_value(name, f"[{', '.join(words)}]", problem)
     return ",".join(words)
 
 
 def _parse_ratio(name: str, setting: TopicSetting, text: str) -> float:
     if not _DECIMAL.fullmatch(text.strip()):
-        raise _invalid(name, text, "Not a number of type DOUBLE")
+        raise invalid_value(name, text, "Not a number of type DOUBLE")
     value = float(text.strip().rstrip("dDfF"))
     if not 0 <= value <= 1:
         limit = "at least 0" if value < 0 else "no more than 1"
-        raise _invalid(name, str(value), f"Value must be {limit}")
+        raise invalid_value(name, str(value), f"Value must be {limit}")
     return value
 
 
 def _parse_integer(name: str, setting: TopicSetting, text: str) -> int:
-    most = _MOST[setting.config_type]
-    number = int(text) if _INTEGER.fullmatch(text.strip()) else most + 1
-    if not -most - 1 <= number <= most:
-        raise _invalid(name, text, f"Not a number of type {setting.config_type.name}")
+    number = parse_number(name, text, setting.config_type)
     problem = "" if number == setting.also else _range_problem(setting, number)
     if problem:
-        raise _invalid(name, str(number), f"Value must be {problem}")
+        raise invalid_value(name, str(number), f"Value must be {problem}")
+    return number
+
+
+def parse_number(name: str, text: str, config_type: ConfigType) -> int:
+    """The number of an INT or LONG. Raises `TopicRefused` (INVALID_CONFIG)."""
+    most = _MOST[config_type]
+    number = int(text) if _INTEGER.fullmatch(text.strip()) else most + 1
+    if not -most - 1 <= number <= most:
+        raise invalid_value(name, text, f"Not a number of type {config_type.name}")
     return number
 
 
@@ -338,7 +346,8 @@ def _refused(problem: str) -> TopicRefused:
     return TopicRefused(ErrorCode.INVALID_CONFIG, problem)
 
 
-def _invalid(name: str, text: str, problem: str) -> TopicRefused:
+def invalid_value(name: str, text: str, problem: str) -> TopicRefused:
+    """The refusal of a value (INVALID_CONFIG)."""
     return _refused(f"Invalid value {text} for configuration {name}: {problem}")
 
 

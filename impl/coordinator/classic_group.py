@@ -39,6 +39,7 @@ class GroupMember:
     session_timeout_ms: int
     protocols: tuple[GroupProtocol, ...]
     assignment: bytes = b""
+    client_host: str = ""
     is_new: bool = False
     join_request: Hashable | None = None
     sync_request: Hashable | None = None

@@ -230,6 +230,7 @@ def _update(
         topics=subscription.topics,
         regex="",
         client_id=asked.client_id,
+        client_host=asked.client_host,
         classic=ClassicMetadata(asked.session_timeout_ms, asked.protocols),
     )
 

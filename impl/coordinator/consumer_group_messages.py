@@ -32,6 +32,13 @@ class ConsumerGroupConfig(Settings):
     assignment_interval_ms: int = integer(1_000)
     """The least time between two target assignments; 0 before 4.3 (KIP-1263)."""
     migration_policy: MigrationPolicy = "bidirectional"
+    min_session_timeout_ms: int = integer(45_000, least=1)
+    max_session_timeout_ms: int = integer(60_000, least=1)
+    min_heartbeat_interval_ms: int = integer(5_000, least=1)
+    max_heartbeat_interval_ms: int = integer(15_000, least=1)
+    min_assignment_interval_ms: int = integer(0)
+    max_assignment_interval_ms: int = integer(15_000)
+    """The ranges of what a group may set for itself; the settings above need not be in them."""
 
     def __post_init__(self) -> None:
         """Check each setting."""

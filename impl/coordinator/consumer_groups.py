@@ -23,7 +23,7 @@ Source: `GroupMetadataManager.consumerGroupHeartbeat`, `consumerGroupLeave`,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from impl.coordinator.classic_group import ClassicGroup
@@ -68,13 +68,21 @@ _Timer = tuple[str, str, str]
 
 
 class ConsumerGroupCoordinator:
-    """The consumer groups of one broker. Read-only: `config`, `targets`."""
+    """The consumer groups of one broker. Read-only: `config`, `targets`.
 
-    __slots__ = ("_timers", "config", "targets")
+    `config_of` is what a group follows: `config`, or that with settings of its own.
+    """
 
-    def __init__(self, config: ConsumerGroupConfig | None = None) -> None:
+    __slots__ = ("_timers", "config", "config_of", "targets")
+
+    def __init__(
+        self,
+        config: ConsumerGroupConfig | None = None,
+        config_of: Callable[[str], ConsumerGroupConfig] | None = None,
+    ) -> None:
         self.config = config or ConsumerGroupConfig()
-        self.targets = GroupTargets(self.config.assignment_interval_ms)
+        self.config_of = config_of or (lambda _: self.config)
+        self.targets = GroupTargets(lambda name: self.config_of(name).assignment_interval_ms)
         self._timers: Timers[_Timer] = Timers()
 
     # ---- heartbeats
@@ -157,7 +165,8 @@ class ConsumerGroupCoordinator:
         moved = self.targets.assign(
             draft, updated, asked.owned, now_ms, is_resubscribed=change.is_resubscribed
         )
-        due_ms = now_ms + self.config.session_timeout_ms
+        config = self.config_of(asked.group_id)
+        due_ms = now_ms + config.session_timeout_ms
         timers = [TimerChange(END_SESSION, asked.member_id, due_ms)]
         if moved != updated:
             timers.append(_revocation_timer(moved, now_ms))
@@ -166,7 +175,7 @@ class ConsumerGroupCoordinator:
         answer = HeartbeatAnswer(
             moved.member_id,
             moved.epoch,
-            self.config.heartbeat_interval_ms,
+            config.heartbeat_interval_ms,
             frozenset(moved.assigned) if tells else None,
         )
         return GroupDecision(
@@ -246,8 +255,8 @@ class ConsumerGroupCoordinator:
         """
         for group in groups:
             self.targets.forget(group.group_id)
+            due_ms = now_ms + self.config_of(group.group_id).session_timeout_ms
             for member in group.members.values():
-                due_ms = now_ms + self.config.session_timeout_ms
                 self._timers.set((END_SESSION, group.group_id, member.member_id), due_ms)
                 timer = _revocation_timer(member, now_ms)
                 if timer.due_ms is not None:
@@ -265,7 +274,7 @@ class ConsumerGroupCoordinator:
 
     def postpone(self, group_id: str, member_id: str, now_ms: int) -> None:
         """A member that could not be removed is due again after another session."""
-        due_ms = now_ms + self.config.session_timeout_ms
+        due_ms = now_ms + self.config_of(group_id).session_timeout_ms
         self._timers.set((END_SESSION, group_id, member_id), due_ms)
 
     def expire(self, group: ConsumerGroup | None, member_id: str) -> GroupDecision | None:

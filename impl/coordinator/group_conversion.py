@@ -84,6 +84,7 @@ def _upgrade(
         subscription.rack_id,
         member.rebalance_timeout_ms,
         member.client_id,
+        member.client_host,
         topics=subscription.topics,
         assigned=dict.fromkeys(_assigned(group, member, topics), group.generation_id),
         classic=ClassicMetadata(member.session_timeout_ms, member.protocols),
@@ -140,4 +141,5 @@ def _downgrade(member: ConsumerGroupMember) -> GroupMember:
         member.rebalance_timeout_ms,
         member.classic.session_timeout_ms,
         member.classic.protocols,
+        client_host=member.client_host,
     )

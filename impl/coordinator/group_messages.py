@@ -40,6 +40,7 @@ class JoinRequest(NamedTuple):
     protocols: tuple[GroupProtocol, ...]
     needs_known_id: bool = True
     may_skip_assignment: bool = True
+    client_host: str = ""
 
 
 class SyncRequest(NamedTuple):

@@ -56,7 +56,7 @@ def _member_row(group: ClassicGroup, member: GroupMember) -> Value:
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
         "client_id": member.client_id,
-        "client_host": "",
+        "client_host": member.client_host,
         "rebalance_timeout": member.rebalance_timeout_ms,
         "session_timeout": member.session_timeout_ms,
         "subscription": member.metadata(group.protocol_name),
@@ -92,4 +92,5 @@ def _decode_member(row: Value, protocol: str) -> GroupMember:
         session_ms,
         ((protocol, row["subscription"]),),
         row["assignment"],
+        row["client_host"],
     )

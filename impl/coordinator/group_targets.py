@@ -83,9 +83,10 @@ class GroupTargets:
 
     __slots__ = ("_created_version", "_interval_ms", "_refreshed", "_version", "topics")
 
-    def __init__(self, assignment_interval_ms: int) -> None:
+    def __init__(self, interval_ms: Callable[[str], int]) -> None:
+        """`interval_ms` is the least time between two targets of a group."""
         self.topics: Mapping[str, SubscribedTopic] = {}
-        self._interval_ms = assignment_interval_ms
+        self._interval_ms = interval_ms
         self._version = self._created_version = -1
         self._refreshed: dict[str, tuple[int, int]] = {}
 
@@ -193,7 +194,7 @@ class GroupTargets:
     def _retarget(self, draft: GroupDraft, now_ms: int) -> None:
         """Make a target assignment for a new group epoch. `maybeUpdateTargetAssignment`."""
         group = draft.group
-        interval_ms, last_ms = self._interval_ms, group.assignment_timestamp_ms
+        interval_ms, last_ms = self._interval_ms(group.group_id), group.assignment_timestamp_ms
         is_early = last_ms and interval_ms and now_ms < last_ms + interval_ms
         if group.assignment_epoch >= group.epoch or is_early:
             return

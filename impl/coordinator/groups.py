@@ -148,7 +148,7 @@ class GroupCoordinator:
         if is_preparing and group.previous_state is GroupState.EMPTY:
             group.has_new_member = True
         member = GroupMember(member_id, asked.group_instance_id, asked.client_id, 0, 0, ())
-        member.is_new = True
+        member.client_host, member.is_new = asked.client_host, True
         _update(member, request, asked)
         group.add(member)
         self._timers.cancel((EXPIRE_PENDING, group.group_id, member_id))

@@ -94,12 +94,14 @@ class TopicImage:
 class MetadataImage:
     """What the records say: `topics` by id, `features` by name, `next_producer_id`, `access`.
 
-    Also `quotas`: values by entity (types and names) and key.
+    Also `quotas`: values by entity (types and names) and key; and `resources`: the settings of what
+    is no topic, by type and name.
     """
 
     def __init__(self) -> None:
         self._ids: dict[str, bytes] = {}
         self.topics: dict[bytes, TopicImage] = {}
+        self.resources: dict[tuple[int, str], dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.access = AccessImage()
@@ -128,13 +130,18 @@ class MetadataImage:
             topic.partitions[body["partition_id"]] = after
 
     def _config(self, body: Value) -> None:
-        topic = self.topics.get(self._ids.get(body["resource_name"], b""))
-        if body["resource_type"] != _TOPIC_RESOURCE or topic is None:
-            return
+        configs = self.configs_of(body["resource_type"], body["resource_name"])
         if body["value"] is None:
-            topic.configs.pop(body["name"], None)
+            configs.pop(body["name"], None)
         else:
-            topic.configs[body["name"]] = body["value"]
+            configs[body["name"]] = body["value"]
+
+    def configs_of(self, kind: int, name: str) -> dict[str, str]:
+        """The settings of a resource of this type; of an unknown topic, some that nobody keeps."""
+        if kind != _TOPIC_RESOURCE:
+            return self.resources.setdefault((kind, name), {})
+        topic = self.topics.get(self._ids.get(name, b""))
+        return {} if topic is None else topic.configs
 
     def _remove_topic(self, body: Value) -> None:
         self.topics.pop(body["topic_id"], None)
@@ -208,8 +215,13 @@ class MetadataLog:
         before = known or TopicImage(wanted.name, wanted.topic_id)
         if known is None:
             yield _topic_record(wanted)
-        yield from _config_changes(before, wanted)
+        yield from _config_changes(_TOPIC_RESOURCE, wanted.name, before.configs, wanted.configs)
         yield from _partition_changes(before, wanted)
+
+    def store_configs(self, kind: int, name: str, configs: Mapping[str, str], now_ms: int) -> None:
+        """Store what has changed of the settings of a resource. Raises `StorageError`."""
+        before = self.image.configs_of(kind, name)
+        self.append(list(_config_changes(kind, name, before, configs)), now_ms)
 
     def remove_topic(self, topic_id: bytes, now_ms: int) -> None:
         """Raises `StorageError`."""
@@ -261,15 +273,17 @@ def _topic_record(topic: TopicImage) -> MetadataRecord:
     return MetadataRecord("TOPIC_RECORD", {"name": topic.name, "topic_id": topic.topic_id})
 
 
-def _config_changes(before: TopicImage, wanted: TopicImage) -> Iterator[MetadataRecord]:
-    for name in sorted(before.configs.keys() | wanted.configs.keys()):
-        value = wanted.configs.get(name)
-        if before.configs.get(name) != value:
+def _config_changes(
+    kind: int, resource: str, before: Mapping[str, str], wanted: Mapping[str, str]
+) -> Iterator[MetadataRecord]:
+    for name in sorted(before.keys() | wanted.keys()):
+        value = wanted.get(name)
+        if before.get(name) != value:
             yield MetadataRecord(
                 "CONFIG_RECORD",
                 {
-                    "resource_type": _TOPIC_RESOURCE,
-                    "resource_name": wanted.name,
+                    "resource_type": kind,
+                    "resource_name": resource,
                     "name": name,
                     "value": value,
                 },

@@ -48,9 +48,9 @@ class Script:
         return answer
 
     def plain(self, value: Any) -> Any:
-        """Without member ids and hosts, which differ."""
+        """Without member ids, which differ."""
         if isinstance(value, dict):
-            left_out = ("client_host", "throttle_time_ms", "authorized_operations")
+            left_out = ("throttle_time_ms", "authorized_operations")
             return {k: self.plain(v) for k, v in value.items() if k not in left_out}
         if isinstance(value, list):
             return sorted(map(self.plain, value), key=repr)

@@ -48,7 +48,7 @@ ACLS: list[Acl] = [
     *allow("describer", CLUSTER, "kafka-cluster", DESCRIBE, DESCRIBE_CONFIGS),
     *allow("manager", TOPIC, "t", ALTER, DELETE, ALTER_CONFIGS, CREATE),
     *allow("manager", TOPIC, "new", CREATE, pattern=PREFIXED),
-    *allow("manager", GROUP, "g", DELETE),
+    *allow("manager", GROUP, "g", DELETE, ALTER_CONFIGS),
     *allow("operator", CLUSTER, "kafka-cluster", ALTER, CREATE, CLUSTER_ACTION, ALTER_CONFIGS),
     *allow("idempotent", CLUSTER, "kafka-cluster", IDEMPOTENT_WRITE),
     *allow("denied", TOPIC, "*", ALL),
@@ -123,7 +123,7 @@ def new_topics(*names: str) -> dict[str, Any]:
 
 
 def settings(key: str, rows: Mapping[int, Any]) -> dict[str, Any]:
-    names = ((TOPIC, "t"), (TOPIC, "other"), (TOPIC, "nope"), (BROKER, "1"), (32, "g"))
+    names = [(TOPIC, "t"), (TOPIC, "other"), (TOPIC, "nope"), (BROKER, "1"), (32, "g"), (16, "m")]
     resources = [
         {"resource_type": kind, "resource_name": name, key: [rows[kind]]} for kind, name in names
     ]
@@ -135,7 +135,12 @@ def alive(group_id: str, *topics: str) -> dict[str, Any]:
     return member | {"subscribed_topic_names": list(topics) or None}
 
 
-SETTING = {TOPIC: "retention.ms", BROKER: "node.id", 32: "nope"}
+SETTING = {
+    TOPIC: "retention.ms",
+    BROKER: "node.id",
+    16: "interval.ms",
+    32: "consumer.session.timeout.ms",
+}
 NEW_SETTING = {
     kind: {"name": name, "value": "1000", "config_operation": 0} for kind, name in SETTING.items()
 }

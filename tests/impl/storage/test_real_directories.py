@@ -16,7 +16,9 @@ from impl import AclBinding, AclOperation, Broker, Producer, ResourceType, Secur
 from impl.broker.durable_cluster import DurableCluster
 from impl.log.snapshot import decode_snapshot
 from impl.storage.log_directory import index_segments
+from tests.impl.broker.admin_recording import SET, change, describe
 from tests.impl.broker.conversation import Conversation
+from tests.impl.broker.resource_recording import GROUP
 from tests.impl.jars import Unavailable, jars
 
 RELEASE = "4.3.1"
@@ -27,6 +29,8 @@ NEW_TOPIC = {
     "replication_factor": 1,
     "configs": [{"name": "segment.bytes", "value": str(SEGMENT_BYTES)}],
 }
+SESSION = "consumer.session.timeout.ms"
+OF_GROUP = change(GROUP, "g", (SESSION, SET, "50000"))
 
 
 async def fill(bootstrap_servers: str) -> None:
@@ -52,6 +56,7 @@ def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Path:
         host, port = broker.address
         with Conversation(host, port) as client:
             client.create(NEW_TOPIC)
+            client.ask(*OF_GROUP)
         asyncio.run(fill(f"{host}:{port}"))
         broker.stop()
     [metadata] = folder.rglob("t-0/partition.metadata")
@@ -70,6 +75,9 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with Broker(directory=folder, security=security) as broker:
         broker.create_topic("t", segment_bytes=str(SEGMENT_BYTES))
+        host, port = broker.bootstrap_servers.split(",")[0].split(":")
+        with Conversation(host, int(port)) as client:
+            client.ask(*OF_GROUP)
         asyncio.run(fill(broker.bootstrap_servers))
     return folder
 
@@ -144,6 +152,11 @@ def test_kafkas_tool_notices_a_wrong_index(ours: Path, tmp_path: Path) -> None:
         (
             "__cluster_metadata",
             "--cluster-metadata-decoder",
+            r'"resourceType":32,"resourceName":"g","name":"consumer.session.timeout.ms"',
+        ),
+        (
+            "__cluster_metadata",
+            "--cluster-metadata-decoder",
             r'"type":"USER_SCRAM_CREDENTIAL_RECORD".*"name":"alice","mechanism":2',
         ),
     ],
@@ -199,7 +212,7 @@ def test_our_broker_goes_on_where_kafka_stopped(adopted: Broker) -> None:
 
 @pytest.mark.kafka
 def test_a_whole_directory_of_kafkas_is_served(kafkas: Path, tmp_path: Path) -> None:
-    """Topics, the group's offset and the producer ids stand in the logs."""
+    """Topics, the group's offset and settings, and the producer ids stand in the logs."""
     shutil.copytree(kafkas, tmp_path / "logs")
     with Broker(directory=tmp_path / "logs") as broker:
         assert isinstance(broker.cluster, DurableCluster)
@@ -209,6 +222,8 @@ def test_a_whole_directory_of_kafkas_is_served(kafkas: Path, tmp_path: Path) -> 
         host, port = broker.bootstrap_servers.split(":")
         with Conversation(host, int(port)) as client:
             assert client.fetch_offset("g", "t") == 3
+            [group] = client.ask(*describe(GROUP, "g", SESSION))["results"]
+            assert [row["value"] for row in group["configs"]] == ["50000"]
         known = topic.partitions[0].producers
         block = broker.cluster.producer_id_blocks.allocate(1)
         assert min(block) > max(known)
