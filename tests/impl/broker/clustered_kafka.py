@@ -24,20 +24,22 @@ SETTLES_S = 0.3
 
 def record_real() -> list[Any]:
     """The answers of a broker that is started for it."""
-    with KafkaBroker() as broker:
-        connection = socket.create_connection(broker.address, timeout=30)
+    with (
+        KafkaBroker() as broker,
+        socket.create_connection(broker.address, timeout=30) as connection,
+    ):
         described = exchange(connection, ApiKey.DESCRIBE_LOG_DIRS, 4, {"topics": None})
         [directory] = described["results"]
 
         def ask(api_key: ApiKey, version: int, body: dict[str, Any]) -> Any:
-            answer = exchange(
-                connection, api_key, version, with_log_dir(body, directory["log_dir"])
-            )
+            asked = with_log_dir(body, directory["log_dir"])
+            answer = exchange(connection, api_key, version, asked)
             if api_key in APPLIED_LATER:
                 time.sleep(SETTLES_S)
             return answer
 
-        return json.loads(json.dumps(list(record(ask))))
+        rows: list[Any] = json.loads(json.dumps(list(record(ask))))
+        return rows
 
 
 def with_log_dir(body: dict[str, Any], path: str) -> dict[str, Any]:
