@@ -90,7 +90,7 @@ class _Asking:
         """Refuse the whole request. Raises `Unauthorized`."""
         own_form = WHOLE_ANSWERS.get(self.request.api_key)
         if own_form is not None:
-            raise Unauthorized(own_form(self.body, text))
+            raise Unauthorized(own_form(self.body, _ERRORS[kind], text))
         refusal = RefusedAnswer(self.request.version, _ERRORS[kind], text)
         raise Unauthorized(
             refusal.struct(response_fields(self.request.api_key), self.body, is_row=False)

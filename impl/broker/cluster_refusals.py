@@ -15,11 +15,11 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
 from impl.protocol.schemas import ApiKey
 
-_FAILED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+_Form = Callable[[Value, ErrorCode, str | None], Value]
 
 
-def _error(text: str | None) -> Value:
-    return {"error_code": _FAILED, "error_message": text}
+def _error(error: ErrorCode, text: str | None) -> Value:
+    return {"error_code": error, "error_message": text}
 
 
 def _rows(topics: Iterable[Value], refused: Callable[[Value], Value]) -> list[Value]:
@@ -29,39 +29,39 @@ def _rows(topics: Iterable[Value], refused: Callable[[Value], Value]) -> list[Va
     ]
 
 
-def _alter_partition_reassignments(body: Value, text: str | None) -> Value:
+def _alter_partition_reassignments(body: Value, error: ErrorCode, text: str | None) -> Value:
     def refused(row: Value) -> Value:
-        return _error(text) | {"partition_index": row["partition_index"]}
+        return _error(error, text) | {"partition_index": row["partition_index"]}
 
-    return _error(text) | {
+    return _error(error, text) | {
         "allow_replication_factor_change": body["allow_replication_factor_change"],
         "responses": _rows(body["topics"], refused),
     }
 
 
-def _list_partition_reassignments(body: Value, text: str | None) -> Value:
+def _list_partition_reassignments(body: Value, error: ErrorCode, text: str | None) -> Value:
     none: Value = {"replicas": [], "adding_replicas": [], "removing_replicas": []}
     places = (
         (topic["name"], none | {"partition_index": index})
         for topic in body["topics"] or ()
         for index in topic["partition_indexes"]
     )
-    return _error(text) | {"topics": topic_rows(places)}
+    return _error(error, text) | {"topics": topic_rows(places)}
 
 
-def _elect_leaders(body: Value, text: str | None) -> Value:
+def _elect_leaders(body: Value, error: ErrorCode, text: str | None) -> Value:
     places = (
-        (topic["topic"], _error(text) | {"partition_id": index})
+        (topic["topic"], _error(error, text) | {"partition_id": index})
         for topic in body["topic_partitions"] or ()
         for index in topic["partitions"]
     )
     rows = topic_rows(places, "topic", "partition_result")
-    return {"error_code": _FAILED, "replica_election_results": rows}
+    return {"error_code": error, "replica_election_results": rows}
 
 
-def _alter_replica_log_dirs(body: Value, text: str | None) -> Value:
+def _alter_replica_log_dirs(body: Value, error: ErrorCode, text: str | None) -> Value:
     places = (
-        (topic["name"], {"partition_index": index, "error_code": _FAILED})
+        (topic["name"], {"partition_index": index, "error_code": error})
         for directory in body["dirs"]
         for topic in directory["topics"]
         for index in topic["partitions"]
@@ -69,34 +69,36 @@ def _alter_replica_log_dirs(body: Value, text: str | None) -> Value:
     return {"results": topic_rows(places, "topic_name")}
 
 
-def _describe_client_quotas(body: Value, text: str | None) -> Value:
-    return _error(text) | {"entries": None}
+def _describe_client_quotas(body: Value, error: ErrorCode, text: str | None) -> Value:
+    return _error(error, text) | {"entries": None}
 
 
-def _alter_client_quotas(body: Value, text: str | None) -> Value:
-    return {"entries": [_error(text) | {"entity": row["entity"]} for row in body["entries"]]}
+def _alter_client_quotas(body: Value, error: ErrorCode, text: str | None) -> Value:
+    return {"entries": [_error(error, text) | {"entity": row["entity"]} for row in body["entries"]]}
 
 
-def _alter_user_scram_credentials(body: Value, text: str | None) -> Value:
+def _alter_user_scram_credentials(body: Value, error: ErrorCode, text: str | None) -> Value:
     names = dict.fromkeys(row["name"] for row in (*body["deletions"], *body["upsertions"]))
-    return {"results": [_error(text) | {"user": name} for name in names]}
+    return {"results": [_error(error, text) | {"user": name} for name in names]}
 
 
-def _describe_user_scram_credentials(body: Value, text: str | None) -> Value:
-    row = {"error_code": _FAILED, "user": "", "credential_infos": []}  # QUIRK
-    return {"error_code": _FAILED, "results": [row]}
+def _describe_user_scram_credentials(body: Value, error: ErrorCode, text: str | None) -> Value:
+    row = {"error_code": error, "user": "", "credential_infos": []}  # QUIRK
+    return {"error_code": error, "results": [row]}
 
 
-WHOLE_ANSWERS: Final[Mapping[ApiKey, Callable[[Value, str | None], Value]]] = MappingProxyType(
-    {
-        ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
-        ApiKey.ELECT_LEADERS: _elect_leaders,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
-        ApiKey.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
-        ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
-    }
+WHOLE_ANSWERS: Final[Mapping[ApiKey, Callable[[Value, ErrorCode, str | None], Value]]] = (
+    MappingProxyType(
+        {
+            ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+            ApiKey.ELECT_LEADERS: _elect_leaders,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
+            ApiKey.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
+            ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+        }
+    )
 )
-"""The answer to a request's body with this text, by API."""
+"""The answer to a request's body with this error and text, by API."""

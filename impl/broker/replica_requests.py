@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
 from impl.broker.replicas import assigned_leader, check_replicas
@@ -195,8 +196,8 @@ def _error_of_move(node: HandlerContext, path: str, name: str, index: int) -> Er
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
     {
         ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,
-        ApiKey.ELECT_LEADERS: elect_leaders,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: refuse_without_time(alter_partition_reassignments),
+        ApiKey.ELECT_LEADERS: refuse_without_time(elect_leaders),
         ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs,
     }
 )

@@ -70,6 +70,29 @@ def test_a_request_that_leaves_no_time_does_nothing(timeout_ms: int) -> None:
         assert (network.cluster.topics.get("new") is None) is not is_done
 
 
+def test_an_election_or_a_reassignment_that_leaves_no_time_does_nothing() -> None:
+    """As 4.3.1 answered."""
+    network = Network(nodes=2)
+    network.create("t", 1, 1)
+    error = {"error_code": 7, "error_message": None}
+    asked = {"name": "t", "partitions": [{"partition_index": 0, "replicas": [2]}]}
+    answer = network.ask(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, {"timeout_ms": 0, "topics": [asked]}
+    )
+    row = {"name": "t", "partitions": [{"partition_index": 0} | error]}
+    assert answer["responses"] == [row]
+    assert answer["error_code"] == 7
+    topic = network.cluster.topics.get("t")
+    assert topic is not None
+    assert topic.leader_ids[0] == 1
+    partitions = [{"topic": "t", "partitions": [0]}]
+    body = {"election_type": 0, "topic_partitions": partitions, "timeout_ms": 0}
+    answer = network.ask(ApiKey.ELECT_LEADERS, 2, body)
+    row = {"topic": "t", "partition_result": [{"partition_id": 0} | error]}
+    assert answer["replica_election_results"] == [row]
+    assert answer["error_code"] == 7
+
+
 def _rows(field: object) -> list[dict[str, Any]]:
     return field if isinstance(field, list) else []
 
