@@ -8,6 +8,7 @@ epochs are all wrong meets nothing behind the first check.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf, nan
 from random import Random
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -111,6 +112,8 @@ _SCALARS: Final[Mapping[str, Draw]] = MappingProxyType(
         "string": _one_of("", "a", "\u00e9\u20ac", "x" * 200),
         "bytes": _one_of(b"", b"\0", b"\xff" * 8, bytes(200)),
         "uuid": _one_of(bytes(16), b"\1" * 16),
+        "uint16": _one_of(0, 1, (1 << 16) - 1),
+        "float64": _one_of(0.0, 1.0, -0.5, 1e308, inf, nan),
         **{
             kind: _one_of(0, 1, -1, (1 << bits - 1) - 1, -(1 << bits - 1))
             for kind, bits in (("int8", 8), ("int16", 16), ("int32", 32), ("int64", 64))
