@@ -288,7 +288,8 @@ class Sender:
         if self._links.get(node_id) is not link:
             return
         del self._links[node_id]
-        if link.connection is not None:  # what cannot be reached is logged where it is tried
+        # What cannot be reached is logged where it is tried; `stop` closes connections, too.
+        if link.connection is not None and not self.is_closed:
             self._log.note_lost(node_id)
         self._core.disconnected(node_id, self.now_ms())
         self._metadata_requested.set()

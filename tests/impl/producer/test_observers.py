@@ -172,6 +172,19 @@ async def test_ids_retries_and_lost_connections_are_logged(caplog):
     ]
 
 
+async def test_a_connection_that_stop_closes_is_not_lost(caplog):
+    caplog.set_level(logging.INFO, LOG)
+    async with Broker(topics={"t": 1}) as kafka:
+        p = Producer(kafka.bootstrap_servers, transactional_id="T", client_id="till")
+        await p.start()
+        await p.begin_transaction()
+        await p.send_and_wait("t", b"a")
+        with kafka.faults.add(DropFault("EndTxn")) as dropped:
+            await p.stop(timeout_ms=300)
+            assert dropped.count == 1
+    assert [text for _, text in levels(caplog) if "connection" in text] == []
+
+
 async def test_a_new_epoch_is_logged(caplog):
     caplog.set_level(logging.INFO, LOG)
     async with Broker(topics={"t": 1}) as kafka:
