@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -53,12 +54,16 @@ def application(servers: str, name: str, state: Path) -> Iterator[subprocess.Pop
     ):
         assert process.stdin is not None
         assert process.stdout is not None
+        too_late = Timer(SECONDS, process.kill)
+        too_late.start()
         try:
             assert process.stdout.readline() == "running\n", (state / "log").read_text()[-3000:]
+            too_late.cancel()
             yield process
             process.stdin.close()
             assert process.wait(SECONDS) in (0, -9)
         finally:
+            too_late.cancel()
             process.kill()
 
 
