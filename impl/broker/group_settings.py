@@ -27,12 +27,11 @@ from impl.broker.topic_settings import (
     ConfigType,
     SettingView,
     Synonym,
-    TopicRefused,
+    invalid_config,
     invalid_value,
     parse_number,
 )
 from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
-from impl.protocol.errors import ErrorCode
 
 
 class GroupSetting(NamedTuple):
@@ -105,7 +104,7 @@ def check_group(configs: Mapping[str, str], base: ConsumerGroupConfig, release: 
     known = settings_of(release)
     for name in configs:
         if name not in known:
-            raise _refuse(f"Unknown group config name: {name}")
+            raise invalid_config(f"Unknown group config name: {name}")
     values = {name: _parse(name, configs[name]) for name in known if name in configs}
     for name, value in values.items():
         _check_range(name, value, base)
@@ -116,10 +115,6 @@ def check_group(configs: Mapping[str, str], base: ConsumerGroupConfig, release: 
 def settings_of(release: str) -> dict[str, GroupSetting]:
     """Those that a release has."""
     return {name: each for name, each in GROUP_SETTINGS.items() if is_in(each.since, release)}
-
-
-def _refuse(problem: str) -> TopicRefused:
-    return TopicRefused(ErrorCode.INVALID_CONFIG, problem)
 
 
 def _parse(name: str, text: str) -> str:
@@ -163,9 +158,9 @@ def _check_range(name: str, value: str, base: ConsumerGroupConfig) -> None:
     least, most = _bounds(GROUP_SETTINGS[name], base)
     bound = "group." + name.replace(".num.", ".").replace(".", ".{}.", 1)
     if least is not None and int(value) < least:
-        raise _refuse(f"{name} must be greater than or equal to {bound.format('min')}")
+        raise invalid_config(f"{name} must be greater than or equal to {bound.format('min')}")
     if most is not None and int(value) > most:
-        raise _refuse(f"{name} must be less than or equal to {bound.format('max')}")
+        raise invalid_config(f"{name} must be less than or equal to {bound.format('max')}")
 
 
 def _check_session(family: str, values: Mapping[str, str], base: ConsumerGroupConfig) -> None:
@@ -176,7 +171,7 @@ def _check_session(family: str, values: Mapping[str, str], base: ConsumerGroupCo
         for name in (session, heartbeat)
     )
     if session_ms <= heartbeat_ms:
-        raise _refuse(f"{session} must be greater than {heartbeat}")
+        raise invalid_config(f"{session} must be greater than {heartbeat}")
 
 
 def _broker_value(setting: GroupSetting, base: ConsumerGroupConfig) -> str:

@@ -212,7 +212,7 @@ def log_config(base: LogConfig, configs: Mapping[str, str]) -> LogConfig:
     """`base` with a topic's own settings. Raises `TopicRefused` (INVALID_CONFIG)."""
     for name in configs:
         if name not in TOPIC_SETTINGS:
-            raise _refused(f"Unknown topic config name: {name}")
+            raise invalid_config(f"Unknown topic config name: {name}")
     values = {name: _parse(name, text) for name, text in configs.items()}
     fields = [(TOPIC_SETTINGS[name].field, name, value) for name, value in values.items()]
     config = replace(
@@ -222,9 +222,9 @@ def log_config(base: LogConfig, configs: Mapping[str, str]) -> LogConfig:
     least_ms, most_ms = config.min_compaction_lag_ms, config.max_compaction_lag_ms
     if least_ms > most_ms:
         rows = f"min.compaction.lag.ms ({least_ms}) > max.compaction.lag.ms ({most_ms})"
-        raise _refused(f"conflict topic config setting {rows}")
+        raise invalid_config(f"conflict topic config setting {rows}")
     if values.get("remote.storage.enable"):
-        raise _refused(_NO_REMOTE_STORAGE)
+        raise invalid_config(_NO_REMOTE_STORAGE)
     if "compression.type" in values and config.codec and not is_installed():
         problem = "its library is not installed, pip install 'kafka-eos[compression]' does it"
         raise invalid_value("compression.type", config.compression_type, problem)
@@ -271,7 +271,7 @@ def _parse_list(name: str, setting: TopicSetting, text: str) -> str:
     if not setting.choices:
         return _check_replicas(name, words)
     if "" in words:
-        raise _refused(f"Configuration '{name}' values must not be empty.")
+        raise invalid_config(f"Configuration '{name}' values must not be empty.")
     for word in words:
         if word not in setting.choices:
             raise invalid_value(name, word, f"String must be one of: {', '.join(setting.choices)}")
@@ -342,13 +342,14 @@ _PARSERS: Final[Mapping[ConfigType, Callable[[str, TopicSetting, str], Any]]] = 
 )
 
 
-def _refused(problem: str) -> TopicRefused:
+def invalid_config(problem: str) -> TopicRefused:
+    """The refusal of settings (INVALID_CONFIG)."""
     return TopicRefused(ErrorCode.INVALID_CONFIG, problem)
 
 
 def invalid_value(name: str, text: str, problem: str) -> TopicRefused:
     """The refusal of a value (INVALID_CONFIG)."""
-    return _refused(f"Invalid value {text} for configuration {name}: {problem}")
+    return invalid_config(f"Invalid value {text} for configuration {name}: {problem}")
 
 
 _JAVA_PLAIN_FROM: Final = 1e-3
