@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from impl.broker import (
     cluster_requests,
@@ -66,6 +66,7 @@ from impl.broker.outputs import (
 from impl.broker.producer_ids import BlockSource, ProducerIdController, ProducerIdManager
 from impl.broker.releases import served_versions
 from impl.broker.verification import AddPartitionsToTxnManager
+from impl.coordinator.timers import Timers
 from impl.log.disk import StorageError
 from impl.partition.cleaner import clean
 from impl.partition.leader import PartitionLeader
@@ -90,7 +91,7 @@ class Node(HandlerContext):
     `controller`, `coordinators`, `verification`.
     """
 
-    __slots__ = ("_served", "controller", "fetch_sessions", "producer_ids")
+    __slots__ = ("_group_timers", "_served", "controller", "fetch_sessions", "producer_ids")
 
     def __init__(
         self,
@@ -115,6 +116,8 @@ class Node(HandlerContext):
         self.controller.register(me.node_id, me.broker_epoch)
         self.coordinators = Coordinators(self, self.producer_ids.generate)
         self.verification = AddPartitionsToTxnManager(self, self.coordinators)
+        groups = self.coordinators.memberships.groups, self.coordinators.consumer_groups.groups
+        self._group_timers: tuple[Timers[Any], ...] = tuple(each.timers for each in groups)
 
     # ---- inputs
 
@@ -242,25 +245,27 @@ class Node(HandlerContext):
         """When `advance` should be called at the latest; 0 for at once, None if nothing waits."""
         if self.producer_ids.has_request:
             return 0
-        waiting = self.coordinators
-        due_ms = (
-            super().next_due_ms,
-            waiting.memberships.next_due_ms,
-            waiting.consumer_groups.groups.next_due_ms,
-        )
+        due_ms = (super().next_due_ms, *(timers.next_due_ms for timers in self._group_timers))
         return min((due for due in due_ms if due is not None), default=None)
 
-    @property
-    def has_work(self) -> bool:
-        """Whether something waits for `advance`: for time to pass, or for what a request did."""
-        waiting = self.coordinators
-        return (
-            self.has_deferred
+    def has_work_before(self, time_ms: int) -> bool:
+        """Whether `advance` has to be called before this time.
+
+        Something waits for what a request did, or has a deadline until then.
+        """
+        if (
+            self._deferred
+            or self._delayed_answers
             or self.producer_ids.has_request
-            or waiting.is_behind
-            or waiting.memberships.next_due_ms is not None
-            or waiting.consumer_groups.groups.next_due_ms is not None
-        )
+            or self.coordinators.is_behind
+            or (self._timers and self._timers[0][0] < time_ms)
+        ):
+            return True
+        for timers in self._group_timers:
+            due_ms = timers.next_due_ms
+            if due_ms is not None and due_ms < time_ms:
+                return True
+        return False
 
     def _skip_delays(self, now_ms: int) -> None:
         """Members that wait for others do not wait any more, either."""

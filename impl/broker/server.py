@@ -3,8 +3,8 @@
 Four rules:
 
 1. A connection has one request in progress; the next one is read after its answer.
-2. The node advances after each event if anything waits for it (`has_work`), when it is due
-   (`next_due_ms`), and at least every `TICK_MS`, so that timeouts are found without requests, too.
+2. The node advances when something is due (`next_due_ms`), earlier if a request asks for it
+   (`has_work_before`), and at least every `TICK_MS`.
 3. An invalid or too large frame closes its connection, never the server.
 4. A connection that is closed for cause is logged with the cause. Limits are in
    `connection_limits`.
@@ -161,6 +161,7 @@ class Server:
         self._channels: dict[int, _BrokerConnection] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._wake = asyncio.Event()
+        self._advances_at_ms = 0
         self._limits = ConnectionLimits(self._config)
         self._read_buffer = memoryview(bytearray(READ_BYTES))
         self.port = self._config.port
@@ -286,7 +287,7 @@ class Server:
     def _handle(self, session: ClientSession, payload: bytes) -> Answer:
         request, node = _Request(), self.node
         self._perform(node.receive(request, payload, self._clock_ms(), session))
-        if node.has_work:
+        if node.has_work_before(self._advances_at_ms):
             self._wake.set()
         return request.wait() if request.answer is None else request.answer
 
@@ -294,10 +295,11 @@ class Server:
         while True:
             self._wake.clear()
             self._perform(self.node.advance(self._clock_ms()))
-            due_ms = self.node.next_due_ms
-            wait_ms = TICK_MS if due_ms is None else min(TICK_MS, due_ms - self._clock_ms())
+            now_ms, due_ms = self._clock_ms(), self.node.next_due_ms
+            wait_ms = TICK_MS if due_ms is None else max(0, min(TICK_MS, due_ms - now_ms))
+            self._advances_at_ms = now_ms + wait_ms
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(0, wait_ms) / 1000):
+                async with asyncio.timeout(wait_ms / 1000):
                     await self._wake.wait()
 
     def _perform(self, outputs: Iterable[Output]) -> None:

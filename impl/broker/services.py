@@ -173,11 +173,6 @@ class NodeServices:
     # ---- for the node
 
     @property
-    def has_deferred(self) -> bool:
-        """Whether actions, timers or answers wait."""
-        return bool(self._deferred or self._timers or self._delayed_answers)
-
-    @property
     def next_due_ms(self) -> int | None:
         """When `advance` should be called at the latest; 0 for at once, None if nothing waits."""
         if self._deferred:

@@ -73,7 +73,7 @@ class ConsumerGroupCoordinator:
     `config_of` is what a group follows: `config`, or that with settings of its own.
     """
 
-    __slots__ = ("_timers", "config", "config_of", "targets")
+    __slots__ = ("config", "config_of", "targets", "timers")
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class ConsumerGroupCoordinator:
         self.config = config or ConsumerGroupConfig()
         self.config_of = config_of or (lambda _: self.config)
         self.targets = GroupTargets(lambda name: self.config_of(name).assignment_interval_ms)
-        self._timers: Timers[_Timer] = Timers()
+        self.timers: Timers[_Timer] = Timers()
 
     # ---- heartbeats
 
@@ -240,9 +240,9 @@ class ConsumerGroupCoordinator:
         for kind, member_id, due_ms, keeps_earlier in decision.timers:
             timer = (kind, decision.group_id, member_id)
             if due_ms is None:
-                self._timers.cancel(timer)
-            elif not keeps_earlier or timer not in self._timers:
-                self._timers.set(timer, due_ms)
+                self.timers.cancel(timer)
+            elif not keeps_earlier or timer not in self.timers:
+                self.timers.set(timer, due_ms)
         if decision.becomes_classic:
             self.targets.forget(decision.group_id)
         if decision.refreshed_epoch is not None:
@@ -257,25 +257,25 @@ class ConsumerGroupCoordinator:
             self.targets.forget(group.group_id)
             due_ms = now_ms + self.config_of(group.group_id).session_timeout_ms
             for member in group.members.values():
-                self._timers.set((END_SESSION, group.group_id, member.member_id), due_ms)
+                self.timers.set((END_SESSION, group.group_id, member.member_id), due_ms)
                 timer = _revocation_timer(member, now_ms)
                 if timer.due_ms is not None:
-                    self._timers.set((END_REVOCATION, group.group_id, timer[1]), timer.due_ms)
+                    self.timers.set((END_REVOCATION, group.group_id, timer[1]), timer.due_ms)
 
     @property
     def next_due_ms(self) -> int | None:
         """When `pop_due` has something, None for never."""
-        return self._timers.next_due_ms
+        return self.timers.next_due_ms
 
     def pop_due(self, now_ms: int) -> Iterator[tuple[str, str]]:
         """The group and member of each timer that is due: `expire` says what follows."""
-        while (timer := self._timers.pop_due(now_ms)) is not None:
+        while (timer := self.timers.pop_due(now_ms)) is not None:
             yield timer[1:]
 
     def postpone(self, group_id: str, member_id: str, now_ms: int) -> None:
         """A member that could not be removed is due again after another session."""
         due_ms = now_ms + self.config_of(group_id).session_timeout_ms
-        self._timers.set((END_SESSION, group_id, member_id), due_ms)
+        self.timers.set((END_SESSION, group_id, member_id), due_ms)
 
     def expire(self, group: ConsumerGroup | None, member_id: str) -> GroupDecision | None:
         """A member's time is over; None if it is not in the group any more."""

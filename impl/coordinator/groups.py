@@ -60,7 +60,7 @@ class GroupCoordinator:
         "_left_ms",
         "_memberships",
         "_new_member_id",
-        "_timers",
+        "timers",
         "config",
         "groups",
     )
@@ -76,7 +76,7 @@ class GroupCoordinator:
         self.groups: dict[str, ClassicGroup] = {}
         self._memberships = memberships
         self._new_member_id = new_member_id
-        self._timers: Timers[_Timer] = Timers()
+        self.timers: Timers[_Timer] = Timers()
         self._left_ms: dict[str, int] = {}
         self._effects: list[GroupEffect] = []
 
@@ -128,7 +128,7 @@ class GroupCoordinator:
         elif instance_id is None and asked.needs_known_id:
             group.pending_member_ids.add(member_id)
             timer = (EXPIRE_PENDING, group.group_id, member_id)
-            self._timers.set(timer, now_ms + asked.session_timeout_ms)
+            self.timers.set(timer, now_ms + asked.session_timeout_ms)
             self._effects.append(JoinAnswer(request, ErrorCode.MEMBER_ID_REQUIRED, member_id))
         else:
             self._add(group, member_id, request, asked, now_ms)
@@ -151,9 +151,9 @@ class GroupCoordinator:
         member.client_host, member.is_new = asked.client_host, True
         _update(member, request, asked)
         group.add(member)
-        self._timers.cancel((EXPIRE_PENDING, group.group_id, member_id))
+        self.timers.cancel((EXPIRE_PENDING, group.group_id, member_id))
         timer = (EXPIRE_MEMBER, group.group_id, member_id)
-        self._timers.set(timer, now_ms + self.config.new_member_join_timeout_ms)
+        self.timers.set(timer, now_ms + self.config.new_member_join_timeout_ms)
         self._rebalance(group, now_ms)
 
     def _rejoin(
@@ -187,7 +187,7 @@ class GroupCoordinator:
         old_leader = group.leader
         member = group.members[group.static_members[asked.group_instance_id]]
         self._fail_waiting(member, ErrorCode.FENCED_INSTANCE_ID)
-        self._timers.cancel((EXPIRE_MEMBER, group.group_id, member.member_id))
+        self.timers.cancel((EXPIRE_MEMBER, group.group_id, member.member_id))
         group.replace_static(member, member_id)
         _update(member, request, asked)
         self._restart_session(group, member, now_ms)
@@ -251,20 +251,20 @@ class GroupCoordinator:
     def _prepare_rebalance(self, group: ClassicGroup, now_ms: int) -> None:
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._end_sync(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
-        self._timers.cancel((END_SYNC, group.group_id, ""))
+        self.timers.cancel((END_SYNC, group.group_id, ""))
         is_initial = group.state is GroupState.EMPTY
         group.transition_to(GroupState.PREPARING_REBALANCE)
         if is_initial:
             delay_ms = self.config.initial_rebalance_delay_ms
             self._left_ms[group.group_id] = max(group.rebalance_timeout_ms - delay_ms, 0)
-            self._timers.set((END_DELAY, group.group_id, ""), now_ms + delay_ms)
+            self.timers.set((END_DELAY, group.group_id, ""), now_ms + delay_ms)
         else:
             self._limit(END_JOIN, group, now_ms)
             self._complete_join_if_ready(group, now_ms)
 
     def _limit(self, kind: str, group: ClassicGroup, now_ms: int) -> None:
         """Members have so long to join, or to ask for their assignment."""
-        self._timers.set((kind, group.group_id, ""), now_ms + max(group.rebalance_timeout_ms, 1))
+        self.timers.set((kind, group.group_id, ""), now_ms + max(group.rebalance_timeout_ms, 1))
 
     def _end_initial_delay(self, group: ClassicGroup, _: str, now_ms: int) -> None:
         """Wait again while new members come. `tryCompleteInitialRebalanceElseSchedule`."""
@@ -275,7 +275,7 @@ class GroupCoordinator:
         group.has_new_member = False
         delay_ms = min(self.config.initial_rebalance_delay_ms, left_ms)
         self._left_ms[group.group_id] = left_ms - delay_ms
-        self._timers.set((END_DELAY, group.group_id, ""), now_ms + delay_ms)
+        self.timers.set((END_DELAY, group.group_id, ""), now_ms + delay_ms)
 
     def _complete_join_if_ready(self, group: ClassicGroup, now_ms: int) -> None:
         is_preparing = group.state is GroupState.PREPARING_REBALANCE
@@ -285,11 +285,11 @@ class GroupCoordinator:
 
     def _complete_join(self, group: ClassicGroup, _: str, now_ms: int) -> None:
         """Begin the next generation without dynamic members that did not rejoin."""
-        self._timers.cancel((END_JOIN, group.group_id, ""))
+        self.timers.cancel((END_JOIN, group.group_id, ""))
         group.has_new_member = False
         for member in list(group.members.values()):
             if member.join_request is None and member.group_instance_id is None:
-                self._timers.cancel((EXPIRE_MEMBER, group.group_id, member.member_id))
+                self.timers.cancel((EXPIRE_MEMBER, group.group_id, member.member_id))
                 group.remove(member.member_id)
         if group.members and not group.elect_joined_leader():
             self._limit(END_JOIN, group, now_ms)
@@ -318,7 +318,7 @@ class GroupCoordinator:
         member = group.members[asked.member_id]
         group.pending_sync_ids.discard(member.member_id)
         if not group.pending_sync_ids:
-            self._timers.cancel((END_SYNC, group.group_id, ""))
+            self.timers.cancel((END_SYNC, group.group_id, ""))
         member.sync_request = request
         if group.state is GroupState.STABLE:
             self._answer_sync(group, member, ErrorCode.NONE, now_ms)
@@ -366,7 +366,7 @@ class GroupCoordinator:
     def _expire_sync(self, group: ClassicGroup, _: str, now_ms: int) -> None:
         """Remove those that joined but did not ask for their assignment. `expirePendingSync`."""
         for member_id in list(group.pending_sync_ids):
-            self._timers.cancel((EXPIRE_MEMBER, group.group_id, member_id))
+            self.timers.cancel((EXPIRE_MEMBER, group.group_id, member_id))
             group.remove(member_id)
         self._rebalance(group, now_ms)
 
@@ -411,7 +411,7 @@ class GroupCoordinator:
     def _leave(self, group: ClassicGroup, identity: MemberIdentity, now_ms: int) -> ErrorCode:
         member_id, instance_id = identity
         if member_id in group.pending_member_ids:
-            self._timers.cancel((EXPIRE_PENDING, group.group_id, member_id))
+            self.timers.cancel((EXPIRE_PENDING, group.group_id, member_id))
             self._expire_pending(group, member_id, now_ms)
             return ErrorCode.NONE
         if member_id == NO_MEMBER and instance_id is not None:
@@ -424,7 +424,7 @@ class GroupCoordinator:
     def _remove(self, group: ClassicGroup, member: GroupMember, now_ms: int) -> None:
         """`removeMemberAndUpdateClassicGroup`."""
         self._fail_waiting(member, ErrorCode.UNKNOWN_MEMBER_ID)
-        self._timers.cancel((EXPIRE_MEMBER, group.group_id, member.member_id))
+        self.timers.cancel((EXPIRE_MEMBER, group.group_id, member.member_id))
         group.remove(member.member_id)
         self._rebalance(group, now_ms)
 
@@ -437,7 +437,7 @@ class GroupCoordinator:
 
     def _restart_session(self, group: ClassicGroup, member: GroupMember, now_ms: int) -> None:
         timer = (EXPIRE_MEMBER, group.group_id, member.member_id)
-        self._timers.set(timer, now_ms + member.session_timeout_ms)
+        self.timers.set(timer, now_ms + member.session_timeout_ms)
 
     def _expire_member(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
         member = group.members.get(member_id)
@@ -451,12 +451,12 @@ class GroupCoordinator:
     @property
     def next_due_ms(self) -> int | None:
         """When `advance` has something to do, None for never."""
-        return self._timers.next_due_ms
+        return self.timers.next_due_ms
 
     def advance(self, now_ms: int) -> list[GroupEffect]:
         """Do what is due."""
         changed: dict[str, ClassicGroup] = {}
-        while (timer := self._timers.pop_due(now_ms)) is not None:
+        while (timer := self.timers.pop_due(now_ms)) is not None:
             kind, group_id, member_id = timer
             group = self.groups.get(group_id)
             if group is not None:
@@ -508,10 +508,10 @@ class GroupCoordinator:
         self._memberships.pop(group_id, None)
         if group is not None:
             for kind in (END_DELAY, END_JOIN, END_SYNC):
-                self._timers.cancel((kind, group_id, ""))
+                self.timers.cancel((kind, group_id, ""))
             for member_id in (*group.members, *group.pending_member_ids):
-                self._timers.cancel((EXPIRE_MEMBER, group_id, member_id))
-                self._timers.cancel((EXPIRE_PENDING, group_id, member_id))
+                self.timers.cancel((EXPIRE_MEMBER, group_id, member_id))
+                self.timers.cancel((EXPIRE_PENDING, group_id, member_id))
 
 
 _ON_TIMER: Final[Mapping[str, Callable[[GroupCoordinator, ClassicGroup, str, int], None]]] = {

@@ -228,10 +228,11 @@ class _Encoder(_Source):
             self.add("b", "0")
             return
         name = self.fresh("t")
+        unknown, has_unknown = f"{owner}[{UNKNOWN_TAGS!r}]", f"{UNKNOWN_TAGS!r} in {owner}"
         if not known:
-            self.variable(f"encode_tags({name}) if ({name} := {owner}.get(UNKNOWN_TAGS)) else ZERO")
+            self.variable(f"encode_tags({unknown}) if {has_unknown} else ZERO")
             return
-        self.emit(f"{name} = dict({owner}.get(UNKNOWN_TAGS, ()))")
+        self.emit(f"{name} = dict({unknown}) if {has_unknown} else {{}}")
         self.flush()
         for field in known:
             self.tag(field, name, owner)
@@ -428,27 +429,26 @@ def compile_encoder(
     It raises `EncodeError` for values that do not fit.
     """
     code = _Encoder(header_version, header_version >= header.flexible)
+    code.emit("try:")
+    code.depth += 1
     code.emit("o: list[bytes] = []")
     code.struct(header.fields, "")
     code.version, code.flexible = version, version >= body.flexible
     code.struct(body.fields, "d")
     code.flush()
     code.emit("return b''.join(o)")
-    code.names = {**_RUNTIME, **code.names}
-    names = ", ".join(field.name for field in header.fields)
-    write: Callable[..., bytes] = code.compile(f"{names}, d")
+    code.depth -= 1
+    names = [field.name for field in header.fields]
+    head = ", ".join(f"{name!r}: {name}" for name in names)
+    code.emit(f"except WRITE_ERRORS as error: raise refusal({{{head}}}, d, error) from error")
 
-    def encode(*arguments: Any) -> bytes:
-        try:
-            return write(*arguments)
-        except _WRITE_ERRORS as error:
-            head = {field.name: arg for field, arg in zip(header.fields, arguments, strict=False)}
-            problem = explain(header.fields, header_version, False, head, header.name)
-            flexible = version >= body.flexible
-            found = problem or explain(body.fields, version, flexible, arguments[-1], body.name)
-            raise found or InvalidField(str(error), body.name) from error
+    def refusal(head: Value, value: Any, error: Exception) -> EncodeError:
+        problem = explain(header.fields, header_version, False, head, header.name)
+        found = problem or explain(body.fields, version, version >= body.flexible, value, body.name)
+        return found or InvalidField(str(error), body.name)
 
-    return encode
+    code.names = {**_RUNTIME, **code.names, "WRITE_ERRORS": _WRITE_ERRORS, "refusal": refusal}
+    return code.compile(", ".join([*names, "d"]))
 
 
 def compile_decoder(

@@ -176,7 +176,7 @@ def take_frames(buffer: bytearray, limit_bytes: int = MAX_FRAME_BYTES) -> list[b
     payloads: list[bytes] = []
     position, available = 0, len(buffer)
     while available - position >= 4:
-        (size,) = _SIZE.unpack_from(buffer, position)
+        size: int = _SIZE.unpack_from(buffer, position)[0]
         if not 0 <= size <= limit_bytes:
             raise FrameTooLarge(f"a frame announces {size} bytes", position)
         end = position + 4 + size

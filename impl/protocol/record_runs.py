@@ -121,9 +121,13 @@ def _skim_deltas(data: bytes, position: i64, end: i64, count: int) -> set[int] |
             offset = number_at(data, position)
             position += width_of(offset)
             key = number_at(data, position)
-            position += width_of(key) + (0 if key & 1 else key >> 1)
+            position += width_of(key)
+            if not key & 1:
+                position += key >> 1
             value = number_at(data, position)
-            position += width_of(value) + (0 if value & 1 else value >> 1)
+            position += width_of(value)
+            if not value & 1:
+                position += value >> 1
             has_headers = data[position] != 0
             position += 1
             if size & 1 or delta < 0 or offset < 0 or key < 0 or value < 0:

@@ -443,15 +443,21 @@ def _skim(
 
 
 def number_at(data: bytes, position: i64) -> i64:
-    """The zig-zag code of at most three bytes, -1 for all others. Raises `IndexError`."""
+    """The zig-zag code of at most three bytes, -1 for all others. Raises `IndexError`.
+
+    Branches, not conditional expressions: compiled, those make an object of the number.
+    """
     low: i64 = data[position]
     if low < 128:
         return low
     middle: i64 = data[position + 1]
-    if middle < 128:
-        return low - 128 + (middle << 7) if middle else -1
-    high: i64 = data[position + 2]
-    return low - 128 + (middle - 128 << 7) + (high << 14) if 0 < high < 128 else -1
+    if 0 < middle < 128:
+        return low - 128 + (middle << 7)
+    if middle:
+        high: i64 = data[position + 2]
+        if 0 < high < 128:
+            return low - 128 + (middle - 128 << 7) + (high << 14)
+    return -1
 
 
 def width_of(code: i64) -> i64:
