@@ -109,7 +109,8 @@ class Node(HandlerContext):
             raise TypeError("a cluster has its own blocks: Cluster(..., blocks=blocks)")
         me = config or NodeConfig()
         super().__init__(me, cluster or Cluster(me.cluster_id, me.log, blocks, me.security))
-        self._served = served_versions(me.release)
+        served = served_versions(me.release)
+        self._served = {int(key): (versions[0], versions[-1]) for key, versions in served.items()}
         self.fetch_sessions = FetchSessions(me.max_incremental_fetch_session_cache_slots)
         self.producer_ids = ProducerIdManager()
         self.controller = ProducerIdController(self.cluster.producer_id_blocks)
@@ -146,14 +147,15 @@ class Node(HandlerContext):
             return
         except DecodeError as error:
             raise CloseConnection(str(error)) from error
-        api_key, version = header["api_key"], header["api_version"]
+        api_key: int = header["api_key"]
+        version: int = header["api_version"]
         served = self._served.get(api_key)
         if served is None:
             raise CloseConnection(f"api key {api_key} is not served")
-        if version not in served:
-            versions = f"{served[0]}-{served[-1]}"
+        oldest, newest = served
+        if not oldest <= version <= newest:
             correlation_id = header["correlation_id"]
-            refused = UnsupportedVersion(api_key, version, versions, correlation_id)
+            refused = UnsupportedVersion(api_key, version, f"{oldest}-{newest}", correlation_id)
             self._refuse_version(reference, refused)
             return
         request = _new(
@@ -187,8 +189,8 @@ class Node(HandlerContext):
         """Only ApiVersions is answered in a version that is not served."""
         if error.api_key != ApiKey.API_VERSIONS:
             raise CloseConnection(str(error)) from error
-        served = self._served[ApiKey.API_VERSIONS]
-        answer = encode_unsupported_version(error.correlation_id, served[0], served[-1])
+        oldest, newest = self._served[ApiKey.API_VERSIONS]
+        answer = encode_unsupported_version(error.correlation_id, oldest, newest)
         self._outputs.append(Response(reference, answer))
 
     def receive_answer(

@@ -62,6 +62,7 @@ IMPLICIT_ADD_FROM: Final = 12
 
 _ATTRIBUTES_OFFSET: Final = 22
 _E = ErrorCode
+_NONE: Final = ErrorCode.NONE
 _new: Final = tuple.__new__
 
 _UNAVAILABLE: Final = frozenset(
@@ -189,7 +190,7 @@ class _ProduceRequest:
                 return shape
         if self.request.version < ZSTD_FROM and _is_zstd(part.records):
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        return ErrorCode.NONE
+        return _NONE
 
     # ---- verification
 
@@ -428,8 +429,8 @@ def _refusal_of_whole_request(body: Value) -> ErrorCode:
             return ErrorCode.CORRUPT_MESSAGE
         if _is_transactional(records):
             is_named = body["transactional_id"] is not None
-            return _E.NONE if is_named else _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return ErrorCode.NONE
+            return _NONE if is_named else _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return _NONE
 
 
 def is_transactional_request(body: Value) -> bool:

@@ -30,6 +30,7 @@ from impl.protocol.record_batch import (
     is_next_sequence,
 )
 
+_NONE: Final = ErrorCode.NONE
 _new: Final = tuple.__new__
 BATCHES_REMEMBERED: Final = 5
 """`ProducerStateEntry.NUM_BATCHES_TO_RETAIN`; equal to a producer's limit of requests in flight."""
@@ -94,7 +95,7 @@ def check_producer_epoch(entry: ProducerStateEntry, producer_epoch: int) -> Erro
     """Refuse the epoch of a zombie. `ProducerAppendInfo.checkProducerEpoch`, KIP-98."""
     if producer_epoch < entry.producer_epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    return ErrorCode.NONE
+    return _NONE
 
 
 def check_sequence(entry: ProducerStateEntry, producer_epoch: int, base_sequence: int) -> ErrorCode:
@@ -103,10 +104,10 @@ def check_sequence(entry: ProducerStateEntry, producer_epoch: int, base_sequence
     `ProducerAppendInfo.checkSequence`.
     """
     if entry.producer_epoch == NO_PRODUCER_EPOCH:
-        return ErrorCode.NONE
+        return _NONE
     last = entry.last_sequence if producer_epoch == entry.producer_epoch else NO_SEQUENCE
     if is_next_sequence(last, base_sequence):
-        return ErrorCode.NONE
+        return _NONE
     return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 

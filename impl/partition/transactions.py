@@ -29,6 +29,8 @@ from impl.protocol.control_records import EndTransactionMarker, read_marker
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import INVALID_OFFSET, LAST_EPOCH, Record, read_header, scan_records
 
+_NONE: Final = ErrorCode.NONE
+
 STRICT_MARKERS_FROM: Final = 2
 """From this transaction version on, a marker carries a bumped epoch."""
 
@@ -72,14 +74,14 @@ def check_verified(
 ) -> ErrorCode:
     """Check the guard of a transactional batch, if it begins a transaction."""
     if is_ongoing(entry, producer_epoch, rules):
-        return ErrorCode.NONE
+        return _NONE
     if rules.checks_epoch_before_guard and entry != UNKNOWN_PRODUCER:
         error = check_producer_epoch(entry, producer_epoch)
         if error:
             return error
     if rules.verifies and not is_verified(verification, guard):
         return ErrorCode.INVALID_TXN_STATE
-    return ErrorCode.NONE
+    return _NONE
 
 
 def check_verified_sequence(
@@ -90,20 +92,20 @@ def check_verified_sequence(
 ) -> ErrorCode:
     """No batch may overtake one that is being verified. `ProducerAppendInfo.checkSequence`."""
     if verification is None:
-        return ErrorCode.NONE
+        return _NONE
     begins = verification.supports_epoch_bump and not entry.batches
     if begins and base_sequence != 0 and rules.first_sequence_is_zero:
         return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     if base_sequence > verification.lowest_sequence:
         return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    return ErrorCode.NONE
+    return _NONE
 
 
 def check_open(entry: ProducerStateEntry, is_transactional: bool) -> ErrorCode:
     """A plain batch may not lie inside a transaction. `ProducerAppendInfo.appendDataBatch`."""
     if is_open(entry) and not is_transactional:
         return ErrorCode.INVALID_TXN_STATE
-    return ErrorCode.NONE
+    return _NONE
 
 
 def check_marker(
@@ -122,7 +124,7 @@ def check_marker(
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if coordinator_epoch < entry.coordinator_epoch:
         return ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    return ErrorCode.NONE
+    return _NONE
 
 
 def _allows_equal_epoch(entry: ProducerStateEntry, rules: TransactionRules) -> bool:

@@ -83,14 +83,14 @@ def next_size(records: bytes, offset: int) -> int | None:
     available = len(records) - offset
     if available < LOG_OVERHEAD_BYTES:
         return None
-    (length,) = _LENGTH.unpack_from(records, offset + LENGTH_OFFSET)
+    length: int = _LENGTH.unpack_from(records, offset + LENGTH_OFFSET)[0]
     if length < _LEAST_LENGTH:
         return CORRUPT
     if available <= MAGIC_OFFSET:
         return None
     if records[offset + MAGIC_OFFSET] > MAGIC:
         return CORRUPT
-    size: int = length + LOG_OVERHEAD_BYTES
+    size = length + LOG_OVERHEAD_BYTES
     return size if size <= available else None
 
 
