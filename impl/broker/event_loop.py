@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
+import platform
 import socket
 from collections.abc import Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from impl.broker.monotonic_time import MonotonicEventLoop
 
@@ -33,11 +35,24 @@ def collect_rarely() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
+_MALLOC_OPTIONS: Final = {-1: 64 << 20, -2: 16 << 20, -3: 32 << 20}
+"""M_TRIM_THRESHOLD, M_TOP_PAD and M_MMAP_THRESHOLD of mallopt(3), in bytes."""
+
+
+def keep_freed_memory() -> None:
+    """For a process that does nothing but serve: requests and answers come and go, and what glibc
+    gives back to the system has to be cleared, page by page, before it is used again."""
+    if platform.libc_ver()[0] == "glibc":
+        for option, size_bytes in _MALLOC_OPTIONS.items():
+            ctypes.CDLL(None).mallopt(option, size_bytes)
+
+
 def run(serving: Coroutine[Any, Any, None], *, has_tls: bool = False) -> None:
     """Run a process that does nothing but serve."""
     gc.collect()
     gc.freeze()
     collect_rarely()
+    keep_freed_memory()
     with asyncio.Runner(loop_factory=partial(new_event_loop, has_tls=has_tls)) as runner:
         runner.run(serving)
 

@@ -4,7 +4,7 @@ Five rules:
 
 1. One request is in progress; the next one is taken after its answer, as in Kafka.
 2. What can be answered at once is answered where it is read, without a task. The answers of one
-   read leave in one write.
+   read leave in one write, unless that takes long: then the client goes on meanwhile.
 3. After `_REQUESTS_IN_A_ROW` requests other connections have their turn: a read may hold thousands.
 4. While a request waits for its answer, or answers wait for the client to read them, no other
    request is taken, and at most one more read is kept.
@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from math import inf
+from time import perf_counter
 from typing import Final, cast
 
 from impl.broker.listeners import Handle
@@ -34,6 +35,8 @@ READ_BYTES: Final = 1 << 16
 """What is read at once. Requests up to this size are limited by the number of connections."""
 HANDSHAKE_SECONDS: Final = 60
 _REQUESTS_IN_A_ROW: Final = 8
+_HELD_BACK_SECONDS: Final = 50e-6
+"""An answer waits for those of later requests about so long: a few times as long as a write."""
 
 
 class ServedConnection(asyncio.BufferedProtocol):
@@ -219,6 +222,7 @@ class ServedConnection(asyncio.BufferedProtocol):
 
     def _answer_requests(self) -> None:
         assert self._handle is not None
+        begun = perf_counter()
         for _ in range(_REQUESTS_IN_A_ROW):
             if not (self._requests or self._take_requests()):
                 return
@@ -231,6 +235,9 @@ class ServedConnection(asyncio.BufferedProtocol):
             self._write(answer)
             if self._is_waiting():
                 return
+            if self._requests and perf_counter() - begun > _HELD_BACK_SECONDS:
+                self._flush()
+                begun = perf_counter()
         self._flush()
         self._has_later_turn = True
         self._loop.call_soon(self._on_turn)
