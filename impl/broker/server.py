@@ -68,24 +68,33 @@ def system_clock_ms() -> int:
 
 
 class _Request:
-    """A request to the node. Most answers are there when `receive` returns; others are awaited."""
+    """A request to the node. Most answers are there when `receive` returns; others are awaited.
 
-    __slots__ = ("_future", "answer")
+    It keeps no answer that is taken: an answer refers to its request, and memory that refers to
+    itself is only freed by the garbage collector.
+    """
+
+    __slots__ = ("_answer", "_future")
 
     def __init__(self) -> None:
-        self.answer: Output | None = None
+        self._answer: Output | None = None
         self._future: asyncio.Future[Output] | None = None
 
-    def wait(self) -> asyncio.Future[Output]:
-        """Where the answer will be."""
+    def take_answer(self) -> Answer:
+        """The answer, or where it will be."""
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            return answer
         self._future = asyncio.get_running_loop().create_future()
         return self._future
 
     def finish(self, answer: Output) -> None:
         """The node has answered."""
-        self.answer = answer
-        if self._future is not None and not self._future.done():
-            self._future.set_result(answer)
+        future, self._future = self._future, None
+        if future is None:
+            self._answer = answer
+        elif not future.done():
+            future.set_result(answer)
 
 
 class _BrokerConnection:
@@ -289,7 +298,7 @@ class Server:
         self._perform(node.receive(request, payload, self._clock_ms(), session))
         if node.has_work_before(self._advances_at_ms):
             self._wake.set()
-        return request.wait() if request.answer is None else request.answer
+        return request.take_answer()
 
     async def _tick(self) -> None:
         while True:
