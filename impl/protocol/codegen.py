@@ -86,6 +86,12 @@ def _short(path: str, end: int, position: int) -> DecodeError:
     return TruncatedFrame(f"{path} would end at byte {end}", position)
 
 
+def _decode_length(data: bytes, position: int) -> tuple[int, int]:
+    """A compact length, -1 for null, and where it ends."""
+    coded, position = decode_uvarint(data, position)
+    return coded - 1, position
+
+
 class _Source:
     """Lines of one function, the constants they name, and the current run of fixed items."""
 
@@ -270,12 +276,11 @@ class _Decoder(_Source):
         for field in self.present(fields, tagged=False):
             held[field.name] = self.field(field, f"{path}{field.name}")
         self.flush()
-        unknown = self.tags(fields, path, held) if self.flexible else ""
         name = self.fresh("d")
         pairs = (f"{f.name!r}: {held.get(f.name, repr(f.absent))}" for f in fields)
         self.emit(f"{name}: Value = {{{', '.join(pairs)}}}")
-        if unknown:
-            self.emit(f"if {unknown}: {name}[UNKNOWN_TAGS] = {unknown}")
+        if self.flexible:
+            self.tags(fields, path, name)
         return name
 
     def field(self, field: Field, path: str) -> str:
@@ -312,10 +317,9 @@ class _Decoder(_Source):
             self.flush()
             return name
         self.flush()
-        self.emit(f"{name} = b[p]")
+        self.emit(f"{name} = b[p] - 1")
         self.emit("p += 1")
-        self.emit(f"if {name} > 127: {name}, p = decode_uvarint(b, p - 1)")
-        self.emit(f"{name} -= 1")
+        self.emit(f"if {name} > 126: {name}, p = decode_length(b, p - 1)")
         return name
 
     def null_guard(self, field: Field, path: str, length: str, value: str) -> None:
@@ -361,31 +365,27 @@ class _Decoder(_Source):
         self.depth -= 1
         return value
 
-    def tags(self, fields: tuple[Field, ...], path: str, held: dict[str, str]) -> str:
-        """Read the tagged-field section; the local that holds the unknown ones."""
+    def tags(self, fields: tuple[Field, ...], path: str, owner: str) -> None:
+        """Read the tagged-field section into the dict `owner`."""
         known = list(self.present(fields, tagged=True))
         unknown, count = self.fresh("u"), self.fresh("n")
-        self.emit(f"{unknown}: Any = None")
-        for field in known:
-            held[field.name] = self.fresh("v")
-            self.emit(f"{held[field.name]} = {field.absent!r}")
         self.emit(f"{count} = b[p]")
         self.emit("p += 1")
         self.emit(f"if {count}:")
         self.depth += 1
         self.emit(f"if {count} > 127: {count}, p = decode_uvarint(b, p - 1)")
         if known:
-            self.known_tags(known, path, held, unknown, count)
+            self.known_tags(known, path, owner, unknown, count)
         else:
             self.emit(f"{unknown}, p = decode_tags(b, p, {count})")
+        self.emit(f"if {unknown}: {owner}[UNKNOWN_TAGS] = {unknown}")
         self.depth -= 1
-        return unknown
 
     def known_tags(
-        self, known: list[Field], path: str, held: dict[str, str], unknown: str, count: str
+        self, known: list[Field], path: str, owner: str, unknown: str, count: str
     ) -> None:
         tag, stop = self.fresh("g"), self.fresh("q")
-        self.emit(f"{unknown} = {{}}")
+        self.emit(f"{unknown}: Any = {{}}")
         self.emit(f"{tag} = -1")
         self.emit(f"for _ in range({count}):")
         self.depth += 1
@@ -395,7 +395,7 @@ class _Decoder(_Source):
             self.depth += 1
             value = self.field(field, path + field.name)
             self.flush()
-            self.emit(f"{held[field.name]} = {value}")
+            self.emit(f"{owner}[{field.name!r}] = {value}")
             self.emit(f"if p != {stop}: raise InvalidTags({path + field.name!r} + ' fills not', p)")
             self.emit("continue")
             self.depth -= 1
@@ -410,6 +410,7 @@ _RUNTIME: Final = {
     "ZERO": b"\0",
     "InvalidTags": InvalidTags,
     "bad_length": _bad_length,
+    "decode_length": _decode_length,
     "decode_tag": decode_tag,
     "decode_tags": decode_tags,
     "decode_uvarint": decode_uvarint,
