@@ -107,11 +107,6 @@ class Memberships:
 
     # ---- time and leadership
 
-    @property
-    def next_due_ms(self) -> int | None:
-        """When `advance` has something to do, None for never."""
-        return self.groups.next_due_ms
-
     def advance(self, now_ms: int) -> None:
         """End rebalances and sessions that are due."""
         self.perform(self.groups.advance(now_ms), now_ms)
@@ -120,7 +115,7 @@ class Memberships:
         """Let time pass until a waiting member is answered, if there is one."""
         answered = len(self._callbacks)
         while answered and len(self._callbacks) == answered:
-            due_ms = self.next_due_ms
+            due_ms = self.groups.timers.next_due_ms
             assert due_ms is not None, "a member waits for a timer"
             self.advance(max(now_ms, due_ms))
 

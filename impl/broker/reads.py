@@ -265,18 +265,14 @@ def _fetch_all(node: HandlerContext, request: DecodedRequest) -> tuple[Value, bo
 
 
 def _fetch(leader: PartitionLeader | ErrorCode, asked: Value, budget: Budget) -> Value:
-    row: Value = {
-        "partition_index": asked["partition"],
-        "high_watermark": INVALID_OFFSET,
-        "records": b"",
-    }
     if isinstance(leader, ErrorCode):
         is_unknown = leader is not ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return row | {"error_code": leader, "aborted_transactions": [] if is_unknown else None}
+        refusal = _refuse_partition(asked, leader)
+        return refusal | {"aborted_transactions": [] if is_unknown else None}
     # Fetch alone takes any epoch below 0 for none: `FetchRequest.optionalEpoch`.
     error = check_leader_epoch(leader, max(NO_LEADER_EPOCH, asked["current_leader_epoch"]))
     if error:
-        return row | {"error_code": error}
+        return _refuse_partition(asked, error)
     is_committed = budget.isolation_level == Isolation.READ_COMMITTED
     found = read(
         leader.log,
@@ -286,19 +282,29 @@ def _fetch(leader: PartitionLeader | ErrorCode, asked: Value, budget: Budget) ->
         isolation=budget.isolation_level,
     )
     if found.error:
-        return row | {"error_code": found.error}
+        return _refuse_partition(asked, found.error)
     budget.take(len(found.records))
     aborted = [
         {"producer_id": entry.producer_id, "first_offset": entry.first_offset}
         for entry in found.aborted_transactions
     ]
-    return row | {
+    return {
+        "partition_index": asked["partition"],
         "error_code": ErrorCode.NONE,
         "high_watermark": leader.high_watermark,
         "last_stable_offset": leader.last_stable_offset,
         "log_start_offset": leader.log_start_offset,
         "aborted_transactions": aborted if is_committed else None,
         "records": found.records,
+    }
+
+
+def _refuse_partition(asked: Value, error: ErrorCode) -> Value:
+    return {
+        "partition_index": asked["partition"],
+        "error_code": error,
+        "high_watermark": INVALID_OFFSET,
+        "records": b"",
     }
 
 

@@ -68,7 +68,7 @@ _Timer = tuple[str, str, str]
 
 
 class ConsumerGroupCoordinator:
-    """The consumer groups of one broker. Read-only: `config`, `targets`.
+    """The consumer groups of one broker. Read-only: `config`, `targets`, `timers`.
 
     `config_of` is what a group follows: `config`, or that with settings of its own.
     """
@@ -261,11 +261,6 @@ class ConsumerGroupCoordinator:
                 timer = _revocation_timer(member, now_ms)
                 if timer.due_ms is not None:
                     self.timers.set((END_REVOCATION, group.group_id, timer[1]), timer.due_ms)
-
-    @property
-    def next_due_ms(self) -> int | None:
-        """When `pop_due` has something, None for never."""
-        return self.timers.next_due_ms
 
     def pop_due(self, now_ms: int) -> Iterator[tuple[str, str]]:
         """The group and member of each timer that is due: `expire` says what follows."""

@@ -14,9 +14,9 @@ Five rules:
 5. A new member is sent its id first, and joins with it (KIP-394).
 
 Theory of operation: each request returns effects, among them answers to earlier requests; so does
-`advance`, which the broker calls when `next_due_ms` has come. An `AppendGroup` effect is appended
-to the group's partition, and its result passed to `on_appended`. `memberships` is kept up to date
-for the commits of offsets. Groups that only commit offsets are not known here.
+`advance`, which the broker calls when one of the `timers` is due. An `AppendGroup` effect is
+appended to the group's partition, and its result passed to `on_appended`. `memberships` is kept up
+to date for the commits of offsets. Groups that only commit offsets are not known here.
 Source: `GroupMetadataManager.classicGroup*`; release 4.3.1.
 """
 
@@ -53,16 +53,16 @@ END_SYNC: Final = "end sync"
 
 
 class GroupCoordinator:
-    """The classic groups of one broker. Read-only: `groups` by id, `config`."""
+    """The classic groups of one broker. Read-only: `groups` by id, `config`, `timers`."""
 
     __slots__ = (
         "_effects",
         "_left_ms",
         "_memberships",
         "_new_member_id",
-        "timers",
         "config",
         "groups",
+        "timers",
     )
 
     def __init__(
@@ -447,11 +447,6 @@ class GroupCoordinator:
     def _expire_pending(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
         group.pending_member_ids.discard(member_id)
         self._complete_join_if_ready(group, now_ms)
-
-    @property
-    def next_due_ms(self) -> int | None:
-        """When `advance` has something to do, None for never."""
-        return self.timers.next_due_ms
 
     def advance(self, now_ms: int) -> list[GroupEffect]:
         """Do what is due."""

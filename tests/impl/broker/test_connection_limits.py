@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import select
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -11,7 +14,7 @@ import pytest
 
 from impl.broker import served_connection
 from impl.broker.config import NodeConfig
-from impl.broker.listeners import Handle, settle
+from impl.broker.listeners import Answer, Handle, settle
 from impl.broker.node_settings import UnknownSetting, configure
 from impl.broker.outputs import Output, Response
 from impl.broker.served_connection import READ_BYTES
@@ -26,6 +29,12 @@ SECONDS = 20
 REQUEST = frame(encode_request(ApiKey.API_VERSIONS, 0, 1, "c", {}))
 LARGE = frame(encode_request(ApiKey.API_VERSIONS, 0, 1, "c", {}) + bytes(2 * READ_BYTES))
 PADDED = frame(encode_request(ApiKey.API_VERSIONS, 0, 1, "c", {}) + bytes(READ_BYTES - 100))
+_METADATA = {"topics": [{"name": "t"}], "allow_auto_topic_creation": True}
+CREATE_TOPIC = frame(encode_request(ApiKey.METADATA, 4, 1, "c", _METADATA))
+_PARTITION = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}
+_FETCH = {"max_wait_ms": 1, "min_bytes": 1, "topics": [{"topic": "t", "partitions": [_PARTITION]}]}
+EMPTY_FETCH = frame(encode_request(ApiKey.FETCH, 4, 1, "c", _FETCH))
+"""It waits for a millisecond."""
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -81,6 +90,39 @@ async def waits(streams: Streams, other: Streams) -> bool:
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
     return not is_done
+
+
+async def test_a_first_answer_does_not_wait_for_later_requests() -> None:
+    """They came in one read, and each takes longer than a write."""
+    has_answer = []
+
+    def handle_slowly(payload: bytes, handle: Handle) -> Answer:
+        has_answer.append(bool(select.select([writer.get_extra_info("socket")], [], [], 0)[0]))
+        time.sleep(0.001)
+        return handle(payload)
+
+    async with serving(handle_slowly) as connect:
+        reader, writer = await connect(3 * REQUEST)
+        for _ in range(3):
+            await read_answer((reader, writer))
+    assert has_answer == [False, True, True]
+
+
+@pytest.mark.parametrize("request_bytes", [REQUEST, EMPTY_FETCH], ids=["at once", "awaited"])
+async def test_answers_are_not_left_to_the_garbage_collector(request_bytes: bytes) -> None:
+    requests = 200
+    async with serving() as connect:
+        streams = await connect(CREATE_TOPIC)
+        await read_answer(streams)
+        gc.collect()
+        gc.disable()
+        try:
+            for request in requests * [request_bytes]:
+                streams[1].write(request)
+                await read_answer(streams)
+            assert gc.collect() < requests
+        finally:
+            gc.enable()
 
 
 async def test_a_host_has_no_more_connections_than_it_may(

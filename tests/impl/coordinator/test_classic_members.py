@@ -186,7 +186,7 @@ def test_a_consumer_group_whose_last_consumer_is_fenced_is_a_classic_one() -> No
     mixed.advance(5_000)
     assert mixed.classic is not None
     assert list(mixed.classic.members) == ["a"]
-    assert mixed.coordinator.next_due_ms is None
+    assert mixed.coordinator.timers.next_due_ms is None
 
 
 def test_a_group_is_converted_as_far_as_there_is_room() -> None:
