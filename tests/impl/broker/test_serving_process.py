@@ -1,0 +1,32 @@
+"""What a process that does nothing but serve changes of itself."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+COUNT_FAULTS = """
+import resource
+from impl.broker.event_loop import keep_freed_memory
+
+{prepare}
+for _ in range(100):
+    answers = [bytes(50_000) + b"." for _ in range(10)]
+    del answers
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+"""
+
+
+def count_page_faults(prepare: str) -> int:
+    """Of a process that makes and frees a hundred times ten answers of 50 KB, 12 pages each."""
+    command = [sys.executable, "-c", COUNT_FAULTS.format(prepare=prepare)]
+    return int(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
+def test_freed_memory_is_not_given_back_to_the_system() -> None:
+    kept = count_page_faults("keep_freed_memory()")
+    assert count_page_faults("") - kept > 3_000
