@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 . scripts/java.sh
 . scripts/compiler.sh
 . scripts/spin.sh
+. scripts/chromium.sh
 
 venv=${1:-.venv}
 extras=proofs,conformance,compression,zookeeper,docs,dev
@@ -17,6 +18,7 @@ require_python
 require_jdk || without+=("Spark, real Kafka and TLC")
 require_maven || without+=("real Kafka and TLC (their jars come through Maven)")
 require_spin || without+=("the comparison with SPIN")
+require_chromium || without+=("the tests of pages")
 if ! require_compiler; then
     echo "setup: taking the compiler that the Python package ziglang holds"
     extras+=,compiler

@@ -199,7 +199,8 @@ class _ProduceRequest:
         return self.request.version >= IMPLICIT_ADD_FROM
 
     def begin(self, now_ms: int) -> Value | Deferred | None:
-        if len({(h.producer_id, h.producer_epoch) for h in self._headers()}) > 1:
+        headers = self._headers()
+        if len(headers) > 1 and len({(h.producer_id, h.producer_epoch) for h in headers}) > 1:
             for part in self.parts:
                 part.refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         unverified = self._begin_verification(now_ms)
