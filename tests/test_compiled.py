@@ -10,6 +10,8 @@ import pytest
 
 REPOSITORY = Path(__file__).parent.parent
 REDUCED = (
+    "impl/broker/test_connection_limits.py",
+    "impl/broker/test_due_work.py",
     "impl/broker/test_node.py",
     "impl/broker/test_produce_order.py",
     "impl/broker/test_reads.py",
@@ -22,6 +24,7 @@ REDUCED = (
     "impl/producer/test_sender.py",
     "impl/producer/test_sending.py",
     "impl/producer/test_transactions.py",
+    "impl/protocol/test_messages.py",
     "impl/protocol/test_primitives.py",
     "impl/protocol/test_record_batch.py",
     "impl/protocol/test_records.py",

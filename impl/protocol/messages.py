@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 from struct import Struct
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from impl.protocol.codegen import Value, compile_decoder, compile_encoder
 from impl.protocol.errors import ErrorCode, TruncatedFrame, UnknownApi, UnsupportedVersion
@@ -84,12 +84,13 @@ def _find_decoder(payload: bytes) -> Callable[[bytes], tuple[Value, Value]]:
 
 
 def encode_request(
-    api_key: int, api_version: int, correlation_id: int, client_id: str | None, body: Value
+    api_key: int, api_version: int, correlation_id: int, client_id: Any, body: Any
 ) -> bytes:
     """The payload of a request, header included, size excluded.
 
-    Fields that `api_version` lacks are not written. Raises `EncodeError`, `UnknownApi`,
-    `UnsupportedVersion`.
+    `client_id` is text or None, `body` a `Value`; both are checked by the encoder, not by compiled
+    code before it. Fields that `api_version` lacks are not written. Raises `EncodeError`,
+    `UnknownApi`, `UnsupportedVersion`.
     """
     encode = _request_encoder(api_key, api_version)
     return encode(api_key, api_version, correlation_id, client_id, body)
@@ -107,7 +108,7 @@ def decode_request(payload: bytes) -> tuple[Value, Value]:
     return decode(payload)
 
 
-def encode_response(api_key: int, api_version: int, correlation_id: int, body: Value) -> bytes:
+def encode_response(api_key: int, api_version: int, correlation_id: int, body: Any) -> bytes:
     """The payload of a response, header included, size excluded. Raises as `encode_request`."""
     return _response_encoder(api_key, api_version)(correlation_id, body)
 
