@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -18,6 +19,7 @@ from setuptools.errors import BaseError
 
 COMPILED = (
     "impl/form.py",
+    "impl/protocol/native_primitives.py",
     "impl/protocol/primitives.py",
     "impl/protocol/messages.py",
     "impl/protocol/records.py",
@@ -66,6 +68,9 @@ COMPILED = (
 """What Produce and Fetch pass through: from a producer to its socket, from a broker's socket to the
 log, and where a consumer reads an answer."""
 
+GENERATED = "impl/protocol/native_codecs.py"
+"""The codecs of hot messages, compiled with them; the text is there while it is compiled."""
+
 BUILDING = {"bdist_wheel", "build", "build_ext", "install"}
 """The commands that compile; others only ask what there is, and mypyc takes a minute."""
 
@@ -85,6 +90,15 @@ class AllOrNone(build_ext):
                 Path(built).unlink(missing_ok=True)
 
 
+def native_codecs() -> str:
+    """Their text, from the table of schemas."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checksum is Python's here, and nobody asks for one
+        from impl.protocol.native_codegen import module_text
+    return module_text()
+
+
 def extensions() -> list[Extension]:
     """The modules to compile, none where that is not wanted, or mypy is not there."""
     if "KAFKA_EOS_PURE" in os.environ or not BUILDING & set(sys.argv):
@@ -94,13 +108,18 @@ def extensions() -> list[Extension]:
     except ImportError as error:
         print(f"impl is not compiled, and runs as Python: {error}", file=sys.stderr)
         return []
+    generated = Path(GENERATED)
     try:
-        return mypycify(["--strict", *COMPILED], group_name="impl", opt_level="1", debug_level="0")
+        generated.write_text(native_codecs(), encoding="utf-8")
+        modules = ["--strict", *COMPILED, GENERATED]
+        return mypycify(modules, group_name="impl", opt_level="1", debug_level="0")
     except SystemExit:  # how it ends after it has printed what it does not take
         if os.environ.get("KAFKA_EOS_COMPILED"):
             raise
         print("impl is not compiled, and runs as Python: see above", file=sys.stderr)
         return []
+    finally:
+        generated.unlink(missing_ok=True)
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": AllOrNone})

@@ -27,7 +27,7 @@ from benchmarks.hostile.connections import REQUEST_MAX_BYTES, Crowd
 from benchmarks.measuring import count_option, round_figures, run_benchmark
 from impl import ApiKey, Record, client_batch, encode_batch
 from impl.broker.served_connection import READ_BYTES
-from impl.protocol.codegen import Value
+from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.primitives import frame
 from impl.protocol.record_batch import decode_batches

@@ -25,6 +25,7 @@ REDUCED = (
     "impl/producer/test_sending.py",
     "impl/producer/test_transactions.py",
     "impl/protocol/test_messages.py",
+    "impl/protocol/test_native_codecs.py",
     "impl/protocol/test_primitives.py",
     "impl/protocol/test_record_batch.py",
     "impl/protocol/test_records.py",

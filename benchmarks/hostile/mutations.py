@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from benchmarks.hostile.batches import draw_bomb
 from benchmarks.hostile.requests import UNKNOWN_TAGS, Form
-from impl.protocol.codegen import Value
+from impl.protocol.message_form import Value
 from impl.protocol.primitives import encode_uvarint
 from impl.protocol.schemas import ApiKey, request_header_version
 

@@ -25,7 +25,7 @@ from benchmarks.hostile.requests import GROUP, TOPIC, TRANSACTIONAL_ID, draw_for
 from benchmarks.hostile.state import fingerprint
 from impl import CloseConnection, DecodeError, Node, Record, client_batch, encode_batch
 from impl.broker.topics import INTERNAL_TOPICS
-from impl.protocol.codegen import Value
+from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_request, decode_response, encode_request
 from impl.protocol.primitives import take_frames
 from impl.protocol.schemas import ApiKey

@@ -17,7 +17,7 @@ from benchmarks.hostile.batches import draw_records
 from impl import encode_request
 from impl.broker.releases import NEWEST_RELEASE, served_versions
 from impl.broker.topic_settings import TOPIC_SETTINGS
-from impl.protocol.codegen import Value
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import MESSAGES, ApiKey, Field
 
 TOPIC: Final = "t"

@@ -13,7 +13,7 @@ from typing import Final
 
 from conformance.kafka.admin import ProducerIdentity
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS
-from impl.protocol.codegen import Value
+from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.record_batch import Record, client_batch, encode_batch, read_headers

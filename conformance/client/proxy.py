@@ -49,9 +49,9 @@ from impl.broker.config import NodeConfig
 from impl.broker.node import Node
 from impl.broker.outputs import CloseConnection
 from impl.coordinator.config import TransactionConfig
-from impl.protocol.codegen import Value
 from impl.protocol.control_records import ControlType, control_type
 from impl.protocol.errors import DecodeError
+from impl.protocol.message_form import Value
 from impl.protocol.messages import (
     decode_request,
     decode_response,

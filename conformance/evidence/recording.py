@@ -22,7 +22,7 @@ from conformance.systems.brokers.fault_schedule import FaultSchedule
 from conformance.systems.brokers.scheduler import NO_ANSWER
 from conformance.transactions.wire import CoordinatorConnection
 from impl import DecodeError
-from impl.protocol.codegen import Value
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 
 READS: Final = frozenset(

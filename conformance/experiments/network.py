@@ -12,8 +12,8 @@ from conformance.client.proxy import identity, rows_of
 from conformance.kafka.errors import RequestRefused
 from conformance.kafka.recipe import HOST
 from conformance.kafka.request_proxy import RequestProxy
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_request, decode_response, encode_response
 from impl.protocol.record_batch import decode_batches
 from impl.protocol.schemas import ApiKey

@@ -14,8 +14,8 @@ from typing import Final
 
 from conformance.kafka.connection import BrokerConnection, WireRequest
 from conformance.kafka.errors import RequestRefused
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
 

@@ -11,7 +11,8 @@ from typing import Final
 
 from conformance.kafka.admin import TopicPartition, check_error
 from conformance.kafka.connection import UNNUMBERED, BrokerConnection
-from impl.protocol.codegen import Value, compile_decoder, compile_encoder
+from impl.protocol.codegen import compile_decoder, compile_encoder
+from impl.protocol.message_form import MessageForm, Value
 from impl.protocol.schemas import MESSAGES, ApiKey, parse_table
 
 _TABLE: Final = """
@@ -137,8 +138,9 @@ def _change(connection: BrokerConnection, api_key: int, body: Value, what: str) 
     request, response = _MESSAGES[api_key, "request"], _MESSAGES[api_key, "response"]
     version = request.versions.first
     is_flexible = version >= request.flexible
-    encode = compile_encoder(MESSAGES["header", "request"], 1 + is_flexible, request, version)
-    decode = compile_decoder(MESSAGES["header", "response"], is_flexible, response, version)
+    asked = MessageForm(MESSAGES["header", "request"], 1 + is_flexible, request, version)
+    answered = MessageForm(MESSAGES["header", "response"], is_flexible, response, version)
+    encode, decode = compile_encoder(asked), compile_decoder(answered)
     answer = connection.ask_bytes(encode(api_key, version, UNNUMBERED, "kafka-eos", body))
     _check(decode(answer)[1], what)
 

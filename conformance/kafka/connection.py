@@ -21,7 +21,7 @@ from conformance.kafka.errors import (
     TooManyInFlight,
     UnexpectedAnswer,
 )
-from impl.protocol.codegen import Value
+from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.primitives import frame, take_frames
 

@@ -22,8 +22,8 @@ from conformance.kills.workload import (
     TOPIC,
 )
 from impl.broker import serve
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey

@@ -18,9 +18,9 @@ from conformance.kafka.admin import (
 )
 from conformance.kafka.connection import WireRequest
 from conformance.transactions.wire import WireCall, by_topic, error_of
-from impl.protocol.codegen import Value
 from impl.protocol.control_records import read_marker
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.record_batch import RecordBatch, decode_whole_batches
 from impl.protocol.schemas import ApiKey
 from impl.protocol.state_records import decode_record

@@ -20,8 +20,8 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from conformance.kafka.admin import Supported, TopicPartition
 from conformance.kafka.connection import USUAL_IN_FLIGHT, BrokerConnection, WireRequest
 from conformance.kafka.errors import RequestRefused
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
 

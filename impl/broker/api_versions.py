@@ -7,8 +7,8 @@ from typing import Final
 
 from impl.broker.outputs import DecodedRequest
 from impl.broker.releases import TRANSACTION_VERSION, announced_versions, supported_levels
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 
 ZERO_FEATURES_FROM: Final = 4
 

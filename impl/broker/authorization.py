@@ -27,9 +27,9 @@ from impl.broker.refusals import RefusedAnswer, as_struct, find_field, response_
 from impl.broker.resource_configs import ConfigResourceType
 from impl.broker.security_requests import refused_token
 from impl.broker.transaction_requests import BATCHED_KEYS_FROM, BROKERS_FROM
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import CoordinatorType
+from impl.protocol.message_form import Value
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import ANONYMOUS, CLUSTER_NAME, AclOperation, ResourceType

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 
 _Form = Callable[[Value, ErrorCode, str | None], Value]

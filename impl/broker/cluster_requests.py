@@ -19,9 +19,9 @@ from typing import Final
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
 from impl.broker.releases import METADATA_VERSION, TRANSACTION_VERSION, supported_levels
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
+from impl.protocol.message_form import Value
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import CLUSTER_NAME, AclOperation, ResourceType

@@ -40,8 +40,8 @@ from impl.broker.topic_settings import (
     named_values,
 )
 from impl.broker.topics import Topic, is_legal_name
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 
 _E: Final = ErrorCode

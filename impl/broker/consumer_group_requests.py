@@ -15,7 +15,6 @@ from impl.broker.outputs import DecodedRequest
 from impl.coordinator.consumer_group import ConsumerGroup, ConsumerGroupMember, read_places
 from impl.coordinator.consumer_group_messages import GroupRefusal, HeartbeatRequest
 from impl.coordinator.server_assignors import ASSIGNORS, DEFAULT_ASSIGNOR
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import (
     JOIN_EPOCH,
@@ -24,6 +23,7 @@ from impl.protocol.fields import (
     TopicIdPartition,
     place_rows,
 )
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import AclOperation, ResourceType
 

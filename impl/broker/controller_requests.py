@@ -13,8 +13,8 @@ from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest, Deferred
 from impl.broker.refusals import RefusedAnswer, response_fields
 from impl.broker.releases import has_zookeeper
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 
 
 def refuse_without_time(handle: Handler) -> Handler:

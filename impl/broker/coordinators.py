@@ -40,10 +40,10 @@ from impl.coordinator.transactions import TransactionCoordinator
 from impl.partition.leader import PartitionLeader
 from impl.partition.log_config import COMPACT, PRODUCER
 from impl.partition.verification import NO_GUARD
-from impl.protocol.codegen import Value
 from impl.protocol.control_records import ControlType
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
+from impl.protocol.message_form import Value
 from impl.protocol.record_batch import (
     ProducerIdAndEpoch,
     Record,

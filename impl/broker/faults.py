@@ -33,8 +33,8 @@ from impl.broker.listeners import Answer, Handle, settle
 from impl.broker.node import SERVED_APIS, Node
 from impl.broker.outputs import Close, CloseConnection, Output, Response
 from impl.partition.replica_log import DEFAULT_CONFIG
-from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_request, decode_response, encode_response
 from impl.protocol.schemas import ApiKey
 from impl.settings import TEXT, integers, unmet

@@ -27,9 +27,9 @@ from random import Random
 from typing import Final
 
 from impl.broker.outputs import DecodedRequest
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import CONSUMER_REPLICA
+from impl.protocol.message_form import Value
 from impl.protocol.record_batch import INVALID_OFFSET
 
 NO_SESSION: Final = 0

@@ -34,9 +34,9 @@ from impl.coordinator.offsets_groups import Committer
 from impl.coordinator.placement import OFFSETS_TOPIC
 from impl.partition.leader import PartitionLeader
 from impl.partition.verification import NO_GUARD
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
+from impl.protocol.message_form import Value
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.record_batch import NO_SEQUENCE, ProducerIdAndEpoch
 from impl.protocol.schemas import ApiKey

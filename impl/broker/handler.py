@@ -8,7 +8,7 @@ from impl.broker.coordinators import Coordinators
 from impl.broker.outputs import DecodedRequest, Deferred
 from impl.broker.services import NodeServices
 from impl.broker.verification import AddPartitionsToTxnManager
-from impl.protocol.codegen import Value
+from impl.protocol.message_form import Value
 
 
 class HandlerContext(NodeServices):

@@ -34,9 +34,9 @@ from impl.coordinator.group_messages import (
     SyncRequest,
 )
 from impl.coordinator.offsets_groups import NO_MEMBER, GroupState
-from impl.protocol.codegen import Value
 from impl.protocol.consumer_protocol import CONSUMER_PROTOCOL
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import ResourceType
 

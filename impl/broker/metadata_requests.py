@@ -24,8 +24,8 @@ from impl.broker.topic_settings import (
     named_values,
 )
 from impl.broker.topics import INTERNAL_TOPICS, Topic, is_legal_name
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import ResourceType

@@ -70,8 +70,8 @@ from impl.coordinator.timers import Timers
 from impl.log.disk import StorageError
 from impl.partition.cleaner import clean
 from impl.partition.leader import PartitionLeader
-from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode, UnsupportedVersion
+from impl.protocol.message_form import Value
 from impl.protocol.messages import (
     decode_request,
     decode_response,

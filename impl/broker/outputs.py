@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from enum import Enum
 from typing import Final, NamedTuple
 
-from impl.protocol.codegen import Value
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 from impl.security.authenticator import ClientSession
 

@@ -19,9 +19,9 @@ from impl.broker.outputs import DecodedRequest
 from impl.broker.replicas import assigned_leader, misplaced
 from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import Topic, is_legal_name
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
+from impl.protocol.message_form import Value
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import ResourceType

@@ -30,9 +30,9 @@ from impl.coordinator.metadata import TopicPartition
 from impl.partition.leader import VALID_ACKS, PartitionLeader, ProduceOutcome
 from impl.partition.validation import CORRUPT, first_batch, next_size
 from impl.partition.verification import NO_GUARD
-from impl.protocol.codegen import Value
 from impl.protocol.compression import Compression
 from impl.protocol.errors import DecodeError, ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.record_batch import (
     COMPRESSION_MASK,
     MAGIC,

@@ -22,8 +22,8 @@ from impl.broker.client_quotas import (
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
 from impl.log.disk import StorageError
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 
 _E: Final = ErrorCode

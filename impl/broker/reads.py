@@ -33,9 +33,9 @@ from impl.partition.reading import (
     find_offset,
     read,
 )
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import CONSUMER_REPLICA, Isolation, Timestamp
+from impl.protocol.message_form import Value
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 

@@ -20,9 +20,9 @@ from impl.broker.outputs import DecodedRequest
 from impl.broker.replicas import assigned_leader, check_replicas
 from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import Topic
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 
 _E: Final = ErrorCode

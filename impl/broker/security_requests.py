@@ -19,8 +19,8 @@ from typing import Final, TypeVar
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import CloseConnection, DecodedRequest
 from impl.log.disk import StorageError
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 from impl.security.access import Access
 from impl.security.acls import (

@@ -13,8 +13,8 @@ from impl.broker.config import NodeConfig
 from impl.broker.outputs import BrokerRequest, Close, DecodedRequest, Output, Response
 from impl.broker.topics import Topic, Topics
 from impl.partition.leader import PartitionLeader
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.messages import encode_request, encode_response
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import CLUSTER_NAME, OPERATIONS_OF, AclOperation, ResourceType

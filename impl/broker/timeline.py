@@ -22,8 +22,8 @@ from impl.broker.faults import API_NAMES
 from impl.broker.listeners import Answer, Handle
 from impl.broker.outputs import Close, Output, Response
 from impl.broker.topics import Topic
-from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_request, decode_response
 from impl.protocol.record_batch import NO_PRODUCER_ID, read_header
 from impl.protocol.schemas import ApiKey

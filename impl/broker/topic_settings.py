@@ -30,9 +30,9 @@ from impl.partition.log_config import (
     DELETE,
     LogConfig,
 )
-from impl.protocol.codegen import Value
 from impl.protocol.compression import is_installed
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.settings import INT_MAX, LONG_MAX
 
 

@@ -25,9 +25,9 @@ from impl.coordinator.effects import SendAnswer
 from impl.coordinator.inspection import ListFilters
 from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import CoordinatorType, topic_rows
+from impl.protocol.message_form import Value
 from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 from impl.protocol.schemas import ApiKey
 

@@ -20,9 +20,9 @@ from impl.broker.coordinators import AddPartitionsRequest, Coordinators
 from impl.broker.services import NodeServices
 from impl.coordinator.metadata import TopicPartition
 from impl.coordinator.placement import TRANSACTION_STATE_TOPIC
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 
 VERSION: Final = 5

@@ -18,8 +18,8 @@ from impl.coordinator.consumer_group import (
     RecordKind,
     ResolvedRegex,
 )
-from impl.protocol.codegen import Value
 from impl.protocol.fields import TopicIdPartition, place_rows
+from impl.protocol.message_form import Value
 from impl.protocol.state_records import decode_record, encode_record
 
 VALUE_VERSION: Final = 0

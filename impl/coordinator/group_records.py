@@ -10,8 +10,8 @@ from typing import Final
 
 from impl.coordinator.classic_group import ClassicGroup, GroupMember
 from impl.coordinator.offsets_groups import GroupState
-from impl.protocol.codegen import Value
 from impl.protocol.errors import UnknownRecordVersion
+from impl.protocol.message_form import Value
 from impl.protocol.state_records import decode_record, encode_record
 
 KEY: Final = "GROUP_METADATA_KEY"

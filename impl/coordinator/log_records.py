@@ -11,9 +11,9 @@ from __future__ import annotations
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.metadata import TopicPartition, TransactionImage, UnwritableImage
 from impl.coordinator.states import ONLY_PENDING, TransactionState
-from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError
 from impl.protocol.fields import topic_rows
+from impl.protocol.message_form import Value
 from impl.protocol.record_batch import NO_PRODUCER_ID
 from impl.protocol.state_records import decode_record, encode_record
 

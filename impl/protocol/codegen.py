@@ -9,30 +9,26 @@ Three rules:
 Theory of operation: `_Encoder` and `_Decoder` walk the fields of one version and emit lines. Both
 collect a *run* of fixed-width items (a string's length is such an item) and flush it as one
 `struct` call before anything of variable width. An encoder appends byte strings to a list and
-joins them once. A decoder keeps its position in `p`; the single handler around the body turns
-an overrun into `TruncatedFrame` at `p`. When writing fails, `explain` walks the value
-to find the invalid field.
+joins them once. A decoder keeps its position in `p`; the single handler around the body asks its
+`MessageForm` what is wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from struct import Struct, pack, unpack_from
 from struct import error as StructError
 from typing import Any, Final
 
 from impl.protocol.errors import (
     DecodeError,
-    EncodeError,
-    InvalidField,
     InvalidLength,
     InvalidTags,
-    InvalidText,
-    MissingField,
     NullNotAllowed,
-    TrailingBytes,
     TruncatedFrame,
 )
+from impl.protocol.message_form import UNKNOWN_TAGS, MessageForm, Value
 from impl.protocol.primitives import (
     UVARINT,
     decode_tag,
@@ -40,13 +36,7 @@ from impl.protocol.primitives import (
     decode_uvarint,
     encode_tags,
 )
-from impl.protocol.schemas import REQUIRED, Field, MessageSchema
-
-Value = dict[str, Any]
-"""A message or struct: plain dict, snake_case keys in Kafka's words."""
-
-UNKNOWN_TAGS: Final = "unknown_tagged_fields"
-"""The key under which a struct keeps tagged fields that the table lacks, as `{tag: bytes}`."""
+from impl.protocol.schemas import REQUIRED, Field
 
 _FIXED: Final = {
     "int8": "b",
@@ -58,8 +48,7 @@ _FIXED: Final = {
     "bool": "?",
     "uuid": "16s",
 }
-_BITS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
-_WRITE_ERRORS: Final = (
+WRITE_ERRORS: Final = (
     KeyError,
     TypeError,
     AttributeError,
@@ -67,6 +56,7 @@ _WRITE_ERRORS: Final = (
     UnicodeEncodeError,
     ValueError,
 )
+"""What is raised where a value cannot be written."""
 
 
 def _uuid16(value: bytes) -> bytes:
@@ -76,13 +66,15 @@ def _uuid16(value: bytes) -> bytes:
     return value
 
 
-def _bad_length(path: str, length: int, position: int) -> DecodeError:
+def bad_length(path: str, length: int, position: int) -> DecodeError:
+    """A length is negative, and not -1 where null is allowed."""
     if length == -1:
         return NullNotAllowed(f"{path} is null", position)
     return InvalidLength(f"{path} announces {length}", position)
 
 
-def _short(path: str, end: int, position: int) -> DecodeError:
+def short(path: str, end: int, position: int) -> DecodeError:
+    """A length goes beyond the end of the bytes."""
     return TruncatedFrame(f"{path} would end at byte {end}", position)
 
 
@@ -95,9 +87,9 @@ def _decode_length(data: bytes, position: int) -> tuple[int, int]:
 class _Source:
     """Lines of one function, the constants they name, and the current run of fixed items."""
 
-    def __init__(self, version: int, flexible: bool) -> None:
-        self.version = version
-        self.flexible = flexible
+    def __init__(self, form: MessageForm) -> None:
+        self.form = form
+        self.version, self.flexible = form.header_version, form.has_flexible_header
         self.lines: list[str] = []
         self.names: dict[str, Any] = {}
         self.depth = 1
@@ -126,11 +118,17 @@ class _Source:
             if self.version in field.versions and (field.tag is not None) == tagged:
                 yield field
 
-    def compile(self, signature: str) -> Callable[..., Any]:
+    def begin_body(self) -> None:
+        """What follows is of the body, not of the header any more."""
+        self.version, self.flexible = self.form.version, self.form.is_flexible
+
+    def compile(self, *arguments: str) -> Callable[..., Any]:
+        """The function of these arguments, for the message's form."""
+        signature = ", ".join(["form", *arguments])
         source = "\n".join([f"def generated({signature}):", *self.lines])
-        exec(compile(source, "<schema>", "exec"), self.names)
-        function: Callable[..., Any] = self.names["generated"]
-        return function
+        names = {**_RUNTIME, **self.names}
+        exec(compile(source, "<schema>", "exec"), names)
+        return partial(names["generated"], self.form)
 
 
 class _Encoder(_Source):
@@ -407,154 +405,58 @@ class _Decoder(_Source):
 _RUNTIME: Final = {
     "UVARINT": UVARINT,
     "UNKNOWN_TAGS": UNKNOWN_TAGS,
+    "WRITE_ERRORS": WRITE_ERRORS,
     "ZERO": b"\0",
     "InvalidTags": InvalidTags,
-    "bad_length": _bad_length,
+    "StructError": StructError,
+    "bad_length": bad_length,
     "decode_length": _decode_length,
     "decode_tag": decode_tag,
     "decode_tags": decode_tags,
     "decode_uvarint": decode_uvarint,
     "encode_tags": encode_tags,
     "pack": pack,
-    "short": _short,
+    "short": short,
     "unpack_from": unpack_from,
     "uuid16": _uuid16,
 }
 
 
-def compile_encoder(
-    header: MessageSchema, header_version: int, body: MessageSchema, version: int
-) -> Callable[..., bytes]:
+def compile_encoder(form: MessageForm) -> Callable[..., bytes]:
     """A function of the header's fields, in table order, and the body's dict to a frame's payload.
 
     It raises `EncodeError` for values that do not fit.
     """
-    code = _Encoder(header_version, header_version >= header.flexible)
+    code = _Encoder(form)
     code.emit("try:")
     code.depth += 1
     code.emit("o: list[bytes] = []")
-    code.struct(header.fields, "")
-    code.version, code.flexible = version, version >= body.flexible
-    code.struct(body.fields, "d")
+    code.struct(form.header.fields, "")
+    code.begin_body()
+    code.struct(form.body.fields, "d")
     code.flush()
     code.emit("return b''.join(o)")
     code.depth -= 1
-    names = [field.name for field in header.fields]
+    names = [field.name for field in form.header.fields]
     head = ", ".join(f"{name!r}: {name}" for name in names)
-    code.emit(f"except WRITE_ERRORS as error: raise refusal({{{head}}}, d, error) from error")
-
-    def refusal(head: Value, value: Any, error: Exception) -> EncodeError:
-        problem = explain(header.fields, header_version, False, head, header.name)
-        found = problem or explain(body.fields, version, version >= body.flexible, value, body.name)
-        return found or InvalidField(str(error), body.name)
-
-    code.names = {**_RUNTIME, **code.names, "WRITE_ERRORS": _WRITE_ERRORS, "refusal": refusal}
-    return code.compile(", ".join([*names, "d"]))
+    code.emit(f"except WRITE_ERRORS as error: raise form.refusal({{{head}}}, d, error) from error")
+    return code.compile(*names, "d")
 
 
-def compile_decoder(
-    header: MessageSchema,
-    header_version: int,
-    body: MessageSchema,
-    version: int,
-    *,
-    may_trail: bool = False,
-) -> Callable[[bytes], tuple[Value, Value]]:
-    """A function of a frame's payload to (header, body). It raises `DecodeError`.
-
-    `may_trail`: bytes after the last field are ignored.
-    """
-    code = _Decoder(header_version, header_version >= header.flexible)
+def compile_decoder(form: MessageForm) -> Callable[[bytes], tuple[Value, Value]]:
+    """A function of a frame's payload to (header, body). It raises `DecodeError`."""
+    code = _Decoder(form)
     code.emit("end = len(b)")
     code.emit("p = 0")
     code.emit("try:")
     code.depth += 1
-    head = code.struct(header.fields, f"{header.name} ")
-    code.version, code.flexible = version, version >= body.flexible
-    value = code.struct(body.fields, f"{body.name} ")
+    head = code.struct(form.header.fields, f"{form.header.name} ")
+    code.begin_body()
+    value = code.struct(form.body.fields, f"{form.body.name} ")
     code.depth -= 1
-    code.emit("except (StructError, IndexError): raise truncated(end) from None")
-    code.emit("except UnicodeDecodeError as error: raise bad_text(error, p) from None")
-    if not may_trail:
-        code.emit("if p != end: raise trailing(end - p, p)")
+    code.emit("except (StructError, IndexError): raise form.truncated(end) from None")
+    code.emit("except UnicodeDecodeError as error: raise form.bad_text(error, p) from None")
+    if not form.may_trail:
+        code.emit("if p != end: raise form.trailing(end - p, p)")
     code.emit(f"return {head}, {value}")
-    code.names = {
-        **_RUNTIME,
-        **code.names,
-        "StructError": StructError,
-        "truncated": lambda end: TruncatedFrame(f"{body.name} v{version} needs more bytes", end),
-        "bad_text": lambda error, p: InvalidText(f"{body.name}: {error.reason}", p + error.start),
-        "trailing": lambda n, p: TrailingBytes(f"{n} bytes after {body.name} v{version}", p),
-    }
     return code.compile("b")
-
-
-def explain(
-    fields: tuple[Field, ...], version: int, flexible: bool, value: Any, path: str
-) -> EncodeError | None:
-    """The first field of `value` that cannot be written, as the error to raise, or None."""
-    if not isinstance(value, dict):
-        return InvalidField(f"{type(value).__name__} is not a dict", path)
-    for field in fields:
-        if version not in field.versions:
-            continue
-        where = f"{path}.{field.name}"
-        if field.name not in value:
-            if field.default is REQUIRED:
-                return MissingField("is missing", where)
-            continue
-        problem = _explain_field(field, version, flexible, value[field.name], where)
-        if problem is not None:
-            return problem
-    tags = value.get(UNKNOWN_TAGS, {})
-    if not isinstance(tags, dict) or not all(
-        isinstance(tag, int) and tag >= 0 and isinstance(raw, bytes) for tag, raw in tags.items()
-    ):
-        return InvalidField("is not {tag: bytes}", f"{path}.{UNKNOWN_TAGS}")
-    return None
-
-
-def _explain_field(
-    field: Field, version: int, flexible: bool, value: Any, where: str
-) -> EncodeError | None:
-    if value is None:
-        return None if version in field.nullable else InvalidField("may not be null", where)
-    if not field.is_array:
-        return _explain_scalar(field, version, flexible, value, where)
-    if not isinstance(value, list | tuple):
-        return InvalidField(f"{type(value).__name__} is not a list", where)
-    for index, item in enumerate(value):
-        problem = _explain_scalar(field, version, flexible, item, f"{where}[{index}]")
-        if problem is not None:
-            return problem
-    return None
-
-
-def _is_writable_text(text: str, compact: bool) -> bool:
-    try:
-        return len(text.encode()) < (1 << 31 if compact else 1 << 15)
-    except UnicodeEncodeError:
-        return False
-
-
-def _explain_scalar(
-    field: Field, version: int, flexible: bool, value: Any, where: str
-) -> EncodeError | None:
-    if field.kind == "struct":
-        return explain(field.fields, version, flexible, value, where)
-    if field.kind in _BITS:
-        half = 1 << _BITS[field.kind] - 1
-        fits = isinstance(value, int) and -half <= value < half
-    elif field.kind == "uint16":
-        fits = isinstance(value, int) and 0 <= value < 1 << 16
-    elif field.kind == "float64":
-        fits = isinstance(value, float | int)
-    elif field.kind in ("string", "classic"):
-        fits = isinstance(value, str) and _is_writable_text(
-            value, flexible and field.kind == "string"
-        )
-    elif field.kind == "uuid":
-        fits = isinstance(value, bytes) and len(value) == 16
-    else:
-        fits = field.kind == "bool" or isinstance(value, bytes)
-    return None if fits else InvalidField(f"{value!r:.80} is no {field.kind}", where)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from impl.protocol.codegen import Value
 from impl.protocol.errors import TrailingBytes
 from impl.protocol.fields import TopicPartition, topic_rows
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import MESSAGES
 from impl.protocol.state_records import decode_record, encode_record
 

@@ -17,22 +17,17 @@ answers UNSUPPORTED_VERSION in the form of version 0: `encode_unsupported_versio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
+from importlib import import_module
 from struct import Struct
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from impl.protocol.codegen import Value, compile_decoder, compile_encoder
+from impl.form import IS_COMPILED
+from impl.protocol.codegen import compile_decoder, compile_encoder
 from impl.protocol.errors import ErrorCode, TruncatedFrame, UnknownApi, UnsupportedVersion
-from impl.protocol.schemas import (
-    MESSAGES,
-    ApiKey,
-    request_header_version,
-    response_header_version,
-)
-
-_Codec = TypeVar("_Codec")
-"""A compiled encoder or decoder of one (api, version, direction)."""
+from impl.protocol.message_form import Value, form_of
+from impl.protocol.schemas import MESSAGES, ApiKey
 
 _HEAD: Final = Struct(">hh")
 _CORRELATION_ID: Final = Struct(">i")
@@ -49,36 +44,40 @@ def _check(api_key: int, api_version: int, correlation_id: int = -1) -> None:
         raise UnsupportedVersion(api_key, api_version, str(message.versions), correlation_id)
 
 
-def _compiled(
-    compile_codec: Callable[..., _Codec],
-    direction: str,
-    header_version: Callable[[int, int], int],
-    api_key: int,
-    api_version: int,
-) -> _Codec:
+_Decoder = Callable[[bytes], tuple[Value, Value]]
+
+_NATIVE: Final[Mapping[tuple[str, str, int], Callable[..., Any]]] = (
+    import_module("impl.protocol.native_codecs").CODECS if IS_COMPILED else {}
+)
+"""Compiled functions of hot messages, by what they do, message and version (`native_codegen`)."""
+
+
+@cache
+def _encoder(direction: str, api_key: int, api_version: int) -> Callable[..., bytes]:
     _check(api_key, api_version)
-    header, body = MESSAGES["header", direction], MESSAGES[api_key, direction]
-    return compile_codec(header, header_version(api_key, api_version), body, api_version)
+    form = form_of(direction, api_key, api_version)
+    native = _NATIVE.get(("encode", form.body.name, api_version))
+    return compile_encoder(form) if native is None else partial(native, form)
 
 
-_REQUEST: Final = "request", request_header_version
-_RESPONSE: Final = "response", response_header_version
-_request_encoder = cache(partial(_compiled, compile_encoder, *_REQUEST))
-_request_decoder = cache(partial(_compiled, partial(compile_decoder, may_trail=True), *_REQUEST))
-_response_encoder = cache(partial(_compiled, compile_encoder, *_RESPONSE))
-_response_decoder = cache(partial(_compiled, compile_decoder, *_RESPONSE))
+@cache
+def _decoder(direction: str, api_key: int, api_version: int) -> _Decoder:
+    _check(api_key, api_version)
+    form = form_of(direction, api_key, api_version)
+    native = _NATIVE.get(("decode", form.body.name, api_version))
+    return compile_decoder(form) if native is None else partial(native, form)
 
 
-_KNOWN_DECODERS: Final[dict[bytes, Callable[[bytes], tuple[Value, Value]]]] = {}
+_KNOWN_DECODERS: Final[dict[bytes, _Decoder]] = {}
 """Of requests, by api key and version as they come."""
 
 
-def _find_decoder(payload: bytes) -> Callable[[bytes], tuple[Value, Value]]:
+def _find_decoder(payload: bytes) -> _Decoder:
     if len(payload) < _SHORTEST_HEADER:
         raise TruncatedFrame("a request header has at least 8 bytes", len(payload))
     api_key, api_version = _HEAD.unpack_from(payload)
     _check(api_key, api_version, _CORRELATION_ID.unpack_from(payload, 4)[0])
-    decode = _request_decoder(api_key, api_version)
+    decode = _decoder("request", api_key, api_version)
     _KNOWN_DECODERS[payload[: _HEAD.size]] = decode
     return decode
 
@@ -92,7 +91,7 @@ def encode_request(
     code before it. Fields that `api_version` lacks are not written. Raises `EncodeError`,
     `UnknownApi`, `UnsupportedVersion`.
     """
-    encode = _request_encoder(api_key, api_version)
+    encode = _encoder("request", api_key, api_version)
     return encode(api_key, api_version, correlation_id, client_id, body)
 
 
@@ -110,7 +109,7 @@ def decode_request(payload: bytes) -> tuple[Value, Value]:
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, body: Any) -> bytes:
     """The payload of a response, header included, size excluded. Raises as `encode_request`."""
-    return _response_encoder(api_key, api_version)(correlation_id, body)
+    return _encoder("response", api_key, api_version)(correlation_id, body)
 
 
 def encode_unsupported_version(correlation_id: int, oldest: int, newest: int) -> bytes:
@@ -133,4 +132,4 @@ def decode_response(api_key: int, api_version: int, payload: bytes) -> tuple[Val
     """
     if api_key == ApiKey.API_VERSIONS and payload[4:6] == _UNSUPPORTED:
         api_version = 0
-    return _response_decoder(api_key, api_version)(payload)
+    return _decoder("response", api_key, api_version)(payload)

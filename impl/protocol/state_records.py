@@ -14,16 +14,21 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from impl.protocol.codegen import Value, compile_decoder, compile_encoder
+from impl.protocol.codegen import compile_decoder, compile_encoder
 from impl.protocol.errors import TruncatedFrame, UnknownRecordVersion
+from impl.protocol.message_form import MessageForm, Value
 from impl.protocol.schemas import MESSAGES
 
 _VERSION_SIZE: Final = 2
 
 
+def _form(name: str, version: int) -> MessageForm:
+    return MessageForm(MESSAGES["header", "record"], 0, MESSAGES[name, "record"], version)
+
+
 @cache
 def _encoder(name: str, version: int) -> Callable[..., bytes]:
-    return compile_encoder(MESSAGES["header", "record"], 0, MESSAGES[name, "record"], version)
+    return compile_encoder(_form(name, version))
 
 
 _Decoder = Callable[[bytes], tuple[Value, Value]]
@@ -65,6 +70,6 @@ def _find_decoder(name: str, data: bytes) -> tuple[int, _Decoder]:
     message = MESSAGES[name, "record"]
     if version not in message.versions:
         raise UnknownRecordVersion(f"{name} has versions {message.versions}, not {version}", 0)
-    decode = compile_decoder(MESSAGES["header", "record"], 0, message, version)
+    decode = compile_decoder(_form(name, version))
     _KNOWN_DECODERS[name, prefix] = version, decode
     return version, decode

@@ -22,8 +22,8 @@ from enum import Enum, auto
 from ipaddress import IPv4Address, ip_address
 from typing import Any, Final
 
-from impl.protocol.codegen import Value
 from impl.protocol.errors import DecodeError, ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_request, encode_response
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import ANONYMOUS

@@ -6,7 +6,7 @@ Sources: `ScramControlManager`, `AclControlManager`; KIP-631, KIP-801, KIP-900.
 
 from __future__ import annotations
 
-from impl.protocol.codegen import Value
+from impl.protocol.message_form import Value
 from impl.security.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from impl.security.scram import CredentialKey, ScramCredential, ScramMechanism
 

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from impl.log.disk import StorageError
 from impl.partition.leader import PartitionLeader
-from impl.protocol.codegen import Value
+from impl.protocol.message_form import Value
 from impl.protocol.record_batch import CONTROL, Record, RecordBatch, decode_batch, encode_batch
 from impl.protocol.state_records import decode_record, encode_record
 from impl.storage.access_image import AccessImage

@@ -12,8 +12,8 @@ from conformance.client.transactional.transactional_plan import (
     INPUT,
     TRANSACTIONAL_ID,
 )
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.schemas import ApiKey
 

@@ -18,8 +18,8 @@ from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.connection import BrokerConnection, WireRequest
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, RequestRefused
 from conformance.transactions.layouts import ON_A_BUSY_MACHINE
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
 

@@ -19,7 +19,7 @@ from conformance.systems.brokers.idempotent.observer import ObservedAnswer, Prod
 from conformance.systems.brokers.partition_pool import PartitionOffsets
 from conformance.transactions.wire import WireCall
 from impl import ApiKey, ErrorCode, Record, RecordBatch, encode_batch
-from impl.protocol.codegen import Value
+from impl.protocol.message_form import Value
 from model.idempotent.configuration import Configuration
 from model.idempotent.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Batch
 

@@ -19,8 +19,8 @@ from conformance.kafka.errors import RequestRefused
 from conformance.transactions.reading import TRANSACTION_STATE, Fetched, ReadIsolation, fetch
 from conformance.transactions.testbed import KafkaTestbed
 from conformance.transactions.wire import BUSY, CoordinatorConnection, error_of
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
 from impl.protocol.state_records import decode_record, encode_record

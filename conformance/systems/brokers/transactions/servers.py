@@ -25,8 +25,8 @@ from conformance.transactions.wire import (
     speaks,
 )
 from impl.coordinator.placement import partition_for
-from impl.protocol.codegen import Value
 from impl.protocol.errors import ErrorCode
+from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 
 TRANSACTION_VERSION: Final = "transaction.version"
