@@ -33,7 +33,7 @@ from mypy_extensions import i64
 from impl.protocol.codegen import WRITE_ERRORS
 from impl.protocol.message_form import UNKNOWN_TAGS, MessageForm, Value
 from impl.protocol.native_primitives import (
-    ByteReader,
+    FrameReader,
     join_parts,
     write_boolean,
     write_bytes,
@@ -61,7 +61,7 @@ def {name}({arguments}) -> {returned}:
 
 _DECODE: Final = """
 def {name}(form: MessageForm, data: bytes) -> tuple[Value, Value]:
-    c = ByteReader(data)
+    c = FrameReader(data)
     try:
         head = {head}(c)
         body = {body}(c)
@@ -99,7 +99,7 @@ _SCALARS: Final = {
     "bool": "boolean",
     "uuid": "uuid",
 }
-"""By type: the method of `ByteReader`, and the end of a writer's name."""
+"""By type: the method of `FrameReader`, and the end of a writer's name."""
 
 
 class _Module:
@@ -148,7 +148,7 @@ class _Walk:
 
 
 class _Decoding(_Walk):
-    """Makes functions of a `ByteReader` to what was read."""
+    """Makes functions of a `FrameReader` to what was read."""
 
     def struct(self, fields: tuple[Field, ...], path: str) -> str:
         """The function that reads a struct."""
@@ -162,7 +162,7 @@ class _Decoding(_Walk):
             )
             lines.append(f"    {field.name!r}: {value},")
         lines += ["}", *self.tags(fields, path), "return d"]
-        return self.define("c: ByteReader", "Value", lines)
+        return self.define("c: FrameReader", "Value", lines)
 
     def value(self, field: Field, path: str) -> str:
         """The expression that reads a field."""
@@ -185,9 +185,9 @@ class _Decoding(_Walk):
         element = f"items.append({self.value(field.element, path + '[]')})"
         read = ["items: list[Any] = []", "for _ in range(count):", f"    {element}", "return items"]
         if not self.may_be_null(field):
-            return self.define("c: ByteReader", "list[Any]", [f"count = c.items({length})", *read])
+            return self.define("c: FrameReader", "list[Any]", [f"count = c.items({length})", *read])
         null = [f"count = c.nullable_items({length})", "if count < 0:", "    return None"]
-        return self.define("c: ByteReader", "Any", [*null, *read])
+        return self.define("c: FrameReader", "Any", [*null, *read])
 
     def tags(self, fields: tuple[Field, ...], path: str) -> list[str]:
         """The lines that read the tagged fields of `d`."""

@@ -22,7 +22,7 @@ from librt.strings import (
     write_i32_be,
     write_i64_be,
 )
-from mypy_extensions import i16, i32, i64, mypyc_attr
+from mypy_extensions import i16, i32, i64, mypyc_attr, u8
 
 from impl.protocol.codegen import bad_length, short
 from impl.protocol.errors import InvalidTags
@@ -35,7 +35,7 @@ _LARGE_BYTES: Final = 4096
 
 @final
 @mypyc_attr(acyclic=True)
-class ByteReader:
+class FrameReader:
     """Bytes, and how far they are read.
 
     A method that reads beyond the end raises `IndexError`, others what the functions of `codegen`
@@ -189,16 +189,16 @@ class ByteReader:
 def write_uvarint(out: BytesWriter, value: i64) -> None:
     """Seven bits a byte, least significant first."""
     while value > 127:
-        out.append(value & 127 | 128)
+        out.append(u8(value & 127 | 128))
         value >>= 7
-    out.append(value)
+    out.append(u8(value))
 
 
 def write_int8(out: BytesWriter, value: i64) -> None:
     """Raises `ValueError`."""
     if not -128 <= value < 128:
         raise ValueError("no int8")
-    out.append(value & 255)
+    out.append(u8(value & 255))
 
 
 def write_boolean(out: BytesWriter, value: Any) -> None:
@@ -217,8 +217,8 @@ def write_uint16(out: BytesWriter, value: i64) -> None:
     """Raises `ValueError`."""
     if not 0 <= value < 0x10000:
         raise ValueError("no uint16")
-    out.append(value >> 8)
-    out.append(value & 255)
+    out.append(u8(value >> 8))
+    out.append(u8(value & 255))
 
 
 def write_int32(out: BytesWriter, value: i64) -> None:
