@@ -164,7 +164,7 @@ class _ProduceRequest:
         topic = self.node.topics.find(asked["topic_id" if by_id else "name"])
         parts = []
         for row in asked["partitions"]:
-            name = asked["name"] if isinstance(topic, ErrorCode) else topic.name
+            name = topic.name if isinstance(topic, Topic) else asked["name"]
             place = _new(TopicPartition, (name, row["index"]))
             part = _PartitionData(place, row["records"])
             error = whole or self._place(part, topic)
@@ -175,12 +175,13 @@ class _ProduceRequest:
 
     def _place(self, part: _PartitionData, topic: Topic | ErrorCode) -> ErrorCode:
         """Find the partition's leader and header. `ProduceRequest.validateRecords`."""
-        if isinstance(topic, ErrorCode):
+        if not isinstance(topic, Topic):
             return topic
         leader = self.node.leader(topic, part.index)
-        if leader is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if isinstance(leader, PartitionLeader):
+            part.leader = leader
+        elif leader is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return leader
-        part.leader = leader if isinstance(leader, PartitionLeader) else None
         part.is_internal = topic.is_internal
         part.header = _transactional_header(part.records)
         if part.leader is None or part.is_internal or part.header is not None:

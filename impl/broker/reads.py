@@ -40,6 +40,8 @@ from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 
 NO_LEADER_EPOCH: Final = -1
+_NONE: Final = ErrorCode.NONE
+_READ_COMMITTED: Final = int(Isolation.READ_COMMITTED)
 _ISOLATION_LEVELS: Final = tuple(Isolation)
 
 TIMESTAMP_SINCE: Final[Mapping[int, int]] = MappingProxyType(
@@ -58,7 +60,7 @@ TIMESTAMP_SINCE: Final[Mapping[int, int]] = MappingProxyType(
 def check_leader_epoch(leader: PartitionLeader, current_leader_epoch: int) -> ErrorCode:
     """Refuse an epoch that is not this leader's."""
     if current_leader_epoch in (NO_LEADER_EPOCH, leader.leader_epoch):
-        return ErrorCode.NONE
+        return _NONE
     if current_leader_epoch < leader.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     return ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -261,11 +263,11 @@ def _fetch_all(node: HandlerContext, request: DecodedRequest) -> tuple[Value, bo
             {"topic": asked["topic"], "topic_id": asked["topic_id"], "partitions": answered}
         )
     is_enough = is_refused or not rows or budget.taken_bytes >= body["min_bytes"]
-    return {"error_code": ErrorCode.NONE, "responses": rows}, is_enough
+    return {"error_code": _NONE, "responses": rows}, is_enough
 
 
 def _fetch(leader: PartitionLeader | ErrorCode, asked: Value, budget: Budget) -> Value:
-    if isinstance(leader, ErrorCode):
+    if not isinstance(leader, PartitionLeader):
         is_unknown = leader is not ErrorCode.NOT_LEADER_OR_FOLLOWER
         refusal = _refuse_partition(asked, leader)
         return refusal | {"aborted_transactions": [] if is_unknown else None}
@@ -273,7 +275,7 @@ def _fetch(leader: PartitionLeader | ErrorCode, asked: Value, budget: Budget) ->
     error = check_leader_epoch(leader, max(NO_LEADER_EPOCH, asked["current_leader_epoch"]))
     if error:
         return _refuse_partition(asked, error)
-    is_committed = budget.isolation_level == Isolation.READ_COMMITTED
+    is_committed = budget.isolation_level == _READ_COMMITTED
     found = read(
         leader.log,
         asked["fetch_offset"],
@@ -290,7 +292,7 @@ def _fetch(leader: PartitionLeader | ErrorCode, asked: Value, budget: Budget) ->
     ]
     return {
         "partition_index": asked["partition"],
-        "error_code": ErrorCode.NONE,
+        "error_code": _NONE,
         "high_watermark": leader.high_watermark,
         "last_stable_offset": leader.last_stable_offset,
         "log_start_offset": leader.log_start_offset,

@@ -147,10 +147,10 @@ class NodeServices:
         self, topic: Topic | ErrorCode | None, partition: int
     ) -> PartitionLeader | ErrorCode:
         """A partition's leader if it is on this node, else the error for the client."""
-        if isinstance(topic, ErrorCode):
-            return topic
-        leader = None if topic is None else topic.partition(partition)
-        if topic is None or leader is None:
+        if not isinstance(topic, Topic):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic
+        leader = topic.partition(partition)
+        if leader is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic.leader_ids[partition] != self.config.node_id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -34,6 +34,8 @@ INTERNAL_TOPICS: Final = frozenset({TRANSACTION_STATE_TOPIC, OFFSETS_TOPIC})
 
 MAX_NAME_CHARS: Final = 249
 MAX_PARTITIONS: Final = 100_000
+_UNKNOWN_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_UNKNOWN_TOPIC_ID: Final = ErrorCode.UNKNOWN_TOPIC_ID
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -158,8 +160,8 @@ class Topics:
     def find(self, name_or_id: str | bytes) -> Topic | ErrorCode:
         """The topic of this name or id, or the error for a client."""
         if isinstance(name_or_id, bytes):
-            return self._by_id.get(name_or_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        return self._by_name.get(name_or_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return self._by_id.get(name_or_id, _UNKNOWN_TOPIC_ID)
+        return self._by_name.get(name_or_id, _UNKNOWN_TOPIC)
 
     def check_name(self, name: str) -> None:
         """Raise `TopicRefused` for a name that is illegal, exists, or differs by `.` and `_` alone.
@@ -254,7 +256,7 @@ class Topics:
             return
         self.replace(replace(topic, configs=MappingProxyType(dict(configs))))
         for leader in topic.partitions:
-            leader.log.config = config
+            leader.log.configure(config)
 
     def restore(self, topic: Topic) -> None:
         """Add a topic that is stored already."""

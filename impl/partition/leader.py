@@ -405,7 +405,7 @@ class PartitionLeader:
         transaction_version: int = 0,
     ) -> ProduceOutcome:
         data = first_batch(batch_bytes)
-        if isinstance(data, ErrorCode):
+        if not isinstance(data, bytes):
             return ProduceOutcome.refuse(data)
         if required_acks not in VALID_ACKS:
             return ProduceOutcome.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -413,10 +413,10 @@ class PartitionLeader:
         if error:
             return self._refuse(error)
         log = self.log
-        batch = validate_batch(data, log.config, now_ms, checks)
-        if isinstance(batch, ErrorCode):
-            return self._refuse(batch)
+        batch = validate_batch(data, log.limits, now_ms, checks)
         if not isinstance(batch, ValidBatch):
+            if isinstance(batch, ErrorCode):
+                return self._refuse(batch)
             return self._refuse(batch.error)._replace(record_errors=batch.records)
         header = batch.header
         last_offset = log.log_end_offset + header.last_offset_delta
@@ -541,7 +541,7 @@ class PartitionLeader:
             (
                 _NONE,
                 base_offset,
-                now_ms if log.config.is_log_append_time else NO_TIMESTAMP,
+                now_ms if log.limits.is_log_append_time else NO_TIMESTAMP,
                 log.log_start_offset,
                 log.log_end_offset if required_acks == ACKS_ALL else INVALID_OFFSET,
                 (),

@@ -38,6 +38,7 @@ from impl.protocol.record_batch import (
 )
 
 _NONE: Final = ErrorCode.NONE
+_READ_COMMITTED: Final = int(Isolation.READ_COMMITTED)
 _new: Final = tuple.__new__
 
 
@@ -51,7 +52,7 @@ class Read(NamedTuple):
 
 def fetch_bound(log: ReplicaLog, isolation: int) -> int:
     """The first offset that a consumer may not read; also the answer for the latest offset."""
-    is_committed = isolation == Isolation.READ_COMMITTED
+    is_committed = isolation == _READ_COMMITTED
     return log.last_stable_offset if is_committed else log.high_watermark
 
 
@@ -85,7 +86,7 @@ def read(
             max_bytes = size_bytes
         chosen.append(stored)
     aborted: list[AbortedTransaction] = []
-    if chosen and isolation == Isolation.READ_COMMITTED:
+    if chosen and isolation == _READ_COMMITTED:
         aborted = find_overlapping(log.aborted, offset, chosen[-1].last_offset + 1)
     try:
         records = b"".join(stored.data for stored in chosen)

@@ -20,7 +20,7 @@ logs and snapshots are bytes; what is appended, rolled and deleted goes through 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, MutableMapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -49,6 +49,7 @@ from impl.partition.producer_state import ProducerStateEntry
 from impl.partition.producer_states import ProducerStates, SkippedSnapshot
 from impl.partition.stored_batch import InFile, StoredBatch, store_batch
 from impl.partition.transactions import CompletedTransaction
+from impl.partition.validation import BatchLimits
 from impl.protocol.errors import DecodeError
 from impl.protocol.record_batch import (
     INVALID_OFFSET,
@@ -75,8 +76,8 @@ class ReplicaLog:
 
     Read-only: `log_start_offset`, `log_end_offset`, `high_watermark` (offsets), `batches`,
     `segments` (base offsets), `deleted` (before the start of the log, in the first segment's file),
-    `aborted` (by the offset of the marker), `size_bytes` (of the files),
-    `producer_states`, `recovery`, `config`, `rules`, `cleaned_offset` (where the next cleaning
+    `aborted` (by the offset of the marker), `size_bytes` (of the files), `producer_states`,
+    `recovery`, `config` and its `limits`, `rules`, `cleaned_offset` (where the next cleaning
     begins, None before the first). Public state: `storage` and `known_epochs` (first offsets of
     leader epochs that batches may not tell any more), which are set when the log has been loaded;
     nodes have no followers, so a log on disk is never truncated; `is_cleanable`.
@@ -93,6 +94,7 @@ class ReplicaLog:
         "high_watermark",
         "is_cleanable",
         "known_epochs",
+        "limits",
         "log_end_offset",
         "log_start_offset",
         "producer_states",
@@ -112,7 +114,7 @@ class ReplicaLog:
     ) -> None:
         """An empty log, with its snapshots in `snapshots`, by default a dict."""
         kept = {} if snapshots is None else snapshots
-        self.config = config
+        self.configure(config)
         self.rules = config.rules
         self.producer_states = ProducerStates(kept, log_start_offset, config)
         self.recovery = LogRecovery()
@@ -131,6 +133,11 @@ class ReplicaLog:
         self.size_bytes = 0
         self._active_bytes = 0
         self._active_timestamp = -1
+
+    def configure(self, config: LogConfig) -> None:
+        """Take these settings; rules and producers' expiration stay."""
+        self.config = config
+        self.limits = BatchLimits(config)
 
     # ---- appending
 
@@ -220,10 +227,11 @@ class ReplicaLog:
         `LogSegment.shouldRoll`, `UnifiedLog.roll`.
         """
         first_timestamp = self._active_timestamp
-        is_full = self._active_bytes > self.config.segment_bytes - size_bytes
+        limits = self.limits
+        is_full = self._active_bytes > limits.segment_bytes - size_bytes
         is_far = last_offset - self.segments[-1] > MAX_RELATIVE_OFFSET
         age_ms = max_timestamp - first_timestamp
-        is_old = first_timestamp >= 0 and age_ms > self.config.max_segment_ms
+        is_old = first_timestamp >= 0 and age_ms > limits.max_segment_ms
         if is_full or is_far or is_old:
             self._roll()
 
@@ -337,7 +345,16 @@ class ReplicaLog:
 
     def index_at(self, offset: int) -> int:
         """The index of the batch that holds `offset`, or of the first one after it."""
-        return bisect_left(self.batches, offset, key=_last_offset)
+        batches = self.batches
+        first, end = 0, len(batches)
+        while first < end:
+            middle = (first + end) // 2
+            stored = batches[middle]
+            if stored.base_offset + stored.last_offset_delta < offset:
+                first = middle + 1
+            else:
+                end = middle
+        return first
 
     def retain(self, first: int, end: int) -> None:
         """Retain `batches[first:end]`; earlier ones stay in their segment's file."""
@@ -477,7 +494,3 @@ def list_aborted(
 
 def _marker_offset(entry: AbortedTransaction) -> int:
     return entry.last_offset
-
-
-def _last_offset(stored: StoredBatch) -> int:
-    return stored.base_offset + stored.last_offset_delta

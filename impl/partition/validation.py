@@ -75,6 +75,40 @@ class ValidBatch(NamedTuple):
     data: bytes
 
 
+class BatchLimits:
+    """What a topic's settings say of a batch, as a leader checks it; `config` are all of them."""
+
+    __slots__ = (
+        "after_max_ms",
+        "before_max_ms",
+        "config",
+        "is_codec_kept",
+        "is_compacted",
+        "is_log_append_time",
+        "max_message_bytes",
+        "max_segment_ms",
+        "most_records",
+        "segment_bytes",
+    )
+
+    def __init__(self, config: LogConfig) -> None:
+        """`most_records` is how many fit into a batch of the largest size that is not compressed.
+
+        Kafka has no such limit: there a small compressed batch may hold millions, and keeps a
+        thread busy.
+        """
+        self.config = config
+        self.max_message_bytes = config.max_message_bytes
+        self.most_records = config.max_message_bytes // _LEAST_RECORD_BYTES
+        self.segment_bytes = config.segment_bytes
+        self.max_segment_ms = config.max_segment_ms
+        self.before_max_ms = config.message_timestamp_before_max_ms
+        self.after_max_ms = config.message_timestamp_after_max_ms
+        self.is_log_append_time = config.is_log_append_time
+        self.is_compacted = config.is_compacted
+        self.is_codec_kept = config.compression_type == PRODUCER
+
+
 CORRUPT: Final = -1
 
 
@@ -114,11 +148,13 @@ def first_batch(records: bytes | None) -> bytes | ErrorCode:
     return records[:size]
 
 
-def _check_size_and_crc(data: bytes, config: LogConfig, checks: Checks) -> BatchHeader | ErrorCode:
+def _check_size_and_crc(
+    data: bytes, limits: BatchLimits, checks: Checks
+) -> BatchHeader | ErrorCode:
     """`UnifiedLog.analyzeAndValidateRecords`."""
     if checks.client_header and data[:8] != b"\0\0\0\0\0\0\0\0":
         return ErrorCode.INVALID_RECORD
-    if len(data) > config.max_message_bytes:
+    if len(data) > limits.max_message_bytes:
         return ErrorCode.MESSAGE_TOO_LARGE
     if len(data) < HEADER_BYTES:
         return ErrorCode.CORRUPT_MESSAGE
@@ -143,16 +179,16 @@ def _is_well_formed(header: BatchHeader) -> bool:
 
 
 def _has_invalid_timestamp(
-    timestamps: set[int], attributes: int, config: LogConfig, now_ms: int
+    timestamps: set[int], attributes: int, limits: BatchLimits, now_ms: int
 ) -> bool:
     """Whether a timestamp is out of range, or of a type that producers may not set.
 
     QUIRK: the type is checked only where no range applies.
     `LogValidator.validateTimestamp`.
     """
-    earliest = now_ms - config.message_timestamp_before_max_ms
-    latest = now_ms + config.message_timestamp_after_max_ms
-    has_range = not config.is_log_append_time
+    earliest = now_ms - limits.before_max_ms
+    latest = now_ms + limits.after_max_ms
+    has_range = not limits.is_log_append_time
     for timestamp in timestamps:
         if has_range and timestamp != NO_TIMESTAMP:
             if not earliest <= timestamp <= latest:
@@ -173,7 +209,7 @@ _KEYLESS: Final = "Compacted topic cannot accept message without key in topic pa
 
 
 def _refuse_records(
-    data: bytes, header: BatchHeader, config: LogConfig, now_ms: int
+    data: bytes, header: BatchHeader, limits: BatchLimits, now_ms: int
 ) -> RefusedRecords | None:
     """The records that are refused, None if all are valid. `LogValidator.validateRecord`."""
     refused: list[RecordError] = []
@@ -181,70 +217,74 @@ def _refuse_records(
     attributes = header.attributes
     for index, (delta, written, key, *_) in enumerate(scan_records(data, header)):
         timestamp = header.max_timestamp if attributes & LOG_APPEND_TIME else written
-        if config.is_compacted and key is None:
+        if limits.is_compacted and key is None:
             refused.append(RecordError(index, _KEYLESS))
-        elif _has_invalid_timestamp({timestamp}, attributes, config, now_ms):
+        elif _has_invalid_timestamp({timestamp}, attributes, limits, now_ms):
             error = ErrorCode.INVALID_TIMESTAMP
-            problem = _timestamp_problem(timestamp, header.base_offset + delta, config, now_ms)
+            problem = _timestamp_problem(timestamp, header.base_offset + delta, limits, now_ms)
             refused.append(RecordError(index, problem))
     return RefusedRecords(error, tuple(refused)) if refused else None
 
 
-def _timestamp_problem(timestamp: int, offset: int, config: LogConfig, now_ms: int) -> str:
-    if config.is_log_append_time or timestamp == NO_TIMESTAMP:
+def _timestamp_problem(timestamp: int, offset: int, limits: BatchLimits, now_ms: int) -> str:
+    if limits.is_log_append_time or timestamp == NO_TIMESTAMP:
         return "Invalid timestamp type: a producer should not set it to LogAppendTime."
-    earliest = now_ms - config.message_timestamp_before_max_ms
-    latest = now_ms + config.message_timestamp_after_max_ms
+    earliest, latest = now_ms - limits.before_max_ms, now_ms + limits.after_max_ms
     return (
         f"Timestamp {timestamp} of message with offset {offset} is out of range. "
         f"The timestamp should be within [{earliest}, {latest}]"
     )
 
 
-def _most_records(config: LogConfig) -> int:
-    """As many records as fit into a batch of the largest size that is not compressed.
-
-    Kafka has no such limit: there a small compressed batch may hold millions, and keeps a thread
-    busy.
-    """
-    return config.max_message_bytes // _LEAST_RECORD_BYTES
-
-
 def validate_batch(
-    data: bytes, config: LogConfig, now_ms: int, checks: Checks
+    data: bytes, limits: BatchLimits, now_ms: int, checks: Checks
 ) -> ValidBatch | ErrorCode | RefusedRecords:
     """Check one batch, and correct its timestamps; `now_ms` is the broker's clock."""
-    header = _check_size_and_crc(data, config, checks)
-    if isinstance(header, ErrorCode):
+    header = _check_size_and_crc(data, limits, checks)
+    if not isinstance(header, BatchHeader):
         return header
     if checks.client_header and not _is_well_formed(header):
         return ErrorCode.INVALID_RECORD
-    if header.records_count > _most_records(config):
+    if header.records_count > limits.most_records:
         return ErrorCode.MESSAGE_TOO_LARGE
     attributes = header.attributes
+    timestamps = _scan_timestamps(data, header)
+    if not isinstance(timestamps, set):
+        return timestamps
+    if timestamps and attributes & LOG_APPEND_TIME:
+        timestamps = {header.max_timestamp}
+    if limits.is_compacted or _has_invalid_timestamp(timestamps, attributes, limits, now_ms):
+        refused = _refuse_records(data, header, limits, now_ms)
+        if refused is not None:
+            return refused
+    if not limits.is_codec_kept:
+        converted = _with_topics_codec(data, header, limits.config)
+        if isinstance(converted, ErrorCode):
+            return converted
+        data, header = converted
+    if len(data) > limits.segment_bytes:
+        return ErrorCode.RECORD_LIST_TOO_LARGE
+    newest = _newest(timestamps)
+    return _with_timestamp_type(data, header, newest, limits.is_log_append_time, now_ms)
+
+
+def _scan_timestamps(data: bytes, header: BatchHeader) -> set[int] | ErrorCode:
     try:
-        timestamps = scan_timestamps(data, header)
+        return scan_timestamps(data, header)
     except CompressionNotInstalled:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     except InvalidCompression:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     except InvalidRecord:
         return ErrorCode.INVALID_RECORD
-    if timestamps and attributes & LOG_APPEND_TIME:
-        timestamps = {header.max_timestamp}
-    if config.is_compacted or _has_invalid_timestamp(timestamps, attributes, config, now_ms):
-        refused = _refuse_records(data, header, config, now_ms)
-        if refused is not None:
-            return refused
-    is_kept = config.compression_type == PRODUCER
-    converted = (data, header) if is_kept else _with_topics_codec(data, header, config)
-    if isinstance(converted, ErrorCode):
-        return converted
-    data, header = converted
-    if len(data) > config.segment_bytes:
-        return ErrorCode.RECORD_LIST_TOO_LARGE
-    newest = max((NO_TIMESTAMP, *timestamps))
-    return _with_timestamp_type(data, header, newest, config.is_log_append_time, now_ms)
+
+
+def _newest(timestamps: set[int]) -> int:
+    newest = NO_TIMESTAMP
+    for timestamp in timestamps:
+        if timestamp > newest:
+            newest = timestamp
+    return newest
 
 
 def _with_topics_codec(

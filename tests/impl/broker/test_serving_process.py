@@ -13,8 +13,8 @@ import asyncio, resource
 from impl.broker.event_loop import run
 
 async def answer() -> None:
-    for _ in range(100):
-        answers = [bytes(50_000) + b"." for _ in range(10)]
+    for _ in range(10):
+        answers = [bytes(50_000) + b"." for _ in range(400)]
         del answers
     print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 
@@ -23,11 +23,14 @@ async def answer() -> None:
 
 
 def count_page_faults(run: str) -> int:
-    """Of a process that makes and frees a hundred times ten answers of 50 KB, 12 pages each."""
+    """Of a process that makes and frees ten times 20 MB of answers, 4,900 pages.
+
+    So much does not fit into what importing has freed: the heap grows and shrinks.
+    """
     command = [sys.executable, "-c", COUNT_FAULTS.format(run=run)]
     return int(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
 def test_freed_memory_is_not_given_back_to_the_system() -> None:
-    assert count_page_faults("asyncio.run") - count_page_faults("run") > 3_000
+    assert count_page_faults("asyncio.run") - count_page_faults("run") > 20_000
