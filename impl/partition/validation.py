@@ -20,8 +20,9 @@ Sources: `ProduceRequest.validateRecords`, `ByteBufferLogInputStream.nextBatchSi
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Final, NamedTuple
+
+from librt.strings import read_i32_be
 
 from impl.partition.batch_conversion import convert_batch
 from impl.partition.errors import RecordError
@@ -56,7 +57,6 @@ from impl.protocol.record_batch import (
 
 _LAST_CODEC: Final = int(Compression.ZSTD)
 _new: Final = tuple.__new__
-_LENGTH: Final = Struct(">i")
 _LEAST_RECORD_BYTES: Final = 7
 _LEAST_LENGTH: Final = 14
 """The smallest batch length of any format. `LegacyRecord.RECORD_OVERHEAD_V0`."""
@@ -117,7 +117,7 @@ def next_size(records: bytes, offset: int) -> int | None:
     available = len(records) - offset
     if available < LOG_OVERHEAD_BYTES:
         return None
-    length: int = _LENGTH.unpack_from(records, offset + LENGTH_OFFSET)[0]
+    length = int(read_i32_be(records, offset + LENGTH_OFFSET))
     if length < _LEAST_LENGTH:
         return CORRUPT
     if available <= MAGIC_OFFSET:

@@ -24,8 +24,9 @@ from functools import partial
 from itertools import repeat
 from mmap import mmap
 from struct import Struct
-from struct import error as StructError
 from typing import Any, Final, NamedTuple, TypeVar
+
+from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 
 from impl.protocol.compression import compress, decompress
 from impl.protocol.crc32c import crc32c, extend_crc32c
@@ -34,6 +35,7 @@ from impl.protocol.errors import (
     InvalidBatch,
     InvalidField,
     InvalidRecord,
+    ProtocolError,
     TruncatedBatch,
     UnsupportedMagic,
     UnwritableBatch,
@@ -79,12 +81,8 @@ DELETE_HORIZON: Final = 0x40
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _PLACE: Final = Struct(">qii")
 _LENGTH: Final = Struct(">i")
-_PREFIX: Final = Struct(">qiibI")
-_BODY: Final = Struct(">hiqqqhii")
-_PREFIX_BYTES: Final = _PREFIX.size
+_PREFIX_BYTES: Final = 21
 _unpack_header: Final = _HEADER.unpack_from
-_pack_prefix: Final = _PREFIX.pack
-_pack_body: Final = _BODY.pack
 _join: Final = b"".join
 _new: Final = tuple.__new__
 _COUNTED_HEADER_BYTES: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
@@ -222,26 +220,39 @@ def assemble_batch(
         joined, codec = _join(records), attributes & COMPRESSION_MASK
         if codec:
             joined = compress(codec, joined, level)
-        head = _pack_body(
-            attributes,
-            last,
-            base_timestamp,
-            max_timestamp,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            count,
-        )
+        out = BytesWriter()
+        write_i16_be(out, attributes)
+        write_i32_be(out, last)
+        write_i64_be(out, base_timestamp)
+        write_i64_be(out, max_timestamp)
+        write_i64_be(out, producer_id)
+        write_i16_be(out, producer_epoch)
+        write_i32_be(out, base_sequence)
+        write_i32_be(out, count)
         length = _COUNTED_HEADER_BYTES + len(joined)
         if length < _SMALL_BYTES:
-            body = head + joined
+            out.write(joined)
+            body = out.getvalue()
             crc = crc32c(body)
-            return _pack_prefix(base_offset, length, partition_leader_epoch, MAGIC, crc) + body
+            return _prefix(base_offset, length, partition_leader_epoch, crc) + body
+        head = out.getvalue()
         crc = extend_crc32c(crc32c(head), joined)
-        prefix = _pack_prefix(base_offset, length, partition_leader_epoch, MAGIC, crc)
-        return _join((prefix, head, joined))
-    except (StructError, TypeError) as error:
+        return _join((_prefix(base_offset, length, partition_leader_epoch, crc), head, joined))
+    except ProtocolError:  # of the compression
+        raise
+    except (TypeError, ValueError) as error:
         raise InvalidField(str(error), "batch header") from error
+
+
+def _prefix(base_offset: int, length: int, partition_leader_epoch: int, crc: int) -> bytes:
+    """What stands before the bytes that the checksum is of."""
+    out = BytesWriter()
+    write_i64_be(out, base_offset)
+    write_i32_be(out, length)
+    write_i32_be(out, partition_leader_epoch)
+    out.append(MAGIC)
+    write_i32_be(out, crc if crc < 1 << 31 else crc - (1 << 32))
+    return out.getvalue()
 
 
 def encode_batch(batch: RecordBatch) -> bytes:

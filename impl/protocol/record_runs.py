@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from mypy_extensions import i64
 
 from impl.form import IS_COMPILED
 from impl.protocol.errors import DecodeError
@@ -31,9 +33,6 @@ from impl.protocol.records import (
     read_records,
     width_of,
 )
-
-if TYPE_CHECKING:
-    from mypy_extensions import i64  # an int that compiled code does not box
 
 _LEAST: Final = 16
 """In fewer records than this, to find a run takes longer than to read them."""

@@ -2,8 +2,8 @@
 
 Four rules:
 
-1. `_write_record` and `_read_record` define the format, and only they raise errors. The fast paths
-   return the same, or fall back to them.
+1. `_write_record` and `_read_record` define the format, and only they raise errors. The fast paths,
+   of Python and of compiled code, return the same, or fall back to them.
 2. Reading trusts no size: fields must fill their record, records must fill their block.
 3. Numbers of one or two bytes are looked up, not computed. Tables have None for invalid input; a
    sum with None is how the fast path detects it.
@@ -23,8 +23,12 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from librt.strings import BytesWriter
+from mypy_extensions import i64, u8
+
+from impl.form import IS_COMPILED
 from impl.protocol.errors import (
     DecodeError,
     InvalidField,
@@ -37,9 +41,6 @@ from impl.protocol.primitives import (
     decode_varint,
     decode_varlong,
 )
-
-if TYPE_CHECKING:
-    from mypy_extensions import i64  # an int that compiled code does not box
 
 Header = tuple[str, bytes | None]
 """A record header: its key, never null, and its value."""
@@ -120,6 +121,8 @@ def encode_record(
     compiled code would check before.
     """
     try:
+        if IS_COMPILED:
+            return _write_by_numbers(offset_delta, timestamp_delta, key, value, headers)
         tail = b"\0"
         if headers:
             tail = _COUNTS[len(headers)]
@@ -139,6 +142,50 @@ def encode_record(
         return _LENGTHS[len(body)] + body
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         return _write_record(offset_delta, timestamp_delta, key, value, headers)
+
+
+# Writing to a buffer, for compiled code.
+
+
+def _write_by_numbers(
+    offset_delta: i64, timestamp_delta: i64, key: bytes | None, value: bytes | None, headers: Any
+) -> bytes:
+    out = BytesWriter()
+    out.append(0)
+    _write_varint(out, timestamp_delta)
+    _write_varint(out, offset_delta)
+    _write_sized(out, key)
+    _write_sized(out, value)
+    if headers:
+        _write_varint(out, len(headers))
+        name: str
+        content: bytes | None
+        for name, content in headers:
+            _write_sized(out, name.encode())
+            _write_sized(out, content)
+    else:
+        out.append(0)
+    body = out.getvalue()
+    size = len(body)
+    return (_LENGTHS[size] if size < _TWO_BYTES_END >> 1 else VARINT[size]) + body
+
+
+def _write_varint(out: BytesWriter, value: i64) -> None:
+    code = (value << 1) ^ (value >> 63)
+    if code < 0:
+        raise ValueError("more than 62 bits")
+    while code > 127:
+        out.append(u8(code & 127 | 128))
+        code >>= 7
+    out.append(u8(code))
+
+
+def _write_sized(out: BytesWriter, field: bytes | None) -> None:
+    if field is None:
+        out.append(1)
+        return
+    _write_varint(out, len(field))
+    out.write(field)
 
 
 # Reading: tables from bytes to numbers.
