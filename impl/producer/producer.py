@@ -281,7 +281,9 @@ class Producer:
             started, topic, value, key, partition, timestamp_ms, headers or ()
         )
 
-    async def _send_prepared(self, record: ProducerRecord) -> asyncio.Future[RecordMetadata]:
+    async def _send_prepared(
+        self, record: ProducerRecord, is_awaited: bool = False
+    ) -> asyncio.Future[RecordMetadata]:
         """Send what interceptors and serializers make of a record."""
         try:
             record = self._interceptors.on_send(record)
@@ -290,7 +292,14 @@ class Producer:
             if timestamp_ms is None:
                 timestamp_ms = self._clock_ms()
             return await self._place_record(
-                self._check_started(), topic, value, key, partition, timestamp_ms, headers or ()
+                self._check_started(),
+                topic,
+                value,
+                key,
+                partition,
+                timestamp_ms,
+                headers or (),
+                is_awaited,
             )
         except Exception as error:
             self._interceptors.on_acknowledgement(None, error)
@@ -309,6 +318,7 @@ class Producer:
         partition: int | None,
         timestamp_ms: int,
         headers: Headers,
+        is_awaited: bool = False,
     ) -> asyncio.Future[RecordMetadata]:
         """Check a record, and queue it once it has a partition and memory."""
         core, sender, placement = started
@@ -331,7 +341,7 @@ class Producer:
             batch = await placement.place(topic, partition, (key, value), append)
         except ProducerError as error:
             raise self._fail_send(core, error) from None
-        return sender.track_record(batch)
+        return sender.track_record(batch, is_awaited)
 
     def _fail_send(self, core: IdempotentProducerCore, error: ProducerError) -> ProducerError:
         """A record that found no topic, partition or memory in time fails its transaction."""
@@ -352,7 +362,22 @@ class Producer:
         headers: Headers | None = None,
     ) -> RecordMetadata:
         """Send a record and wait for its outcome. Raises as `send`, and its `DeliveryError`."""
-        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+        if self._prepares:
+            record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+            return await (await self._send_prepared(record, is_awaited=True))
+        if timestamp_ms is None:
+            timestamp_ms = self._clock_ms()
+        future = await self._place_record(
+            self._check_started(),
+            topic,
+            value,
+            key,
+            partition,
+            timestamp_ms,
+            headers or (),
+            is_awaited=True,
+        )
+        return await future
 
     def create_batch(self) -> BatchBuilder:
         """An empty batch, for `send_batch`."""

@@ -102,15 +102,24 @@ class Sender:
 
     # ---- futures
 
-    def track_record(self, batch: ProducerBatch) -> _Outcome:
-        """A future of the metadata of the batch's last record, or its `DeliveryError`."""
+    def track_record(self, batch: ProducerBatch, is_awaited: bool = False) -> _Outcome:
+        """A future of the metadata of the batch's last record, or its `DeliveryError`.
+
+        A record that its caller waits for leaves now if no other one is on its way; those that may
+        follow without a pause leave together, in the next turn of the event loop.
+        """
         future: _Outcome = self._create_future()
+        is_alone = not self._batches
         if not batch.thunks:
             self._batches.setdefault(batch.topic_partition, deque()).append(batch)
-            self.notify()
-        elif batch.is_full:
-            self.notify()
+        elif not batch.is_full:
+            batch.thunks.append(future)
+            return future
         batch.thunks.append(future)
+        if is_awaited and is_alone:
+            self._run()
+        else:
+            self.notify()
         return future
 
     def track_call(self, result: CallResult) -> asyncio.Future[None]:

@@ -152,3 +152,30 @@ def test_an_outcome_says_what_is_legal_after_it():
             await p.abort_transaction()
 
     in_a_world(program)
+
+
+@pytest.mark.parametrize(
+    ("call", "requests"), [("send_and_wait", 1), ("send_and_wait of several", 2), ("send", 1)]
+)
+def test_a_record_that_is_waited_for_does_not_wait_for_others(call, requests):
+    """One alone leaves at once; what follows it without a pause leaves together."""
+
+    async def program(world):
+        network = Meddler(world, "client")
+        async with producer_on(world, network) as p:
+            await p.send_and_wait("t", b"first", partition=0)
+            before = network.asked[ApiKey.PRODUCE]
+            if call == "send_and_wait":
+                waiting = asyncio.ensure_future(p.send_and_wait("t", b"v", partition=0))
+                await asyncio.sleep(0)
+                assert network.asked[ApiKey.PRODUCE] == before + 1
+                await waiting
+            elif call == "send":
+                futures = [await p.send("t", b"v", partition=0) for _ in range(9)]
+                assert network.asked[ApiKey.PRODUCE] == before
+                await asyncio.gather(*futures)
+            else:
+                await asyncio.gather(*(p.send_and_wait("t", b"v", partition=0) for _ in range(9)))
+            assert network.asked[ApiKey.PRODUCE] == before + requests
+
+    in_a_world(program)
