@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-NEEDED: Final = ("pyarrow", "numpy", "scipy", "networkx", "google_crc32c")
+NEEDED: Final = (
+    "pyarrow",
+    "numpy",
+    "scipy",
+    "networkx",
+    "google_crc32c",
+    "librt",
+    "mypy_extensions",
+)
 """What our packages import where traces are judged, and what brings rows there."""
 
 Look = Callable[[], dict[str, Any]]

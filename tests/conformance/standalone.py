@@ -21,7 +21,7 @@ from pathlib import Path
 import pyspark
 
 SPARK_HOME = Path(pyspark.__file__).parent
-PACKAGES = ("pyarrow", "numpy", "scipy", "networkx", "google-crc32c")
+PACKAGES = ("pyarrow", "numpy", "scipy", "networkx", "google-crc32c", "librt", "mypy_extensions")
 """What docs/reference/spark.md asks of executors."""
 SMALL_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 DISK_BYTES = 64 * 1024 * 1024
