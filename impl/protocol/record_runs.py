@@ -31,7 +31,6 @@ from impl.protocol.records import (
     number_format,
     read_by_numbers,
     read_records,
-    width_of,
 )
 
 _LEAST: Final = 16
@@ -112,19 +111,14 @@ def _skim_deltas(data: bytes, position: i64, end: i64, count: int) -> set[int] |
     last: i64 = -1
     try:
         for _ in range(count):
-            size = number_at(data, position)
-            position += width_of(size)
+            size, position = number_at(data, position)
             stop = position + (size >> 1)
-            delta = number_at(data, position + 1)
-            position += 1 + width_of(delta)
-            offset = number_at(data, position)
-            position += width_of(offset)
-            key = number_at(data, position)
-            position += width_of(key)
+            delta, position = number_at(data, position + 1)
+            offset, position = number_at(data, position)
+            key, position = number_at(data, position)
             if not key & 1:
                 position += key >> 1
-            value = number_at(data, position)
-            position += width_of(value)
+            value, position = number_at(data, position)
             if not value & 1:
                 position += value >> 1
             has_headers = data[position] != 0

@@ -455,21 +455,16 @@ def _skim(
     """Append records up to an unusual one; where that one begins, or where all end."""
     try:
         for _ in range(count):
-            size = number_at(data, position)
-            at = position + width_of(size)
+            size, at = number_at(data, position)
             stop = at + (size >> 1)
-            delta = number_at(data, at + 1)
-            at += 1 + width_of(delta)
-            offset = number_at(data, at)
-            at += width_of(offset)
-            key_size = number_at(data, at)
-            at += width_of(key_size)
+            delta, at = number_at(data, at + 1)
+            offset, at = number_at(data, at)
+            key_size, at = number_at(data, at)
             key: bytes | None = None
             if not key_size & 1:
                 key = data[at : at + (key_size >> 1)]
                 at += key_size >> 1
-            value_size = number_at(data, at)
-            at += width_of(value_size)
+            value_size, at = number_at(data, at)
             value: bytes | None = None
             if not value_size & 1:
                 value = data[at : at + (value_size >> 1)]
@@ -489,27 +484,24 @@ def _skim(
     return position
 
 
-def number_at(data: bytes, position: i64) -> i64:
-    """The zig-zag code of at most three bytes, -1 for all others. Raises `IndexError`.
+def number_at(data: bytes, position: i64) -> tuple[i64, i64]:
+    """The zig-zag code of at most three bytes, -1 for all others, and where it ends.
+
+    Raises `IndexError`.
 
     Branches, not conditional expressions: compiled, those make an object of the number.
     """
     low: i64 = data[position]
     if low < 128:
-        return low
+        return low, position + 1
     middle: i64 = data[position + 1]
     if 0 < middle < 128:
-        return low - 128 + (middle << 7)
+        return low - 128 + (middle << 7), position + 2
     if middle:
         high: i64 = data[position + 2]
         if 0 < high < 128:
-            return low - 128 + (middle - 128 << 7) + (high << 14)
-    return -1
-
-
-def width_of(code: i64) -> i64:
-    """How many bytes `number_at` has read."""
-    return 1 if code < 128 else 2 if code < _TWO_BYTES_END else 3
+            return low - 128 + (middle - 128 << 7) + (high << 14), position + 3
+    return -1, position + 1
 
 
 def _bad_end(position: int, end: int, count: int) -> InvalidRecord:
