@@ -6,12 +6,12 @@ import ast
 import functools
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Final
@@ -47,7 +47,7 @@ def patch_files(patches: Sequence[Patch], package: Path) -> Iterator[tuple[Path,
     """The files of a package that patches change, with their changed text. Raises PatchError."""
     trees = dict(trees_of(package))
     for name in {find_scope(patch.function, trees)[0] for patch in patches}:
-        trees[name] = deepcopy(trees[name])
+        trees[name] = pickle.loads(pickle.dumps(trees[name]))  # deepcopy takes twice as long
     for name in {apply(patch, trees) for patch in patches}:
         yield path_of(name, package), f"{ast.unparse(trees[name])}\n"
 

@@ -95,6 +95,7 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="there is no IPv6 here")
+@pytest.mark.slow  # seconds
 def test_a_client_that_comes_by_ipv6() -> None:
     with Broker(config=NodeConfig(host="::1", port=0), topics={"t": 1}) as kafka:
         with conversation(kafka) as c:

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow  # another process
+
 COUNT_FAULTS = """
 import asyncio, resource
 from impl.broker.event_loop import run

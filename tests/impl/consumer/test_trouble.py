@@ -14,6 +14,8 @@ from impl.client.errors import IllegalStateError, KafkaTimeoutError
 from impl.consumer.membership import ConsumerRebalanceListener
 from impl.protocol.fields import TopicPartition
 
+pytestmark = pytest.mark.slow  # members time out
+
 SECONDS = 30
 PLACE = ("a", 0)
 MAX_POLL_INTERVAL_MS = 300

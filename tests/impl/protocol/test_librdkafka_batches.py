@@ -18,6 +18,8 @@ from impl.protocol.primitives import frame, take_frames
 from impl.protocol.record_batch import RecordBatch, decode_batches, encode_batch
 from impl.protocol.schemas import ApiKey
 
+pytestmark = pytest.mark.slow  # a client in C
+
 Sent = list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]
 TOPIC = "t"
 SECONDS = 20

@@ -33,6 +33,8 @@ from tests.impl.storage.crash_workload import (
     started,
 )
 
+pytestmark = pytest.mark.slow  # thousands of crashes
+
 
 def is_swapping(disk: SimulatedDisk) -> bool:
     """Whether a segment is being replaced by the cleaner."""
