@@ -5,18 +5,22 @@ Here their text runs as Python; `tests/test_compiled.py` runs these tests where 
 
 from collections.abc import Callable
 from importlib import import_module
+from struct import calcsize, pack
+from struct import error as StructError
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from librt.strings import BytesWriter
 
 from impl.form import IS_COMPILED
+from impl.protocol import native_primitives
 from impl.protocol.codegen import compile_decoder, compile_encoder
-from impl.protocol.errors import InvalidField, ProtocolError
+from impl.protocol.errors import InvalidField, InvalidTags, ProtocolError
 from impl.protocol.message_form import MessageForm, Value, form_of
 from impl.protocol.native_codegen import HOT, module_text
-from impl.protocol.schemas import MESSAGES, SUPPORTED_VERSIONS
+from impl.protocol.schemas import MESSAGES, SUPPORTED_VERSIONS, ApiKey
 from tests.impl.protocol.damage import spoil
 from tests.impl.protocol.wire_messages import FORMS, bodies, encode, name_of
 from tests.sizes import sized
@@ -125,3 +129,33 @@ def test_large_records_stand_where_small_ones_do() -> None:
     body = {"acks": -1, "timeout_ms": 1, "topics": [{"name": "t", "partitions": rows}]}
     written = compile_encoder(form)(*header_of(form), body)
     assert native_encode(form, *header_of(form), body) == written
+
+
+def test_a_known_tag_of_another_size_is_named() -> None:
+    form, native_encode, native_decode = form_and_codecs((ApiKey.FETCH, 12, "request"))
+    body = dict.fromkeys(("max_wait_ms", "min_bytes", "replica_id"), 0)
+    written = native_encode(form, *header_of(form), {**body, "cluster_id": "c", "topics": []})
+    tag = bytes((1, 0, 2, 2)) + b"c"
+    assert written.endswith(tag)
+    damaged = written[: -len(tag)] + bytes((1, 0, 3, 2)) + b"c!"
+    assert outcome(native_decode, form, damaged)[0] is InvalidTags
+    assert outcome(native_decode, form, damaged) == outcome(compile_decoder(form), damaged)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("int8", "b"), ("int16", "h"), ("uint16", "H"), ("int32", "i")]
+)
+def test_the_range_of_a_number_is_that_of_struct(name: str, code: str) -> None:
+    write = getattr(native_primitives, f"write_{name}")
+    bits = 8 * calcsize(code)
+    edges = [0, 1 << bits - 1, 1 << bits, -(1 << bits - 1)]
+    for value in (edge + near for edge in edges for near in (-1, 0, 1)):
+        out = BytesWriter()
+        try:
+            expected = pack(f">{code}", value)
+        except StructError:
+            with pytest.raises(ValueError, match=f"no {name}"):
+                write(out, value)
+        else:
+            write(out, value)
+            assert out.getvalue() == expected
