@@ -159,3 +159,14 @@ def test_the_range_of_a_number_is_that_of_struct(name: str, code: str) -> None:
         else:
             write(out, value)
             assert out.getvalue() == expected
+
+
+@pytest.mark.parametrize("found", PARAMETERS, ids=name_of)
+@settings(max_examples=5)
+@given(data=st.data())
+def test_every_cut_is_named_alike(found: Any, data: st.DataObject) -> None:
+    form, _, native_decode = form_and_codecs(found)
+    decode = compile_decoder(form)
+    written = encode(found, data.draw(bodies(found)))
+    for end in range(len(written)):
+        assert outcome(native_decode, form, written[:end]) == outcome(decode, written[:end])
