@@ -260,7 +260,7 @@ class Producer:
         """
         if self._prepares:
             record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
-            return await self._send_prepared(record)
+            return await self._send_record(record)
         if timestamp_ms is None:
             timestamp_ms = self._clock_ms()
         started = self._started
@@ -277,30 +277,19 @@ class Producer:
                         return started.sender.track_record(batch)
             except ProducerError as error:
                 raise self._with_legal_calls(error) from None
-        return await self._place_record(
-            started, topic, value, key, partition, timestamp_ms, headers or ()
-        )
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        return await self._place_record(record)
 
-    async def _send_prepared(
+    async def _send_record(
         self, record: ProducerRecord, is_awaited: bool = False
     ) -> asyncio.Future[RecordMetadata]:
-        """Send what interceptors and serializers make of a record."""
+        """Send what interceptors and serializers make of a record; `is_awaited` by the caller."""
+        if not self._prepares:
+            return await self._place_record(record, is_awaited)
         try:
             record = self._interceptors.on_send(record)
-            topic, value, key, partition, timestamp_ms, headers = record
-            value, key = self._serialize(value, key)
-            if timestamp_ms is None:
-                timestamp_ms = self._clock_ms()
-            return await self._place_record(
-                self._check_started(),
-                topic,
-                value,
-                key,
-                partition,
-                timestamp_ms,
-                headers or (),
-                is_awaited,
-            )
+            value, key = self._serialize(record.value, record.key)
+            return await self._place_record(record._replace(value=value, key=key), is_awaited)
         except Exception as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
@@ -310,18 +299,12 @@ class Producer:
         return of_value(value) if of_value else value, of_key(key) if of_key else key
 
     async def _place_record(
-        self,
-        started: _Started,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int | None,
-        timestamp_ms: int,
-        headers: Headers,
-        is_awaited: bool = False,
+        self, record: ProducerRecord, is_awaited: bool = False
     ) -> asyncio.Future[RecordMetadata]:
         """Check a record, and queue it once it has a partition and memory."""
-        core, sender, placement = started
+        core, sender, placement = self._check_started()
+        topic, value, key, partition, timestamp_ms, headers = record
+        time_ms = self._clock_ms() if timestamp_ms is None else timestamp_ms
 
         def append(partition: int) -> ProducerBatch:
             return core.append(
@@ -329,8 +312,8 @@ class Producer:
                 partition,
                 value=value,
                 key=key,
-                headers=headers,
-                timestamp_ms=timestamp_ms,
+                headers=headers or (),
+                timestamp_ms=time_ms,
                 now_ms=sender.now_ms(),
             ).batch
 
@@ -362,22 +345,8 @@ class Producer:
         headers: Headers | None = None,
     ) -> RecordMetadata:
         """Send a record and wait for its outcome. Raises as `send`, and its `DeliveryError`."""
-        if self._prepares:
-            record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
-            return await (await self._send_prepared(record, is_awaited=True))
-        if timestamp_ms is None:
-            timestamp_ms = self._clock_ms()
-        future = await self._place_record(
-            self._check_started(),
-            topic,
-            value,
-            key,
-            partition,
-            timestamp_ms,
-            headers or (),
-            is_awaited=True,
-        )
-        return await future
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        return await (await self._send_record(record, is_awaited=True))
 
     def create_batch(self) -> BatchBuilder:
         """An empty batch, for `send_batch`."""
