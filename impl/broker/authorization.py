@@ -27,6 +27,7 @@ from impl.broker.refusals import RefusedAnswer, as_struct, find_field, response_
 from impl.broker.resource_configs import ConfigResourceType
 from impl.broker.security_requests import refused_token
 from impl.broker.transaction_requests import BATCHED_KEYS_FROM, BROKERS_FROM
+from impl.log.checkpoint_files import METADATA
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import CoordinatorType
 from impl.protocol.message_form import Value
@@ -415,8 +416,8 @@ def _create_topics(asking: _Asking) -> None:
         names = [row["name"] for row in asking.body["topics"]]
 
         def is_refused(row: Value) -> bool:
-            is_once = names.count(row["name"]) == 1
-            return is_once and not asking.may(_O.CREATE, _R.TOPIC, row["name"])
+            is_candidate = names.count(row["name"]) == 1 and row["name"] != METADATA.topic
+            return is_candidate and not asking.may(_O.CREATE, _R.TOPIC, row["name"])
 
         asking.refuse_rows("topics", _R.TOPIC, is_refused, text="Authorization failed.")
 

@@ -19,6 +19,7 @@ from typing import Final
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
 from impl.broker.releases import METADATA_VERSION, TRANSACTION_VERSION, supported_levels
+from impl.log.checkpoint_files import METADATA
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
 from impl.protocol.message_form import Value
@@ -156,7 +157,6 @@ def _explain_level(node: HandlerContext, feature: str, level: int, kind: int) ->
 
 # ---- the quorum and its brokers
 
-_METADATA_PARTITION: Final = ("__cluster_metadata", 0)
 _QUORUM_EPOCH: Final = 1
 _CONTROLLER_LISTENER: Final = "CONTROLLER"
 
@@ -169,7 +169,7 @@ def describe_quorum(node: HandlerContext, request: DecodedRequest, now_ms: int) 
         for topic in topics
         for row in topic["partitions"]
     ]
-    is_known = asked == [_METADATA_PARTITION]
+    is_known = asked == [METADATA]
     rows = [
         (name, _quorum_row(node, now_ms) if is_known else _no_quorum_row(index))
         for name, index in asked
@@ -196,7 +196,7 @@ def _quorum_row(node: HandlerContext, now_ms: int) -> Value:
     ]
     leader_id = node.cluster.controller_id
     return {
-        "partition_index": _METADATA_PARTITION[1],
+        "partition_index": METADATA.partition,
         "error_code": ErrorCode.NONE,
         "error_message": "",
         "leader_id": leader_id,

@@ -35,6 +35,7 @@ from impl.broker.topic_settings import log_config
 from impl.broker.topics import INTERNAL_TOPICS, Topic
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import (
+    METADATA,
     CorruptCheckpoint,
     PartitionName,
     check_properties,
@@ -44,23 +45,31 @@ from impl.log.disk import Disk, DiskSpace, StorageError
 from impl.partition.log_config import LogConfig
 from impl.partition.replica_log import ReplicaLog
 from impl.properties import InvalidProperty, decode_properties, encode_properties
-from impl.protocol.errors import ErrorCode
+from impl.protocol.errors import DecodeError, ErrorCode
 from impl.security.config import Security
-from impl.storage.damaged_files import DamagedFile, path_of
+from impl.storage.damaged_files import DamagedFile, IncompleteMetadata, path_of
 from impl.storage.log_directory import LogDirectory
 from impl.storage.metadata_log import (
-    METADATA_TOPIC,
     METADATA_TOPIC_ID,
+    MetadataImage,
     MetadataLog,
     MetadataRecord,
     PartitionImage,
     TopicImage,
 )
+from impl.storage.metadata_snapshot import (
+    check_continuation,
+    check_folder,
+    read_newest_snapshot,
+)
 
 META_PROPERTIES: Final = "meta.properties"
-METADATA: Final = PartitionName(METADATA_TOPIC, 0)
 METADATA_CONFIG: Final = LogConfig(flush_messages=1)
 FIRST_NODE: Final = 1
+WITH_METADATA: Final = "1"
+"""The version of `meta.properties` of brokers whose metadata is in a log: ZooKeeper's have 0."""
+LAST_RESERVED_DIRECTORY: Final = bytes(15) + b"\x64"
+"""Ids of directories up to this one stand for none: `DirectoryId.reserved`."""
 
 _log = logging.getLogger(__name__)
 
@@ -143,9 +152,9 @@ class DurableTopics:
 
 
 class DurableCluster(Cluster):
-    """See the rules above. Also: `logs`."""
+    """See the rules above. Also: `logs`, and `node_id`, that of the first node."""
 
-    __slots__ = ("_clock_ms", "_metadata", "logs")
+    __slots__ = ("_clock_ms", "_metadata", "logs", "node_id")
 
     def __init__(
         self,
@@ -154,52 +163,67 @@ class DurableCluster(Cluster):
         config: LogConfig,
         clock_ms: Callable[[], int],
         security: Security | None = None,
+        node_id: int = FIRST_NODE,
     ) -> None:
         """Recover the logs of a disk.
 
-        Raises `ForeignDirectory` and other `OSError`, `StorageError`, `DecodeError` for damage.
+        A directory that is refused stays as it is, but for what a crash has left. Raises
+        `ForeignDirectory` and other `OSError`, `StorageError`, `DecodeError` for damage.
         """
-        properties = _read_properties(disk, cluster_id)
+        self.node_id = node_id
+        properties = _read_properties(disk, node_id)
         self.logs = LogDirectory(disk)
         self._clock_ms = clock_ms
         now_ms = clock_ms()
-        is_new = str(METADATA) not in disk.list("")
-        leader = self.logs.load(METADATA, METADATA_TOPIC_ID, METADATA_CONFIG, 1, now_ms)
-        self._metadata = MetadataLog(leader)
+        self._metadata = open_metadata(self.logs, now_ms)
         blocks = _DurableBlocks(self._metadata, clock_ms)
-        super().__init__(properties["cluster.id"], config, blocks, security)
-        self.access.keep_in(DurableAccess(self._metadata, clock_ms))
-        stored = self._metadata.image.quotas
-        kept = {entity: values for entity, values in stored.items() if values}
-        self.quotas.keep_in(_DurableQuotas(self._metadata, clock_ms), kept)
-        self.resources.keep_in(self._metadata.image.resources, self._store_configs)
-        images = _found(self.logs) if is_new else list(self._metadata.image.topics.values())
-        self._restore(images, now_ms, adopts=is_new)
-
-    def _restore(self, images: Sequence[TopicImage], now_ms: int, *, adopts: bool) -> None:
-        """Load all partitions, and lead them under the next epoch."""
-        self.topics.version = self._metadata.end_offset
-        self.transaction_version = self._metadata.image.features.get(TRANSACTION_VERSION)
-        storage = DurableTopics(self.logs, self._metadata, self._clock_ms)
-        topics = [self._load(image, now_ms) for image in images]
-        storage.store_topics(topics)
-        for topic in topics:
-            self.topics.restore(topic)
-        self.topics.storage = storage
-        if adopts:
-            self._skip_used_producer_ids(topics, now_ms)
+        super().__init__(properties.get("cluster.id", cluster_id), config, blocks, security)
+        topics = [self._load(image, now_ms) for image in self._known_topics(properties)]
+        self.logs.claim()
+        self._restore(topics, now_ms)
+        self._keep_settings()
+        if not properties:
+            _write_properties(disk, cluster_id, node_id)
         if not self.logs.was_clean:
             self.checkpoint()  # what is recovered is flushed: another crash has less to recover
 
-    def _skip_used_producer_ids(self, topics: Iterable[Topic], now_ms: int) -> None:
-        """Nothing says which ids were allocated, but the logs know those that wrote."""
-        known = [max(log.producers, default=-1) for topic in topics for log in topic.partitions]
-        following = max(known, default=-1) + 1
-        if following:
-            self._metadata.store_next_producer_id(FIRST_NODE, following, now_ms)
+    def _known_topics(self, properties: Mapping[str, str]) -> list[TopicImage]:
+        """The topics of the metadata; of the folders if there never was any."""
+        if self._metadata.end_offset:
+            check_places(self.logs, self._metadata.image, properties)
+            return list(self._metadata.image.topics.values())
+        found = _found(self.logs, self.node_id)
+        if found and properties.get("version") == WITH_METADATA:
+            raise IncompleteMetadata(
+                path_of(self.logs.disk, str(METADATA)),
+                f"the metadata of {found[0].name} and of other topics is not here",
+            )
+        return found
+
+    def _restore(self, topics: Sequence[Topic], now_ms: int) -> None:
+        """Lead all partitions under the next epoch."""
+        storage = DurableTopics(self.logs, self._metadata, self._clock_ms)
+        images = map(_image_of, topics)
+        if self._metadata.end_offset:
+            self._metadata.store_topics(images, now_ms)
+        else:
+            self._metadata.adopt(images, self.node_id, _first_unused_id(topics), now_ms)
+        self.topics.version = self._metadata.end_offset
+        self.transaction_version = self._metadata.image.features.get(TRANSACTION_VERSION)
+        for topic in topics:
+            self.topics.restore(topic)
+        self.topics.storage = storage
+
+    def _keep_settings(self) -> None:
+        """Take access, quotas and settings from the metadata, and keep them there."""
+        image = self._metadata.image
+        self.access.keep_in(DurableAccess(self._metadata, self._clock_ms))
+        kept = {entity: values for entity, values in image.quotas.items() if values}
+        self.quotas.keep_in(_DurableQuotas(self._metadata, self._clock_ms), kept)
+        self.resources.keep_in(image.resources, self._store_configs)
 
     def _load(self, image: TopicImage, now_ms: int) -> Topic:
-        """Node 1 leads all partitions of a topic until they are moved."""
+        """The first node leads all partitions of a topic until they are moved."""
         configs = image.configs
         if image.name in INTERNAL_TOPICS:
             configs = {**INTERNAL_CONFIGS[image.name], **configs}
@@ -214,7 +238,7 @@ class DurableCluster(Cluster):
             )
             for index in sorted(image.partitions)
         )
-        ids = tuple(FIRST_NODE for _ in partitions)
+        ids = tuple(self.node_id for _ in partitions)
         return Topic(image.name, image.topic_id, MappingProxyType(configs), partitions, ids)
 
     def _store_configs(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
@@ -261,28 +285,65 @@ class DurableCluster(Cluster):
         self.logs.close()
 
 
-def _read_properties(disk: Disk, cluster_id: str) -> dict[str, str]:
-    """Those of `meta.properties`, which is written if there is none.
+def _read_properties(disk: Disk, own_id: int) -> dict[str, str]:
+    """Those of `meta.properties`, none if there is no such file.
 
     Raises `OSError`, `ForeignDirectory`, `DamagedFile`. `MetaPropertiesEnsemble.verify`.
     """
     path = path_of(disk, META_PROPERTIES)
     if META_PROPERTIES not in disk.list(""):
-        properties = {"cluster.id": cluster_id, "node.id": str(FIRST_NODE), "version": "1"}
-        properties["directory.id"] = format_id(os.urandom(16))
-        disk.replace(META_PROPERTIES, encode_properties(properties))
-        return properties
+        return {}
     try:
         properties = decode_properties(disk.read(META_PROPERTIES))
         node_id = check_properties(properties)
     except (CorruptCheckpoint, InvalidProperty) as error:
         raise DamagedFile(path, str(error)) from error
-    if node_id not in (None, FIRST_NODE):
+    if node_id not in (None, own_id):
         raise ForeignDirectory(
-            f"{path} is of node {node_id}, and this is node {FIRST_NODE}: choose another directory,"
-            " or change the id in that file, and this node takes the directory over"
+            f"{path} is of node {node_id}, and this is node {own_id}: serve it with the setting"
+            f" node.id={node_id}, or choose another directory"
         )
     return properties
+
+
+def _write_properties(disk: Disk, cluster_id: str, node_id: int) -> None:
+    """Write `meta.properties`. Raises `OSError`."""
+    properties = {"cluster.id": cluster_id, "node.id": str(node_id), "version": WITH_METADATA}
+    properties["directory.id"] = format_id(os.urandom(16))
+    disk.replace(META_PROPERTIES, encode_properties(properties))
+
+
+def open_metadata(logs: LogDirectory, now_ms: int) -> MetadataLog:
+    """The metadata of a directory: the newest snapshot, and the log behind it.
+
+    Raises `IncompleteMetadata`, `OSError`, `StorageError`, other `DecodeError` for damage.
+    """
+    disk, folder = logs.disk, str(METADATA)
+    check_folder(disk, folder)
+    snapshot = read_newest_snapshot(disk, folder)
+    leader = logs.load(METADATA, METADATA_TOPIC_ID, METADATA_CONFIG, 1, now_ms)
+    log = leader.log
+    check_continuation(disk, folder, snapshot, log.log_start_offset, log.log_end_offset)
+    try:
+        return MetadataLog(leader, snapshot.values, snapshot.end_offset)
+    except DecodeError as error:
+        raise IncompleteMetadata(path_of(disk, folder), error.problem) from error
+
+
+def check_places(logs: LogDirectory, image: MetadataImage, properties: Mapping[str, str]) -> None:
+    """Raises `ForeignDirectory` if a partition is in another directory of its broker (KIP-858)."""
+    own_id = properties.get("directory.id", "")
+    present = set(logs.disk.list(""))
+    for topic in image.topics.values():
+        for index in topic.partitions:
+            folder = str(PartitionName(topic.name, index))
+            places = image.directories.get((topic.topic_id, index), ())
+            others = [format_id(place) for place in places if place > LAST_RESERVED_DIRECTORY]
+            if folder not in present and others and own_id not in others:
+                raise ForeignDirectory(
+                    f"{path_of(logs.disk, folder)} is not here, but in the log directory"
+                    f" {others[0]}: a broker is served whose partitions are in one directory"
+                )
 
 
 def _image_of(topic: Topic) -> TopicImage:
@@ -298,22 +359,26 @@ def _image_of(topic: Topic) -> TopicImage:
     )
 
 
-def _found(logs: LogDirectory) -> list[TopicImage]:
+def _first_unused_id(topics: Iterable[Topic]) -> int:
+    """Nothing says which producer ids were allocated, but the logs know those that wrote."""
+    known = [max(log.producers, default=-1) for topic in topics for log in topic.partitions]
+    return max(known, default=-1) + 1
+
+
+def _found(logs: LogDirectory, node_id: int) -> list[TopicImage]:
     """The topics of a directory's folders, which have no metadata."""
     epochs: dict[str, dict[int, PartitionImage]] = defaultdict(dict)
     ids = {}
     for (name, index), topic_id in logs.find_partitions().items():
         ids[name] = topic_id
-        epochs[name][index] = PartitionImage(
-            FIRST_NODE, logs.last_epoch(PartitionName(name, index))
-        )
+        epochs[name][index] = PartitionImage(node_id, logs.last_epoch(PartitionName(name, index)))
     return [
         TopicImage(
             name,
             ids[name],
             {},
             {
-                index: found.get(index, PartitionImage(FIRST_NODE, 0))
+                index: found.get(index, PartitionImage(node_id, 0))
                 for index in range(max(found) + 1)
             },
         )

@@ -38,7 +38,7 @@ from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import NEWEST_RELEASE
 from impl.broker.server import Server
 from impl.broker.timeline import Timeline
-from impl.broker.topics import check_legal_name
+from impl.broker.topics import check_new_name
 from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
 from impl.coordinator.group_messages import GroupConfig
 from impl.log.disk import DirectoryDisk
@@ -144,7 +144,7 @@ class Broker:
             security=security,
         )
         for name in topics:
-            check_legal_name(name)
+            check_new_name(name)
         if release != config.release:
             config = config.of_release(release)
         for name, text in settings.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
@@ -24,6 +25,7 @@ from impl.broker.topic_settings import (
     named_values,
 )
 from impl.broker.topics import INTERNAL_TOPICS, Topic, is_legal_name
+from impl.log.checkpoint_files import METADATA
 from impl.protocol.errors import ErrorCode
 from impl.protocol.message_form import Value
 from impl.protocol.primitives import ZERO_UUID
@@ -96,10 +98,8 @@ def _metadata_of_id(node: HandlerContext, topic_id: bytes) -> Value:
 def _metadata_of_name(node: HandlerContext, name: str, may_create: bool) -> Value:
     topic = node.topics.get(name)
     if topic is None and may_create:
-        try:
+        with suppress(TopicRefused):  # the controller refuses after Kafka has answered
             topic = _auto_create(node, name)
-        except TopicRefused as refusal:
-            return _no_topic(refusal.error, name, ZERO_UUID)
     if topic is None:
         return _no_topic(_error_of_missing(name), name, ZERO_UUID)
     return topic_row(node, topic)
@@ -158,7 +158,8 @@ def create_topics(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
     """Create topics; a name that is requested twice is refused once."""
     body = request.body
     unique = {asked["name"]: asked for asked in body["topics"]}
-    if _total_partitions(body["topics"], node.config.num_partitions) > MAX_REQUEST_PARTITIONS:
+    counted = [asked for asked in body["topics"] if asked["name"] != METADATA.topic]
+    if _total_partitions(counted, node.config.num_partitions) > MAX_REQUEST_PARTITIONS:
         text = "Excessively large number of partitions per request."
         error = ErrorCode.POLICY_VIOLATION
         refused = {"error_code": error, "error_message": text}

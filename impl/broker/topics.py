@@ -24,6 +24,7 @@ from typing import Final, Protocol
 
 from impl.broker.topic_settings import TopicRefused, log_config
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from impl.log.checkpoint_files import METADATA
 from impl.log.disk import StorageError
 from impl.partition.leader import PartitionLeader
 from impl.partition.log_config import LogConfig
@@ -91,8 +92,14 @@ def is_legal_name(name: str) -> bool:
     return not _explain_name(name)
 
 
-def check_legal_name(name: str) -> None:
-    """Raise `TopicRefused` for a name that no topic may have. `Topic.validate`."""
+def check_new_name(name: str) -> None:
+    """Raise `TopicRefused` for a name that no topic may get.
+
+    `ControllerApis.createTopics`, `Topic.validate`.
+    """
+    if name == METADATA.topic:
+        problem = f"Creation of internal topic {name} is prohibited."
+        raise TopicRefused(ErrorCode.INVALID_REQUEST, problem)
     problem = _explain_name(name)
     if problem:
         raise TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
@@ -164,11 +171,13 @@ class Topics:
         return self._by_name.get(name_or_id, _UNKNOWN_TOPIC)
 
     def check_name(self, name: str) -> None:
-        """Raise `TopicRefused` for a name that is illegal, exists, or differs by `.` and `_` alone.
+        """Raise `TopicRefused` for a name that no topic may get, or that one has.
+
+        One that differs by `.` and `_` alone is no other name.
 
         `ReplicationControlManager.validateNewTopicNames`.
         """
-        check_legal_name(name)
+        check_new_name(name)
         if name in self._by_name:
             raise TopicRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         other = self._by_metric_name.get(_metric_name(name))

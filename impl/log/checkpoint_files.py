@@ -33,6 +33,10 @@ class PartitionName(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+METADATA: Final = PartitionName("__cluster_metadata", 0)
+"""What a cluster keeps besides records: its folder is the storage's, and no topic has its name."""
+
+
 def _encode_rows(rows: Iterable[str]) -> bytes:
     lines = list(rows)
     return "".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode()

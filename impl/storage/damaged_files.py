@@ -42,6 +42,18 @@ class DamagedSegment(DamagedFile):
     advice = "restore the file, or delete the folder to give up the partition"
 
 
+class IncompleteMetadata(DamagedFile):
+    """Topics, ids, settings or access that a directory had are not in what is left of its metadata.
+
+    Restore the files, or give up what they had.
+    """
+
+    advice = (
+        "restore the files; without them, delete this folder and meta.properties, and topics are"
+        " those of the other folders, without settings"
+    )
+
+
 def path_of(disk: Disk, path: str) -> str:
     """A path as users know it."""
     return f"{disk.name}/{path}"

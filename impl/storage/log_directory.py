@@ -28,6 +28,7 @@ from types import MappingProxyType
 from typing import Final
 
 from impl.log.checkpoint_files import (
+    METADATA,
     CorruptCheckpoint,
     PartitionName,
     decode_epochs,
@@ -37,7 +38,7 @@ from impl.log.checkpoint_files import (
     encode_partition_metadata,
     format_id,
 )
-from impl.log.disk import UNFINISHED, Disk
+from impl.log.disk import UNFINISHED, Disk, StorageError
 from impl.log.segment_indexes import SegmentIndexes
 from impl.log.snapshot import snapshot_name
 from impl.log.snapshot_directory import SnapshotDirectory
@@ -93,16 +94,19 @@ class LogDirectory:
     """The logs of a directory. Read-only: `disk`, `was_clean`."""
 
     def __init__(self, disk: Disk) -> None:
-        """From now on the directory counts as not stopped cleanly. Raises `OSError`."""
+        """Nothing changes before `claim` but what a restart removes. Raises `OSError`."""
         self.disk = disk
         self._logs: dict[PartitionName, ReplicaLog] = {}
         self._recovery_points = self._read_offsets(RECOVERY_POINTS)
         self._starts = self._read_offsets(LOG_STARTS)
         self._cleaned = self._read_offsets(CLEANED_OFFSETS)
         self.was_clean = CLEAN_SHUTDOWN in disk.list("")
+
+    def claim(self) -> None:
+        """From now on the directory counts as not stopped cleanly. Raises `OSError`."""
         if self.was_clean:
-            disk.remove(CLEAN_SHUTDOWN)
-            disk.flush_folder("")
+            self.disk.remove(CLEAN_SHUTDOWN)
+            self.disk.flush_folder("")
 
     def _read_offsets(self, name: str) -> dict[PartitionName, int]:
         """A checkpoint that is missing or damaged is empty: then all is recovered.
@@ -121,7 +125,11 @@ class LogDirectory:
     # ---- logs
 
     def new_log(self, name: PartitionName, topic_id: bytes, config: LogConfig) -> ReplicaLog:
-        """An empty log, whose folder is made with its first batch. Raises `OSError`."""
+        """An empty log, whose folder is made with its first batch.
+
+        Raises `OSError`, and `StorageError` if the folder is that of an open log.
+        """
+        self._check_free(name)
         self._forget(name)
         self._forget_recovery_point(name)
         folder = str(name)
@@ -139,6 +147,12 @@ class LogDirectory:
         self._logs[name] = log
         return log
 
+    def _check_free(self, name: PartitionName) -> None:
+        """Raises `StorageError` for a log whose folder is in use: it must not be set aside."""
+        files = self._by_name().get(name)
+        if files is not None and files.has_folder:
+            raise StorageError(f"{path_of(self.disk, str(name))} is in use: no other log can be it")
+
     def load(
         self, name: PartitionName, topic_id: bytes, config: LogConfig, epoch: int, now_ms: int
     ) -> PartitionLeader:
@@ -147,6 +161,7 @@ class LogDirectory:
         Raises `DamagedFile` (a `DecodeError`) for damage that must not be cut off, `OSError`,
         `StorageError`.
         """
+        self._check_free(name)
         folder = str(name)
         start = self._starts.get(name, 0)
         segments: list[int] = []
@@ -259,9 +274,11 @@ class LogDirectory:
             self.disk.replace(f"{folder}/{PARTITION_METADATA}", data)
 
     def find_partitions(self) -> dict[PartitionName, bytes]:
-        """The partitions that have folders, and the ids of their topics."""
+        """The partitions of topics that have folders, and the ids of their topics."""
         found = {}
         for folder in self.disk.list(""):
+            if folder == str(METADATA):
+                continue
             topic, _, index = folder.rpartition("-")
             topic_id = self._owner(folder) if topic and index.isdecimal() else None
             if topic_id is not None:

@@ -4,8 +4,10 @@ Four rules:
 
 1. The records are Kafka's, those of one change in one batch: a change is stored as a whole.
 2. A change is flushed before it is answered.
-3. Records of other kinds are skipped: a real broker's log has them.
-4. The log is never compacted, and has no snapshots: it grows with each change.
+3. Records of other kinds are skipped: a real broker's log has them. So are those of a transaction
+   that was aborted (KIP-868).
+4. The log is never compacted, and gets no snapshots: it grows with each change. A real broker's may
+   begin behind one (`metadata_snapshot`).
 
 Theory of operation: `image` is what the records say. `store_topics` appends what differs between it
 and the topics; the same code applies records when they are written and when they are read.
@@ -20,17 +22,21 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from impl.log.checkpoint_files import METADATA
 from impl.log.disk import StorageError
 from impl.partition.leader import PartitionLeader
+from impl.protocol.errors import DecodeError
 from impl.protocol.message_form import Value
 from impl.protocol.record_batch import CONTROL, Record, RecordBatch, decode_batch, encode_batch
 from impl.protocol.state_records import decode_record, encode_record
 from impl.storage.access_image import AccessImage
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = bytes(15) + b"\x01"
 
 _FRAME_VERSION: Final = 1
+_FRAME_BYTES: Final = 3
+_BEGIN, _END, _ABORT = 23, 24, 25
+"""The kinds of the records around a transaction: it spans several batches."""
 _TOPIC_RESOURCE: Final = 2
 _UNCHANGED: Final = -2
 
@@ -68,10 +74,17 @@ def encode_metadata_record(record: MetadataRecord) -> bytes:
 
 def decode_metadata_record(data: bytes) -> MetadataRecord | None:
     """A record, None if it is of a kind that is not known here. Raises `DecodeError`."""
-    kind = _KINDS.get(data[1]) if data[:1] == bytes((_FRAME_VERSION,)) else None
+    kind = _KINDS.get(_number_of(data))
     if kind is None:
         return None
     return MetadataRecord(kind, decode_record(kind, b"\x00" + data[2:])[1])
+
+
+def _number_of(data: bytes) -> int:
+    """The number of a record's kind. Raises `DecodeError`."""
+    if data[:1] != bytes((_FRAME_VERSION,)) or len(data) < _FRAME_BYTES:
+        raise DecodeError(f"a metadata record begins {data[:_FRAME_BYTES]!r}", 0)
+    return data[1]
 
 
 class PartitionImage(NamedTuple):
@@ -94,6 +107,7 @@ class TopicImage:
 class MetadataImage:
     """What the records say: `topics` by id, `features` by name, `next_producer_id`, `access`.
 
+    `directories` are the ids of the log directories of partitions, where they are known (KIP-858).
     Also `quotas`: values by entity (types and names) and key; and `resources`: the settings of what
     is no topic, by type and name.
     """
@@ -101,6 +115,7 @@ class MetadataImage:
     def __init__(self) -> None:
         self._ids: dict[str, bytes] = {}
         self.topics: dict[bytes, TopicImage] = {}
+        self.directories: dict[tuple[bytes, int], tuple[bytes, ...]] = {}
         self.resources: dict[tuple[int, str], dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
@@ -112,6 +127,8 @@ class MetadataImage:
         _APPLY[record.kind](self, record.body)
 
     def _topic(self, body: Value) -> None:
+        if body["name"] == METADATA.topic:  # earlier releases took this log's folder for a topic's
+            return
         self.topics[body["topic_id"]] = TopicImage(body["name"], body["topic_id"])
         self._ids[body["name"]] = body["topic_id"]
 
@@ -120,9 +137,17 @@ class MetadataImage:
         if topic is not None:
             image = PartitionImage(body["leader"], body["leader_epoch"])
             topic.partitions[body["partition_id"]] = image
+            self._place(body)
+
+    def _place(self, body: Value) -> None:
+        """Note where a partition's replicas are."""
+        if body.get("directories"):
+            place = body["topic_id"], body["partition_id"]
+            self.directories[place] = tuple(body["directories"])
 
     def _partition_change(self, body: Value) -> None:
         """The epoch is incremented by each change of the leader, even to the same one."""
+        self._place(body)
         topic = self.topics.get(body["topic_id"])
         if topic is not None and body["leader"] != _UNCHANGED:
             before = topic.partitions[body["partition_id"]]
@@ -194,11 +219,14 @@ _APPLY: Final[Mapping[str, Callable[[MetadataImage, Value], None]]] = MappingPro
 class MetadataLog:
     """See the rules above. Read-only: `image`."""
 
-    def __init__(self, leader: PartitionLeader) -> None:
-        """`leader` is that of the log's only partition. Raises `DecodeError`."""
+    def __init__(
+        self, leader: PartitionLeader, snapshot: Iterable[bytes] = (), snapshot_end: int = 0
+    ) -> None:
+        """`leader` is that of the log's only partition, whose records before `snapshot_end` a
+        snapshot has. Raises `DecodeError`."""
         self._leader = leader
         self.image = MetadataImage()
-        for record in _read(leader):
+        for record in _committed([*snapshot, *_read(leader, snapshot_end)]):
             self.image.apply(record)
 
     @property
@@ -209,6 +237,19 @@ class MetadataLog:
     def store_topics(self, topics: Iterable[TopicImage], now_ms: int) -> None:
         """Store what is new or has changed of topics. Raises `StorageError`."""
         self.append([record for topic in topics for record in self._changes(topic)], now_ms)
+
+    def adopt(
+        self, topics: Iterable[TopicImage], broker_id: int, next_producer_id: int, now_ms: int
+    ) -> None:
+        """Store topics that the directory had without metadata, and which ids they have not used.
+
+        All of it is one change: a crash leaves the directory without metadata, or with all of it.
+        Raises `StorageError`.
+        """
+        records = [record for topic in topics for record in self._changes(topic)]
+        if next_producer_id:
+            records.append(_producer_ids_record(broker_id, next_producer_id))
+        self.append(records, now_ms)
 
     def _changes(self, wanted: TopicImage) -> Iterator[MetadataRecord]:
         known = self.image.topics.get(wanted.topic_id)
@@ -234,8 +275,7 @@ class MetadataLog:
 
     def store_next_producer_id(self, broker_id: int, next_producer_id: int, now_ms: int) -> None:
         """Raises `StorageError`."""
-        body = {"broker_id": broker_id, "next_producer_id": next_producer_id}
-        self.append([MetadataRecord("PRODUCER_IDS_RECORD", body)], now_ms)
+        self.append([_producer_ids_record(broker_id, next_producer_id)], now_ms)
 
     def append(self, records: Iterable[MetadataRecord], now_ms: int) -> None:
         """Append the records of one change. Raises `StorageError`, and changes nothing then."""
@@ -259,14 +299,38 @@ class MetadataLog:
             self.image.apply(record)
 
 
-def _read(leader: PartitionLeader) -> Iterator[MetadataRecord]:
+def _read(leader: PartitionLeader, start: int) -> Iterator[bytes]:
+    """The values of the log's records from an offset on."""
     for stored in leader.batches:
-        if stored.attributes & CONTROL:
+        if stored.attributes & CONTROL or stored.last_offset < start:
             continue
         for row in decode_batch(stored.data).records:
-            record = decode_metadata_record(row.value or b"")
-            if record is not None:
+            if stored.base_offset + row.offset_delta >= start:
+                yield row.value or b""
+
+
+def _committed(values: Iterable[bytes]) -> Iterator[MetadataRecord]:
+    """The known records, without those of transactions that were aborted. Raises `DecodeError`."""
+    held: list[MetadataRecord] | None = None
+    for value in values:
+        number = _number_of(value)
+        if number in (_BEGIN, _ABORT):
+            held = [] if number == _BEGIN else None
+        elif number == _END:
+            yield from held or ()
+            held = None
+        elif record := decode_metadata_record(value):
+            if held is None:
                 yield record
+            else:
+                held.append(record)
+    if held is not None:
+        raise DecodeError("the metadata log ends inside a transaction", 0)
+
+
+def _producer_ids_record(broker_id: int, next_producer_id: int) -> MetadataRecord:
+    body = {"broker_id": broker_id, "next_producer_id": next_producer_id}
+    return MetadataRecord("PRODUCER_IDS_RECORD", body)
 
 
 def _topic_record(topic: TopicImage) -> MetadataRecord:

@@ -496,7 +496,8 @@ def test_partitions_have_a_limit(client: Client, monkeypatch: pytest.MonkeyPatch
     assert client.create("three", 3)["error_code"] == ErrorCode.NONE
     assert client.create("more", 1)["error_code"] == ErrorCode.POLICY_VIOLATION
     created = client.metadata([{"name": "auto"}])["topics"][0]
-    assert created["error_code"] == ErrorCode.POLICY_VIOLATION
+    assert created["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert client.node.topics.get("auto") is None
 
 
 # DescribeProducers
