@@ -110,9 +110,9 @@ class Broker:
     """`with Broker() as kafka:`, or `async with`: clients connect to `kafka.bootstrap_servers`.
 
     `topics` are created first, each with its number of partitions. `config` is that of all nodes,
-    which are numbered from 1; if it names a port, that of the first. `settings` are some of it by
-    Kafka's names, with their values as text. `release` is the one of Kafka whose versions and rules
-    they have; `security` says who may connect and do what. Raises `InvalidSetting` and
+    which are numbered from its `node_id`; if it names a port, that of the first. `settings` are
+    some of it by Kafka's names, with their values as text. `release` is the one of Kafka whose
+    versions and rules they have; `security` says who may connect and do what. Raises `InvalidSetting` and
     `InvalidArgument`, which is one, `UnknownSetting`, `TopicRefused`, and `OSError` if a port is
     taken.
     With `directory` logs and topics are in files there, and those that it has are served: it is
@@ -154,7 +154,7 @@ class Broker:
         check_ports(config, nodes)
         self._config = config
         self._topics = dict(topics)
-        self._node_ids = range(1, nodes + 1)
+        self._node_ids = range(config.node_id, config.node_id + nodes)
         self._servers: dict[int, Server] = {}
         self._ports: dict[int, dict[str, int]] = {}
         self._thread: _LoopThread | None = None
@@ -172,7 +172,9 @@ class Broker:
             blocks = ProducerIdBlocks(wall_clock_ms() * BLOCK_SIZE)  # see `Server`
             return Cluster(me.cluster_id, me.log, blocks, me.security)
         try:
-            cluster = DurableCluster(self._disk, me.cluster_id, me.log, self.clock, me.security)
+            cluster = DurableCluster(
+                self._disk, me.cluster_id, me.log, self.clock, me.security, me.node_id
+            )
         except BaseException:
             self._disk.close()
             raise
@@ -274,7 +276,7 @@ class Broker:
         first = self._config.port
         count = len(self._node_ids)
         return {
-            name: first and first + node_id - 1 + index * count
+            name: first and first + self._node_ids.index(node_id) + index * count
             for index, name in enumerate(self._config.security.listeners)
         }
 

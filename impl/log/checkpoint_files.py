@@ -67,8 +67,11 @@ def encode_offsets(offsets: Mapping[PartitionName, int]) -> bytes:
 
 
 def decode_offsets(data: bytes) -> dict[PartitionName, int]:
-    """The offsets of a checkpoint. Raises `CorruptCheckpoint`."""
-    rows = _decode_rows(data, 3)
+    """The offsets of a checkpoint; an empty file, as a new broker leaves it, has none.
+
+    Raises `CorruptCheckpoint`. `CheckpointFile.CheckpointReadBuffer.read`.
+    """
+    rows = _decode_rows(data, 3) if data else []
     return {PartitionName(topic, _number(index)): _number(at) for topic, index, at in rows}
 
 
@@ -120,7 +123,11 @@ def check_properties(properties: Mapping[str, str]) -> int | None:
     if version not in ("0", "1"):
         raise CorruptCheckpoint(f"the version is {version!r}, not 0 or 1")
     if not properties.get("cluster.id"):
-        raise CorruptCheckpoint("there is no cluster.id")
+        what = "has no value" if "cluster.id" in properties else "is not there"
+        raise CorruptCheckpoint(
+            f"cluster.id {what}: write the id that the cluster's other brokers have,"
+            " or any 22 characters of an id if there are none"
+        )
     if "directory.id" in properties:
         parse_id(properties["directory.id"])
     text = properties.get("broker.id" if version == "0" else "node.id")
