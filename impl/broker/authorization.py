@@ -17,13 +17,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from impl.broker.cluster_refusals import WHOLE_ANSWERS
 from impl.broker.group_requests import MANY_GROUPS_FROM
 from impl.broker.handler import HandlerContext
 from impl.broker.metadata_requests import DELETE_BY_ID_FROM
 from impl.broker.outputs import CloseConnection, DecodedRequest
 from impl.broker.produce_requests import is_transactional_request
-from impl.broker.refusals import RefusedAnswer, as_struct, find_field, response_fields
+from impl.broker.refusals import (
+    RefusedAnswer,
+    as_struct,
+    find_field,
+    refuse_request,
+    response_fields,
+)
 from impl.broker.resource_configs import ConfigResourceType
 from impl.broker.security_requests import refused_token
 from impl.broker.transaction_requests import BATCHED_KEYS_FROM, BROKERS_FROM
@@ -89,13 +94,14 @@ class _Asking:
 
     def refuse(self, kind: ResourceType, text: str | None = None) -> None:
         """Refuse the whole request. Raises `Unauthorized`."""
-        own_form = WHOLE_ANSWERS.get(self.request.api_key)
-        if own_form is not None:
-            raise Unauthorized(own_form(self.body, _ERRORS[kind], text))
-        refusal = RefusedAnswer(self.request.version, _ERRORS[kind], text)
+        asked = self.request
         raise Unauthorized(
-            refusal.struct(response_fields(self.request.api_key), self.body, is_row=False)
+            refuse_request(asked.api_key, asked.version, self.body, _ERRORS[kind], text)
         )
+
+    def refused_row(self, kind: ResourceType, text: str | None = None) -> RefusedAnswer:
+        """What makes rows of the answer that refuse rows of the request."""
+        return RefusedAnswer(self.request.api_key, self.request.version, _ERRORS[kind], text)
 
     def refuse_rows(
         self,
@@ -113,7 +119,7 @@ class _Asking:
             return
         self.body[array] = [row for row in rows if not is_refused(row)]
         found = find_field(response_fields(self.request.api_key), answered or array)
-        refusal = RefusedAnswer(self.request.version, _ERRORS[kind], text)
+        refusal = self.refused_row(kind, text)
         self.refused.setdefault((array, found.name), []).extend(
             refusal.struct(found.fields, as_struct(row), is_row=True) for row in refused
         )
@@ -330,7 +336,7 @@ def _fetched_group(asking: _Asking, group: Value) -> None:
     topics = find_field(
         find_field(response_fields(asking.request.api_key), "groups").fields, "topics"
     )
-    refusal = RefusedAnswer(asking.request.version, _ERRORS[_R.TOPIC], None)
+    refusal = asking.refused_row(_R.TOPIC)
 
     def is_refused(row: Value) -> bool:
         name = asking.topic_name(row)

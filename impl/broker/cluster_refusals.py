@@ -14,6 +14,7 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
 from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
+from impl.security.acls import ANONYMOUS
 
 _Form = Callable[[Value, ErrorCode, str | None], Value]
 
@@ -83,22 +84,41 @@ def _alter_user_scram_credentials(body: Value, error: ErrorCode, text: str | Non
 
 
 def _describe_user_scram_credentials(body: Value, error: ErrorCode, text: str | None) -> Value:
-    row = {"error_code": error, "user": "", "credential_infos": []}  # QUIRK
-    return {"error_code": error, "results": [row]}
+    """QUIRK: a row for each user, without its name; one for the users that null stands for."""
+    row = {"error_code": error, "user": "", "credential_infos": []}
+    users = body["users"]
+    return {"error_code": error, "results": [row] * (1 if users is None else len(users))}
 
 
-WHOLE_ANSWERS: Final[Mapping[ApiKey, Callable[[Value, ErrorCode, str | None], Value]]] = (
-    MappingProxyType(
-        {
-            ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
-            ApiKey.ELECT_LEADERS: _elect_leaders,
-            ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
-            ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
-            ApiKey.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
-            ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
-            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
-            ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
-        }
-    )
+def _describe_log_dirs(body: Value, error: ErrorCode, text: str | None) -> Value:
+    """QUIRK: before version 3 there is no place for the error."""
+    return {"error_code": error, "results": []}
+
+
+def _create_delegation_token(body: Value, error: ErrorCode, text: str | None) -> Value:
+    """QUIRK: whoever asked, as if they were not authenticated."""
+    kind, _, name = ANONYMOUS.partition(":")
+    requester = "token_requester_principal_"
+    return {
+        "error_code": error,
+        **{"principal_type": kind, "principal_name": name, "token_id": "", "hmac": b""},
+        **{f"{requester}type": kind, f"{requester}name": name},
+        **dict.fromkeys(("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"), -1),
+    }
+
+
+WHOLE_ANSWERS: Final[Mapping[int, _Form]] = MappingProxyType(
+    {
+        ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+        ApiKey.ELECT_LEADERS: _elect_leaders,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
+        ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
+        ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
+        ApiKey.CREATE_DELEGATION_TOKEN: _create_delegation_token,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    }
 )
 """The answer to a request's body with this error and text, by API."""

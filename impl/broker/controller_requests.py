@@ -8,10 +8,9 @@ Source: `ControllerApis.createTopics`, `QuorumController.ControllerWriteEvent`.
 
 from __future__ import annotations
 
-from impl.broker.cluster_refusals import WHOLE_ANSWERS
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest, Deferred
-from impl.broker.refusals import RefusedAnswer, response_fields
+from impl.broker.refusals import refuse_request
 from impl.broker.releases import has_zookeeper
 from impl.protocol.errors import ErrorCode
 from impl.protocol.message_form import Value
@@ -26,10 +25,6 @@ def refuse_without_time(handle: Handler) -> Handler:
         if request.body["timeout_ms"] > 0 or has_zookeeper(node.config.release):
             return handle(node, request, now_ms)
         error = ErrorCode.REQUEST_TIMED_OUT
-        own_form = WHOLE_ANSWERS.get(request.api_key)
-        if own_form is not None:
-            return own_form(request.body, error, None)
-        refused = RefusedAnswer(request.version, error, None)
-        return refused.struct(response_fields(request.api_key), request.body, is_row=False)
+        return refuse_request(request.api_key, request.version, request.body, error)
 
     return handle_in_time

@@ -27,6 +27,7 @@ from random import Random
 from typing import Final
 
 from impl.broker.outputs import DecodedRequest
+from impl.broker.refusals import refuse_request
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import CONSUMER_REPLICA
 from impl.protocol.message_form import Value
@@ -169,7 +170,7 @@ class FetchSessions:
         """
         session_id, epoch = request.body["session_id"], request.body["session_epoch"]
         if session_id and not _has_shard(session_id):
-            raise SessionRefused(refuse_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+            raise SessionRefused(_refuse_whole(request))
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._go_on(request, now_ms)
         self._sessions.pop(session_id, None)
@@ -243,32 +244,13 @@ class FetchSessions:
         return True
 
 
-def refuse_fetch(request: DecodedRequest, error: ErrorCode) -> Value:
-    """The answer to a Fetch that failed as a whole; until version 12 each partition says so, too.
-
-    `FetchRequest.getErrorResponse`.
-    """
-    topics = [
-        {
-            "topic": topic["topic"],
-            "partitions": [
-                {
-                    "partition_index": row["partition"],
-                    "error_code": error,
-                    "high_watermark": INVALID_OFFSET,
-                    "records": b"",
-                }
-                for row in topic["partitions"]
-            ],
-        }
-        for topic in request.body["topics"]
-        if not _uses_topic_ids(request)
-    ]
-    return _refusal(error) | {"responses": topics}
-
-
 def _refusal(error: ErrorCode, session_id: int = NO_SESSION) -> Value:
     return {"error_code": error, "session_id": session_id, "responses": []}
+
+
+def _refuse_whole(request: DecodedRequest) -> Value:
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    return refuse_request(request.api_key, request.version, request.body, error)
 
 
 def _has_shard(session_id: int) -> bool:

@@ -19,9 +19,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from impl.broker.fetch_sessions import TOPIC_IDS_FROM, refuse_fetch
+from impl.broker.fetch_sessions import TOPIC_IDS_FROM
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
+from impl.broker.refusals import refuse_request
 from impl.broker.topics import Topic
 from impl.log.disk import StorageError
 from impl.partition.leader import PartitionLeader
@@ -219,7 +220,7 @@ def fetch(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value |
     """`KafkaApis.handleFetchRequest`, `DelayedFetch`."""
     body = request.body
     if body["isolation_level"] not in _ISOLATION_LEVELS and _finds_any(node, request):
-        return refuse_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return _refuse_fetch(request)
     answer, is_enough = _fetch_all(node, request)
     if is_enough or body["max_wait_ms"] <= 0:
         return answer
@@ -229,6 +230,12 @@ def fetch(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value |
         lambda is_overdue: _fetch_again(node, request, is_overdue),
     )
     return DEFERRED
+
+
+def _refuse_fetch(request: DecodedRequest) -> Value:
+    """QUIRK: what Kafka does not expect of a client is an error of the server."""
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    return refuse_request(request.api_key, request.version, request.body, error)
 
 
 def _finds_any(node: HandlerContext, request: DecodedRequest) -> bool:

@@ -4,18 +4,24 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.RequestAndSize;
 import org.apache.kafka.common.requests.RequestHeader;
 import org.apache.kafka.common.requests.ResponseHeader;
 
 /**
  * The Java client's messages as a process: frames of a size, a command and its argument come in,
- * frames of a size and JSON go out. Commands: q, a request; p, a response behind api key and version.
+ * frames of a size and JSON go out. Commands: q, a request; p, a response behind api key and version;
+ * e, an error code and a request, for the response with which Kafka refuses it as a whole.
  */
 public final class KafkaMessages {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -35,10 +41,10 @@ public final class KafkaMessages {
         ObjectNode result = JSON.createObjectNode();
         ByteBuffer buffer = ByteBuffer.wrap(command);
         try {
-            if (buffer.get() == 'q') {
-                request(buffer, result);
-            } else {
-                response(buffer, result);
+            switch (buffer.get()) {
+                case 'q' -> request(buffer, result);
+                case 'e' -> refusal(Errors.forCode(buffer.getShort()), buffer, result);
+                default -> response(buffer, result);
             }
         } catch (Exception error) {
             result.removeAll().put("error", error.toString());
@@ -60,6 +66,38 @@ public final class KafkaMessages {
         ResponseHeader header = ResponseHeader.parse(buffer, headerVersion);
         result.put("correlation_id", header.correlationId());
         message(ApiMessageType.fromApiKey(key).newResponse(), version, buffer, result);
+    }
+
+    private static void refusal(
+        Errors error, ByteBuffer buffer, ObjectNode result
+    ) throws Exception {
+        RequestHeader header = RequestHeader.parse(buffer);
+        short version = header.apiVersion();
+        AbstractRequest request = parse(header.apiKey(), version, buffer);
+        AbstractResponse response = request.getErrorResponse(0, error.exception());
+        if (response != null) {
+            ResponseHeader answered = header.toResponseHeader();
+            ObjectSerializationCache cache = new ObjectSerializationCache();
+            int size = answered.size() + response.data().size(cache, version);
+            ByteBuffer written = ByteBuffer.allocate(size);
+            answered.data().write(new ByteBufferAccessor(written), cache, answered.headerVersion());
+            response.data().write(new ByteBufferAccessor(written), cache, version);
+            result.put("written", written.array());
+        }
+    }
+
+    /** The last parameter of parseRequest became a Readable in 4.1. */
+    private static AbstractRequest parse(
+        ApiKeys key, short version, ByteBuffer buffer
+    ) throws Exception {
+        for (Method method : AbstractRequest.class.getMethods()) {
+            if (method.getName().equals("parseRequest")) {
+                boolean isOld = method.getParameterTypes()[2] == ByteBuffer.class;
+                Object body = isOld ? buffer : new ByteBufferAccessor(buffer);
+                return ((RequestAndSize) method.invoke(null, key, version, body)).request;
+            }
+        }
+        throw new NoSuchMethodException("parseRequest");
     }
 
     private static void message(

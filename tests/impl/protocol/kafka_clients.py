@@ -13,7 +13,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -138,6 +138,12 @@ class KafkaMessages(_Codec):
     def response(self, api_key: int, api_version: int, payload: bytes) -> dict[str, Any]:
         """A response, as `request`."""
         return self._ask(b"p", struct.pack(">hh", api_key, api_version) + payload)
+
+    def refusal(self, error: int, payload: bytes) -> bytes | None:
+        """The response with which Kafka refuses a request as a whole; None where it has none."""
+        found = self._ask(b"e", struct.pack(">h", error) + payload)
+        assert "error" not in found, found
+        return b64decode(found["written"]) if "written" in found else None
 
 
 class KafkaBatches(_Codec):
