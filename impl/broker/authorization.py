@@ -133,13 +133,13 @@ class _Asking:
         self.edits.append(edit)
 
     def topic_name(self, row: Value) -> str | None:
-        """The topic that a row is about; None for an id of none."""
+        """The topic that a row is about; None for an id of none, unless a fetch session knows it."""
         topic_id = row.get("topic_id", ZERO_UUID)
+        name: str | None = row.get("name", row.get("topic"))
         if topic_id == ZERO_UUID:
-            name = row.get("name", row.get("topic"))
-            return None if name is None else str(name)
+            return name
         topic = self.node.topics.find(topic_id)
-        return None if isinstance(topic, ErrorCode) else topic.name
+        return (name or None) if isinstance(topic, ErrorCode) else topic.name
 
     def complete(self, answer: Value) -> Value:
         """The answer with what was refused.

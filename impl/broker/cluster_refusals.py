@@ -1,6 +1,7 @@
-"""Answers that refuse a request about the cluster as a whole, where they have a form of their own.
+"""Answers that refuse a request as a whole, where they have a form of their own.
 
-Most have one error at the top, or one in each row (`refusals`); these have both, or neither.
+Most have one error at the top, or one in each row (`refusals`); these have both, or neither, or
+name somebody.
 Sources: `AbstractRequest.getErrorResponse` of each request; answers of 4.3.1.
 """
 
@@ -98,13 +99,15 @@ def _describe_log_dirs(body: Value, error: ErrorCode, text: str | None) -> Value
 def _create_delegation_token(body: Value, error: ErrorCode, text: str | None) -> Value:
     """QUIRK: whoever asked, as if they were not authenticated."""
     kind, _, name = ANONYMOUS.partition(":")
-    requester = "token_requester_principal_"
     return {
         "error_code": error,
-        **{"principal_type": kind, "principal_name": name, "token_id": "", "hmac": b""},
-        **{f"{requester}type": kind, f"{requester}name": name},
-        **dict.fromkeys(("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"), -1),
-    }
+        "principal_type": kind,
+        "principal_name": name,
+        "token_requester_principal_type": kind,
+        "token_requester_principal_name": name,
+        "token_id": "",
+        "hmac": b"",
+    } | dict.fromkeys(("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"), -1)
 
 
 WHOLE_ANSWERS: Final[Mapping[int, _Form]] = MappingProxyType(

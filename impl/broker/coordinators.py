@@ -7,7 +7,8 @@ Four rules:
 2. Appends happen at once; markers in the next `advance`, or by a request to the leader, and after
    `marker_delay_ms`. A change of
    leadership takes effect at once, and logs load at once, unless `coordinator_lag_ms` and
-   `coordinator_load_ms` say how long that takes.
+   `coordinator_load_ms` say how long that takes. A log with a record that no coordinator writes
+   stays unloaded, as in Kafka: its ids and groups are answered COORDINATOR_LOAD_IN_PROGRESS.
 3. A marker for a deleted topic counts as written; one for an unknown leader is retried.
 4. The coordinator knows each request by a number; its answer goes to the callback of that number.
 
@@ -19,8 +20,10 @@ Sources: `TransactionStateManager.appendTransactionToLog`, `TransactionMarkerCha
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -41,7 +44,7 @@ from impl.partition.leader import PartitionLeader
 from impl.partition.log_config import COMPACT, PRODUCER
 from impl.partition.verification import NO_GUARD
 from impl.protocol.control_records import ControlType
-from impl.protocol.errors import ErrorCode
+from impl.protocol.errors import DecodeError, ErrorCode
 from impl.protocol.fields import topic_rows
 from impl.protocol.message_form import Value
 from impl.protocol.record_batch import (
@@ -52,6 +55,8 @@ from impl.protocol.record_batch import (
     encode_batch,
 )
 from impl.protocol.schemas import ApiKey
+
+_log = logging.getLogger(__name__)
 
 AnswerCallback = Callable[[SendAnswer, int], None]
 """Receives a transaction coordinator's answer, and the time."""
@@ -192,11 +197,15 @@ class Coordinators:
 
     def _load_transactions(self, partition: int, leader: PartitionLeader, now_ms: int) -> None:
         epoch = leader.leader_epoch
-        self.perform(self.transactions.load(partition, epoch, read_records(leader), now_ms), now_ms)
+        with _named_failure(TRANSACTION_STATE_TOPIC, partition):
+            effects = self.transactions.load(partition, epoch, read_records(leader), now_ms)
+            self.perform(effects, now_ms)
 
     def _load_offsets(self, partition: int, leader: PartitionLeader, now_ms: int) -> None:
         """Load a partition's offsets, unless its leadership changed while the load was pending."""
-        if self._led_epochs[OFFSETS_TOPIC].get(partition) == leader.leader_epoch:
+        if self._led_epochs[OFFSETS_TOPIC].get(partition) != leader.leader_epoch:
+            return
+        with _named_failure(OFFSETS_TOPIC, partition):
             self.offsets.load(partition, (stored.data for stored in leader.batches))
             self.memberships.load(partition, now_ms)
             self.consumer_groups.load(partition, now_ms)
@@ -430,3 +439,14 @@ def _errors_by_partition(
                 place = TopicPartition(topic["name"], row["partition_index"])
                 errors[place] = ErrorCode.of(row["error_code"])
     return errors
+
+
+@contextmanager
+def _named_failure(topic: str, partition: int) -> Iterator[None]:
+    """A record that cannot be read ends the load, not the node."""
+    try:
+        yield
+    except DecodeError as error:
+        _log.error(
+            "%s-%d cannot be loaded, and its coordinator stays away: %s", topic, partition, error
+        )

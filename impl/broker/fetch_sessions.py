@@ -1,6 +1,6 @@
 """Fetch sessions: a client names what changed in what it fetches, and learns what changed there.
 
-Four rules:
+Five rules:
 
 1. A Fetch of epoch 0 names all its partitions and opens a session, unless the cache is full. One of
    epoch -1 closes its session and opens none.
@@ -8,7 +8,9 @@ Four rules:
    are the session's, without those that it forgets and with those that it names.
 3. The answer leaves out a partition without records, error, or change of its high watermark and log
    start offset. One that had records goes behind the others: next time they come first.
-4. Beside a full cache a session makes room by replacing one that nobody used for two minutes, or,
+4. A session by topic ids keeps the name of each partition's topic. Once that topic is deleted the
+   name is unknown, and once there is another one of its name the id is inconsistent.
+5. Beside a full cache a session makes room by replacing one that nobody used for two minutes, or,
    for a replica, that of a consumer.
 
 Theory of operation: `resolve` comes before authorization, so that rights are checked again for each
@@ -28,9 +30,11 @@ from typing import Final
 
 from impl.broker.outputs import DecodedRequest
 from impl.broker.refusals import refuse_request
+from impl.broker.topics import Topics
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import CONSUMER_REPLICA
 from impl.protocol.message_form import Value
+from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.record_batch import INVALID_OFFSET
 
 NO_SESSION: Final = 0
@@ -54,12 +58,16 @@ def next_epoch(epoch: int) -> int:
 
 
 class _Partition:
-    """A partition of a session: what was asked last, and what its client knows."""
+    """A partition of a session: what was asked last, and what its client knows.
 
-    __slots__ = ("asked", "high_watermark", "log_start_offset")
+    `topic` is the name of its topic, "" while no topic has its id.
+    """
 
-    def __init__(self, asked: Value) -> None:
+    __slots__ = ("asked", "high_watermark", "log_start_offset", "topic")
+
+    def __init__(self, asked: Value, topic: str) -> None:
         self.asked = asked
+        self.topic = topic
         self.high_watermark = INVALID_OFFSET
         self.log_start_offset = INVALID_OFFSET
 
@@ -95,7 +103,7 @@ class _Session:
 
     def __init__(self, session_id: int, request: DecodedRequest, now_ms: int) -> None:
         self.session_id = session_id
-        self.is_replica = _is_replica(request)
+        self.is_replica = is_replica(request)
         self.uses_topic_ids = _uses_topic_ids(request)
         self.partitions: dict[_Key, _Partition] = {}
         self.epoch = next_epoch(INITIAL_EPOCH)
@@ -105,13 +113,13 @@ class _Session:
         """Which of two sessions stays when only one can."""
         return self.is_replica, len(self.partitions)
 
-    def add(self, body: Value) -> None:
+    def add(self, body: Value, topics: Topics) -> None:
         """Read what a request names from now on, or read it otherwise."""
         for key, asked in _asked_partitions(body):
             if key in self.partitions:
                 self.partitions[key].asked = asked
             else:
-                self.partitions[key] = _Partition(asked)
+                self.partitions[key] = _Partition(asked, _name_of(key, topics))
 
     def forget(self, body: Value) -> None:
         """Read no more what a request forgets."""
@@ -119,9 +127,14 @@ class _Session:
             for index in topic["partitions"]:
                 self.partitions.pop((topic["topic"], topic["topic_id"], index), None)
 
-    def topics(self) -> list[Value]:
-        """All partitions in the form of a request."""
-        return _topics((key, partition.asked) for key, partition in self.partitions.items())
+    def list_topics(self, topics: Topics) -> list[Value]:
+        """All partitions in the form of a request, with names beside ids."""
+        for key, partition in self.partitions.items():
+            partition.topic = partition.topic or _name_of(key, topics)
+        return _topics(
+            ((partition.topic, topic_id, index), partition.asked)
+            for (_, topic_id, index), partition in self.partitions.items()
+        )
 
     def select(self, asked_epoch: int, answer: Value) -> Value:
         """What is new of an answer about all partitions."""
@@ -138,7 +151,8 @@ class _Session:
 
     def learn(self, topic: Value, row: Value) -> bool:
         """Note what an answer says of a partition; whether it says anything new."""
-        key = (topic["topic"], topic["topic_id"], row["partition_index"])
+        name = topic["topic"] if topic["topic_id"] == ZERO_UUID else ""
+        key = (name, topic["topic_id"], row["partition_index"])
         partition = self.partitions[key]
         if row.get("records"):
             self.partitions[key] = self.partitions.pop(key)
@@ -156,10 +170,11 @@ class SessionRefused(Exception):
 class FetchSessions:
     """The sessions of a node. At most `slots` are open at a time."""
 
-    __slots__ = ("_random", "_sessions", "_slots")
+    __slots__ = ("_random", "_sessions", "_slots", "_topics")
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, topics: Topics) -> None:
         self._slots = slots
+        self._topics = topics
         self._sessions: dict[int, _Session] = {}
         self._random = Random()
 
@@ -189,7 +204,7 @@ class FetchSessions:
             raise SessionRefused(_refusal(ErrorCode.INVALID_FETCH_SESSION_EPOCH))
         if session.uses_topic_ids != _uses_topic_ids(request):
             raise SessionRefused(_refusal(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR))
-        session.add(body)
+        session.add(body, self._topics)
         session.forget(body)
         if not session.partitions:
             del self._sessions[session_id]
@@ -197,7 +212,8 @@ class FetchSessions:
         session.used_ms = now_ms
         session.epoch = next_epoch(epoch)
         return request._replace(
-            body=body | {"topics": session.topics()}, complete=partial(session.select, epoch)
+            body=body | {"topics": session.list_topics(self._topics)},
+            complete=partial(session.select, epoch),
         )
 
     def _open(self, request: DecodedRequest, now_ms: int, answer: Value) -> Value:
@@ -205,7 +221,7 @@ class FetchSessions:
         if answer["error_code"] or not self._make_room(request, now_ms):
             return answer
         session = _Session(self._new_id(), request, now_ms)
-        session.add(request.body)
+        session.add(request.body, self._topics)
         for topic in answer["responses"]:
             for row in topic["partitions"]:
                 session.learn(topic, row)
@@ -229,7 +245,7 @@ class FetchSessions:
             return False
         evicted = min(self._sessions.values(), key=lambda session: session.used_ms)
         if now_ms - evicted.used_ms <= EVICTION_MS:
-            mine = (_is_replica(request), sum(1 for _ in _asked_partitions(request.body)))
+            mine = (is_replica(request), sum(1 for _ in _asked_partitions(request.body)))
             others = [
                 session
                 for session in self._sessions.values()
@@ -262,7 +278,8 @@ def _uses_topic_ids(request: DecodedRequest) -> bool:
     return request.version >= TOPIC_IDS_FROM
 
 
-def _is_replica(request: DecodedRequest) -> bool:
+def is_replica(request: DecodedRequest) -> bool:
+    """Whether the sender of a Fetch says that it is a broker."""
     body = request.body
     replica_ids = body["replica_id"], body["replica_state"]["replica_id"]
     return any(replica_id > CONSUMER_REPLICA for replica_id in replica_ids)
@@ -278,6 +295,12 @@ def _without_repeated(request: DecodedRequest) -> DecodedRequest:
     if len(asked) == count:
         return request
     return request._replace(body=request.body | {"topics": _topics(asked.items())})
+
+
+def _name_of(key: _Key, topics: Topics) -> str:
+    name, topic_id, _ = key
+    found = topics.find(name or topic_id)
+    return name if isinstance(found, ErrorCode) else found.name
 
 
 def _topics(partitions: Iterable[tuple[_Key, Value]]) -> list[Value]:

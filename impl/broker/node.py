@@ -111,7 +111,9 @@ class Node(HandlerContext):
         super().__init__(me, cluster or Cluster(me.cluster_id, me.log, blocks, me.security))
         served = served_versions(me.release)
         self._served = {int(key): (versions[0], versions[-1]) for key, versions in served.items()}
-        self.fetch_sessions = FetchSessions(me.max_incremental_fetch_session_cache_slots)
+        self.fetch_sessions = FetchSessions(
+            me.max_incremental_fetch_session_cache_slots, self.topics
+        )
         self.producer_ids = ProducerIdManager()
         self.controller = ProducerIdController(self.cluster.producer_id_blocks)
         self.controller.register(me.node_id, me.broker_epoch)

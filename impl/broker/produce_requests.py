@@ -1,6 +1,6 @@
 """The Produce handler: it validates partitions, verifies transactions, then appends.
 
-Six rules:
+Seven rules:
 
 1. A transactional batch needs a transactional id, and all those of a request one producer.
 2. The first batch of a transaction in a partition waits for the transaction's coordinator, which
@@ -9,7 +9,8 @@ Six rules:
 4. From version 12 on CONCURRENT_TRANSACTIONS is retried every 20 ms, for 100 ms.
 5. Checks run in Kafka's order: the partition exists, the batch's shape, verification, acks,
    internal topics, leadership.
-6. A partition that is repeated in a request is appended and answered once: its last valid records
+6. QUIRK: whoever has the client id `__admin_client` may write to internal topics.
+7. A partition that is repeated in a request is appended and answered once: its last valid records
    are appended, and its last refusal is answered, even if records were appended.
 
 Sources: `KafkaApis.handleProduceRequest`, `ReplicaManager.handleProduceAppend`,
@@ -24,6 +25,7 @@ from typing import Final
 
 from impl.broker.coordinators import AddPartitionsRequest
 from impl.broker.handler import Handler, HandlerContext
+from impl.broker.leader_hints import LeaderHints
 from impl.broker.outputs import DEFERRED, CloseConnection, DecodedRequest, Deferred
 from impl.broker.topics import Topic
 from impl.coordinator.metadata import TopicPartition
@@ -55,10 +57,13 @@ ABORTABLE_FROM: Final = 11
 """The first version whose clients understand TRANSACTION_ABORTABLE."""
 
 LEADER_HINTS_FROM: Final = 10
-"""The first version whose answer names the current leader (KIP-951)."""
+"""The first version whose answer names the current leader."""
 
 IMPLICIT_ADD_FROM: Final = 12
 """The first version that adds its partitions to the transaction: V2."""
+
+ADMIN_CLIENT_ID: Final = "__admin_client"
+"""Clients that call themselves so may write to internal topics. `AdminUtils.ADMIN_CLIENT_ID`."""
 
 _ATTRIBUTES_OFFSET: Final = 22
 _E = ErrorCode
@@ -130,13 +135,13 @@ class _PartitionData:
 class _ProduceRequest:
     """One Produce request in progress."""
 
-    __slots__ = ("deadline_ms", "endpoints", "node", "parts", "request", "rows")
+    __slots__ = ("deadline_ms", "hints", "node", "parts", "request", "rows")
 
     def __init__(self, node: HandlerContext, request: DecodedRequest, now_ms: int) -> None:
         self.node = node
         self.request = request
         self.deadline_ms = now_ms + node.config.add_partitions_to_txn_retry_backoff_max_ms
-        self.endpoints: dict[int, Value] = {}
+        self.hints = LeaderHints(node, request, LEADER_HINTS_FROM)
         self.rows: list[tuple[Value, list[_PartitionData]]] = []
         whole = _refusal_of_whole_request(request.body)
         for asked in request.body["topics"]:
@@ -182,7 +187,7 @@ class _ProduceRequest:
             part.leader = leader
         elif leader is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return leader
-        part.is_internal = topic.is_internal
+        part.is_internal = topic.is_internal and self.request.client_id != ADMIN_CLIENT_ID
         part.header = _transactional_header(part.records)
         if part.leader is None or part.is_internal or part.header is not None:
             # For all others the leader validates the shape.
@@ -294,7 +299,7 @@ class _ProduceRequest:
                 {"name": asked["name"], "topic_id": asked["topic_id"], "partitions": rows}
             )
         if acks:
-            return {"topics": topics, "node_endpoints": list(self.endpoints.values())}
+            return {"topics": topics, "node_endpoints": list(self.hints.endpoints.values())}
         failed = [row for topic in topics for row in topic["partitions"] if row["error_code"]]
         if failed:
             raise CloseConnection(f"an acks=0 request failed: {failed[0]['error_code']!r}")
@@ -305,20 +310,8 @@ class _ProduceRequest:
         if outcome.record_errors:
             row |= _record_errors(part, outcome)
         if outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            row |= self._leader_hint(part)
+            row |= self.hints.row(self.node.topics.get(part.place.topic), part.index)
         return row
-
-    def _leader_hint(self, part: _PartitionData) -> Value:
-        """The current leader. `KafkaApis.getCurrentLeader`, KIP-951."""
-        topic = self.node.topics.get(part.place.topic)
-        leader = None if topic is None else topic.partition(part.index)
-        broker = self.node.cluster.leader_of(*part.place)
-        if leader is None or broker is None or self.request.version < LEADER_HINTS_FROM:
-            return {}
-        self.endpoints[broker.node_id] = broker.address(self.request.session.listener)
-        return {
-            "current_leader": {"leader_id": broker.node_id, "leader_epoch": leader.leader_epoch}
-        }
 
 
 def error_for_version(error: ErrorCode, version: int) -> ErrorCode:

@@ -19,8 +19,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from impl.broker.fetch_sessions import TOPIC_IDS_FROM
+from impl.broker.fetch_sessions import TOPIC_IDS_FROM, is_replica
 from impl.broker.handler import Handler, HandlerContext
+from impl.broker.leader_hints import LeaderHints
 from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
 from impl.broker.refusals import refuse_request
 from impl.broker.topics import Topic
@@ -41,6 +42,9 @@ from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 
 NO_LEADER_EPOCH: Final = -1
+LEADER_HINTS_FROM: Final = 16
+"""The first version of Fetch whose answer names the current leader."""
+_HINTED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _NONE: Final = ErrorCode.NONE
 _READ_COMMITTED: Final = int(Isolation.READ_COMMITTED)
 _ISOLATION_LEVELS: Final = tuple(Isolation)
@@ -232,6 +236,22 @@ def fetch(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value |
     return DEFERRED
 
 
+def _find_topic(node: HandlerContext, asked: Value, by_id: bool) -> Topic | ErrorCode:
+    """The topic of a Fetch's row; a fetch session knows which name its id had."""
+    found = node.topics.find(asked["topic_id" if by_id else "topic"])
+    if isinstance(found, Topic) or not (by_id and asked["topic"]):
+        return found
+    is_gone = node.topics.get(asked["topic"]) is None
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+_MISSING: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+)
+
+
 def _refuse_fetch(request: DecodedRequest) -> Value:
     """QUIRK: what Kafka does not expect of a client is an error of the server."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -240,10 +260,9 @@ def _refuse_fetch(request: DecodedRequest) -> Value:
 
 def _finds_any(node: HandlerContext, request: DecodedRequest) -> bool:
     """Whether a partition of the request exists: only then its isolation level is looked at."""
-    name = "topic_id" if request.version >= TOPIC_IDS_FROM else "topic"
+    by_id = request.version >= TOPIC_IDS_FROM
     return any(
-        node.leader(node.topics.find(topic[name]), row["partition"])
-        not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+        node.leader(_find_topic(node, topic, by_id), row["partition"]) not in _MISSING
         for topic in request.body["topics"]
         for row in topic["partitions"]
     )
@@ -259,18 +278,37 @@ def _fetch_all(node: HandlerContext, request: DecodedRequest) -> tuple[Value, bo
     body, by_id = request.body, request.version >= TOPIC_IDS_FROM
     max_bytes = min(body["max_bytes"], node.config.fetch_max_bytes)
     budget = Budget(max_bytes, body["isolation_level"])
+    hints = LeaderHints(node, request, LEADER_HINTS_FROM)
     rows, is_refused = [], False
     for asked in body["topics"]:
-        topic = node.topics.find(asked["topic_id" if by_id else "topic"])
+        topic = _find_topic(node, asked, by_id)
         answered = [
-            _fetch(node.leader(topic, row["partition"]), row, budget) for row in asked["partitions"]
+            _fetch(_leader_for(node, request, topic, row["partition"]), row, budget)
+            for row in asked["partitions"]
         ]
+        for row in answered:
+            if row["error_code"] in _HINTED and isinstance(topic, Topic):
+                row |= hints.row(topic, row["partition_index"])
         is_refused = is_refused or any(row["error_code"] for row in answered)
         rows.append(
             {"topic": asked["topic"], "topic_id": asked["topic_id"], "partitions": answered}
         )
     is_enough = is_refused or not rows or budget.taken_bytes >= body["min_bytes"]
-    return {"error_code": _NONE, "responses": rows}, is_enough
+    endpoints = list(hints.endpoints.values())
+    return {"error_code": _NONE, "responses": rows, "node_endpoints": endpoints}, is_enough
+
+
+def _leader_for(
+    node: HandlerContext, request: DecodedRequest, topic: Topic | ErrorCode, partition: int
+) -> PartitionLeader | ErrorCode:
+    """The leader, for a consumer: whoever says that it is a replica is none of this partition.
+
+    `Partition.fetchRecords`.
+    """
+    leader = node.leader(topic, partition)
+    if isinstance(leader, PartitionLeader) and is_replica(request):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return leader
 
 
 def _fetch(leader: PartitionLeader | ErrorCode, asked: Value, budget: Budget) -> Value:

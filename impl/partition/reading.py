@@ -67,13 +67,16 @@ def read(
     """At most `max_bytes` of the batches from the one that holds `offset` on.
 
     Nothing is returned if the first batch is larger; with `at_least_one`, all of it (KIP-74). Only
-    a read_committed reader gets aborted transactions.
+    a read_committed reader gets aborted transactions. QUIRK: to read less than nothing is an error
+    of the server where there is something to read. `LogSegment.read`.
     """
     if not log.log_start_offset <= offset <= log.log_end_offset:
         return Read(ErrorCode.OFFSET_OUT_OF_RANGE, b"")
     chosen: list[StoredBatch] = []
     size_bytes = 0
     upper_bound = fetch_bound(log, isolation)
+    if max_bytes < 0 and offset < upper_bound:
+        return Read(ErrorCode.UNKNOWN_SERVER_ERROR, b"")
     batches = log.batches
     for index in _rest_of_segment(log, offset):
         stored = batches[index]

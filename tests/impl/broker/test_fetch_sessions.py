@@ -147,3 +147,61 @@ def test_ids_differ_and_have_a_shard() -> None:
     ids = {fetch(client)["session_id"] for _ in range(100)}
     assert len(ids) == 100
     assert all(0 < each < 8 * SHARD_SESSION_IDS for each in ids)
+
+
+def delete(client: Client, name: str) -> None:
+    client.ask(ApiKey.DELETE_TOPICS, 5, {"topic_names": [name], "timeout_ms": 1_000})
+
+
+def errors_by_id(client: Client, session_id: int, epoch: int, *topic_ids: bytes) -> Any:
+    """Session and errors of a Fetch that adds partition 0 of these topics."""
+    row = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 100}
+    body = {
+        "max_wait_ms": 0,
+        "min_bytes": 1,
+        "session_id": session_id,
+        "session_epoch": epoch,
+        "topics": [{"topic_id": topic_id, "partitions": [row]} for topic_id in topic_ids],
+    }
+    answer = client.ask(ApiKey.FETCH, 17, body)
+    rows = [row["error_code"] for topic in answer["responses"] for row in topic["partitions"]]
+    return answer["session_id"], rows
+
+
+def test_a_session_by_topic_ids_keeps_the_name_that_an_id_had() -> None:
+    client = Client(Node())
+    old = client.create("t")["topic_id"]
+    session, errors = errors_by_id(client, 0, 0, old)
+    assert errors == [ErrorCode.NONE]
+    delete(client, "t")
+    gone = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [errors_by_id(client, session, epoch)[1] for epoch in (1, 2)] == [gone, gone]
+    new = client.create("t")["topic_id"]
+    assert new != old
+    other = [ErrorCode.INCONSISTENT_TOPIC_ID]
+    assert [errors_by_id(client, session, epoch)[1] for epoch in (3, 4)] == [other, other]
+    assert errors_by_id(client, session, 5, new)[1] == [*other, ErrorCode.NONE]
+    assert errors_by_id(client, 0, 0, old)[1] == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+def test_a_session_by_names_reads_the_topic_that_has_the_name() -> None:
+    client = Client(Node())
+    client.create("t")
+    session = fetch(client)["session_id"]
+    delete(client, "t")
+
+    def errors(epoch: int) -> list[int]:
+        answer = fetch(client, session, epoch, topics=[])
+        return [row["error_code"] for row in answer["responses"][0]["partitions"]]
+
+    assert errors(1) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    client.create("t")
+    assert errors(2) == [ErrorCode.NONE]
+
+
+def test_an_id_that_no_topic_had_is_unknown_in_a_session() -> None:
+    client = Client(Node())
+    client.create("t")
+    session, errors = errors_by_id(client, 0, 0, bytes(15) + b"x")
+    assert errors == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert errors_by_id(client, session, 1)[1] == [ErrorCode.UNKNOWN_TOPIC_ID]

@@ -1,4 +1,4 @@
-"""A refusal has a row for each row that was asked for, whatever the API, its version and nesting."""
+"""A refusal has a row for each row that was asked for, whatever the API, version and nesting."""
 
 from __future__ import annotations
 
