@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 MAX_PORT: Final = 65_535
+MAX_REPLICAS: Final = 2**15 - 1
 
 _VALID: Final = "valid"
 

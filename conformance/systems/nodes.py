@@ -86,7 +86,9 @@ class Nodes:
 
     def create(self, name: str, node_ids: Sequence[int]) -> None:
         """A topic with a partition on each of these nodes."""
-        self.cluster.topics.create(name, len(node_ids), {}, leader_ids=node_ids)
+        self.cluster.topics.create(
+            name, len(node_ids), {}, replicas=[[node_id] for node_id in node_ids]
+        )
 
     def leader(self, name: str, partition: int = 0) -> PartitionLeader:
         """A partition's leader."""

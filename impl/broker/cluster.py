@@ -1,27 +1,30 @@
 """The metadata that all brokers of a cluster share: each other, the topics, and who leads what.
 
-Four rules:
+Five rules:
 
 1. All nodes have the same `Cluster`; it stands for the metadata that a controller publishes.
 2. A partition has one leader. Other nodes answer requests for it with NOT_LEADER_OR_FOLLOWER.
-3. A new leader has the next epoch, and the replicated part of the log.
-4. All nodes get blocks of producer ids from one place, so no id is allocated twice.
+3. A new leader has the next epoch, and the log.
+4. All replicas of a partition share one log: each that runs is in sync, and none ever lags behind
+   or is truncated. What `impl.broker.replicas` decides of them is what Kafka's controller would.
+5. All nodes get blocks of producer ids from one place, so no id is allocated twice.
 
 Theory of operation: nodes compare `topics.version` before each request; after a change they check
-which partitions of the internal topics they lead. There is no replication: `move` gives the new
-leader the old leader's log, which is replicated up to its end. What changes goes through
-`topics.storage` first (`impl.broker.durable_cluster`).
+which partitions of the internal topics they lead. There is no replication: a new leader takes over
+the log of the old one as it is, so even an unclean election loses nothing. What changes goes
+through `topics.storage` first (`impl.broker.durable_cluster`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from impl.broker.client_quotas import ClientQuotas
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
+from impl.broker.replicas import Placement
 from impl.broker.resource_configs import ResourceConfigs
 from impl.broker.topics import Topic, Topics
 from impl.log.disk import DiskSpace
@@ -108,28 +111,56 @@ class Cluster:
     def register(self, broker: BrokerEndPoint) -> None:
         """Add a broker; new topics may be placed on it."""
         self.brokers[broker.node_id] = broker
+        self._update_node_ids(self.topics.down_ids)
+
+    def _update_node_ids(self, down_ids: Sequence[int]) -> None:
         self.topics.node_ids = tuple(sorted(self.brokers))
+        self.topics.down_ids = tuple(sorted(set(down_ids) - self.brokers.keys()))
 
     def open_ports(self, node_id: int, ports: Mapping[str, int]) -> None:
         """A node listens on these ports, by listener."""
         self.brokers[node_id] = self.brokers[node_id]._replace(ports=dict(ports))
 
-    def remove(self, node_id: int) -> None:
-        """A broker is down; what it leads has no leader. New topics are placed on the others."""
+    def remove(self, node_id: int, heirs: Sequence[int] = ()) -> None:
+        """A broker is down: replicas that are in sync lead what it led. New topics avoid it.
+
+        `heirs`, which run, take partitions of which it has the only replica, in turn; without any
+        these have no leader.
+        """
         del self.brokers[node_id]
-        self.topics.node_ids = tuple(sorted(self.brokers))
-
-    def fail_over(self, node_id: int, others: Sequence[int]) -> None:
-        """A broker is down: these, which are up, take its partitions in turn."""
-        self.remove(node_id)
-        self.move_all(node_id, others)
-
-    def move_all(self, node_id: int, node_ids: Sequence[int]) -> None:
-        """Move a broker's partitions in turn to these; to itself, they get the next epoch."""
+        self._update_node_ids((*self.topics.down_ids, node_id))
         for topic in list(self.topics):
-            for index, leader_id in enumerate(topic.leader_ids):
-                if leader_id == node_id:
-                    self.move(topic.name, index, node_ids[index % len(node_ids)])
+            self._publish(topic, self._settled(topic, lost=node_id, heirs=heirs))
+
+    def unregister(self, node_id: int) -> None:
+        """New partitions get no replica on this broker, which is down."""
+        self._update_node_ids([each for each in self.topics.down_ids if each != node_id])
+
+    def rejoin(self, node_id: int) -> None:
+        """A broker is back: its replicas are in sync at once, and lead what has no leader."""
+        for topic in list(self.topics):
+            if any(node_id in placement.replicas for placement in topic.placements):
+                self._publish(topic, self._settled(topic))
+
+    def _settled(
+        self, topic: Topic, lost: int | None = None, heirs: Sequence[int] = ()
+    ) -> list[Placement]:
+        is_unclean = topic.configs.get("unclean.leader.election.enable") == "true"
+        return [
+            Placement.on([heirs[index % len(heirs)]], self.brokers)
+            if heirs and placement.replicas == (lost,)
+            else placement.settle(
+                self.brokers, leader.config.min_insync_replicas, is_unclean=is_unclean
+            )
+            for index, (leader, placement) in enumerate(
+                zip(topic.partitions, topic.placements, strict=True)
+            )
+        ]
+
+    @property
+    def registered_ids(self) -> frozenset[int]:
+        """The nodes that run, and those that are down."""
+        return frozenset((*self.brokers, *self.topics.down_ids))
 
     @property
     def log_dir(self) -> str:
@@ -154,7 +185,7 @@ class Cluster:
         topic = self.topics.get(name)
         if topic is None or not 0 <= partition < len(topic.partitions):
             return None
-        return self.brokers.get(topic.leader_ids[partition])
+        return self.brokers.get(topic.placements[partition].leader_id)
 
     def find(self, name: str, partition: int) -> Topic:
         """The topic with this partition. Raises `UnknownPartitionOrBroker`."""
@@ -168,19 +199,62 @@ class Cluster:
     def move(self, name: str, partition: int, node_id: int) -> None:
         """Move a partition to a new leader, with the next epoch and the replicated log.
 
-        Raises `UnknownPartitionOrBroker` for an unknown topic, partition or broker.
+        A node without a replica gets that of the leader. Raises `UnknownPartitionOrBroker` for an
+        unknown topic, partition or broker.
         """
         topic = self.find(name, partition)
-        old = topic.partitions[partition]
         if node_id not in self.brokers:
             known = ", ".join(map(str, sorted(self.brokers)))
             raise UnknownPartitionOrBroker(
                 f"{name}-{partition} can move to {known}, not to broker {node_id}"
             )
-        leader = PartitionLeader(leader_epoch=old.leader_epoch + 1, log=old.log)
-        leaders, node_ids = list(topic.partitions), list(topic.leader_ids)
-        leaders[partition], node_ids[partition] = leader, node_id
-        moved = replace(topic, partitions=tuple(leaders), leader_ids=tuple(node_ids))
-        self.topics.replace(moved)
-        old.resign()
-        old.log.producer_states.verifications.clear()  # a new leader has begun none
+        placement = topic.placements[partition].lead_by(node_id)
+        least = topic.partitions[partition].config.min_insync_replicas
+        self.place(topic, partition, placement.settle(self.brokers, least), elects=True)
+
+    def place(
+        self, topic: Topic, partition: int, placement: Placement, *, elects: bool = False
+    ) -> None:
+        """Give a partition another placement; with `elects` the next epoch in any case."""
+        placements = list(topic.placements)
+        placements[partition] = placement
+        self._publish(topic, placements, {partition} if elects else ())
+
+    def _publish(
+        self, topic: Topic, placements: Sequence[Placement], elected: Container[int] = ()
+    ) -> None:
+        """Give a topic's partitions these placements, stored first, and then to their leaders.
+
+        Another leader, or none any more, has the next epoch, and so have the `elected` partitions.
+        """
+        pairs = enumerate(zip(topic.placements, placements, strict=True))
+        changed = {index for index, (old, new) in pairs if old != new or index in elected}
+        if not changed:
+            return
+        leaders = list(topic.partitions)
+        for index in changed:
+            if index in elected or _changes_leader(topic.placements[index], placements[index]):
+                leaders[index] = _elect(topic.partitions[index])
+        partitions = tuple(leaders)
+        self.topics.replace(replace(topic, partitions=partitions, placements=tuple(placements)))
+        for index in changed:
+            if leaders[index] is not topic.partitions[index]:
+                log = topic.partitions[index].resign()
+                log.producer_states.verifications.clear()  # a new leader has begun none
+            _follow(leaders[index], placements[index])
+
+
+def _changes_leader(old: Placement, new: Placement) -> bool:
+    return (old.leader_id, old.is_led) != (new.leader_id, new.is_led)
+
+
+def _elect(old: PartitionLeader) -> PartitionLeader:
+    """The leader of the next epoch."""
+    return PartitionLeader(leader_epoch=old.leader_epoch + 1, log=old.log)
+
+
+def _follow(leader: PartitionLeader, placement: Placement) -> None:
+    """A leader learns which replicas have its log."""
+    if placement.is_led:
+        leader.update_replicas(len(placement.replicas), len(placement.in_sync))
+        leader.advance_as_replicated()

@@ -229,11 +229,14 @@ def _controller_row(node: HandlerContext, request: DecodedRequest) -> Value:
 
 
 def unregister_broker(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
-    """All registered brokers run here, and none can be unregistered before it is stopped."""
+    """A broker that runs would come back at once: it is not unregistered before it is stopped."""
     broker_id = request.body["broker_id"]
     if broker_id in node.cluster.brokers:
         problem = f"Broker ID {broker_id} runs: stop it, and it is not registered any more"
         return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": problem}
+    if broker_id in node.cluster.registered_ids:
+        node.cluster.unregister(broker_id)
+        return {"error_code": ErrorCode.NONE, "error_message": None}
     problem = f"Broker ID {broker_id} is not currently registered"
     return {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "error_message": problem}
 

@@ -17,7 +17,7 @@ from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.partition.rules import RULES
 from impl.protocol.primitives import MAX_FRAME_BYTES
 from impl.security.config import Security
-from impl.settings import INT_MAX, MAX_PORT, InvalidSetting, Settings, integer
+from impl.settings import INT_MAX, MAX_PORT, MAX_REPLICAS, InvalidSetting, Settings, integer
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -49,6 +49,7 @@ class NodeConfig(Settings):
     cluster_id: str = "kafka-eos"
     release: str = NEWEST_RELEASE
     num_partitions: int = integer(1, least=1, greatest=MAX_PARTITIONS)
+    default_replication_factor: int = integer(1, least=1, greatest=MAX_REPLICAS)
     broker_epoch: int = integer(0)
     auto_create_topics: bool = True
     producer_id_expiration_check_interval_ms: int = integer(600_000)

@@ -34,10 +34,12 @@ from impl.broker.consumer_memberships import ConsumerMemberships
 from impl.broker.memberships import Memberships
 from impl.broker.releases import served_versions
 from impl.broker.services import NodeServices
+from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import Topic
+from impl.coordinator.config import TransactionConfig
 from impl.coordinator.effects import AppendRecords, Effect, SendAnswer, SendMarkers
 from impl.coordinator.metadata import TopicPartition
-from impl.coordinator.offsets import OffsetsCoordinator
+from impl.coordinator.offsets import OffsetsConfig, OffsetsCoordinator
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, partition_for
 from impl.coordinator.transactions import TransactionCoordinator
 from impl.partition.leader import PartitionLeader
@@ -104,6 +106,7 @@ class Coordinators:
         "_callbacks",
         "_led_epochs",
         "_node",
+        "_refused",
         "_request_numbers",
         "_topic_ids",
         "_topics_version",
@@ -125,6 +128,7 @@ class Coordinators:
             OFFSETS_TOPIC: {},
         }
         self._topic_ids: dict[str, bytes] = {}
+        self._refused: set[str] = set()
         self.transactions = TransactionCoordinator(generate_producer_id, node.config.transactions)
         self.offsets = OffsetsCoordinator(node.config.offsets)
         self.memberships = Memberships(node, self.offsets, self.append_offsets)
@@ -137,14 +141,30 @@ class Coordinators:
         return partition_for(transactional_id, self.transactions.config.num_partitions)
 
     def internal_topic(self, name: str) -> Topic:
-        """The topic, created on first use. Raises `TopicRefused` beyond the limit on partitions."""
+        """The topic, created on first use.
+
+        Raises `TopicRefused` beyond the limit on partitions, and for more replicas than nodes.
+        """
         topic = self._node.topics.get(name)
-        if topic is None:
-            is_state = name == TRANSACTION_STATE_TOPIC
-            config = self.transactions.config if is_state else self.offsets.config
-            configs = {**INTERNAL_CONFIGS[name], "segment.bytes": str(config.segment_bytes)}
-            topic = self._node.topics.create(name, config.num_partitions, configs)
-        return topic
+        return self._create_internal(name) if topic is None else topic
+
+    def _create_internal(self, name: str) -> Topic:
+        config: OffsetsConfig | TransactionConfig = self.offsets.config
+        configs = dict(INTERNAL_CONFIGS[name])
+        if name == TRANSACTION_STATE_TOPIC:
+            config = self.transactions.config
+            configs["min.insync.replicas"] = str(config.min_insync_replicas)
+        configs["segment.bytes"] = str(config.segment_bytes)
+        factor = config.replication_factor
+        try:
+            return self._node.topics.create(
+                name, config.num_partitions, configs, replication_factor=factor
+            )
+        except TopicRefused as refusal:
+            if name not in self._refused:
+                _log.warning("%s is not created: %s", name, refusal)
+            self._refused.add(name)
+            raise
 
     @property
     def is_behind(self) -> bool:
@@ -230,7 +250,7 @@ class Coordinators:
     ) -> ErrorCode:
         """Append to a partition of `__consumer_offsets`, replicate, and take it into the state."""
         outcome = leader.append_as_coordinator(batch, now_ms=now_ms, guard=guard)
-        leader.advance_high_watermark(leader.log_end_offset)
+        leader.advance_as_replicated()
         if not outcome.error:
             self.offsets.replay(partition, leader.batches[-1].data)
         return outcome.error
@@ -294,7 +314,7 @@ class Coordinators:
             max_timestamp=now_ms,
         )
         outcome = leader.append_as_coordinator(encode_batch(batch), now_ms=now_ms)
-        leader.advance_high_watermark(leader.log_end_offset)
+        leader.advance_as_replicated()
         return outcome.error
 
     def add_or_verify(
@@ -402,7 +422,7 @@ class Coordinators:
             now_ms=now_ms,
             transaction_version=marker["transaction_version"],
         )
-        leader.advance_high_watermark(leader.log_end_offset)
+        leader.advance_as_replicated()
         if name == OFFSETS_TOPIC and not outcome.error:
             self.offsets.replay(index, leader.batches[-1].data)
         return outcome.error

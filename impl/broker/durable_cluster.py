@@ -3,12 +3,14 @@
 Five rules:
 
 1. A change is stored before any node sees it.
-2. Whoever opens the directory leads all partitions, under the next leader epoch: no epoch is used
+2. Whoever opens the directory leads all partitions under the next leader epoch: no epoch is used
    by two runs, so coordinators of an earlier run are fenced.
 3. A block of producer ids is stored before it is used: no id is used twice.
 4. A directory without metadata, such as a copy of a broker's folder of one topic, has the topics of
    its folders.
-5. The nodes of one process share the directory, as they share the cluster.
+5. The nodes of one process share the directory, as they share the cluster: each log is there
+   once, whichever nodes have replicas of it. Replicas on nodes that the cluster does not have any
+   more are dropped.
 
 Sources: `BrokerServer.startup`, `MetaPropertiesEnsemble`, `LogManager.loadLogs`.
 """
@@ -31,6 +33,7 @@ from impl.broker.coordinators import INTERNAL_CONFIGS
 from impl.broker.durable_access import DurableAccess
 from impl.broker.producer_ids import ProducerIdBlock, ProducerIdBlocks
 from impl.broker.releases import TRANSACTION_VERSION
+from impl.broker.replicas import Placement
 from impl.broker.topic_settings import log_config
 from impl.broker.topics import INTERNAL_TOPICS, Topic
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
@@ -70,6 +73,7 @@ WITH_METADATA: Final = "1"
 """The version of `meta.properties` of brokers whose metadata is in a log: ZooKeeper's have 0."""
 LAST_RESERVED_DIRECTORY: Final = bytes(15) + b"\x64"
 """Ids of directories up to this one stand for none: `DirectoryId.reserved`."""
+NO_LEADER: Final = -1
 
 _log = logging.getLogger(__name__)
 
@@ -154,7 +158,7 @@ class DurableTopics:
 class DurableCluster(Cluster):
     """See the rules above. Also: `logs`, and `node_id`, that of the first node."""
 
-    __slots__ = ("_clock_ms", "_metadata", "logs", "node_id")
+    __slots__ = ("_clock_ms", "_metadata", "_node_ids", "logs", "node_id")
 
     def __init__(
         self,
@@ -163,17 +167,18 @@ class DurableCluster(Cluster):
         config: LogConfig,
         clock_ms: Callable[[], int],
         security: Security | None = None,
-        node_id: int = FIRST_NODE,
+        node_ids: Sequence[int] = (FIRST_NODE,),
     ) -> None:
-        """Recover the logs of a disk.
+        """Recover the logs of a disk for these nodes.
 
         A directory that is refused stays as it is, but for what a crash has left. Raises
         `ForeignDirectory` and other `OSError`, `StorageError`, `DecodeError` for damage.
         """
-        self.node_id = node_id
-        properties = _read_properties(disk, node_id)
+        self.node_id = node_ids[0]
+        properties = _read_properties(disk, self.node_id)
         self.logs = LogDirectory(disk)
         self._clock_ms = clock_ms
+        self._node_ids = tuple(node_ids)
         now_ms = clock_ms()
         self._metadata = open_metadata(self.logs, now_ms)
         blocks = _DurableBlocks(self._metadata, clock_ms)
@@ -183,7 +188,7 @@ class DurableCluster(Cluster):
         self._restore(topics, now_ms)
         self._keep_settings()
         if not properties:
-            _write_properties(disk, cluster_id, node_id)
+            _write_properties(disk, cluster_id, self.node_id)
         if not self.logs.was_clean:
             self.checkpoint()  # what is recovered is flushed: another crash has less to recover
 
@@ -223,7 +228,7 @@ class DurableCluster(Cluster):
         self.resources.keep_in(image.resources, self._store_configs)
 
     def _load(self, image: TopicImage, now_ms: int) -> Topic:
-        """The first node leads all partitions of a topic until they are moved."""
+        """A topic whose replicas on nodes of this cluster all have the log."""
         configs = image.configs
         if image.name in INTERNAL_TOPICS:
             configs = {**INTERNAL_CONFIGS[image.name], **configs}
@@ -238,8 +243,19 @@ class DurableCluster(Cluster):
             )
             for index in sorted(image.partitions)
         )
-        ids = tuple(self.node_id for _ in partitions)
-        return Topic(image.name, image.topic_id, MappingProxyType(configs), partitions, ids)
+        placements = tuple(
+            self._adopt(image.partitions[index]) for index in sorted(image.partitions)
+        )
+        for leader, placement in zip(partitions, placements, strict=True):
+            leader.update_replicas(len(placement.replicas), len(placement.in_sync))
+        return Topic(image.name, image.topic_id, MappingProxyType(configs), partitions, placements)
+
+    def _adopt(self, image: PartitionImage) -> Placement:
+        """The replicas of a partition on nodes of this cluster, or one on the first of them."""
+        kept = [node_id for node_id in image.replicas if node_id in self._node_ids]
+        placement = Placement.on(kept or self._node_ids[:1], self._node_ids)
+        can_lead = image.leader_id in placement.in_sync
+        return placement._replace(leader_id=image.leader_id) if can_lead else placement
 
     def _store_configs(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
         """Store the settings of a resource that is no topic. Raises `StorageError`."""
@@ -347,14 +363,14 @@ def check_places(logs: LogDirectory, image: MetadataImage, properties: Mapping[s
 
 
 def _image_of(topic: Topic) -> TopicImage:
-    leaders = zip(topic.leader_ids, topic.partitions, strict=True)
+    partitions = enumerate(zip(topic.placements, topic.partitions, strict=True))
     return TopicImage(
         topic.name,
         topic.topic_id,
         dict(topic.configs),
         {
-            index: PartitionImage(leader_id, leader.leader_epoch)
-            for index, (leader_id, leader) in enumerate(leaders)
+            index: _partition_image(placement, leader.leader_epoch)
+            for index, (placement, leader) in partitions
         },
     )
 
@@ -365,22 +381,30 @@ def _first_unused_id(topics: Iterable[Topic]) -> int:
     return max(known, default=-1) + 1
 
 
+def _partition_image(placement: Placement, leader_epoch: int) -> PartitionImage:
+    """Records of version 0 know no eligible replicas: the last leader stays in sync."""
+    in_sync = placement.in_sync or (placement.leader_id,)
+    leader_id = placement.leader_id if placement.is_led else NO_LEADER
+    return PartitionImage(leader_id, leader_epoch, placement.replicas, in_sync)
+
+
+def _on_one_node(node_id: int, leader_epoch: int) -> PartitionImage:
+    return PartitionImage(node_id, leader_epoch, (node_id,), (node_id,))
+
+
 def _found(logs: LogDirectory, node_id: int) -> list[TopicImage]:
     """The topics of a directory's folders, which have no metadata."""
     epochs: dict[str, dict[int, PartitionImage]] = defaultdict(dict)
     ids = {}
     for (name, index), topic_id in logs.find_partitions().items():
         ids[name] = topic_id
-        epochs[name][index] = PartitionImage(node_id, logs.last_epoch(PartitionName(name, index)))
+        epochs[name][index] = _on_one_node(node_id, logs.last_epoch(PartitionName(name, index)))
     return [
         TopicImage(
             name,
             ids[name],
             {},
-            {
-                index: found.get(index, PartitionImage(node_id, 0))
-                for index in range(max(found) + 1)
-            },
+            {index: found.get(index, _on_one_node(node_id, 0)) for index in range(max(found) + 1)},
         )
         for name, found in epochs.items()
     ]

@@ -4,7 +4,8 @@
    one place. Everything is in memory, and in the files of a directory, if one is given.
 2. `async with` serves on the current event loop, `with` on a thread of its own: for clients that
    block, and for tests without an event loop.
-3. When a node stops, those that run take its partitions; the last one keeps them.
+3. When a node stops, others that run lead its partitions: those that have replicas, or any other
+   of a partition with one replica. When all have stopped, each waits for a node that may lead.
 4. An empty group begins its first rebalance at once, where Kafka's default is to wait 3 s.
 5. A node starts with its first block of producer ids, where Kafka's asks for it when it needs an
    id, and lets that client wait for its retry backoff.
@@ -173,7 +174,7 @@ class Broker:
             return Cluster(me.cluster_id, me.log, blocks, me.security)
         try:
             cluster = DurableCluster(
-                self._disk, me.cluster_id, me.log, self.clock, me.security, me.node_id
+                self._disk, me.cluster_id, me.log, self.clock, me.security, self._node_ids
             )
         except BaseException:
             self._disk.close()
@@ -230,7 +231,7 @@ class Broker:
             for name, partitions in self._topics.items():
                 found = self.cluster.topics.get(name)
                 if found is None:
-                    self.cluster.topics.create(name, partitions, {})
+                    self._create(name, partitions, {}, None)
                 elif len(found.partitions) != partitions:
                     _log.warning(
                         "topic %s stays with its %d partitions, not %d: it was there before",
@@ -245,8 +246,9 @@ class Broker:
     async def _stop(self) -> None:
         self._is_serving, self._has_ended = False, True
         try:
-            for node_id in list(self._servers):
-                await self._stop_node(node_id, fail_over=True)
+            for server in list(self._servers.values()):
+                await server.__aexit__()
+            self._servers.clear()
         finally:
             self._close_directory()
 
@@ -297,7 +299,7 @@ class Broker:
             may_be = f"a node that was stopped: {_listed(stopped)} ({running})"
             raise InvalidArgument("start_node", "node_id", may_be, node_id)
         await self._start_node(node_id)
-        self.cluster.move_all(node_id, [node_id])
+        self.cluster.rejoin(node_id)
 
     async def _stop_running(self, node_id: int, *, fail_over: bool) -> None:
         """Raises `InvalidArgument`."""
@@ -308,10 +310,7 @@ class Broker:
 
     async def _stop_node(self, node_id: int, *, fail_over: bool) -> None:
         await self._servers.pop(node_id).__aexit__()
-        if not fail_over:
-            self.cluster.remove(node_id)
-        elif self._servers:
-            self.cluster.fail_over(node_id, list(self._servers))
+        self.cluster.remove(node_id, heirs=list(self._servers) if fail_over else ())
 
     # ---- calls of the application
 
@@ -358,18 +357,39 @@ class Broker:
         """
         return self._config.security.tls or certificates_of_process(self._config.known_host)
 
-    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replication_factor: int | None = None,
+        **configs: str,
+    ) -> None:
         """Create a topic; settings with _ for Kafka's dots.
 
+        A partition has `replication_factor` replicas, by default `default.replication.factor`.
         Raises `TopicRefused`, `InvalidArgument`.
         """
-        check_arguments("create_topic", name=name, partitions=partitions, configs=configs)
+        check_arguments(
+            "create_topic",
+            name=name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=configs,
+        )
         settings = {key.replace("_", "."): value for key, value in configs.items()}
-        self._call(lambda: self.cluster.topics.create(name, partitions, settings))
+        self._call(lambda: self._create(name, partitions, settings, replication_factor))
+
+    def _create(
+        self, name: str, partitions: int, settings: Mapping[str, str], factor: int | None
+    ) -> None:
+        factor = factor or self._config.default_replication_factor
+        self.cluster.topics.create(name, partitions, settings, replication_factor=factor)
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         """Make a node the partition's leader, with the next epoch.
 
+        A node that has no replica gets that of the leader before.
         Coordinators move with their partitions of `__consumer_offsets` and `__transaction_state`.
         Raises `UnknownPartitionOrBroker`, `InvalidArgument`.
         """
@@ -391,8 +411,9 @@ class Broker:
     def stop_node(self, node_id: int, *, fail_over: bool = True) -> Any:
         """Stop a node, whose connections break. To be awaited in `async with`.
 
-        Without `fail_over` its partitions have no leader until it is started again, as partitions
-        of one replica in Kafka. Raises `InvalidArgument` for a node that does not run.
+        As in Kafka, a replica that is in sync leads what the node led. Partitions of one replica
+        move to other nodes; without `fail_over` they have no leader until this one is started
+        again. Raises `InvalidArgument` for a node that does not run.
         """
         check_arguments("stop_node", node_id=node_id, fail_over=fail_over)
         return self._await(lambda: self._stop_running(node_id, fail_over=fail_over))

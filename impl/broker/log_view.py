@@ -69,7 +69,7 @@ def view_log(topic: Topic, partition: int) -> LogView:
     leader = topic.partitions[partition]
     view = leader.view()
     return LogView(
-        topic.leader_ids[partition],
+        topic.placements[partition].leader_id,
         leader.leader_epoch,
         leader.log_start_offset,
         leader.log_end_offset,

@@ -17,7 +17,7 @@ from impl.broker.cluster_requests import NOT_REQUESTED, cluster_operations
 from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
-from impl.broker.replicas import assigned_leader, misplaced
+from impl.broker.replicas import Placement, check_replicas, check_running, misplaced
 from impl.broker.topic_settings import (
     TopicRefused,
     describe_settings,
@@ -115,7 +115,9 @@ def _error_of_missing(name: str) -> ErrorCode:
 def _auto_create(node: HandlerContext, name: str) -> Topic:
     if name in INTERNAL_TOPICS:
         return node.coordinators.internal_topic(name)
-    return node.topics.create(name, node.config.num_partitions, {})
+    me = node.config
+    factor = me.default_replication_factor
+    return node.topics.create(name, me.num_partitions, {}, replication_factor=factor)
 
 
 def _no_topic(error: ErrorCode, name: str | None, topic_id: bytes) -> Value:
@@ -130,27 +132,27 @@ def topic_row(node: HandlerContext, topic: Topic) -> Value:
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [
-            _partition_row(index, leader.leader_epoch, node_id, node.cluster.brokers)
-            for index, (leader, node_id) in enumerate(
-                zip(topic.partitions, topic.leader_ids, strict=True)
+            _partition_row(index, leader.leader_epoch, placement, node.cluster.brokers)
+            for index, (leader, placement) in enumerate(
+                zip(topic.partitions, topic.placements, strict=True)
             )
         ],
     }
 
 
 def _partition_row(
-    index: int, leader_epoch: int, node_id: int, alive: Mapping[int, BrokerEndPoint]
+    index: int, leader_epoch: int, placement: Placement, alive: Mapping[int, BrokerEndPoint]
 ) -> Value:
     """`KRaftMetadataCache.partitionMetadata`."""
-    is_led = node_id in alive
+    is_led = placement.is_led
     return {
         "error_code": ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
         "partition_index": index,
-        "leader_id": node_id if is_led else NO_LEADER,
+        "leader_id": placement.leader_id if is_led else NO_LEADER,
         "leader_epoch": leader_epoch,
-        "replica_nodes": [node_id],
-        "isr_nodes": [node_id],
-        "offline_replicas": [] if is_led else [node_id],
+        "replica_nodes": list(placement.replicas),
+        "isr_nodes": list(placement.in_sync),
+        "offline_replicas": [node_id for node_id in placement.replicas if node_id not in alive],
     }
 
 
@@ -194,12 +196,15 @@ def _create_topic(node: HandlerContext, asked: Value, validate_only: bool) -> Va
     node.topics.check_name(asked["name"])
     configs = named_values(asked["configs"], ErrorCode.INVALID_CONFIG)
     log_config(node.topics.config, configs)  # settings are refused before numbers
-    node_ids = node.topics.node_ids
-    leader_ids = _placement(asked, node_ids)
-    default = node.config.num_partitions
-    partitions = len(leader_ids) or _partition_count(asked, default, len(node_ids))
+    replicas = _assigned_replicas(node, asked)
+    count, factor = (len(replicas), 1) if replicas else _numbers(node, asked)
     topic = node.topics.create(
-        asked["name"], partitions, configs, leader_ids=leader_ids, validate_only=validate_only
+        asked["name"],
+        count,
+        configs,
+        replication_factor=factor,
+        replicas=replicas,
+        validate_only=validate_only,
     )
     described = [
         {
@@ -215,20 +220,20 @@ def _create_topic(node: HandlerContext, asked: Value, validate_only: bool) -> Va
         "name": topic.name,
         "topic_id": ZERO_UUID if validate_only else topic.topic_id,
         "error_code": ErrorCode.NONE,
-        "num_partitions": partitions,
-        "replication_factor": 1,
+        "num_partitions": count,
+        "replication_factor": topic.replication_factor,
         "configs": described,
     }
 
 
-def _placement(asked: Value, node_ids: tuple[int, ...]) -> tuple[int, ...]:
-    """Where a CreateTopics row wants its partitions; () where it leaves that open.
+def _assigned_replicas(node: HandlerContext, asked: Value) -> list[list[int]]:
+    """Where a CreateTopics row wants its partitions; [] where it leaves that open.
 
     Raises `TopicRefused`.
     """
     assignments = asked["assignments"]
     if not assignments:
-        return ()
+        return []
     for field, name in (
         ("replication_factor", "replication factor"),
         ("num_partitions", "numPartitions"),
@@ -236,20 +241,24 @@ def _placement(asked: Value, node_ids: tuple[int, ...]) -> tuple[int, ...]:
         if asked[field] != -1:
             problem = f"A manual partition assignment was specified, but {name} was not set to -1."
             raise TopicRefused(ErrorCode.INVALID_REQUEST, problem)
-    placed: dict[int, int] = {}
+    placed: dict[int, list[int]] = {}
+    factor = None
     for row in assignments:
         index = row["partition_index"]
         if index in placed:
             problem = f"Found multiple manual partition assignments for partition {index}"
             raise misplaced(problem)
-        placed[index] = assigned_leader(row["broker_ids"], node_ids)
+        check_replicas(row["broker_ids"], node.cluster.registered_ids, factor)
+        check_running(row["broker_ids"], node.cluster.brokers, index)
+        factor = len(row["broker_ids"])
+        placed[index] = row["broker_ids"]
     if placed.keys() != set(range(len(placed))):
         raise misplaced("partitions should be a consecutive 0-based integer sequence")
-    return tuple(placed[index] for index in range(len(placed)))
+    return [placed[index] for index in range(len(placed))]
 
 
-def _partition_count(asked: Value, default: int, brokers: int) -> int:
-    """How many partitions a CreateTopics row wants. Raises `TopicRefused`."""
+def _numbers(node: HandlerContext, asked: Value) -> tuple[int, int]:
+    """How many partitions a CreateTopics row wants, and replicas. Raises `TopicRefused`."""
     count, factor = asked["num_partitions"], asked["replication_factor"]
     if factor == 0 or factor < -1:
         problem = "Replication factor must be larger than 0, or -1 to use the default value."
@@ -257,17 +266,11 @@ def _partition_count(asked: Value, default: int, brokers: int) -> int:
     if count == 0 or count < -1:
         problem = "Number of partitions was set to an invalid non-positive value."
         raise TopicRefused(ErrorCode.INVALID_PARTITIONS, problem)
-    if factor > brokers:
-        problem = (
-            f"Unable to replicate the partition {factor} time(s): The target replication factor of"
-            f" {factor} cannot be reached because only {brokers} broker(s) are registered or some"
-            " brokers have all their log directories cordoned."
-        )
-        raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
-    if factor > 1:
-        problem = f"replication factor {factor}; a partition has one replica here"
-        raise TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
-    return default if count == -1 else int(count)
+    me = node.config
+    return (
+        me.num_partitions if count == -1 else int(count),
+        me.default_replication_factor if factor == -1 else int(factor),
+    )
 
 
 def delete_topics(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:

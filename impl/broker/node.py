@@ -10,8 +10,8 @@ Six rules:
 4. Versions are those of `config.release`. An unknown version of ApiVersions is answered in the form
    of version 0. Produce is advertised from version 0, because old clients break otherwise
    (KAFKA-18659), and refused below 3.
-5. A partition has one replica, its leader: an append is replicated at once, so the high watermark
-   reaches the end of the log before the answer leaves.
+5. All replicas share the leader's log: an append is replicated at once, so the high watermark
+   reaches the end of the log before the answer leaves, unless too few replicas are in sync.
 6. `advance` does all work that no answer waits for: blocks of producer ids, markers, time-outs. A
    transaction is prepared when its EndTxn is answered, and complete after `advance`.
 
@@ -307,8 +307,8 @@ class Node(HandlerContext):
 
     def _led_partitions(self) -> Iterator[PartitionLeader]:
         for topic in self.topics:
-            for leader, node_id in zip(topic.partitions, topic.leader_ids, strict=True):
-                if node_id == self.config.node_id:
+            for leader, placement in zip(topic.partitions, topic.placements, strict=True):
+                if placement.leader_id == self.config.node_id:
                     yield leader
 
     def _allocate_producer_ids(self, request: DecodedRequest, now_ms: int) -> Value:

@@ -46,6 +46,7 @@ NODE_SETTINGS: Final = MappingProxyType(
         "auto.create.topics.enable": NodeSetting("auto_create_topics", "true", _BOOLEAN),
         "broker.id": NodeSetting("node_id", ""),
         "connections.max.idle.ms": NodeSetting("connections_max_idle_ms", "600000", _LONG),
+        "default.replication.factor": NodeSetting("default_replication_factor", "1"),
         "fetch.max.bytes": NodeSetting("fetch_max_bytes", "57671680"),
         "group.consumer.assignment.interval.ms": NodeSetting(
             "consumer_groups.assignment_interval_ms", "1000"
@@ -91,6 +92,7 @@ NODE_SETTINGS: Final = MappingProxyType(
         "node.id": NodeSetting("node_id", ""),
         "num.partitions": NodeSetting("num_partitions", "1"),
         "offset.metadata.max.bytes": NodeSetting("offsets.offset_metadata_max_bytes", "4096"),
+        "offsets.topic.replication.factor": NodeSetting("offsets.replication_factor", "3"),
         "offsets.topic.segment.bytes": NodeSetting("offsets.segment_bytes", "104857600"),
         "offsets.topic.num.partitions": NodeSetting("offsets.num_partitions", "50"),
         "producer.id.expiration.check.interval.ms": NodeSetting(
@@ -110,6 +112,10 @@ NODE_SETTINGS: Final = MappingProxyType(
         ),
         "transaction.remove.expired.transaction.cleanup.interval.ms": NodeSetting(
             "transactions.remove_expired_interval_ms", "3600000"
+        ),
+        "transaction.state.log.min.isr": NodeSetting("transactions.min_insync_replicas", "2"),
+        "transaction.state.log.replication.factor": NodeSetting(
+            "transactions.replication_factor", "3"
         ),
         "transaction.state.log.segment.bytes": NodeSetting(
             "transactions.segment_bytes", "104857600"

@@ -16,7 +16,7 @@ from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.metadata_requests import topic_row
 from impl.broker.outputs import DecodedRequest
-from impl.broker.replicas import assigned_leader, misplaced
+from impl.broker.replicas import check_replicas, check_running, misplaced
 from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import Topic, is_legal_name
 from impl.protocol.errors import ErrorCode
@@ -68,23 +68,30 @@ def _create_partitions(node: HandlerContext, asked: Value, validate_only: bool) 
         )
         raise TopicRefused(_E.INVALID_PARTITIONS, problem)
     more = count - existing
-    leader_ids = _assigned(node, asked["assignments"], more)
+    replicas = _assigned(node, topic, asked["assignments"], more)
     if topic.is_internal:
         problem = "coordinators place their state by the number of its partitions"
         raise TopicRefused(_E.INVALID_REQUEST, problem)
-    node.topics.add_partitions(topic, more, leader_ids=leader_ids, validate_only=validate_only)
+    node.topics.add_partitions(topic, more, replicas=replicas, validate_only=validate_only)
 
 
-def _assigned(node: HandlerContext, assignments: list[Value] | None, more: int) -> tuple[int, ...]:
+def _assigned(
+    node: HandlerContext, topic: Topic, assignments: list[Value] | None, more: int
+) -> list[list[int]]:
     """The nodes that the request names for its partitions. Raises `TopicRefused`."""
     if assignments is None:
-        return ()
+        return []
     if len(assignments) != more:
         raise misplaced(
             f"Attempted to add {more} additional partition(s), but only"
             f" {len(assignments)} assignment(s) were specified."
         )
-    return tuple(assigned_leader(row["broker_ids"], node.cluster.brokers) for row in assignments)
+    replicas = [row["broker_ids"] for row in assignments]
+    for node_ids in replicas:
+        check_replicas(node_ids, node.cluster.registered_ids, topic.replication_factor)
+    for index, node_ids in enumerate(replicas, len(topic.partitions)):
+        check_running(node_ids, node.cluster.brokers, index)
+    return replicas
 
 
 # ---- DescribeTopicPartitions
@@ -129,8 +136,11 @@ def _wrong_request(names: list[str], cursor: Value | None) -> ErrorCode:
 
 def _described(node: HandlerContext, topic: Topic, start: int, limit: int) -> Value:
     row = topic_row(node, topic)
-    for partition in row["partitions"]:
-        partition |= {"eligible_leader_replicas": [], "last_known_elr": []}
+    for partition, placement in zip(row["partitions"], topic.placements, strict=True):
+        partition |= {
+            "eligible_leader_replicas": list(placement.eligible),
+            "last_known_elr": placement.last_leaders,
+        }
     partitions = row["partitions"][start : start + limit]
     return row | {"partitions": partitions}
 
@@ -165,9 +175,9 @@ def describe_log_dirs(node: HandlerContext, request: DecodedRequest, now_ms: int
 
 
 def _sizes(node: HandlerContext, topic: Topic) -> Iterator[Value]:
-    placed = zip(topic.partitions, topic.leader_ids, strict=True)
-    for index, (leader, node_id) in enumerate(placed):
-        if node_id == node.config.node_id:
+    placed = zip(topic.partitions, topic.placements, strict=True)
+    for index, (leader, placement) in enumerate(placed):
+        if node.config.node_id in placement.replicas:
             size = leader.log.size_bytes
             row = {"partition_index": index, "partition_size": size}
             yield row | {"offset_lag": 0, "is_future_key": False}

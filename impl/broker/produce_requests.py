@@ -337,12 +337,12 @@ def _outcome(part: _PartitionData, acks: int, now_ms: int) -> ProduceOutcome:
 
 
 def _append(part: _PartitionData, acks: int, now_ms: int) -> ProduceOutcome:
-    """Append. Without followers the high watermark reaches any `required_offset` at once."""
+    """Append. All replicas share the log: none that is in sync has yet to get the records."""
     leader = part.leader
     if leader is None or part.is_internal:
         return ProduceOutcome.refuse(_refusal_of_partition(part, acks))
     outcome = leader.produce(part.records, required_acks=acks, now_ms=now_ms, guard=part.guard)
-    leader.advance_high_watermark(leader.log_end_offset)
+    leader.advance_as_replicated()
     return outcome
 
 

@@ -1,8 +1,8 @@
 """Handlers of replicas: ListPartitionReassignments, AlterPartitionReassignments, ElectLeaders,
 AlterReplicaLogDirs.
 
-A partition has one replica, its leader. So a reassignment moves the leader, and is over when it is
-answered; and a partition has its preferred leader, or none while the broker is down.
+All replicas of a partition share one log. So a reassignment copies nothing, and is over when it is
+answered.
 
 Sources: `ReplicationControlManager.alterPartitionReassignments`, `electLeaders`,
 `ReplicaManager.alterReplicaLogDirs`; answers of 4.3.1.
@@ -17,7 +17,7 @@ from typing import Final
 from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
-from impl.broker.replicas import assigned_leader, check_replicas
+from impl.broker.replicas import Placement, check_replicas
 from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import Topic
 from impl.protocol.errors import ErrorCode
@@ -37,6 +37,7 @@ _UNAVAILABLE: Final = {
     ),
 }
 """What an election of each type says of a partition whose broker is down. `ElectionType`."""
+_ELECTED: Final = (_E.NONE, None)
 _NOT_NEEDED: Final = (_E.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
 
 
@@ -53,7 +54,7 @@ def list_partition_reassignments(
 def alter_partition_reassignments(
     node: HandlerContext, request: DecodedRequest, now_ms: int
 ) -> Value:
-    """Move partitions to other nodes, each by itself."""
+    """Give partitions other replicas, each by itself."""
     body = request.body
     may_grow = body["allow_replication_factor_change"]
     responses = [
@@ -80,9 +81,11 @@ def _reassign(node: HandlerContext, name: str, asked: Value, may_grow: bool) -> 
         topic = _topic_with(node, name, index)
         if asked["replicas"] is None:
             raise TopicRefused(_E.NO_REASSIGNMENT_IN_PROGRESS, "")
-        node_id = _new_leader(node, asked["replicas"], may_grow)
-        if node_id != topic.leader_ids[index]:
-            node.cluster.move(name, index, node_id)
+        before = topic.placements[index]
+        replicas = _new_replicas(node, before, asked["replicas"], may_grow)
+        placement = before.reassign(replicas, node.cluster.brokers)
+        elects = not set(before.replicas) <= set(replicas)
+        node.cluster.place(topic, index, placement, elects=elects)
     except TopicRefused as refusal:
         row |= {"error_code": refusal.error, "error_message": str(refusal) or None}
     return row
@@ -99,23 +102,23 @@ def _topic_with(node: HandlerContext, name: str, index: int) -> Topic:
     return topic
 
 
-def _new_leader(node: HandlerContext, replicas: list[int], may_grow: bool) -> int:
-    """The node that a reassignment names. Raises `TopicRefused`."""
-    check_replicas(replicas, node.cluster.brokers)
-    if len(replicas) > 1 and not may_grow:
-        problem = f"The replication factor is changed from 1 to {len(replicas)}"
+def _new_replicas(
+    node: HandlerContext, before: Placement, replicas: list[int], may_change: bool
+) -> list[int]:
+    """The nodes that a reassignment names. Raises `TopicRefused`."""
+    check_replicas(replicas, node.cluster.registered_ids)
+    count = len(before.replicas)
+    if len(replicas) != count and not may_change:
+        problem = f"The replication factor is changed from {count} to {len(replicas)}"
         raise TopicRefused(_E.INVALID_REPLICATION_FACTOR, problem)
-    return assigned_leader(replicas, node.cluster.brokers)
+    return replicas
 
 
 # ---- elections
 
 
 def elect_leaders(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
-    """Elect leaders of partitions, null for all; of all, those without need are left out.
-
-    Who may lead a partition leads it already, so none changes.
-    """
+    """Elect leaders of partitions, null for all; of all, those without need are left out."""
     kind, asked = request.body["election_type"], request.body["topic_partitions"]
     if kind not in _UNAVAILABLE:
         text = f"Unknown election type {kind}"
@@ -149,7 +152,7 @@ def _each_row(asked: Iterable[Value], problem: tuple[ErrorCode, str]) -> list[Va
     ]
 
 
-def _row(index: int, error: ErrorCode, text: str) -> Value:
+def _row(index: int, error: ErrorCode, text: str | None) -> Value:
     return {"partition_id": index, "error_code": error, "error_message": text}
 
 
@@ -159,14 +162,25 @@ def _elected_of(node: HandlerContext, topic: Topic, kind: int) -> Value:
     return {"topic": topic.name, "partition_result": rows}
 
 
-def _election(node: HandlerContext, name: str, index: int, kind: int) -> tuple[ErrorCode, str]:
+def _election(
+    node: HandlerContext, name: str, index: int, kind: int
+) -> tuple[ErrorCode, str | None]:
     """`ReplicationControlManager.electLeader`."""
     topic = node.topics.get(name)
     if topic is None:
         return _E.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
     if topic.partition(index) is None:
         return _E.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
-    return _NOT_NEEDED if node.cluster.leader_of(name, index) else _UNAVAILABLE[kind]
+    before = topic.placements[index]
+    if before.is_led and (kind == UNCLEAN or before.leader_id == before.replicas[0]):
+        return _NOT_NEEDED
+    running = node.cluster.brokers
+    is_unclean = kind == UNCLEAN
+    after = before.settle(running, 1, is_unclean=True) if is_unclean else before.prefer()
+    if after == before:
+        return _UNAVAILABLE[kind]
+    node.cluster.place(topic, index, after)
+    return _ELECTED
 
 
 # ---- log directories
@@ -187,10 +201,11 @@ def alter_replica_log_dirs(node: HandlerContext, request: DecodedRequest, now_ms
 def _error_of_move(node: HandlerContext, path: str, name: str, index: int) -> ErrorCode:
     if path != node.cluster.log_dir:
         return _E.LOG_DIR_NOT_FOUND
-    found = node.leader(node.topics.get(name), index)
-    if not isinstance(found, ErrorCode):
-        return _E.NONE
-    return _E.REPLICA_NOT_AVAILABLE if found == _E.NOT_LEADER_OR_FOLLOWER else found
+    topic = node.topics.get(name)
+    if topic is None or topic.partition(index) is None:
+        return _E.UNKNOWN_TOPIC_OR_PARTITION
+    is_here = node.config.node_id in topic.placements[index].replicas
+    return _E.NONE if is_here else _E.REPLICA_NOT_AVAILABLE
 
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(

@@ -152,7 +152,7 @@ class NodeServices:
         leader = topic.partition(partition)
         if leader is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if topic.leader_ids[partition] != self.config.node_id:
+        if topic.placements[partition].leader_id != self.config.node_id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return leader
 

@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import cycle, islice
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from impl.broker.replicas import Placement, spread
 from impl.broker.topic_settings import TopicRefused, log_config
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import METADATA
@@ -42,13 +42,23 @@ _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic. `topic_id` has 16 bytes; `partitions` are leaders, `leader_ids` their nodes."""
+    """A topic. `topic_id` has 16 bytes; `partitions` are leaders, `placements` where they are."""
 
     name: str
     topic_id: bytes
     configs: Mapping[str, str]
     partitions: tuple[PartitionLeader, ...]
-    leader_ids: tuple[int, ...]
+    placements: tuple[Placement, ...]
+
+    @property
+    def leader_ids(self) -> tuple[int, ...]:
+        """The nodes that lead the partitions, or led them last."""
+        return tuple(placement.leader_id for placement in self.placements)
+
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas the first partition has."""
+        return len(self.placements[0].replicas)
 
     @property
     def is_internal(self) -> bool:
@@ -129,9 +139,10 @@ def _metric_name(name: str) -> str:
 class Topics:
     """All topics of a cluster; iterates in order of creation.
 
-    Public state: `node_ids`, on which new partitions are placed in turn; `version`, incremented by
-    each change; `storage`, which gets each change first. Read-only: `config`, the settings of
-    topics without their own.
+    Public state: `node_ids`, on which new partitions are placed in turn, and `down_ids` of nodes
+    that do not run, which get replicas where there are too few; `version`, incremented by each
+    change; `storage`, which gets each change first. Read-only: `config`, the settings of topics
+    without their own.
     """
 
     __slots__ = (
@@ -141,6 +152,7 @@ class Topics:
         "_cluster_id",
         "_partitions",
         "config",
+        "down_ids",
         "node_ids",
         "storage",
         "version",
@@ -150,6 +162,7 @@ class Topics:
         self._cluster_id = cluster_id
         self.config = config
         self.node_ids: tuple[int, ...] = ()
+        self.down_ids: tuple[int, ...] = ()
         self.storage: TopicStorage = _Memory()
         self.version = 0
         self._by_name: dict[str, Topic] = {}
@@ -191,38 +204,49 @@ class Topics:
         num_partitions: int,
         configs: Mapping[str, str],
         *,
-        leader_ids: Sequence[int] = (),
+        replication_factor: int = 1,
+        replicas: Sequence[Sequence[int]] = (),
         validate_only: bool = False,
     ) -> Topic:
         """Add a topic; with `validate_only` only return it. Raises `TopicRefused`.
 
-        `leader_ids` places the partitions, by default on the nodes in turn.
+        `replicas` places each partition; by default the nodes get so many replicas in turn.
         """
         self.check_name(name)
         config = log_config(self.config, configs)
         total = self._total_with(num_partitions)
-        topic = Topic(
-            name,
-            self._new_id(name),
-            MappingProxyType(dict(configs)),
-            (),
-            tuple(leader_ids) or tuple(islice(cycle(self.node_ids), num_partitions)),
-        )
+        new = range(num_partitions)
+        placements = self._place(new, replicas, replication_factor)
+        topic_id = self._new_id(name)
+        topic = Topic(name, topic_id, MappingProxyType(dict(configs)), (), placements)
         if not validate_only:
-            topic = replace(topic, partitions=self._new_leaders(topic, num_partitions, config))
+            topic = replace(topic, partitions=self._new_leaders(topic, new, placements, config))
             self.replace(topic)
             self._partitions = total
         return topic
 
+    def _place(
+        self, partitions: range, replicas: Sequence[Sequence[int]], replication_factor: int
+    ) -> tuple[Placement, ...]:
+        """Raises `TopicRefused` if there are fewer nodes than replicas."""
+        chosen = replicas or spread(self.node_ids, self.down_ids, partitions, replication_factor)
+        return tuple(Placement.on(nodes, self.node_ids) for nodes in chosen)
+
     def _new_leaders(
-        self, topic: Topic, count: int, config: LogConfig
+        self,
+        topic: Topic,
+        partitions: range,
+        placements: Sequence[Placement],
+        config: LogConfig,
     ) -> tuple[PartitionLeader, ...]:
-        first = len(topic.partitions)
         with _refuse_storage_errors():
-            return tuple(
+            leaders = tuple(
                 PartitionLeader(log=self.storage.new_log(topic.name, topic.topic_id, index, config))
-                for index in range(first, first + count)
+                for index in partitions
             )
+        for leader, placement in zip(leaders, placements, strict=True):
+            leader.update_replicas(len(placement.replicas), len(placement.in_sync))
+        return leaders
 
     def _total_with(self, more: int) -> int:
         """How many partitions there are with so many more. Raises `TopicRefused`."""
@@ -237,21 +261,22 @@ class Topics:
         topic: Topic,
         more: int,
         *,
-        leader_ids: Sequence[int] = (),
+        replicas: Sequence[Sequence[int]] = (),
         validate_only: bool = False,
     ) -> None:
         """Add partitions to a topic, by default on the nodes in turn. Raises `TopicRefused`."""
         first = len(topic.partitions)
+        new = range(first, first + more)
         total = self._total_with(more)
+        placements = self._place(new, replicas, topic.replication_factor)
         if validate_only:
             return
-        in_turn = islice(cycle(self.node_ids), first, first + more)
         config = log_config(self.config, topic.configs)
         self.replace(
             replace(
                 topic,
-                partitions=topic.partitions + self._new_leaders(topic, more, config),
-                leader_ids=topic.leader_ids + (tuple(leader_ids) or tuple(in_turn)),
+                partitions=topic.partitions + self._new_leaders(topic, new, placements, config),
+                placements=topic.placements + placements,
             )
         )
         self._partitions = total

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from impl.protocol.errors import ErrorCode
-from impl.settings import Settings, integer
+from impl.settings import MAX_REPLICAS, Settings, integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,10 @@ class TransactionConfig(Settings):
 
     num_partitions: int = integer(50, least=1)
     """Of `__transaction_state`; it must never change."""
+    replication_factor: int = integer(1, least=1, greatest=MAX_REPLICAS)
+    """Of `__transaction_state`. Kafka's default is 3, and its own `server.properties` say 1."""
+    min_insync_replicas: int = integer(1, least=1)
+    """Of `__transaction_state`. Kafka's default is 2, and its own `server.properties` say 1."""
     segment_bytes: int = integer(104_857_600, least=1)
     """Of `__transaction_state`, of which full segments are compacted."""
     transaction_max_timeout_ms: int = integer(900_000, least=1)

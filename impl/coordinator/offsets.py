@@ -63,7 +63,7 @@ from impl.protocol.record_batch import (
     decode_batch,
     encode_batch,
 )
-from impl.settings import Settings, integer
+from impl.settings import MAX_REPLICAS, Settings, integer
 
 _E = ErrorCode
 
@@ -89,6 +89,8 @@ class OffsetsConfig(Settings):
 
     num_partitions: int = integer(50, least=1)
     """Of `__consumer_offsets`; it must never change."""
+    replication_factor: int = integer(1, least=1, greatest=MAX_REPLICAS)
+    """Of `__consumer_offsets`. Kafka's default is 3, and its own `server.properties` say 1."""
     segment_bytes: int = integer(104_857_600, least=1)
     """Of `__consumer_offsets`, of which full segments are compacted."""
     offset_metadata_max_bytes: int = integer(4096)

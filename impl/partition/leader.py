@@ -571,6 +571,22 @@ class PartitionLeader:
         """All replicas have the records below `offset`. Raises `HighWatermarkOutOfRange`."""
         self.log.advance_high_watermark(offset)
 
+    def advance_as_replicated(self) -> None:
+        """All replicas in sync have the whole log, whose records count if these are enough.
+
+        With too few the high watermark stays (KIP-966). `Partition.maybeIncrementLeaderHW`.
+        """
+        if self.in_sync_replicas >= self.replication_factor or self._has_enough_replicas():
+            self.log.advance_high_watermark(self.log.log_end_offset)
+
+    def update_replicas(self, replication_factor: int, in_sync: int) -> None:
+        """Set how many replicas there are, and how many of them are in sync, with the leader.
+
+        Raises `InvalidInSyncReplicas`.
+        """
+        self.replication_factor = replication_factor
+        self.update_in_sync_replicas(in_sync)
+
     def update_in_sync_replicas(self, count: int) -> None:
         """Set the number of in-sync replicas, with the leader. Raises `InvalidInSyncReplicas`."""
         if not 1 <= count <= self.replication_factor:

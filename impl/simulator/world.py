@@ -401,14 +401,14 @@ class World:
         self._hosts[node_id].stop()
         others = [host.node_id for host in self._hosts.values() if host.is_up]
         if others:
-            self.cluster.fail_over(node_id, others)
+            self.cluster.remove(node_id, heirs=others)
 
     def start_node(self, node_id: int) -> None:
         """Start a node from its logs; partitions that waited for it get a new epoch."""
         self.log(f"node {node_id} returns")
         host = self._hosts[node_id]
         host.start()
-        self.cluster.move_all(node_id, [node_id])
+        self.cluster.rejoin(node_id)
 
 
 def _describe_request(payload: bytes) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from impl.log.checkpoint_files import METADATA
 from impl.log.disk import StorageError
@@ -88,10 +88,12 @@ def _number_of(data: bytes) -> int:
 
 
 class PartitionImage(NamedTuple):
-    """Who leads a partition."""
+    """Who leads a partition (-1: nobody), and the nodes of its replicas."""
 
     leader_id: int
     leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -135,12 +137,16 @@ class MetadataImage:
     def _partition(self, body: Value) -> None:
         topic = self.topics.get(body["topic_id"])
         if topic is not None:
-            image = PartitionImage(body["leader"], body["leader_epoch"])
-            topic.partitions[body["partition_id"]] = image
+            topic.partitions[body["partition_id"]] = PartitionImage(
+                body["leader"],
+                body["leader_epoch"],
+                tuple(body["replicas"]),
+                tuple(body["isr"]),
+            )
             self._place(body)
 
     def _place(self, body: Value) -> None:
-        """Note where a partition's replicas are."""
+        """Note in which directories a partition's replicas are."""
         if body.get("directories"):
             place = body["topic_id"], body["partition_id"]
             self.directories[place] = tuple(body["directories"])
@@ -149,10 +155,17 @@ class MetadataImage:
         """The epoch is incremented by each change of the leader, even to the same one."""
         self._place(body)
         topic = self.topics.get(body["topic_id"])
-        if topic is not None and body["leader"] != _UNCHANGED:
-            before = topic.partitions[body["partition_id"]]
-            after = PartitionImage(body["leader"], before.leader_epoch + 1)
-            topic.partitions[body["partition_id"]] = after
+        if topic is None:
+            return
+        before = topic.partitions[body["partition_id"]]
+        changes: dict[str, Any] = {
+            field: tuple(body[name])
+            for field, name in (("replicas", "replicas"), ("in_sync", "isr"))
+            if body.get(name) is not None
+        }
+        if body["leader"] != _UNCHANGED:
+            changes |= {"leader_id": body["leader"], "leader_epoch": before.leader_epoch + 1}
+        topic.partitions[body["partition_id"]] = before._replace(**changes)
 
     def _config(self, body: Value) -> None:
         configs = self.configs_of(body["resource_type"], body["resource_name"])
@@ -355,10 +368,14 @@ def _config_changes(
 
 
 def _partition_changes(before: TopicImage, wanted: TopicImage) -> Iterator[MetadataRecord]:
-    """A new partition, or as many changes of the leader as its epoch was incremented."""
-    for index, (leader_id, epoch) in wanted.partitions.items():
+    """A new partition, or as many changes of the leader as its epoch was incremented.
+
+    Replicas that change under the same leader are one change.
+    """
+    for index, image in wanted.partitions.items():
+        leader_id, epoch = image[:2]
         place: Value = {"partition_id": index, "topic_id": wanted.topic_id}
-        replicas = {"replicas": [leader_id], "isr": [leader_id]}
+        replicas = {"replicas": list(image.replicas), "isr": list(image.in_sync)}
         known = before.partitions.get(index)
         if known is None:
             yield MetadataRecord(
@@ -377,4 +394,8 @@ def _partition_changes(before: TopicImage, wanted: TopicImage) -> Iterator[Metad
         for _ in range(known.leader_epoch, epoch):
             yield MetadataRecord(
                 "PARTITION_CHANGE_RECORD", place | replicas | {"leader": leader_id}
+            )
+        if known.leader_epoch == epoch and known != image:
+            yield MetadataRecord(
+                "PARTITION_CHANGE_RECORD", place | replicas | {"leader": _UNCHANGED}
             )
