@@ -135,9 +135,11 @@ def _wrong_request(names: list[str], cursor: Value | None) -> ErrorCode:
 
 
 def _described(node: HandlerContext, topic: Topic, start: int, limit: int) -> Value:
+    """QUIRK: a partition without a leader is no error here, as it is one in Metadata."""
     row = topic_row(node, topic)
     for partition, placement in zip(row["partitions"], topic.placements, strict=True):
         partition |= {
+            "error_code": _E.NONE,
             "eligible_leader_replicas": list(placement.eligible),
             "last_known_elr": placement.last_leaders,
         }

@@ -26,6 +26,7 @@ from impl import (
 from impl.broker import serve
 from impl.broker.embedded import EMBEDDED
 from impl.broker.faults import InvalidFault
+from impl.broker.replicas import Placement
 from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import MAX_PARTITIONS
 from impl.security.certificates import certificates_of_process
@@ -166,7 +167,9 @@ def test_a_node_that_leads_a_partition_may_start(tmp_path: Path) -> None:
     broker = Broker(directory=tmp_path, topics={"orders": 1})
     with broker as kafka:
         kafka.cluster.topics.replace(
-            replace(kafka.cluster.topics.get("orders"), leader_ids=(2,))  # as a larger cluster did
+            replace(  # as a larger cluster did
+                kafka.cluster.topics.get("orders"), placements=(Placement.on([2], [2]),)
+            )
         )
         kafka.start_node(2)
         assert kafka.log("orders").leader_id == 2
