@@ -133,7 +133,7 @@ class _Asking:
         self.edits.append(edit)
 
     def topic_name(self, row: Value) -> str | None:
-        """The topic that a row is about; None for an id of none, unless a fetch session knows it."""
+        """The topic that a row is about; None for an id of none that no fetch session knows."""
         topic_id = row.get("topic_id", ZERO_UUID)
         name: str | None = row.get("name", row.get("topic"))
         if topic_id == ZERO_UUID:

@@ -113,8 +113,8 @@ class Broker:
     `topics` are created first, each with its number of partitions. `config` is that of all nodes,
     which are numbered from its `node_id`; if it names a port, that of the first. `settings` are
     some of it by Kafka's names, with their values as text. `release` is the one of Kafka whose
-    versions and rules they have; `security` says who may connect and do what. Raises `InvalidSetting` and
-    `InvalidArgument`, which is one, `UnknownSetting`, `TopicRefused`, and `OSError` if a port is
+    versions and rules they have; `security` says who may connect and do what. Raises
+    `InvalidSetting` and `InvalidArgument`, which is one, `UnknownSetting`, `TopicRefused`, and `OSError` if a port is
     taken.
     With `directory` logs and topics are in files there, and those that it has are served: it is
     recovered here and closed at the end of the block, so a `Broker` has one block. `topics` that it

@@ -1,4 +1,4 @@
-"""Partitions with several replicas: what a real cluster answered, what survives, what is refused."""
+"""Partitions with several replicas: what a real cluster answered, what survives, and refusals."""
 
 from __future__ import annotations
 
