@@ -40,6 +40,7 @@ from impl.broker.releases import NEWEST_RELEASE
 from impl.broker.server import Server
 from impl.broker.timeline import Timeline
 from impl.broker.topics import check_new_name
+from impl.clock import SharedClock, announce, withdraw
 from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
 from impl.coordinator.group_messages import GroupConfig
 from impl.log.disk import DirectoryDisk
@@ -82,29 +83,28 @@ class _LoopThread:
         self._loop.close()
 
 
-class BrokerClock:
+class BrokerClock(SharedClock):
     """The time of all nodes in ms since the epoch: the system's, and what was added to it."""
 
     def __init__(self, on_advance: Callable[[int], None]) -> None:
         """`on_advance` calls `add`, and then does what is due."""
+        super().__init__()
         self._on_advance = on_advance
-        self._added_ms = 0
 
     def __call__(self) -> int:
         """The time of now."""
-        return wall_clock_ms() + self._added_ms
+        return wall_clock_ms() + self.added_ms
 
     def advance(self, duration_ms: int) -> None:
-        """Let this time pass at once; what is due after it is done when this returns.
+        """Let this time pass at once; what is due on the nodes is done when this returns.
 
-        Clients have clocks of their own. Raises `InvalidArgument`.
+        `Producer` and `Consumer` of this process that are connected to them then do what is due,
+        in the next turn of their event loops. Others have clocks of their own. Raises
+        `InvalidArgument`.
         """
         check_arguments("advance", duration_ms=duration_ms)
         self._on_advance(duration_ms)
-
-    def add(self, duration_ms: int) -> None:
-        """Let this time pass; nothing is done yet."""
-        self._added_ms += duration_ms
+        self.wake()
 
 
 class Broker:
@@ -114,14 +114,15 @@ class Broker:
     which are numbered from its `node_id`; if it names a port, that of the first. `settings` are
     some of it by Kafka's names, with their values as text. `release` is the one of Kafka whose
     versions and rules they have; `security` says who may connect and do what. Raises
-    `InvalidSetting` and `InvalidArgument`, which is one, `UnknownSetting`, `TopicRefused`, and `OSError` if a port is
-    taken.
+    `InvalidSetting` and `InvalidArgument`, which is one, `UnknownSetting`, `TopicRefused`, and
+    `OSError` if a port is taken.
     With `directory` logs and topics are in files there, and those that it has are served: it is
     recovered here and closed at the end of the block, so a `Broker` has one block. `topics` that it
     has stay as they are. Raises `DirectoryInUse`, and `DecodeError` for damage.
     Methods may be called in the block only (`RuntimeError`), `log` and `format_timeline` behind it
     as well. `faults` are those that are injected; the end of the block warns of those that affected
-    no request (`UnusedFault`). `clock` is the time of the nodes.
+    no request (`UnusedFault`). `clock` is the time of the nodes, and of the
+    `Producer` and `Consumer` of this process that `bootstrap_servers` connect to them.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class Broker:
         self.clock = BrokerClock(lambda ms: self._call(partial(self._advance_nodes, ms)))
         self._disk = None if directory is None else DirectoryDisk(Path(directory))
         self.cluster = self._open_cluster()
-        self.faults = InjectedFaults(self.cluster)
+        self.faults = InjectedFaults(self.cluster, self.clock)
         self._timeline = Timeline(self.clock, self.cluster)
 
     def _open_cluster(self) -> Cluster:
@@ -245,6 +246,7 @@ class Broker:
 
     async def _stop(self) -> None:
         self._is_serving, self._has_ended = False, True
+        withdraw(self.clock)
         try:
             for server in list(self._servers.values()):
                 await server.__aexit__()
@@ -272,6 +274,8 @@ class Broker:
         server.advance()
         self._servers[node_id] = server
         self._ports[node_id] = server.ports
+        hosts = {self._config.host, self._config.known_host}
+        announce(self.clock, hosts, server.ports.values())
 
     def _chosen_ports(self, node_id: int) -> dict[str, int]:
         """From the configured port on: all nodes' first listeners, then their second ones."""

@@ -25,13 +25,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.listeners import Answer, Handle, settle
 from impl.broker.node import SERVED_APIS, Node
 from impl.broker.outputs import Close, CloseConnection, Output, Response
+from impl.clock import LoopClock, SharedClock
 from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.protocol.errors import DecodeError, ErrorCode
 from impl.protocol.message_form import Value
@@ -65,6 +66,13 @@ class UnusedFault(UserWarning):
 
 class InvalidFault(ValueError):
     """A fault with an unknown API, error or number."""
+
+
+class FaultTarget(NamedTuple):
+    """The broker whose requests are affected."""
+
+    cluster: Cluster
+    clock: SharedClock
 
 
 class RequestView:
@@ -142,15 +150,15 @@ class Fault(ABC):
         """Whether it affects the selected request of this number."""
         return number >= self.nth and (self.times is None or number < self.nth + self.times)
 
-    async def apply(self, request: RequestView, handle: Handle, cluster: Cluster) -> Output:
+    async def apply(self, request: RequestView, handle: Handle, target: FaultTarget) -> Output:
         """What the connection gets."""
         if self.at == "request":
-            return await self.replace(request, cluster) or await settle(handle(request.payload))
+            return await self.replace(request, target) or await settle(handle(request.payload))
         output = await settle(handle(request.payload))
-        return await self.replace(request, cluster) or output
+        return await self.replace(request, target) or output
 
     @abstractmethod
-    async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
+    async def replace(self, request: RequestView, target: FaultTarget) -> Output | None:
         """What goes out instead of the node's output, None for that."""
 
 
@@ -169,7 +177,7 @@ def _check(name: str, value: object, valid: Sequence[str]) -> None:
 class DropFault(Fault):
     """The request, or its answer, is lost; the connection is silent until its client gives up."""
 
-    async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
+    async def replace(self, request: RequestView, target: FaultTarget) -> Output | None:
         """Nothing, for ever; ends with the server."""
         await asyncio.Event().wait()
         return None
@@ -179,20 +187,20 @@ class DropFault(Fault):
 class CutFault(Fault):
     """The connection is closed instead of an answer."""
 
-    async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
+    async def replace(self, request: RequestView, target: FaultTarget) -> Output | None:
         """The end of the connection."""
         return Close(None, f"{self} was injected")
 
 
 @dataclass(frozen=True, slots=True)
 class DelayFault(Fault):
-    """The request, or its answer, is late by `delay_ms`."""
+    """The request, or its answer, is late by `delay_ms` on the broker's clock."""
 
     delay_ms: int
 
-    async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
+    async def replace(self, request: RequestView, target: FaultTarget) -> Output | None:
         """The node's output, later."""
-        await asyncio.sleep(self.delay_ms / 1000)
+        await LoopClock(target.clock).sleep(self.delay_ms / 1000)
         return None
 
 
@@ -212,9 +220,9 @@ class ErrorFault(Fault):
         """Also: whether the answer has a place for an error."""
         return Fault.selects(self, request) and refuse(request, self._code) is not None
 
-    async def replace(self, request: RequestView, cluster: Cluster) -> Output | None:
+    async def replace(self, request: RequestView, target: FaultTarget) -> Output | None:
         """The refusal."""
-        return Response(None, refuse(request, self._code, cluster))
+        return Response(None, refuse(request, self._code, target.cluster))
 
     @property
     def _code(self) -> ErrorCode:
@@ -308,8 +316,8 @@ class ActiveFault:
 class InjectedFaults:
     """The faults of a broker: `with kafka.faults.add(CutFault("Produce")):`."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, clock: SharedClock) -> None:
+        self._target = FaultTarget(cluster, clock)
         self._active: tuple[ActiveFault, ...] = ()
         self._all: list[ActiveFault] = []
 
@@ -342,7 +350,7 @@ class InjectedFaults:
         if added is None:
             return handle(payload)
         added.count += 1
-        affected = added.fault.apply(RequestView(payload), handle, self._cluster)
+        affected = added.fault.apply(RequestView(payload), handle, self._target)
         return asyncio.ensure_future(affected)
 
     def _find(self, payload: bytes) -> ActiveFault | None:

@@ -24,6 +24,7 @@ from impl.client.connection_states import ConnectionStates
 from impl.client.errors import IllegalStateError
 from impl.client.security import NO_SECURITY, AuthenticationFailedError, ClientSecurity
 from impl.client.transport import Network
+from impl.clock import LoopClock, SharedClock, clock_of
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import TopicPartition
 from impl.protocol.primitives import ZERO_UUID
@@ -130,8 +131,10 @@ class NetworkClient:
         request_timeout_ms: int,
         security: ClientSecurity = NO_SECURITY,
         rng: Random | None = None,
+        clock: SharedClock | None = None,
     ) -> None:
-        """`rng` makes the jitter of backoffs. Raises `InvalidBootstrapServers`."""
+        """`rng` makes the jitter of backoffs; `clock` is by default that of `bootstrap_servers`, if
+        this process serves there. Raises `InvalidBootstrapServers`."""
         self._network = network
         self._states = ConnectionStates(rng)
         self._security = security
@@ -143,7 +146,8 @@ class NetworkClient:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._features_epoch = -1
         self._is_closed = False
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._shared_clock = clock
+        self._clock: LoopClock | None = None
         self.nodes: dict[int, Address] = {}
         self.leaders: dict[TopicPartition, int] = {}
         self.leader_epochs: dict[TopicPartition, int] = {}
@@ -180,6 +184,13 @@ class NetworkClient:
             )
         return version
 
+    @property
+    def clock(self) -> LoopClock:
+        """The time of this client, on the event loop of its first use."""
+        if self._clock is None:
+            self._clock = LoopClock(self._shared_clock or clock_of(self._bootstrap))
+        return self._clock
+
     # ---- connections
 
     async def connect(self, address: Address, apart: bool = False) -> Connection:
@@ -192,19 +203,18 @@ class NetworkClient:
         async with self._locks.setdefault(key, asyncio.Lock()):
             connection = self._connections.get(key)
             if connection is None or connection.is_closed:
-                async with asyncio.timeout(SETUP_TIMEOUT_S):
+                async with self.clock.timeout(SETUP_TIMEOUT_S):
                     connection = await self._open(address)
                 self._connections[key] = connection
             return connection
 
     async def _open(self, address: Address) -> Connection:
         name = "{}:{}".format(*address)
-        clock = asyncio.get_running_loop().time
-        self._states.check(name, clock())
+        self._states.check(name, self.clock.time_s())
         try:
             connection = await Connection.open(self._network, *address, self._client_id)
         except OSError as error:
-            self._states.note_failure(name, error, clock())
+            self._states.note_failure(name, error, self.clock.time_s())
             raise
         self._states.note_success(name)
         try:
@@ -314,7 +324,7 @@ class NetworkClient:
 
         Raises `NoBrokersAvailable`, `AuthenticationFailedError`, as `refresh`.
         """
-        self._loop = asyncio.get_running_loop()
+        self._clock = None  # it may be another event loop than that of a start that failed
         for _ in range(START_ATTEMPTS):
             try:
                 await self.refresh(())
@@ -331,7 +341,7 @@ class NetworkClient:
     def check_loop(self) -> None:
         """Raises `IllegalStateError` on another event loop than that of `start`: a call there would
         wait for what happens here, for ever."""
-        if self._loop not in (None, asyncio.get_running_loop()):
+        if self._clock and self._clock.loop is not asyncio.get_running_loop():
             raise IllegalStateError("it was started on another event loop: call it there")
 
     async def refresh(self, topics: Collection[str] | None) -> None:
@@ -344,7 +354,7 @@ class NetworkClient:
             "topics": None if topics is None else [{"name": topic} for topic in sorted(topics)],
             "allow_auto_topic_creation": topics is not None,
         }
-        async with asyncio.timeout(self._timeout_s):
+        async with self.clock.timeout(self._timeout_s):
             version = self.version(ApiKey.METADATA)
             answer = await connection.request(ApiKey.METADATA, version, body)
         if topics is None:

@@ -302,13 +302,13 @@ class ClassicMembership(MembershipManager):
 
     async def _beat(self) -> None:
         """Send heartbeats until the coordinator does not know the member, or it joins again."""
-        clock_s = asyncio.get_running_loop().time
-        polled_s = clock_s()
+        clock = self._requests.cluster.clock
+        polled_s = clock.time_s()
         while self.generation_id != NO_GENERATION:
-            await asyncio.sleep(self.settings.heartbeat_interval_ms / 1_000)
+            await clock.sleep(self.settings.heartbeat_interval_ms / 1_000)
             if self.was_polled:
-                polled_s, self.was_polled = clock_s(), False
-            is_late = clock_s() - polled_s > self.settings.max_poll_interval_ms / 1_000
+                polled_s, self.was_polled = clock.time_s(), False
+            is_late = clock.time_s() - polled_s > self.settings.max_poll_interval_ms / 1_000
             try:
                 await (self._leave_for_delay() if is_late else self._beat_once())
             except (RetriableError, OSError):

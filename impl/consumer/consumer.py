@@ -37,6 +37,7 @@ from impl.client.errors import IllegalStateError, InvalidArgumentError
 from impl.client.network_client import NetworkClient
 from impl.client.security import ClientSecurity
 from impl.client.transport import AsyncioNetwork, Network
+from impl.clock import SharedClock
 from impl.consumer.assigned_partition import LogEnds
 from impl.consumer.assignors import PartitionAssignor, parse_assignors
 from impl.consumer.classic_membership import ClassicMembership
@@ -80,7 +81,8 @@ class Consumer:
     first. With `group_protocol` "consumer" the broker assigns, by `group_remote_assignor` or its
     default (KIP-848); sessions and heartbeats are its affair, too. `enable_auto_commit` commits
     positions every `auto_commit_interval_ms`, before partitions are given up, and when the consumer
-    stops. A deserializer gets bytes or None. For TLS and SASL see `ClientSecurity`.
+    stops. A deserializer gets bytes or None. For TLS and SASL see `ClientSecurity`; for
+    `clock` see `Producer`.
     Raises `InvalidArgumentError`, `InvalidBootstrapServers`.
     """
 
@@ -124,6 +126,7 @@ class Consumer:
         group_remote_assignor: str | None = None,
         default_api_timeout_ms: int = 60_000,
         network: Network | None = None,
+        clock: SharedClock | None = None,
     ) -> None:
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
         check_choice("auto_offset_reset", auto_offset_reset, RESETS)
@@ -175,6 +178,7 @@ class Consumer:
             client_id,
             request_timeout_ms,
             security,
+            clock=clock,
         )
         self._requests = ConsumerRequests(
             self._cluster,
@@ -230,7 +234,7 @@ class Consumer:
         try:
             if self._is_started and not self._is_stopped:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._requests.request_timeout_s):
+                    async with self._cluster.clock.timeout(self._requests.request_timeout_s):
                         await self._group.leave()
         finally:  # whatever a listener raises
             self._is_stopped = True
@@ -555,24 +559,24 @@ class Consumer:
             raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions")
         most = max_records or self._max_poll_records
         wanted = frozenset(parse_partitions(partitions)) if partitions else ()
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_ms / 1_000
+        clock = self._cluster.clock
+        deadline_s = clock.time_s() + timeout_ms / 1_000
         while True:
             taken = self._take(most, wanted)
             if taken:
                 return taken
-            left_s = deadline_s - loop.time()
+            left_s = deadline_s - clock.time_s()
             left_s = min(left_s, self._group.settings.heartbeat_interval_ms / 1_000)
             if self._group.has_work:
                 await self._group.work(max(left_s, 0.0))
             await self._find_positions()
             self._check_started()
             self._fetcher.send_fetches(wanted)
-            if loop.time() >= deadline_s:
+            if clock.time_s() >= deadline_s:
                 await asyncio.sleep(0)  # a loop of calls without time must not stop the fetches
                 self._fetcher.raise_failure()
                 return {}
-            await self._fetcher.wait(max(min(left_s, deadline_s - loop.time()), 0.0))
+            await self._fetcher.wait(max(min(left_s, deadline_s - clock.time_s()), 0.0))
 
     async def _find_positions(self) -> None:
         await self._requests.load_metadata()

@@ -97,7 +97,7 @@ class ConsumerMembership(MembershipManager):
     async def _rebalance(self) -> None:
         """One step; heartbeats go on meanwhile, and may ask for another one."""
         if self._beating is None:
-            self._polled_s = asyncio.get_running_loop().time()
+            self._polled_s = self._requests.cluster.clock.time_s()
             self._beating = self._requests.cluster.start_task(self._beat())
         if self._core.is_fenced:
             await self._give_up_lost()
@@ -151,7 +151,7 @@ class ConsumerMembership(MembershipManager):
         """Send heartbeats until the member leaves, which cancels this."""
         while True:
             self._changed.clear()
-            body = self._next_request(asyncio.get_running_loop().time())
+            body = self._next_request(self._requests.cluster.clock.time_s())
             if body is None:
                 await self._wait()
                 continue
@@ -180,18 +180,18 @@ class ConsumerMembership(MembershipManager):
 
     async def _beat_once(self, body: Body) -> None:
         answer = await self._requests.ask_coordinator(ApiKey.CONSUMER_GROUP_HEARTBEAT, body)
-        error = self._core.receive(answer, asyncio.get_running_loop().time() * 1_000)
+        error = self._core.receive(answer, self._requests.cluster.clock.time_s() * 1_000)
         text = f" ({answer['error_message']})" if answer["error_message"] else ""
         self._requests.check(error, f"ConsumerGroupHeartbeat of {self.settings.group_id}{text}")
 
     async def _wait(self) -> None:
         """Until something has changed, or is due; a member that is fenced waits for its call."""
-        timeout_s = None
+        clock, timeout_s = self._requests.cluster.clock, None
         if not self._core.is_fenced:
             due_s = min(self._core.due_ms / 1_000, self._poll_due_s)
-            timeout_s = max(due_s - asyncio.get_running_loop().time(), 0.0)
+            timeout_s = max(due_s - clock.time_s(), 0.0)
         with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
+            async with clock.timeout(timeout_s):
                 await self._changed.wait()
 
     @property

@@ -79,7 +79,7 @@ class ConsumerRequests:
     ) -> Body:
         """Ask one broker, which may take `more_s` longer. Raises `OSError`, a timeout included."""
         self.sent += 1
-        async with asyncio.timeout(self.request_timeout_s + more_s):
+        async with self.cluster.clock.timeout(self.request_timeout_s + more_s):
             return await connection.request(api_key, self.cluster.version(api_key), body)
 
     async def ask_leader(self, place: TopicPartition, api_key: ApiKey, body: Body) -> Body:
@@ -138,7 +138,7 @@ class ConsumerRequests:
         """
         why = ""
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with self.cluster.clock.timeout(self._timeout_s):
                 while True:
                     self.check_started()
                     try:
@@ -158,7 +158,7 @@ class ConsumerRequests:
 
     async def _keep_metadata_fresh(self) -> None:
         while True:
-            await asyncio.sleep(self._max_age_s)
+            await self.cluster.clock.sleep(self._max_age_s)
             await self.request_metadata()
 
     async def load_metadata(self) -> None:
@@ -176,7 +176,7 @@ class ConsumerRequests:
         await asyncio.wait([self._refreshing])
 
     async def _back_off_and_refresh(self) -> None:
-        await asyncio.sleep(self.backoff_s)
+        await self.cluster.clock.sleep(self.backoff_s)
         self._coordinator = None
         await self.request_metadata()
 

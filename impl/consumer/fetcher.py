@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from time import time
 from typing import Final, NamedTuple
 
 from impl.client.arguments import check_boolean, check_callable, check_integer, check_text
@@ -211,7 +210,7 @@ class Fetcher:
         self.raise_failure()
         self._arrived.clear()
         try:
-            async with asyncio.timeout(timeout_s):
+            async with self._requests.cluster.clock.timeout(timeout_s):
                 await self._arrived.wait()
         except TimeoutError:
             return
@@ -239,7 +238,7 @@ class Fetcher:
 
     def _node_of(self, part: AssignedPartition) -> int:
         """The replica that its leader has named, or the leader; -1 for none."""
-        nearest = part.nearest_replica(asyncio.get_running_loop().time())
+        nearest = part.nearest_replica(self._requests.cluster.clock.time_s())
         return self._requests.cluster.leaders.get(part.place, -1) if nearest is None else nearest
 
     async def _fetch(self, node_id: int, parts: list[AssignedPartition]) -> None:
@@ -277,7 +276,8 @@ class Fetcher:
     async def _fetch_once(self, node_id: int, parts: list[AssignedPartition]) -> None:
         if not parts:
             return
-        began_s = asyncio.get_running_loop().time()
+        clock = self._requests.cluster.clock
+        began_s = clock.time_s()
         connection = await self._requests.cluster.connect_node(node_id)
         self.fetches += 1
         answer = await self._requests.ask(connection, ApiKey.FETCH, self._body(parts))
@@ -285,8 +285,8 @@ class Fetcher:
         if not await self._receive(node_id, parts, answer):
             # A broker may answer at once although it has nothing.
             early_s = began_s + self._settings.fetch_max_wait_ms / 1_000
-            pause_s = early_s - asyncio.get_running_loop().time()
-            await asyncio.sleep(min(max(pause_s, 0.0), self._requests.backoff_s))
+            pause_s = early_s - clock.time_s()
+            await clock.sleep(min(max(pause_s, 0.0), self._requests.backoff_s))
 
     def _body(self, parts: Iterable[AssignedPartition]) -> Body:
         settings = self._settings
@@ -317,7 +317,7 @@ class Fetcher:
         answer = _Answer(node_id)
         refused = []
         is_redirected = False
-        now_ms = int(time() * 1_000)
+        now_ms = self._requests.cluster.clock.wall_ms()
         for topic in body["responses"]:
             for row in topic["partitions"]:
                 part = asked.get((topic["topic"], row["partition_index"]))
@@ -354,7 +354,7 @@ class Fetcher:
 
     def _read_elsewhere(self, part: AssignedPartition, node_id: int) -> None:
         age_s = self._settings.metadata_max_age_ms / 1_000
-        part.read_from(node_id, asyncio.get_running_loop().time() + age_s)
+        part.read_from(node_id, self._requests.cluster.clock.time_s() + age_s)
 
     async def _process_error(self, part: AssignedPartition, error: int) -> None:
         if error == ErrorCode.OFFSET_OUT_OF_RANGE and part.forget_replica():

@@ -314,7 +314,7 @@ class MembershipManager(ABC):
             failure, self._failure = self._failure, None
             raise failure
         if self._leaving is not None:
-            await asyncio.wait([self._leaving], timeout=timeout_s)
+            await self._requests.cluster.clock.wait([self._leaving], timeout_s)
             if self._leaving.done():
                 self._leaving = None
                 if self.is_subscribed:
@@ -323,7 +323,7 @@ class MembershipManager(ABC):
         if self._needs_rebalance and self._rebalancing is None:
             self._rebalancing = self._requests.cluster.start_task(self._rebalance())
         if self._rebalancing is not None:
-            await asyncio.wait([self._rebalancing], timeout=timeout_s)
+            await self._requests.cluster.clock.wait([self._rebalancing], timeout_s)
             if self._rebalancing.done():
                 ended, self._rebalancing = self._rebalancing, None
                 self.rebalances += 1
@@ -418,7 +418,7 @@ class MembershipManager(ABC):
 
     async def _time_commits(self, interval_ms: int) -> None:
         while True:
-            await asyncio.sleep(interval_ms / 1_000)
+            await self._requests.cluster.clock.sleep(interval_ms / 1_000)
             if self._fetcher.assigned:
                 self._is_commit_due = self.has_work = True
                 self._fetcher.wake()

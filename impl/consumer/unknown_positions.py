@@ -42,7 +42,8 @@ class UnknownPositions:
         for part in begun:
             self._running[part] = self._cluster.start_task(self._find(part))
         if begun:
-            await asyncio.wait([self._running[part] for part in begun], timeout=PATIENCE_S)
+            tasks = [self._running[part] for part in begun]
+            await self._cluster.clock.wait(tasks, PATIENCE_S)
             self._raise_failure()
 
     def _list(self) -> list[AssignedPartition]:

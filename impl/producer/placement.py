@@ -11,7 +11,6 @@ Source: `KafkaProducer.waitOnMetadata`, `partition`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
@@ -147,7 +146,7 @@ class RecordPlacement:
         self._sender.notify()
         unknown_until_ms = self._sender.now_ms() + self._unknown_topic_timeout_ms
         try:
-            async with asyncio.timeout(self._max_block_ms / 1_000):
+            async with self._cluster.clock.timeout(self._max_block_ms / 1_000):
                 while found is None:
                     await self._sender.wait_for_change()
                     found = attempt()

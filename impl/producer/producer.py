@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -34,6 +33,7 @@ from impl.client.errors import IllegalStateError, KafkaTimeoutError, ProducerErr
 from impl.client.network_client import NetworkClient
 from impl.client.security import ClientSecurity
 from impl.client.transport import AsyncioNetwork, Network
+from impl.clock import SharedClock, system_time_ms
 from impl.producer.arguments import check_key_and_value
 from impl.producer.batch import ProducerBatch
 from impl.producer.batch_builder import BatchBuilder, Serializer
@@ -71,10 +71,6 @@ JITTER: Final = 0.2
 """The relative jitter of backoffs. `CommonClientConfigs.RETRY_BACKOFF_JITTER`."""
 
 
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class _Started(NamedTuple):
     """What a producer has once it has started."""
 
@@ -91,8 +87,10 @@ class Producer:
     partition goes; without one a key's murmur2 does, as in Java, and records without a key stay
     with a partition for a batch's worth of bytes. `interceptors` see each record (see
     `ProducerInterceptor`). `max_batch_size` is aiokafka's name of `batch_size`. `network` opens
-    connections, `clock_ms` timestamps records, `rng` makes the jitter of backoffs; for TLS and SASL
-    see `ClientSecurity`. Raises `ConfigError`, `InvalidBootstrapServers`, `InvalidArgumentError`.
+    connections, `rng` makes the jitter of backoffs; for TLS and SASL see `ClientSecurity`. Records
+    are timestamped by `clock_ms`. `clock` is that of a `Broker` of this process, by which it lives
+    in tests; nobody need name it whose `bootstrap_servers` name that broker. Raises `ConfigError`,
+    `InvalidBootstrapServers`, `InvalidArgumentError`.
     """
 
     def __init__(
@@ -104,7 +102,8 @@ class Producer:
         partitioner: PartitionerFunction | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
         network: Network | None = None,
-        clock_ms: Callable[[], int] = _wall_clock_ms,
+        clock: SharedClock | None = None,
+        clock_ms: Callable[[], int] | None = None,
         rng: random.Random | None = None,
         security_protocol: str = "PLAINTEXT",
         ssl_context: SSLContext | None = None,
@@ -130,7 +129,8 @@ class Producer:
         self._partitioner = partitioner
         self._interceptors = Interceptors(interceptors)
         self._prepares = any(self._serializers) or bool(self._interceptors)
-        self._clock_ms = clock_ms
+        self._given_clock_ms = clock_ms
+        self._clock_ms = clock_ms or system_time_ms
         self._rng = rng or random.Random()
         self._cluster = NetworkClient(
             network or AsyncioNetwork(security.context),
@@ -139,6 +139,7 @@ class Producer:
             self._config.request_timeout_ms,
             security,
             self._rng,
+            clock,
         )
         self._metrics = ProducerMetrics()
         self._started: _Started | None = None
@@ -168,6 +169,7 @@ class Producer:
             self._check_not_stopped()
             raise
         self._check_not_stopped()
+        self._clock_ms = self._given_clock_ms or self._cluster.clock.wall_ms
         core = self._new_core()
         sender = Sender(core, self._cluster, self._config, self._metrics, self._interceptors)
         placement = RecordPlacement(
@@ -214,7 +216,7 @@ class Producer:
         core.close()
         sender.notify()
         try:
-            async with asyncio.timeout(limit_s):
+            async with self._cluster.clock.timeout(limit_s):
                 while not core.is_idle:
                     await sender.wait_for_change()
         except TimeoutError:
@@ -351,7 +353,10 @@ class Producer:
     def create_batch(self) -> BatchBuilder:
         """An empty batch, for `send_batch`."""
         return BatchBuilder(
-            self._config.batch_size, self._config.compression, self._clock_ms, *self._serializers
+            self._config.batch_size,
+            self._config.compression,
+            lambda: self._clock_ms(),
+            *self._serializers,
         )
 
     async def send_batch(
@@ -463,7 +468,7 @@ class Producer:
         self._cluster.check_loop()
         result = self._with_advice(partial(begin, core))
         try:
-            async with asyncio.timeout(self._config.max_block_ms / 1_000):
+            async with self._cluster.clock.timeout(self._config.max_block_ms / 1_000):
                 await sender.track_call(result)
         except TimeoutError:
             what = f"{name} is not done within {self._config.max_block_ms} ms, and continues"

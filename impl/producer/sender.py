@@ -20,6 +20,7 @@ from typing import Final
 
 from impl.client.connection import Body, Connection
 from impl.client.network_client import NetworkClient, UnsupportedClusterError
+from impl.clock import Timer
 from impl.producer.batch import ProducerBatch
 from impl.producer.config import ProducerConfig
 from impl.producer.core import Effect, IdempotentProducerCore, SendRequest
@@ -66,13 +67,14 @@ class Sender:
         self._log = SenderLog(core, config.client_id)
         # Cached: get_running_loop costs a system call, and every record needs it.
         self._loop = asyncio.get_running_loop()
+        self._clock = cluster.clock
         self._create_future = self._loop.create_future
         self._retry_backoff_s = config.retry_backoff_ms / 1_000
         self._metadata_max_age_s = config.metadata_max_age_ms / 1_000
         self._links: dict[int, _NodeLink] = {}
         self._scheduled: asyncio.Handle | None = None
         self.is_closed = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._metadata_requested = asyncio.Event()
         self._changed = asyncio.Event()
         self._batches: dict[TopicPartition, deque[ProducerBatch]] = {}
@@ -92,8 +94,8 @@ class Sender:
                 handle.cancel()
 
     def now_ms(self) -> int:
-        """Monotonic milliseconds: the event loop's clock."""
-        return int(self._loop.time() * 1_000)
+        """Monotonic milliseconds."""
+        return int(self._clock.time_s() * 1_000)
 
     def notify(self) -> None:
         """The core may have work: poll it in the next turn of the event loop."""
@@ -217,14 +219,13 @@ class Sender:
 
     def _run_after(self, wait_s: float) -> None:
         """Set a timer, unless there is one already: to wake too early costs less than a timer."""
-        due_s = self._loop.time() + wait_s
         timer = self._timer
         if timer is not None:
-            if timer.when() <= due_s:
+            if timer.due_s <= self._clock.time_s() + wait_s:
                 return
             timer.cancel()
         if not self.is_closed:
-            self._timer = self._loop.call_at(due_s, self._on_timer)
+            self._timer = self._clock.call_later(wait_s, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
@@ -272,7 +273,7 @@ class Sender:
             connection.send(request.api_key, request.api_version, request.body, None)
             self._core.confirm_sent(request.correlation_id, self.now_ms())
         else:
-            on_answer = partial(self._on_answer, link, request, self._loop.time())
+            on_answer = partial(self._on_answer, link, request, self._clock.time_s())
             connection.send(request.api_key, request.api_version, request.body, on_answer)
 
     def _on_answer(
@@ -280,7 +281,7 @@ class Sender:
     ) -> None:
         if answer is None or self._links.get(request.node_id) is not link:
             return
-        self._metrics.on_answer((self._loop.time() - sent_s) * 1_000, answer)
+        self._metrics.on_answer((self._clock.time_s() - sent_s) * 1_000, answer)
         try:
             self._core.receive(request.correlation_id, answer, self.now_ms())
         except (UnexpectedAnswerError, MalformedAnswerError):
@@ -327,7 +328,7 @@ class Sender:
 
     async def _keep_metadata(self) -> None:
         while True:
-            timer = self._loop.call_later(self._metadata_max_age_s, self._metadata_requested.set)
+            timer = self._clock.call_later(self._metadata_max_age_s, self._metadata_requested.set)
             await self._metadata_requested.wait()
             timer.cancel()
             self._metadata_requested.clear()
@@ -337,4 +338,4 @@ class Sender:
             except (OSError, ProtocolError, UnsupportedClusterError):
                 self._metadata_requested.set()
             # Limits the rate, even if every answer requests a refresh.
-            await asyncio.sleep(self._retry_backoff_s)
+            await self._clock.sleep(self._retry_backoff_s)

@@ -27,6 +27,7 @@ from impl.broker.faults import (
 )
 from impl.broker.outputs import Output
 from impl.client.errors import ProducerError
+from impl.clock import SharedClock
 from impl.partition.replica_log import DEFAULT_CONFIG
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_response, encode_request
@@ -145,7 +146,7 @@ async def transact(kafka: Broker, transactional_id: str) -> None:
 
 
 async def test_what_cannot_be_decoded_is_left_to_the_node() -> None:
-    faults = InjectedFaults(Cluster("", DEFAULT_CONFIG))
+    faults = InjectedFaults(Cluster("", DEFAULT_CONFIG), SharedClock())
     faults.add(CutFault("Produce"))
 
     answer: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
