@@ -20,11 +20,10 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
+from impl.addresses import Address
+
 LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names by which clients reach a broker of their own process, whatever it calls itself."""
-
-Address = tuple[str, int]
-"""(host, port)."""
 
 
 class SharedClock:

@@ -8,6 +8,7 @@ but for `DirectoryInUse` and `ForeignDirectory`, which are `OSError`s, `UnknownP
 `KeyError`, and the warning `UnusedFault`.
 """
 
+from impl.addresses import InvalidBootstrapServers as InvalidBootstrapServers
 from impl.broker.cluster import UnknownPartitionOrBroker as UnknownPartitionOrBroker
 from impl.broker.durable_cluster import ForeignDirectory as ForeignDirectory
 from impl.broker.faults import InvalidFault as InvalidFault
@@ -23,7 +24,6 @@ from impl.client.errors import InvalidArgumentError as InvalidArgumentError
 from impl.client.errors import KafkaTimeoutError as KafkaTimeoutError
 from impl.client.errors import ProducerError as ProducerError
 from impl.client.errors import UnknownTopicOrPartitionError as UnknownTopicOrPartitionError
-from impl.client.network_client import InvalidBootstrapServers as InvalidBootstrapServers
 from impl.client.network_client import NoBrokersAvailable as NoBrokersAvailable
 from impl.client.network_client import UnsupportedClusterError as UnsupportedClusterError
 from impl.client.security import AuthenticationFailedError as AuthenticationFailedError

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from socket import gaierror
 from typing import Final, TypeVar
 
+from impl.addresses import InvalidAddress, parse_address
 from impl.broker.embedded import EMBEDDED, Broker
 from impl.broker.event_loop import collect_rarely, run
 from impl.broker.releases import NEWEST_RELEASE, RELEASES
@@ -19,7 +20,7 @@ from impl.broker.topics import MAX_PARTITIONS
 from impl.log.disk import StorageError
 from impl.security.config import USER, Security, SecurityProtocol
 from impl.security.tls import CLIENT_AUTHS, Tls
-from impl.settings import LONG_MAX, MAX_PORT
+from impl.settings import LONG_MAX
 
 T = TypeVar("T")
 WILDCARDS: Final = ("0.0.0.0", "::")
@@ -210,10 +211,14 @@ def _security_of(options: argparse.Namespace) -> Security:
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > MAX_PORT:
-        raise argparse.ArgumentTypeError(f"must be HOST:PORT, is {text!r}")
-    return host.strip("[]"), int(port)
+    if "://" in text:
+        raise argparse.ArgumentTypeError(
+            f"must be HOST:PORT, is {text!r}: --listener says which protocol is served there"
+        )
+    try:
+        return parse_address(text, least_port=0)
+    except InvalidAddress as error:
+        raise argparse.ArgumentTypeError(f"must be HOST:PORT: {error}") from None
 
 
 def _host(text: str) -> str:

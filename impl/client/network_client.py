@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import warnings
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
+from impl.addresses import Address, parse_addresses
 from impl.client.connection import Body, Connection
 from impl.client.connection_states import ConnectionStates
 from impl.client.errors import IllegalStateError
@@ -29,12 +29,8 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import TopicPartition
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import SUPPORTED_VERSIONS, ApiKey
-from impl.settings import MAX_PORT
 
 _log = logging.getLogger(__name__)
-
-Address = tuple[str, int]
-"""(host, port)."""
 
 START_ATTEMPTS: Final = 5
 """How many connections may break while a client starts."""
@@ -45,14 +41,8 @@ SETUP_TIMEOUT_S: Final = 10
 The default of Kafka's `socket.connection.setup.timeout.ms`.
 """
 
-DEFAULT_PORT: Final = 9092
-
 BROKEN: Final = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 """What comes of a peer that is there, and expects another protocol."""
-
-_HOST_AND_PORT: Final = re.compile(
-    r"(?:\[(?P<address>[^\[\]]+)\]|(?P<host>[^:\[\]\s]+))(?::(?P<port>[0-9]{1,5}))?"
-)
 
 API_VERSIONS_VERSIONS: Final = (4, 0)
 """The newest version, and the one that every broker supports."""
@@ -80,37 +70,6 @@ class NoBrokersAvailable(ConnectionError):
 
 class UnsupportedClusterError(Exception):
     """The cluster and this client have no version of an API in common: upgrade one of them."""
-
-
-class InvalidBootstrapServers(ValueError):
-    """Invalid `bootstrap_servers`: give host:port, several of them with commas."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"bootstrap_servers: {problem}; give host:port, or several of them")
-
-
-def parse_addresses(bootstrap_servers: str | Iterable[str]) -> list[Address]:
-    """`host:port` of each, 9092 without a port; [host]:port for IPv6.
-
-    Raises `InvalidBootstrapServers`. Source: `ClientUtils.parseAndValidateAddresses`.
-    """
-    servers = bootstrap_servers
-    if not isinstance(servers, str | Iterable):
-        raise InvalidBootstrapServers(f"{servers!r} is not a string")
-    addresses = [
-        _parse_address(text)
-        for text in (servers.split(",") if isinstance(servers, str) else servers)
-    ]
-    if not addresses:
-        raise InvalidBootstrapServers("no server")
-    return addresses
-
-
-def _parse_address(text: object) -> Address:
-    found = _HOST_AND_PORT.fullmatch(text.strip()) if isinstance(text, str) else None
-    if found is None or not 0 < int(found["port"] or DEFAULT_PORT) <= MAX_PORT:
-        raise InvalidBootstrapServers(f"{text!r} is not host:port")
-    return found["address"] or found["host"], int(found["port"] or DEFAULT_PORT)
 
 
 class NetworkClient:

@@ -355,7 +355,7 @@ class Producer:
         return BatchBuilder(
             self._config.batch_size,
             self._config.compression,
-            lambda: self._clock_ms(),
+            lambda: self._clock_ms(),  # noqa: PLW0108 - it is another one after the start
             *self._serializers,
         )
 

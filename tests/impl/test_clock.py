@@ -78,7 +78,7 @@ async def test_time_passes_as_on_the_event_loop_if_nobody_advances_it() -> None:
     with pytest.raises(TimeoutError):
         async with clock.timeout(0.02):
             await asyncio.Event().wait()
-    assert 0.04 <= loop.time() - began_s + 0.001
+    assert loop.time() - began_s + 0.001 >= 0.04
 
 
 async def test_another_thread_may_advance_it() -> None:

@@ -24,9 +24,8 @@ from conformance.kafka.admin import (
 from conformance.kafka.connection import ANSWER_TIMEOUT_MS, BrokerConnection
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost, KafkaError
 from impl import ApiKey, DecodeError
+from impl.addresses import Address, InvalidAddress, parse_address
 from proofs.say import note
-
-Address = tuple[str, int]
 
 NEEDED: Final = (ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID, ApiKey.CREATE_TOPICS)
 """Without these there is nothing to judge."""
@@ -36,7 +35,6 @@ NEWEST_PRODUCE: Final = 12
 """The last that names topics by name."""
 TELLS_LOG_START: Final = 5
 """The first whose answer has the log's start."""
-MAX_PORT: Final = 2**16 - 1
 NO_PRODUCERS: Final = "producer states: the broker does not offer DescribeProducers"
 
 
@@ -45,14 +43,13 @@ class NoBroker(BackendError):
 
 
 def address_of(text: str) -> Address:
-    """The address in `wire://HOST:PORT`; an IPv6 host stands in brackets. Raises NoBroker."""
-    host, colon, port = text.removeprefix("wire://").rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) <= MAX_PORT:
+    """The address in `wire://HOST:PORT`, whose form is that of `impl.addresses`. Raises NoBroker."""
+    try:
+        return parse_address(text.removeprefix("wire://"))
+    except InvalidAddress as error:
         raise NoBroker(
-            f"{text!r} names no broker; write wire://HOST:PORT, as wire://localhost:9092"
-        )
-    return host, int(port)
+            f"{text!r} names no broker ({error}); write wire://HOST:PORT, as wire://localhost:9092"
+        ) from None
 
 
 class ListeningBroker:

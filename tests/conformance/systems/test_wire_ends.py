@@ -96,7 +96,11 @@ def test_an_address_that_is_none(url):
 
 @pytest.mark.parametrize(
     ("url", "address"),
-    [("wire://h:9092", ("h", 9092)), ("wire://[::1]:65535", ("::1", 65535))],
+    [
+        ("wire://h:9092", ("h", 9092)),
+        ("wire://[::1]:65535", ("::1", 65535)),
+        ("wire://PLAINTEXT://h:9092", ("h", 9092)),
+    ],
 )
 def test_an_address(url, address):
     assert address_of(url) == address

@@ -191,11 +191,13 @@ async def test_a_delay_ends_by_the_clock() -> None:
 async def test_a_client_behind_another_address_is_given_the_clock() -> None:
     async with asyncio.timeout(SECONDS), Broker(topics={"t": 1}) as kafka:
         host, port = kafka.bootstrap_servers.split(":")
-        async with forwarded(host, int(port)) as address:
-            async with Producer(address, linger_ms=MINUTE_MS, clock=kafka.clock) as producer:
-                sent = await producer.send("t", b"v")
-                kafka.clock.advance(MINUTE_MS)
-                await sent
+        async with (
+            forwarded(host, int(port)) as address,
+            Producer(address, linger_ms=MINUTE_MS, clock=kafka.clock) as producer,
+        ):
+            sent = await producer.send("t", b"v")
+            kafka.clock.advance(MINUTE_MS)
+            await sent
 
 
 @asynccontextmanager

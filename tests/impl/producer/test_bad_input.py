@@ -6,11 +6,7 @@ import reprlib
 
 import pytest
 
-from impl.client.network_client import (
-    InvalidBootstrapServers,
-    UnsupportedClusterError,
-    parse_addresses,
-)
+from impl.client.network_client import UnsupportedClusterError
 from impl.producer import (
     AbortedError,
     Advice,
@@ -404,39 +400,3 @@ def test_a_start_that_fails_is_not_waited_for_twice():
 def test_settings_that_cannot_be_are_named(settings, message):
     with pytest.raises((ConfigError, InvalidArgumentError), match=f"^{re.escape(message)}"):
         Producer(**settings)
-
-
-# ---- where the cluster is
-
-
-@pytest.mark.parametrize(
-    "servers",
-    [
-        "",
-        ":",
-        "h:",
-        "h:x",
-        "h:-1",
-        "h:0",
-        "h:65536",
-        "a:1:2",
-        "a b:1",
-        ",",
-        [],
-        None,
-        5,
-        ["a:1", 3],
-    ],
-)
-def test_servers_that_are_none_are_named(servers):
-    with pytest.raises(InvalidBootstrapServers, match=r"^bootstrap_servers: .*; give host:port"):
-        parse_addresses(servers)
-
-
-def test_forms_of_servers():
-    assert parse_addresses("a:1, b") == [("a", 1), ("b", 9092)]
-    assert parse_addresses(["10.0.0.1:65535", "[::1]:2", "[::1]"]) == [
-        ("10.0.0.1", 65535),
-        ("::1", 2),
-        ("::1", 9092),
-    ]

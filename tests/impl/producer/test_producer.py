@@ -7,7 +7,8 @@ import pytest
 from impl.broker.config import NodeConfig
 from impl.broker.server import Server
 from impl.client.errors import UnknownTopicOrPartitionError
-from impl.client.network_client import InvalidBootstrapServers, NoBrokersAvailable
+from impl.addresses import InvalidBootstrapServers
+from impl.client.network_client import NoBrokersAvailable
 from impl.consumer.consumer import Consumer
 from impl.coordinator.config import TransactionConfig
 from impl.producer import (
