@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from functools import partial
 from threading import Lock
 from time import time_ns
 from types import TracebackType
@@ -130,7 +131,7 @@ class LoopClock:
             await asyncio.sleep(0)
             return
         ended: asyncio.Future[None] = self.loop.create_future()
-        timer = self.call_later(duration_s, lambda: ended.done() or ended.set_result(None))
+        timer = self.call_later(duration_s, partial(_end, ended))
         try:
             await ended
         finally:
@@ -215,12 +216,17 @@ class TimeLimit:
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool | None:
+    ) -> None:
         """Raises `TimeoutError`."""
         self._clock.waits.pop(self, None)
-        return await self._limit.__aexit__(kind, error, traceback)
+        await self._limit.__aexit__(kind, error, traceback)
 
     def reschedule(self) -> None:
         """See `_Wait`."""
         if not self._limit.expired():
             self._limit.reschedule(self._clock.loop_time_s(self.due_s))
+
+
+def _end(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

@@ -43,7 +43,7 @@ class NoBroker(BackendError):
 
 
 def address_of(text: str) -> Address:
-    """The address in `wire://HOST:PORT`, whose form is that of `impl.addresses`. Raises NoBroker."""
+    """The address in `wire://HOST:PORT`; `impl.addresses` has its form. Raises NoBroker."""
     try:
         return parse_address(text.removeprefix("wire://"))
     except InvalidAddress as error:

@@ -109,7 +109,8 @@ class NodeNetwork(Nodes):
     def kill(self, node_id: int) -> None:
         """As `freeze`, and its partitions have no leader."""
         self.freeze(node_id)
-        self._killed = self.cluster.brokers.pop(node_id)
+        self._killed = self.cluster.brokers[node_id]
+        self.cluster.remove(node_id)
         self._lose_requests()
 
     def thaw(self) -> None:
@@ -119,7 +120,7 @@ class NodeNetwork(Nodes):
         if self._killed is not None:
             self.cluster.register(self._killed)
             self._killed = None
-            self.cluster.move_all(node_id, [node_id])
+            self.cluster.rejoin(node_id)
         held, self._held = self._held, []
         for request in held:
             self._arrive(request)

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from impl.addresses import InvalidBootstrapServers
 from impl.broker.config import NodeConfig
 from impl.broker.server import Server
 from impl.client.errors import UnknownTopicOrPartitionError
-from impl.addresses import InvalidBootstrapServers
 from impl.client.network_client import NoBrokersAvailable
 from impl.consumer.consumer import Consumer
 from impl.coordinator.config import TransactionConfig

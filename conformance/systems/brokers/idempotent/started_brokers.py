@@ -18,8 +18,9 @@ from conformance.kafka.connection import BrokerConnection
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import Release
 from conformance.systems.brokers.idempotent.deliveries import ISOLATE
-from conformance.systems.brokers.listening_broker import Address, ListeningBroker, NoBroker
+from conformance.systems.brokers.listening_broker import ListeningBroker, NoBroker
 from conformance.transactions.layouts import ON_A_BUSY_MACHINE
+from impl.addresses import Address
 from model.language import Wire
 from proofs.java import JavaError
 
