@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 ASSUMPTIONS = {
     "no_wrap": "no epoch of a producer has more records than there are sequences",
     "message_lifetime": (
@@ -148,3 +150,17 @@ LEFT_OUT = {
 
 STAY = {"moves_are_known": ("placement",), "leaders_are_there": ("leaderless",)}
 """The parts of worlds that stay, by an assumption, as they were at first."""
+
+CLAIMED = {
+    "five_in_flight": ("window",),
+    "no_splits": ("splits",),
+    "id_for_life": ("epochs_end",),
+    "one_batch_in_flight": ("in_flight", "earlier"),
+    "guards": ("guards",),
+}
+"""The sizes that an assumption is about. Of all others a theorem holds whatever they are."""
+
+
+def claimed_by(assumptions: Iterable[str]) -> frozenset[str]:
+    """The sizes that are as assumptions say."""
+    return frozenset(size for name in assumptions for size in CLAIMED.get(name, ()))

@@ -19,6 +19,7 @@ from proofs.lift.source import Model
 from proofs.prove.formulas import Lifter
 from proofs.prove.in_scope import ScopeCheck, ScopeOfProof, check_clauses
 from proofs.prove.induction import Clause, ClauseFormulas, Induction, Named, ProofStep, of_nothing
+from proofs.prove.sizes import Overrides, unknown_sizes
 from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.step_evaluator import StepEvaluator
 from proofs.prove.unknowns import Unknowns, number
@@ -30,9 +31,9 @@ class Composition:
     """What the proofs say of a model of `proofs.lift.source.COMPOSITIONS`.
 
     `bounds` sizes its worlds: 0 is any number; `unknown` are attributes of its configuration, by
-    class and name, that may be anything. `axioms` say what is so of them, or of functions: of
-    ghosts, which no rule reads, and of `contracts`, which replace functions of the text; `lemmas`
-    prove of the text what they say of a contract.
+    class and name, that may be anything, besides all sizes that are not `claimed`. `axioms` say
+    what is so of them, or of functions: of ghosts, which no rule reads, and of `contracts`, which
+    replace functions of the text; `lemmas` prove of the text what they say of a contract.
 
     `worlds` makes steps that are not the rules of the world as they stand, but those that `steps`
     names; `promises` are assumed of each step whose inputs they name.
@@ -56,6 +57,7 @@ class Composition:
     check: Callable[[Composition, ScopeOfProof], ScopeCheck] | None = None
     steps: tuple[str, ...] = ()
     promises: tuple[Callable[..., bool], ...] = ()
+    claimed: frozenset[str] = frozenset()
 
     def ruled_by(self, model: Model, variant: str, usual: str) -> Composition:
         """What the proofs would say under a variant that is not the usual one: the rules in which
@@ -94,6 +96,11 @@ class Worlds:
         self.unknowns = Unknowns(self.k.bounds)
         self.before: Any = self.unknowns.record(model.world.World, "w")
 
+    @property
+    def overrides(self) -> Overrides:
+        """What is unknown of the configuration: all sizes but those that are claimed."""
+        return {**unknown_sizes(self.k.bounds, self.of.claimed), **self.of.unknown}
+
     def evaluator(self) -> StepEvaluator:
         """An evaluator without a scope's limits."""
         contracts: dict[str, Callable[..., Any]] = {
@@ -101,12 +108,13 @@ class Worlds:
             "within_scope": no_limit,
             **self.of.contracts,
         }
-        return StepEvaluator(self.model, self.k, self.of.unknown, contracts)
+        return StepEvaluator(self.model, self.k, self.overrides, contracts)
 
     @property
     def lifter(self) -> Lifter:
         """What reads clauses."""
-        return Lifter(self.model, self.k, self.of.unknown, self.of.contracts, lambda state: state)
+        contracts = self.of.contracts
+        return Lifter(self.model, self.k, self.overrides, contracts, lambda state: state)
 
     def initial(self) -> Any:
         """The world that every scope begins in."""

@@ -11,6 +11,7 @@ from proofs.lift.values import Rec
 from proofs.prove import clauses
 from proofs.prove.assumptions import LEFT_OUT, STAY
 from proofs.prove.composition import CompositionInduction
+from proofs.prove.formulas import Lifter
 from proofs.prove.induction import ARITHMETIC, Clause, Induction, Named
 from proofs.prove.invariant import (
     GUARANTEED,
@@ -23,6 +24,8 @@ from proofs.prove.invariant import (
     WHOLE,
 )
 from proofs.prove.missing_steps import actors_read, demand_all_steps, missing_steps
+from proofs.prove.possible_events import demand_possible_events
+from proofs.prove.sizes import names_of
 from proofs.prove.smt import Formula, ProofObligation
 from proofs.prove.state import BEFORE_KIP_360, VARIANT, Seen, resets
 from proofs.prove.step_evaluator import exchanged
@@ -202,17 +205,29 @@ def demand_steps(
         frozenset(induction.lifter.overrides),
         frozenset(event for a in theorem.assumptions for event in LEFT_OUT.get(a, ())),
         frozenset(part for a in theorem.assumptions for part in STAY.get(a, ())),
+        frozenset(claims_of(induction.lifter)),
     )
     speak = [induction.before[c.name] for c in clauses]
     actors = actors_read(induction.state, speak, exchanged(model))
     demand_all_steps(theorem.name, missing_steps(events, induction.steps, actors))
 
 
+def claims_of(lifter: Lifter) -> Iterator[tuple[str, int]]:
+    """The sizes that a proof claims: those that it does not leave unknown."""
+    bounds = lifter.k.bounds
+    for name in names_of(type(bounds)):
+        if (type(bounds).__name__, name) not in lifter.overrides:
+            yield name, getattr(bounds, name)
+
+
 def plan(
     theorems: Iterable[Theorem], under: Callable[[Theorem], str], models: Iterable[Model] = ()
 ) -> ProofPlan:
-    """The obligations of the theorems, each under the variant that `under` says; see Planner."""
+    """The obligations of the theorems, each under the variant that `under` says; see Planner.
+    Raises MissingSteps; and ImpossibleEvent, of what patches have changed."""
     planner = Planner(*models)
+    for model in planner.composed.values():
+        demand_possible_events(model)
     duties: dict[tuple[str, str], Duty] = {}
     unchanged: dict[str, None] = {}
     for theorem in theorems:

@@ -188,7 +188,7 @@ def is_place(place: Node) -> Node:
 
 def next_id_tells_its_place(worlds: Worlds) -> Iterator[ProofObligation]:
     """What `next_id` stands for: by the model's text no two places have the same id."""
-    evaluator = Evaluator(worlds.model, worlds.k, worlds.of.unknown)
+    evaluator = Evaluator(worlds.model, worlds.k, worlds.overrides)
     cls = worlds.model.manager.Manager
     givers = [worlds.unknowns.record(cls, name) for name in ("giver", "other_giver")]
     ids = [evaluator.call(worlds.model.manager.next_id, [worlds.k, giver]) for giver in givers]

@@ -17,6 +17,7 @@ from proofs.prove.in_scope import ScopeState, pasts
 from proofs.prove.plan import configuration
 from proofs.prove.sequence_arithmetic import NO_WRAP, SEQUENCE, wrapping
 from proofs.prove.simulation import Simulation, SimulationResult
+from proofs.prove.sizes import PREFIX, size_in
 from proofs.prove.state import BEFORE_KIP_360, VARIANT
 from proofs.prove.steps import IdempotentSteps
 from proofs.trace.messages import RuleCall
@@ -102,6 +103,8 @@ class ProducerValues:
         """The value of an unknown, or of a function of numbers. Raises KeyError."""
         if arguments:
             return int(self.function(name, arguments))
+        if name.startswith(PREFIX):
+            return size_in(self.k, name)
         if name.startswith(("client.", "known.", "others.", "len(client.", "len(known.")):
             return self.values.get(name, 0)
         if " in client." in name or name.startswith("len(others."):

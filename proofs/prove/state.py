@@ -28,9 +28,10 @@ from functools import cache
 from typing import Any
 
 from proofs.lift.containers import FocusMap, FunctionSeq
-from proofs.lift.dag import INFINITE, ZERO, Node, const, leaf
+from proofs.lift.dag import INFINITE, ZERO, Node, const, ite, leaf
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq
+from proofs.prove.assumptions import OF_CLIENTS, OF_ONE_PRODUCER, claimed_by
 from proofs.prove.formulas import LiftedGoal, Lifter, RecordSet
 from proofs.prove.proof_state import (
     FlyingBatch,
@@ -41,6 +42,7 @@ from proofs.prove.proof_state import (
     memory,
 )
 from proofs.prove.sequence_arithmetic import NO_WRAP, SequenceArithmetic
+from proofs.prove.sizes import PREFIX, Overrides, unknown_sizes
 from proofs.prove.smt import Formula
 from proofs.prove.step_evaluator import StepEvaluator
 from proofs.prove.unknowns import Predicate, Unknowns, function, number, truth
@@ -66,6 +68,11 @@ BEFORE_KIP_360 = {
     "expiry": leaf("expiry", 0, 1),
 }
 """Rules that are unknown too where a producer recovers by another producer id."""
+
+
+CLAIMED = claimed_by((*OF_ONE_PRODUCER, *OF_CLIENTS))
+"""The sizes that each theorem about one producer claims."""
+IN_FLIGHT, TIMEOUTS = f"{PREFIX}in_flight", f"{PREFIX}faults.timeouts"
 
 
 def resets(variant: Any) -> bool:
@@ -276,9 +283,14 @@ class Builder(Unknowns):
         return VARIANT | (BEFORE_KIP_360 if resets(self.k.variant) else {})
 
     @property
-    def overrides(self) -> dict[tuple[str, str], Node]:
-        """What is unknown of the configuration."""
+    def overrides(self) -> Overrides:
+        """What is unknown of the configuration: all sizes but those that are claimed."""
+        in_flight = leaf(IN_FLIGHT, 1, self.k.bounds.in_flight)
+        given_up = ite(leaf(TIMEOUTS, 0, INFINITE) > 0, in_flight, 0)
         return {
+            **unknown_sizes(self.k.bounds, CLAIMED),
+            ("Bounds", "in_flight"): in_flight,
+            ("Bounds", "given_up"): given_up,
             ("Bounds", "max_sequence"): self.regime.max_sequence,
             ("Bounds", "replicas"): REPLICAS,
             ("Bounds", "wraps"): const(self.regime.wraps),
@@ -316,10 +328,10 @@ class Builder(Unknowns):
 
     def in_words(self, name: str, state: SymbolicState) -> tuple[list[Formula], LiftedGoal]:
         """A guarantee in its own words, and what may be assumed for it: p is the producer id of
-        each batch that it looks at, and its producer is counted as the first."""
+        each batch that it looks at, its producer is counted as the first, and begins at 0."""
         lifter = self.lifter
-        records = {("Bounds", "records"): number("records")}
-        lifter = replace(lifter, overrides={**lifter.overrides, **records})
+        begun = {("Bounds", "first_sequence"): ZERO}
+        lifter = replace(lifter, overrides={**lifter.overrides, **begun})
         clients = MapValue((at_one_partition(state.client).changed(producer=ZERO),))
         world = self.world(clients=clients, leaders=MapValue((state.leader,)))
         goal = lifter.goal(getattr(self.model.guarantees, name), world)

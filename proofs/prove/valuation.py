@@ -14,6 +14,7 @@ from typing import Any
 
 from proofs.lift.dag import Node, reachable
 from proofs.lift.step import OPERATIONS
+from proofs.prove.sizes import PREFIX, size_in
 
 Values = Callable[..., int]
 """Gives an unknown its value, by name; or a function of numbers, by name and arguments."""
@@ -57,6 +58,8 @@ def unknown(s: Any, name: str, arguments: list[int]) -> Any:
     """The value of an unknown, or of a function of numbers."""
     if name.startswith(("w.", "len(w.", "size(w.")):
         return place(s.world, name, arguments)
+    if name.startswith(PREFIX):
+        return size_in(s.k, name)
     name, _, part = name.removesuffix("]").partition("[")
     owner = next(of for of in (s.k.variant, s.k.bounds, s) if hasattr(of, name))
     value = getattr(owner, name)

@@ -25,8 +25,9 @@ from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
 from proofs.prove.sequence_arithmetic import MAX_SEQUENCE
+from proofs.prove.sizes import unknown_sizes
 from proofs.prove.smt import Formula, ProofObligation, obligation
-from proofs.prove.state import PRODUCER, REPLICAS, VARIANT, Builder, P
+from proofs.prove.state import CLAIMED, PRODUCER, REPLICAS, VARIANT, Builder, P
 from proofs.prove.unknowns import bound, function, number, within
 
 WINDOW = leaf("window", 1, INFINITE)
@@ -83,6 +84,7 @@ class WhyFive:
             self.model,
             self.k,
             overrides={
+                **unknown_sizes(self.k.bounds, CLAIMED),
                 ("Bounds", "max_sequence"): MAX_SEQUENCE,
                 ("Bounds", "replicas"): REPLICAS,
                 ("Bounds", "wraps"): FALSE,

@@ -2,27 +2,33 @@
 
 Theory of operation. An event's text is evaluated for any world, where nothing is known of what
 rules of actors make. What the event makes of an actor, or of a message, besides is then in its own
-text. Sizes and budgets of scopes limit nothing here. Events that are left out do not happen: parts
-of the world that no other event changes are as they were at first, so what needs them to be
-different does not happen either.
+text. Sizes and budgets of scopes limit nothing here: each is an unknown, a choice is any number,
+and a tuple has any length, so no condition on them can fold away. (See `AnyEvaluator`.) Events that
+are left out do not happen: parts of the world that no other event changes are as they were at
+first, if all scopes begin with the same, so what needs them to be different does not happen either.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from operator import attrgetter
 from types import FunctionType
 from typing import Any
 
-from proofs.lift.build import choices, concrete, symbolic_world
+from model.language import Map, is_record
+from proofs.lift.build import concrete
 from proofs.lift.call_graph import reached
-from proofs.lift.dag import FALSE, Node, conjunction, reachable
+from proofs.lift.dag import FALSE, Node, conjunction, const, reachable
 from proofs.lift.source import Model
-from proofs.lift.values import Rec, scalars, shapes_of
-from proofs.prove.step_evaluator import OwnChange, StepEvaluator, any_result, exchanged
-from proofs.prove.unknowns import Unknowns, number, truth
+from proofs.lift.values import Rec, scalars
+from proofs.prove.any_size import AnyEvaluator, AnyUnknowns
+from proofs.prove.sizes import Overrides, unknown_sizes
+from proofs.prove.step_evaluator import OwnChange, any_result, exchanged
+from proofs.prove.unknowns import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +54,8 @@ def has_requirements(model: Model, rule: Callable[..., Any]) -> bool:
     return any(isinstance(name, ast.Name) and name.id == "require" for name in called)
 
 
-class EventEvaluator(StepEvaluator):
+class EventEvaluator(AnyEvaluator):
     """Evaluates an event; of what a rule of an actor makes nothing is known."""
-
-    def __init__(self, model: Model, k: Any, overrides: Mapping[tuple[str, str], Node]) -> None:
-        super().__init__(model, k, overrides)
-        self.unknowns = Unknowns(k.bounds)
 
     def take(self, rule: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         """Any value that the rule may return. Its own text is evaluated for what it requires, if it
@@ -84,25 +86,23 @@ class EventEvaluator(StepEvaluator):
 @dataclass(frozen=True)
 class WorldEvents:
     """The events of a model in a variant, but for those that are `left_out`; the `fixed` parts of
-    the world are assumed to stay as they are at first. Of the configuration some attributes are
-    `unknown`, by class and name."""
+    the world are assumed to stay as they are at first. Of the configuration all sizes are unknown
+    but those that are `claimed`, with their values; and the rules that are `unknown`, by class and
+    name."""
 
     model: Model
     variant: str
     unknown: frozenset[tuple[str, str]]
     left_out: frozenset[str] = frozenset()
     fixed: frozenset[str] = frozenset()
+    claimed: frozenset[tuple[str, int]] = frozenset()
 
     def effects(self) -> Mapping[str, EventEffect]:
         """What each event does to actors, by its name."""
         k = self.configuration()
-        first, anything = concrete(self.model, k), symbolic_world(self.model, shapes_of(k.bounds))
-        parts = paths_of(self.model, first)
-        constant = {
-            path
-            for path in parts
-            if path[0] in self.fixed or not has_actor(self.model, part_at(first, path))
-        }
+        first = concrete(self.model, k)
+        anything = AnyUnknowns(k.bounds).record(self.model.world.World, "w")
+        constant = set(self.constant_at_first(first))
         while True:
             world = with_parts(anything, {path: part_at(first, path) for path in constant})
             found = {name: self.effect(k, world, name) for name in self.included()}
@@ -116,40 +116,60 @@ class WorldEvents:
         """The events that are not left out."""
         return (name for name in self.model.rules if name not in self.left_out)
 
+    def constant_at_first(self, first: Rec) -> Iterator[Path]:
+        """The parts that no event changes as far as is known: without actors, and at first the same
+        in each scope."""
+        variant = self.model.variants.parse(self.variant)
+        scopes = self.model.scopes.SCOPES.values()
+        worlds = [self.model.scopes.initial(s.configuration(variant)) for s in scopes]
+        for path in paths_of(self.model, first):
+            if path[0] in self.fixed:
+                yield path
+            elif not has_actor(self.model, part_at(first, path)):
+                begun = {content(attrgetter(".".join(path))(world)) for world in worlds}
+                if len(begun) == 1:
+                    yield path
+
     def configuration(self) -> Any:
-        """That of the first scope, with room for each fault."""
+        """That of the first scope, whose shape worlds have here, with room for each fault."""
         scope = next(iter(self.model.scopes.SCOPES.values()))
         k = scope.configuration(self.model.variants.parse(self.variant))
         faults = type(k.bounds.faults)(**{f.name: 1 for f in fields(k.bounds.faults)})
         return replace(k, bounds=replace(k.bounds, faults=faults))
 
-    def overrides(self, k: Any) -> dict[tuple[str, str], Node]:
+    def overrides(self, k: Any) -> Overrides:
         """What is unknown of the configuration: rules of the variant, and what scopes have."""
-        flags = [f.name for f in fields(k.bounds) if f.type == "bool" and f.name != "unbounded"]
-        asked = {key: number(".".join(key)) for key in self.unknown if key[0] == "Variant"}
-        asked |= {("Bounds", "replicas"): number("replicas")}
-        return asked | {("Bounds", name): truth(name) for name in flags}
+        rules = {key: number(".".join(key)) for key in self.unknown if key[0] == "Variant"}
+        claimed = {("Bounds", name): const(value) for name, value in self.claimed}
+        return {**rules, **unknown_sizes(k.bounds), **claimed}
 
     def effect(self, k: Any, world: Rec, name: str) -> EventEffect:
         """What an event does to actors, for any choice."""
-        takes, edits, changes = set(), set(), set()
         function = self.model.rules[name]
-        for choice in choices(shapes_of(k.bounds), function):
-            evaluator = EventEvaluator(self.model, k, self.overrides(k))
-            chosen = [evaluator.lift(value) for _, value in choice]
-            try:
-                after = evaluator.call(function, [k, world, *chosen])
-            except IndexError:  # the first of nothing: the event required that there is one
-                assert not evaluator.is_possible, f"{name} looks at what is not there"
-            if evaluator.is_possible:
-                takes |= evaluator.used(after)
-                edits |= evaluator.edits
-                changes |= {
-                    path
-                    for path in paths_of(self.model, world)
-                    if not is_same(part_at(world, path), part_at(after, path))
-                }
-        return EventEffect(frozenset(takes), frozenset(edits), frozenset(changes))
+        evaluator = EventEvaluator(self.model, k, self.overrides(k))
+        chosen = map(number, list(inspect.signature(function).parameters)[2:])
+        after = evaluator.call(function, [k, world, *chosen])
+        if not evaluator.is_possible:
+            return EventEffect(frozenset(), frozenset(), frozenset())
+        changes = (
+            path
+            for path in paths_of(self.model, world)
+            if not is_same(part_at(world, path), part_at(after, path))
+        )
+        return EventEffect(
+            frozenset(evaluator.used(after)), frozenset(evaluator.edits), frozenset(changes)
+        )
+
+
+def content(value: Any) -> Any:
+    """A value at the beginning of a scope, whatever the scope's size: of a map, what it has."""
+    if isinstance(value, Map):
+        return frozenset(map(content, value.values()))
+    if isinstance(value, tuple):
+        return tuple(map(content, value))
+    if is_record(value):
+        return tuple(content(getattr(value, f.name)) for f in fields(value))
+    return value
 
 
 Path = tuple[str, ...]

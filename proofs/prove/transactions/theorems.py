@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from proofs.prove.assumptions import claimed_by
 from proofs.prove.composition import Composition
 from proofs.prove.sequence_arithmetic import UNCOUNTED
 from proofs.prove.theorem import Theorem
@@ -35,8 +38,11 @@ def theorem(
     answered_by: tuple[str, ...],
     composition: Composition,
 ) -> Theorem:
-    """A theorem of a composition, in which no sequence is counted."""
-    return Theorem(name, says, variant, UNCOUNTED, rests_on, answered_by, composition=composition)
+    """A theorem of a composition, in which no sequence is counted. It claims the sizes that its
+    assumptions are about."""
+    made = Theorem(name, says, variant, UNCOUNTED, rests_on, answered_by, composition=composition)
+    claimed = claimed_by(made.assumptions)
+    return replace(made, composition=replace(composition, claimed=claimed))
 
 
 TRANSACTIONAL: tuple[Theorem, ...] = (

@@ -13,6 +13,7 @@ from proofs.prove.composition import Composition, CompositionInduction
 from proofs.prove.in_scope import ScopeOfProof
 from proofs.prove.missing_steps import actors_read
 from proofs.prove.simulation import Simulation, SimulationResult
+from proofs.prove.sizes import PREFIX
 from proofs.prove.step_evaluator import exchanged
 from proofs.prove.transactions.in_scope import TransactionsScopeState, left_in
 from proofs.prove.transactions.state import GHOSTS
@@ -32,7 +33,7 @@ class ScopeUnknowns:
     def value_of(self, name: str, arguments: tuple[int, ...]) -> int:
         """The value of an unknown, or of a function of numbers; 0 where a ghost says nothing.
         Raises KeyError."""
-        of_world = name.startswith(("w.", "len(w."))
+        of_world = name.startswith(("w.", "len(w.", PREFIX))
         if not (of_world or arguments or self.knows(name.partition("[")[0])):
             raise KeyError(name)
         try:
