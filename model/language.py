@@ -87,11 +87,15 @@ class Map(Generic[K, V]):
         return Map((value,) * size)
 
     def __getitem__(self, key: K) -> V:
+        if key < 0:  # type: ignore[operator]
+            raise IndexError(f"a map of {len(self._values)} keys has no key {key}")
         return self._values[key]  # type: ignore[call-overload, no-any-return]
 
     def put(self, key: K, value: V) -> Map[K, V]:
-        """The same map but for one key."""
+        """The same map but for one key. Raises IndexError for a key that it does not have."""
         position: int = key  # type: ignore[assignment]
+        if not 0 <= position < len(self._values):
+            raise IndexError(f"a map of {len(self._values)} keys has no key {key}")
         return Map((*self._values[:position], value, *self._values[position + 1 :]))
 
     def values(self) -> tuple[V, ...]:

@@ -31,7 +31,7 @@ from proofs.lift.ints_form import ints_form
 from proofs.lift.layout import Layout, lay_out
 from proofs.lift.machine import Machine
 from proofs.lift.specialise import specialise
-from proofs.lift.step import out_of_range
+from proofs.lift.step import out_of_range, undefined_at
 
 ENGINES = ("c", "ints")
 PROGRESS_SECONDS = 0.25
@@ -176,11 +176,11 @@ class ExplorationRun:
         alike = [n for n, rule in enumerate(self._machine.rules) if rule.rule == name]
         for rule in alike if self._genuine is not None else [broken.rule]:
             steps = (*before, rule)
-            written = ", ".join(_broken_ranges(self._machine, steps))
-            if written:
+            what = _broken_by(self._machine, steps)
+            if what:
                 break
         label = self._machine.rules[rule].label
-        return RangeBroken(f"step {len(steps)}, {label}, writes {written}", steps)
+        return RangeBroken(f"step {len(steps)}, {label}, {what}", steps)
 
     def _path(self, index: int) -> Steps:
         """A shortest path of the machine itself to a state, or to one of its orbit."""
@@ -195,12 +195,16 @@ class ExplorationRun:
         }
 
 
-def _broken_ranges(machine: Machine, steps: Steps) -> list[str]:
-    """What the last step writes out of range; nothing where it is not enabled."""
+def _broken_by(machine: Machine, steps: Steps) -> str:
+    """Where the last step's text is not defined, or else what it writes out of range; nothing where
+    it is not enabled."""
     try:
-        return out_of_range(machine, steps)
+        wheres, written = undefined_at(machine, steps), out_of_range(machine, steps)
     except ValueError:
-        return []
+        return ""
+    if wheres:
+        return f"looks for a key that is none of its map's: {', '.join(wheres)}"
+    return f"writes {', '.join(written)}" if written else ""
 
 
 def searched(

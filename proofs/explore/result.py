@@ -118,7 +118,8 @@ class Interrupted(KeyboardInterrupt):
 
 
 class RangeBroken(RuntimeError):
-    """A step writes a value that its leaf cannot hold: the model's declared ranges are wrong.
+    """A step writes a value that its leaf cannot hold, or looks for a key that its map does not
+    have: the model's declared ranges are wrong.
 
     `steps` lead from the initial state to that step, which is the last of them.
     """

@@ -25,6 +25,8 @@ from proofs.trace.replay import Stepper, World, domains
 class NotTotal(Exception):
     """A rule failed with a Python error where it should give a world or be disabled."""
 
+    exit_code = 3
+
 
 @dataclass(frozen=True, slots=True)
 class SourceGraph:

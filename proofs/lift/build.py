@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -152,7 +152,24 @@ def lift_rule(
         return None
     pairs = zip(scalars(world), scalars(after), strict=True)
     updates = {before.name: new for before, new in pairs if new is not before and before.name}
-    instance = RuleInstance(function.__name__, choice, guard, updates)
+    broken = tuple((noted.where, dag.negate(noted.holds)) for noted in evaluator.tested)
+    tested = with_tests(updates, broken, lifted.machine.leaves)
+    instance = RuleInstance(function.__name__, choice, guard, tested, broken)
     lifted.limits[instance.label] = tuple(evaluator.limits)
     lifted.obligations[instance.label] = tuple(evaluator.obligations)
     return instance
+
+
+def with_tests(
+    updates: Mapping[str, Node], broken: Sequence[tuple[str, Node]], leaves: Sequence[Leaf]
+) -> Mapping[str, Node]:
+    """What a rule instance writes; where its text is not defined a number that is out of range, for
+    which each compiled form ends with an error."""
+    names = {leaf.name: leaf for leaf in leaves if not leaf.is_bool}
+    name = next((n for n in (*updates, *names) if n in names), None)
+    if not broken or name is None:
+        return updates
+    leaf = names[name]
+    usual = updates.get(name, dag.leaf(name, leaf.lo, leaf.hi))
+    undefined = dag.disjunction(node for _, node in broken)
+    return {**updates, name: dag.ite(undefined, dag.const(leaf.hi + 1), usual)}

@@ -76,7 +76,7 @@ def merge(shapes: Shapes, condition: Node, a: Any, b: Any) -> Any:
     """a if condition else b."""
     if a is b:
         return a
-    if isinstance(a, Node) and isinstance(b, Node):
+    if isinstance(a, Node) and isinstance(b, Node) and a.is_bool == b.is_bool:
         return dag.ite(condition, a, b)
     if isinstance(a, Rec) and isinstance(b, Rec) and a.cls is b.cls:
         return Rec(a.cls, {f: merge(shapes, condition, a.fields[f], b.fields[f]) for f in a.fields})
@@ -139,7 +139,7 @@ def merge_sets(condition: Node, a: SetValue | Span, b: SetValue | Span) -> SetVa
 
 def equal(a: Any, b: Any) -> Node:
     """a == b, field by field."""
-    if isinstance(a, Node) and isinstance(b, Node):
+    if isinstance(a, Node) and isinstance(b, Node) and a.is_bool == b.is_bool:
         return dag.eq(a, b)
     if isinstance(a, Rec) and isinstance(b, Rec):
         return dag.conjunction(equal(a.fields[f], b.fields[f]) for f in a.fields)

@@ -18,7 +18,7 @@ from typing import Any
 
 from model.language import Map, Set, is_record
 from proofs.lift import containers, dag
-from proofs.lift.annotations import LiftError, Limit, Notes, Obligation
+from proofs.lift.annotations import LiftError, Limit, Notes
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue, Span, shapes_of
@@ -124,7 +124,10 @@ class Evaluator(Notes):
             return then() if condition.value else otherwise()
         first = self.under(condition, then)
         second = self.under(dag.negate(condition), otherwise)
-        return containers.merge(self.shapes, condition, first, second)
+        try:
+            return containers.merge(self.shapes, condition, first, second)
+        except TypeError as error:
+            raise LiftError(f"{self._files[-1]}: in {self._names[-1]}: {error}") from error
 
     def statement_expression(self, expression: ast.expr, frame: Frame) -> None:
         """A docstring, `require` or `within_scope`."""
@@ -160,17 +163,11 @@ class Evaluator(Notes):
 
     def boolean(self, node: ast.expr, frame: Frame) -> Node:
         """The value of a condition."""
-        value = self.value(node, frame)
-        if not (isinstance(value, Node) and value.is_bool):
-            raise self.fail(node, "a condition must be a bool (there is no truthiness)")
-        return value
+        return self.as_truth(node, self.value(node, frame))
 
     def integer(self, node: ast.expr, frame: Frame) -> Node:
         """The value of an int or enum expression."""
-        value = self.value(node, frame)
-        if not (isinstance(value, Node) and not value.is_bool):
-            raise self.fail(node, "an int is needed here")
-        return value
+        return self.as_number(node, self.value(node, frame))
 
     def lift(self, value: Any) -> Any:
         """A Python value as a symbolic one; functions, classes and configurations stay as they
@@ -268,12 +265,14 @@ class Evaluator(Notes):
     def compared(self, node: ast.Compare, operator: ast.cmpop, left: Any, right: Any) -> Node:
         """One comparison."""
         if isinstance(operator, (ast.Eq, ast.NotEq)):
+            if differ_in_kind(left, right):
+                raise self.fail(node, "a bool is compared with an int")
             same = containers.equal(left, right)
             return same if isinstance(operator, ast.Eq) else dag.negate(same)
         if isinstance(operator, (ast.In, ast.NotIn)):
-            inside = containers.contains(right, left)
+            inside = containers.contains(right, self.as_number(node, left))
             return inside if isinstance(operator, ast.In) else dag.negate(inside)
-        if not (isinstance(left, Node) and isinstance(right, Node)):
+        if not all(isinstance(side, Node) and not side.is_bool for side in (left, right)):
             raise self.fail(node, "only ints have an order")
         if type(operator) not in ORDERS:
             raise self.fail(node, "this comparison is not in the subset")
@@ -311,9 +310,7 @@ class Evaluator(Notes):
         if isinstance(owner, dict):
             raise self.fail(node, "write the table as a function of its key")
         inside = containers.is_defined(owner, index)
-        self.obligations.append(
-            Obligation(self.place(node), dag.either(dag.negate(self.path), inside))
-        )
+        self.demand(node, inside, is_tested=isinstance(owner, MapValue))
         return containers.at(self.shapes, owner, index)
 
     def first_of(self, node: ast.Subscript, owner: Any, count: Node) -> Any:
@@ -322,8 +319,7 @@ class Evaluator(Notes):
         if count.is_const and count.value < 0:
             return containers.drop_last(self.shapes, owner, -count.value)
         if count.lo < 0:
-            whole = dag.either(dag.negate(self.path), dag.le(ZERO, count))
-            self.obligations.append(Obligation(self.place(node), whole))
+            self.demand(node, dag.le(ZERO, count))
         return containers.take(self.shapes, owner, count)
 
     # Calls
@@ -397,11 +393,11 @@ class Evaluator(Notes):
         return containers.length(arguments[0])
 
     def _call_max(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Node:
-        a, b = arguments
+        a, b = (self.as_number(node, value) for value in arguments)
         return dag.ite(dag.le(a, b), b, a)
 
     def _call_min(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Node:
-        a, b = arguments
+        a, b = (self.as_number(node, value) for value in arguments)
         return dag.ite(dag.le(a, b), a, b)
 
     def _call_Map(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
@@ -417,7 +413,8 @@ class Evaluator(Notes):
         return MapValue((value,) * size.value)
 
     def _call_span(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Span:
-        return Span(arguments[0], arguments[1])
+        first, count = (self.as_number(node, value) for value in arguments)
+        return Span(first, count)
 
     def _call_map_values(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
         k, function, mapping = arguments
@@ -440,7 +437,11 @@ class Evaluator(Notes):
         """A method of a map or of a set."""
         arguments = [self.value(a, frame) for a in node.args]
         if name == "put":
-            return containers.put(self.shapes, owner, *arguments)
+            key, value = arguments
+            self.demand(
+                node, containers.is_defined(owner, self.as_number(node, key)), is_tested=True
+            )
+            return containers.put(self.shapes, owner, key, value)
         if name == "values" and isinstance(owner, MapValue):
             return Seq(const(len(owner.slots)), owner.slots)
         if name == "values" and isinstance(owner, containers.FunctionMap):
@@ -448,7 +449,7 @@ class Evaluator(Notes):
         if name == "values" and isinstance(owner, containers.FocusMap):
             return owner
         if name == "plus":
-            return containers.plus(owner, *arguments)
+            return containers.plus(owner, self.as_number(node, *arguments))
         if name == "union":
             return containers.union(owner, *arguments)
         if name == "is_empty":
@@ -499,7 +500,7 @@ class Evaluator(Notes):
             if kept is FALSE:
                 continue
             value = self.under(kept, partial(self.value, generator.elt, inner))
-            results.append((kept, value))
+            results.append((kept, ELEMENTS[name](self, generator.elt, value)))
         if name == "tuple":
             return containers.collected(self.shapes, results, filtered=bool(clause.ifs))
         return _REDUCE[name](results)
@@ -565,6 +566,20 @@ def _total(results: list[tuple[Node, Any]]) -> Node:
     for kept, value in results:
         total = dag.add(total, dag.ite(kept, value, ZERO))
     return total
+
+
+ELEMENTS: Mapping[str, Callable[[Evaluator, ast.AST, Any], Any]] = {
+    "all": Evaluator.as_truth,
+    "any": Evaluator.as_truth,
+    "sum": Evaluator.as_number,
+    "tuple": lambda _evaluator, _node, value: value,
+}
+"""What a reduction is of."""
+
+
+def differ_in_kind(a: Any, b: Any) -> bool:
+    """Whether one is a bool, and the other an int."""
+    return isinstance(a, Node) and isinstance(b, Node) and a.is_bool != b.is_bool
 
 
 _REDUCE: dict[str, Callable[[list[tuple[Node, Any]]], Node]] = {

@@ -30,12 +30,14 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class RuleInstance:
-    """One rule with its choices fixed. `updates` holds written leaves only, by leaf name."""
+    """One rule with its choices fixed. `updates` holds written leaves only, by leaf name; `broken`
+    says where in its text, and when, a key is none of its map's: it writes out of range then."""
 
     rule: str
     choice: tuple[tuple[str, int], ...]
     guard: Node
     updates: Mapping[str, Node]
+    broken: tuple[tuple[str, Node], ...] = ()
 
     @property
     def label(self) -> str:

@@ -70,6 +70,14 @@ def values_after(machine: Machine, steps: Sequence[int]) -> dict[str, int]:
     return values
 
 
+def undefined_at(machine: Machine, steps: Sequence[int]) -> list[str]:
+    """Where in the text the last step finds a key that is none of its map's."""
+    *before, last = steps
+    values, broken = values_after(machine, before), machine.rules[last].broken
+    found = evaluate((node for _, node in broken), values, machine.inputs)
+    return [where for (where, _), is_so in zip(broken, found, strict=True) if is_so]
+
+
 def out_of_range(machine: Machine, steps: Sequence[int]) -> list[str]:
     """The leaves out of their range behind some steps, as in `x = 5 (of 0 .. 4)`."""
     values = values_after(machine, steps)

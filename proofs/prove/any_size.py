@@ -12,7 +12,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from proofs.lift import dag
+from proofs.lift import containers, dag
 from proofs.lift.dag import INFINITE, Node, leaf
 from proofs.lift.evaluate import Frame
 from proofs.lift.source import Model
@@ -43,6 +43,8 @@ class AnyEvaluator(StepEvaluator):
         super().__init__(model, k, overrides)
         self.unknowns = AnyUnknowns(k.bounds)
         self.layout = layout_of(k.bounds, overrides)
+        self._before_put: dict[tuple[Any, ...], Any] = {}
+        self._kept: list[Any] = []
 
     def _filled(self, size: Node, value: Any) -> Any:
         count = self.slots_of(size)
@@ -93,14 +95,22 @@ class AnyEvaluator(StepEvaluator):
         return Seq(dag.sub(owner.length, self.integer(lower, frame)), owner.slots)
 
     def method(self, node: ast.Call, name: str, owner: Any, frame: Frame) -> Any:
-        """A method of a map or of a set; what is put into a set may be any number."""
+        """A method of a map or of a set; what is put into a set may be any number. What is put
+        under the key of the last put replaces that."""
         if name == "plus" and isinstance(owner, SetValue):
             (element,) = (self.value(a, frame) for a in node.args)
             pairs = enumerate(owner.bits)
             return SetValue(
                 tuple(dag.either(bit, dag.eq(element, dag.const(i))) for i, bit in pairs)
             )
-        return super().method(node, name, owner, frame)
+        if name != "put" or not isinstance(owner, MapValue):
+            return super().method(node, name, owner, frame)
+        key, value = (self.value(a, frame) for a in node.args)
+        before = self._before_put.get((key, *map(id, owner.slots)), owner)
+        result = containers.put(self.shapes, before, key, value)
+        self._before_put[key, *map(id, result.slots)] = before
+        self._kept.append(result)
+        return result
 
 
 def layout_of(bounds: Any, overrides: Overrides) -> Mapping[Node, int]:

@@ -156,7 +156,6 @@ CLAIMED = {
     "no_splits": ("splits",),
     "id_for_life": ("epochs_end",),
     "one_batch_in_flight": ("in_flight", "earlier"),
-    "guards": ("guards",),
 }
 """The sizes that an assumption is about. Of all others a theorem holds whatever they are."""
 
