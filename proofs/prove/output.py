@@ -123,11 +123,11 @@ def tell_vacuity(done: Proof) -> None:
             f"\n{found.step} is excluded by {' and '.join(found.by)} in {found.obligations}"
             f" obligations of {len(found.theorems)} theorems: {where}"
         )
-    undecided = sum(map(done.vacuity.is_undecided, done.plan.duties))
-    if undecided:
+    if done.unsettled:
+        first = ", ".join(done.unsettled[:SHOWN])
         say(
-            f"\n{undecided} obligations have hypotheses of which z3 could not say in time whether"
-            " they can be met"
+            f"\n{len(done.unsettled)} obligations have hypotheses of which z3 could not say whether"
+            f" anything meets them, so nothing is decided: {first}"
         )
 
 

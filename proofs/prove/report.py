@@ -85,6 +85,12 @@ class Proof:
         return all(exclusion.labelled for exclusion in self.exclusions)
 
     @cached_property
+    def unsettled(self) -> tuple[str, ...]:
+        """The obligations of whose hypotheses nobody knows whether anything meets them."""
+        unknown = filter(self.vacuity.is_undecided, self.plan.duties)
+        return tuple(duty.obligation.name for duty in unknown)
+
+    @cached_property
     def exclusions(self) -> tuple[ExcludedStep, ...]:
         """What is excluded, by step and by what excludes it."""
         groups: dict[tuple[str, tuple[str, ...], bool], list[Duty]] = {}

@@ -74,7 +74,9 @@ class TheoremTrial:
         vacuity = look_for_vacuity(duties, self.source)
         verdicts = solve(ProofPlan(tuple(duties), ()), self.source)
         done = Proof(ProofPlan(tuple(duties), ()), verdicts, vacuity, len(SOLVERS))
-        return TheoremOutcome.HOLDS if done.is_labelled else TheoremOutcome.VACUOUS
+        if not done.is_labelled:
+            return TheoremOutcome.VACUOUS
+        return TheoremOutcome.NOT_DECIDED if done.unsettled else TheoremOutcome.HOLDS
 
     def _is_proved(self, duties: Sequence[Duty]) -> bool:
         """Whether each of them is; the first that are not end it."""

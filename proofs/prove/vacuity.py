@@ -4,7 +4,8 @@ Each set of hypotheses is asked about once: can all of it hold? What meets a set
 it, so the largest sets are asked about first, and then those alone that are in none that can be
 met. Where a set cannot, a solver says which of it excludes the step. That is right where the
 theorem assumes what `EXCLUDED` names. Where nothing says so, a rule can no longer be taken, and
-what is proved of it is worth nothing.
+what is proved of it is worth nothing. What no solver can say in any of the `WAYS` is undecided, and
+so is the theorem.
 """
 
 from __future__ import annotations
@@ -15,11 +16,18 @@ from dataclasses import dataclass, field
 from proofs.lift.source import COMPOSITIONS
 from proofs.prove.asking import AnswerSource, SolverQuestion, unseen
 from proofs.prove.plan import Duty
+from proofs.prove.simple_states import but_for_one_place, with_slopes
 from proofs.prove.smt import Formula, ProofObligation
+from proofs.prove.solvers import TIMEOUT_S
 from proofs.prove.theorem import Theorem
 
-PATIENCE_S = 0.3
-"""How long a solver looks for what meets hypotheses: it finds that nothing does much sooner."""
+WAYS: tuple[tuple[Callable[[str], str], float], ...] = (
+    (but_for_one_place, 0.3),
+    (str, 0.3),
+    (with_slopes, TIMEOUT_S),
+)
+"""In which states a solver looks for one that meets hypotheses, and how long: in those of a simple
+form first, which is quick; then in any, where it finds soon if there is none."""
 
 OWN_GUARDS = "its own guards"
 
@@ -89,9 +97,15 @@ def ask_hypotheses(
     `proved` where nothing can. A set that is part of one that is met is left out."""
 
     def ask(texts: Iterable[str]) -> dict[str, str]:
-        asked = {text: SolverQuestion("z3", text, timeout_s=PATIENCE_S) for text in texts}
-        answers = source.answers(list(asked.values()), seen)
-        return {text: answers[question].result for text, question in asked.items()}
+        left, found = list(texts), dict[str, str]()
+        for in_form, patience_s in WAYS:
+            asked = {t: SolverQuestion("z3", in_form(t), timeout_s=patience_s) for t in left}
+            answers = source.answers(list(asked.values()), seen)
+            said = {text: answers[question].result for text, question in asked.items()}
+            conclusive = ("failed",) if in_form is not str else ("failed", "proved")
+            found |= {text: result for text, result in said.items() if result in conclusive}
+            left = [text for text in left if text not in found]
+        return found | dict.fromkeys(left, "unknown")
 
     members = members_of(obligations)
     first = ask(largest(members))

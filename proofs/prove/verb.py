@@ -1,7 +1,8 @@
 """`kafka-eos prove`: every theorem, every obligation by name, both solvers.
 
 Exit code 0 if all is proved, 1 if something failed (as it should with --mutant) or holds only since
-a rule can no longer be taken, 3 if a solver could not decide and no trace was found.
+a rule can no longer be taken, 3 if a solver could not decide and no trace was found, or could not
+say whether anything meets the hypotheses of an obligation.
 """
 
 from __future__ import annotations
@@ -165,10 +166,13 @@ def answer_failures(
 
 
 def verdict_of(done: Proof, answers: Sequence[Counterexample]) -> str:
-    """holds, violated (a trace shows it), vacuous (a rule can no longer be taken) or undecided."""
+    """holds, violated (a trace shows it), vacuous (a rule can no longer be taken) or undecided: of
+    what may be vacuous, too, nobody knows whether it holds."""
     if failed(done.verdicts):
         return "violated" if answers else "undecided"
-    return "holds" if done.is_labelled else "vacuous"
+    if not done.is_labelled:
+        return "vacuous"
+    return "undecided" if done.unsettled else "holds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +412,7 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
         "unchanged": list(asked.unchanged),
         "counts": {**done.counts(asked.duties), "unchanged": len(asked.unchanged)},
         "exclusions": [asdict(exclusion) for exclusion in done.exclusions],
+        "hypotheses_undecided": list(done.unsettled),
         "vacuity": [check_json(c) for c in looked.clauses],
         "ranges": [asdict(c) for c in looked.ranges],
         "dropped": [dropped_json(name, found) for name, found in looked.excluded.items()],
@@ -415,12 +420,7 @@ def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
         "counterexamples": [counterexample_json(a) for a in answers],
         "verdict": verdict,
     }
-    times = times_of(seeds, began) | {
-        "asked": source.asked,
-        "hypotheses_undecided": [
-            d.obligation.name for d in asked.duties if done.vacuity.is_undecided(d)
-        ],
-    }
+    times = times_of(seeds, began) | {"asked": source.asked}
     if directory.path is not None:
         write_texts(asked, directory.path / "smtlib")
     directory.write(report, times, arguments.json)

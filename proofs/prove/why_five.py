@@ -34,6 +34,9 @@ WINDOW = leaf("window", 1, INFINITE)
 IN_FLIGHT = leaf("in_flight", 1, INFINITE)
 STORED, SENT, FINISHED = number("stored"), number("sent"), number("finished")
 """How many batches of the epoch are in the log, were given a sequence, and have ended."""
+BATCHES = leaf("batches", 0, INFINITE)
+"""How many batches the epoch has: any number, but one. Of batches without end no sequences would
+suffice."""
 EPOCH = leaf("epoch", 0, INFINITE)
 BATCH, ANY, SLOT, OTHER = number("n"), bound("n"), bound("i"), bound("m")
 
@@ -59,14 +62,14 @@ def numbered(n: Node) -> Numbered:
 def numbering() -> list[Formula]:
     """Batches follow each other without a gap, none is empty, and sequences suffice for all."""
     this, next_one, other = numbered(ANY), numbered(ANY + 1), numbered(OTHER)
-    counted = ANY >= 0
+    counted = (ANY >= 0) & (ANY < BATCHES)
     sound = (this.count >= 1) & (this.end <= MAX_SEQUENCE)
-    before = counted & (ANY < OTHER)
+    before = counted & (ANY < OTHER) & (OTHER <= BATCHES)
     return [
         ((), numbered(ZERO).begin.eq(0)),
         ((ANY,), counted.implies(sound & next_one.begin.eq(this.end))),
         ((ANY, OTHER), before.implies(this.end <= other.begin)),
-        ((ANY,), counted.implies(this.begin >= 0)),
+        ((ANY,), within(ANY, 0, BATCHES).implies(this.begin >= 0)),
     ]
 
 
@@ -147,7 +150,7 @@ class WhyFive:
         )
         call = self.model.leader.remember
         after = self.evaluator().call(call, [self.k, entry, stored])
-        assumed = [*numbering(), *known, ((), STORED >= 0)]
+        assumed = [*numbering(), *known, ((), (STORED >= 0) & (STORED < BATCHES))]
         begins = self.remembers_the_last(unknown, ZERO)
         goals = self.remembers_the_last(after, STORED + 1)
         for part, first, goal in zip(("epoch", "length", "batches"), begins, goals, strict=True):
@@ -193,6 +196,7 @@ class WhyFive:
             ((), IN_FLIGHT <= WINDOW),
             ((), within(FINISHED, 0, STORED)),
             ((), within(STORED, 0, SENT)),
+            ((), SENT <= BATCHES),
             ((), SENT - FINISHED <= IN_FLIGHT),
             ((), within(BATCH, FINISHED, STORED)),
             ((), BATCH < SENT),
