@@ -8,7 +8,7 @@ back ends need nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from proofs.lift.dag import Node
 
@@ -37,7 +37,7 @@ class RuleInstance:
     choice: tuple[tuple[str, int], ...]
     guard: Node
     updates: Mapping[str, Node]
-    broken: tuple[tuple[str, Node], ...] = ()
+    broken: tuple[tuple[str, Node], ...] = field(default=(), compare=False)
 
     @property
     def label(self) -> str:

@@ -23,6 +23,7 @@ from proofs.cache import cache_folder, make_once
 from proofs.explore.source import instances, source_search
 from proofs.lift.patch import Patch, apply
 from proofs.lift.source import Model, model_folder
+from proofs.run.files import code_digest
 from proofs.trace.replay import Stepper
 
 ONLY_LOOK = (
@@ -172,8 +173,9 @@ def stored_calls(model: Model, k: Any, functions: Iterable[str], name: str) -> C
 
 @functools.cache
 def text_digest() -> str:
-    """A digest of the model's text, but for what only looks at worlds: it calls nothing."""
-    digest = hashlib.sha256()
+    """A digest of the model's text, but for what only looks at worlds: it calls nothing; and of
+    the text that records calls."""
+    digest = hashlib.sha256(code_digest(["proofs"]).encode())
     for path in sorted(model_folder().rglob("*.py")):
         if path.stem not in ONLY_LOOK:
             digest.update(path.read_bytes())

@@ -29,7 +29,8 @@ BY_FOOTPRINT: Final = (
 )
 EQUALITY: Final = (
     "`equal values`: two solvers show that the changed function has the value that it had, whatever"
-    " its arguments. `equal calls` and `equal graphs` are of the configurations that were tried."
+    " its arguments: these are equivalent. `equal calls` and `equal graphs` are unseen in the"
+    " configurations that were tried, which shows nothing of others."
 )
 
 
@@ -66,7 +67,7 @@ def totals(counts: Figures) -> str:
 
 
 def row_of(its: Figures, counts: Figures) -> list[str]:
-    """A rule in the table: killed by each verb, equal for each reason, then the others."""
+    """A rule in the table: killed by each verb, nobody tells it apart, then the others."""
     killed = [its["verbs"].get(verb, 0) for verb in counts["verbs"]]
     others = [its["fates"][fate] for fate in ("alive", "invalid")]
     numbers = [sum(its["fates"].values()), *killed, *its["equal"].values(), *others]

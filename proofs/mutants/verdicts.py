@@ -3,7 +3,8 @@
 | fate       | what it means                                                                   |
 |------------|---------------------------------------------------------------------------------|
 | killed     | a verb ends with a finding: `verb`, `scope`, `variant` and `how` say which one   |
-| equivalent | nothing differs: `how` says what shows it, and how far                           |
+| equivalent | solvers say that nothing differs, whatever the arguments                         |
+| unseen     | no configuration that was tried shows a difference: `how` says what of it is equal |
 | alive      | something happens otherwise, and no verb has a word to say about it              |
 | invalid    | the language refuses the text: it is no model                                    |
 
@@ -13,9 +14,10 @@ A configuration is asked in three steps, each only if the one before does not te
 2. Does a rule do otherwise in a reachable state? (`baseline.py`)
 3. What does exploring the changed model find?
 
-What no configuration shows is asked of runs that go on for ever (`liveness`), of the abstract
-specification (`refine`), and of the theorems (`prove`). Where nothing differs, solvers are asked
-whether anything can (`equal_values.py`).
+What a configuration shows and no promise speaks of is asked of runs that go on for ever
+(`liveness`), of the abstract specification (`refine`), and of the theorems (`prove`). Where nothing
+differs, solvers are asked whether anything can (`equal_values.py`); where they cannot say, more
+configurations (`FURTHER`) and the theorems.
 """
 
 from __future__ import annotations
@@ -109,6 +111,28 @@ v2: live-transaction
 )
 """Where runs go on for ever: asked of what breaks nothing before."""
 
+FURTHER: Final = read_pairs(
+    """
+4.3.1: idempotent-restart idempotent-shared-id idempotent-wrap delivery idempotent-expiry
+    idempotent-loss idempotent-five-forgotten idempotent-six-in-flight
+first_sequence=strict/restart_window=full: idempotent-trouble idempotent-exhausted
+    idempotent-rejection idempotent-forgotten-split idempotent-partitions-replicas
+2.0.0: idempotent-expiry idempotent-exhaustion idempotent-forgotten idempotent-rejection
+2.4.1: idempotent-timeout/breaks=1/refusals=0 idempotent-forgotten-split
+2.4.1: producer-ids-alone producer-ids
+2.4.1: processing/crashes=0
+v1: transactions-in-flight transactions-in-flight-again transactions-in-flight-moves
+    transactions-in-flight-three transactions-in-flight-rejection transactions-rejection
+    transactions-between transactions-two-expirations transactions-adopted transactions-leaderless
+    transactions-others transactions-late-marker transactions-trouble-log
+v2: transactions-in-flight transactions-in-flight-offsets transactions-in-flight-partitions
+    transactions-in-flight-leaves transactions-rejection transactions-between transactions-writes
+    transactions-two-expirations transactions-offsets-again transactions-late-writes
+    transactions-log-again transactions-offsets-log transactions-guards-partitions
+"""
+)
+"""What is asked of a change that no other configuration shows."""
+
 REFINED: Final = read_pairs(
     """
 v2: transactions-tiny transactions-trouble transactions-trouble-log transactions-two-errors
@@ -132,10 +156,10 @@ EQUAL_VALUES: Final = "equal values"
 EQUAL_CALLS: Final = "equal calls"
 EQUAL_GRAPHS: Final = "equal graphs, masked"
 EQUAL: Final = (EQUAL_VALUES, EQUAL_CALLS, EQUAL_GRAPHS)
-"""What shows that mutants are equivalent: solvers, for all arguments; or the configurations that
-were tried."""
+"""What is equal of mutants that nobody tells apart: solvers say so for all arguments, or it is so
+in the configurations that were tried, which shows nothing of others."""
 
-FATES = ("killed", "equivalent", "alive", "invalid")
+FATES = ("killed", "equivalent", "unseen", "alive", "invalid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +209,14 @@ class MutantRun:
     def verdict(self) -> MutantVerdict:
         """The verdict of the first verb that has one."""
         try:
-            return self._explored() or self._noticed_otherwise() or self._not_noticed()
+            return self._explored(CONFIGURATIONS) or self._noticed_otherwise() or self._unseen()
         except (LiftError, AttributeError, TypeError) as refusal:
             return MutantVerdict("invalid", how=first_line(refusal))
 
     # explore
 
-    def _explored(self) -> MutantVerdict | None:
-        for scope, variant in of_group(CONFIGURATIONS, self._mutant.group):
+    def _explored(self, pairs: Sequence[tuple[str, str]]) -> MutantVerdict | None:
+        for scope, variant in of_group(pairs, self._mutant.group):
             found = self._difference(scope, variant)
             if found is None:
                 continue
@@ -292,15 +316,19 @@ class MutantRun:
 
     # nobody
 
-    def _not_noticed(self) -> MutantVerdict:
+    def _unseen(self) -> MutantVerdict:
+        if not self._differs:
+            if has_equal_values(self._mutant.group, self._mutant.patch):
+                return MutantVerdict("equivalent", how=EQUAL_VALUES)
+            noticed = self._explored(FURTHER) or self._unproved()
+            if noticed is not None:
+                return noticed
         if self._differs:
-            scope = self._differs[0]
+            first = self._differs[0]
             return MutantVerdict(
-                "alive", how=f"{len(self._differs)} configurations differ: {scope}"
+                "alive", how=f"{len(self._differs)} configurations differ: {first}"
             )
-        if has_equal_values(self._mutant.group, self._mutant.patch):
-            return MutantVerdict("equivalent", how=EQUAL_VALUES)
-        return MutantVerdict("equivalent", how=EQUAL_GRAPHS if self._unequal else EQUAL_CALLS)
+        return MutantVerdict("unseen", how=EQUAL_GRAPHS if self._unequal else EQUAL_CALLS)
 
 
 def first_line(error: Exception) -> str:

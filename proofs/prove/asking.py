@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from proofs.prove.answers import AnswerCache
-from proofs.prove.solvers import TIMEOUT_S, SolverAnswer, ask
+from proofs.prove.solvers import TIMEOUT_S, SolverAnswer, ask, version_of
 from proofs.run.interrupts import without_interrupts
 from proofs.run.journal import Journal
 
@@ -36,7 +36,8 @@ class SolverQuestion:
         question."""
         digest = hashlib.sha256(self.text.encode()).hexdigest()[:32]
         quick = "" if self.timeout_s >= TIMEOUT_S else f" {self.timeout_s} s"
-        return f"{self.seed} {self.solver} {digest}{quick}"
+        solver = f"{self.solver} {version_of(self.solver)}"
+        return f"{self.seed} {solver} {digest}{quick}"
 
 
 Answered = tuple[SolverQuestion, SolverAnswer]

@@ -14,17 +14,9 @@ from typing import Any
 
 from proofs.mutants.summary import REASONS, Figures, page_lines
 from proofs.mutants.systematic import SystematicMutant, diff, selected
-from proofs.mutants.verdicts import (
-    CONFIGURATIONS,
-    EQUAL,
-    FATES,
-    IN_THE_END,
-    REFINED,
-    MutantVerdict,
-    verdict_on,
-)
+from proofs.mutants.verdicts import EQUAL, FATES, MutantVerdict, verdict_on
 from proofs.pages.markdown import page
-from proofs.run.files import REPOSITORY, code_digest, digest, line, write_json, write_whole
+from proofs.run.files import REPOSITORY, code_digest, write_json, write_whole
 from proofs.run.interrupts import without_interrupts
 from proofs.run.journal import Journal
 from proofs.run.progress import CountDisplay
@@ -75,8 +67,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def tried_text() -> str:
-    """A digest of the model and of the configurations: verdicts on others are no answer."""
-    return digest(line([code_digest(["model"]), CONFIGURATIONS, IN_THE_END, REFINED]))[:16]
+    """A digest of the model, and of the text that judges it: verdicts of others are no answer."""
+    return code_digest(["model", "proofs"])[:16]
 
 
 # Trying
@@ -133,11 +125,11 @@ def row_of(mutant: SystematicMutant, journal: Journal) -> Row:
 
 
 def figures(rows: Sequence[Row]) -> Figures:
-    """How many had each fate, how many were killed by each verb, and what shows how many to be
-    equivalent."""
+    """How many had each fate, how many were killed by each verb, and what is equal of how many that
+    nobody tells apart."""
     fates = Counter(row["fate"] for row in rows)
     verbs = Counter(row["verb"] for row in rows if row["fate"] == "killed")
-    equal = Counter(row["how"] for row in rows if row["fate"] == "equivalent")
+    equal = Counter(row["how"] for row in rows if row["fate"] in ("equivalent", "unseen"))
     return {
         "fates": {fate: fates[fate] for fate in FATES},
         "verbs": dict(verbs.most_common()),

@@ -10,7 +10,7 @@ from proofs.__main__ import main
 from proofs.explore.result import SearchProgress
 from proofs.explore.scope import explore_scope
 from proofs.lift.patch import Patch
-from proofs.lift.source import COMPOSITIONS, load_model, model_folder
+from proofs.lift.source import COMPOSITIONS, composition_of, load_model, model_folder
 from proofs.mutants import verdicts
 from proofs.mutants.baseline import Overgrown
 from proofs.mutants.operators import OPERATORS
@@ -42,6 +42,8 @@ def small(monkeypatch):
     monkeypatch.setattr(verdicts, "CONFIGURATIONS", SMALL)
     monkeypatch.setattr(verdicts, "IN_THE_END", ())
     monkeypatch.setattr(verdicts, "REFINED", ())
+    monkeypatch.setattr(verdicts, "FURTHER", ())
+    monkeypatch.setattr(verdicts, "first_lost", lambda _group, _patch: None)
 
 
 # Which there are
@@ -111,6 +113,34 @@ def test_verdicts(small):
     assert (last.fate, last.verb) == ("killed", "explore")
 
 
+ONE_REPLICA = ("leader.append", "k.bounds.replicas == 1", "k.bounds.replicas <= 2")
+"""A change that answers each call as before where there is one replica."""
+
+
+def test_equal_calls_show_no_equivalence(small):
+    found = verdict(*ONE_REPLICA)
+    assert (found.fate, found.how) == ("unseen", "equal calls")
+
+
+def test_what_no_configuration_shows_is_asked_of_further_ones(small, monkeypatch):
+    further = (("idempotent-partitions-replicas/restarts=0", verdicts.BEST),)
+    monkeypatch.setattr(verdicts, "FURTHER", further)
+    found = verdict(*ONE_REPLICA)
+    assert (found.fate, found.verb, found.scope) == ("killed", "explore", further[0][0])
+
+
+def test_what_no_configuration_shows_is_asked_of_theorems(small, monkeypatch):
+    monkeypatch.setattr(verdicts, "first_lost", lambda group, _patch: f"a theorem of {group}")
+    found = verdict(*ONE_REPLICA)
+    assert (found.fate, found.verb, found.how) == ("killed", "prove", "a theorem of idempotent")
+
+
+def test_no_configuration_is_asked_twice() -> None:
+    assert not set(verdicts.FURTHER) & set(CONFIGURATIONS)
+    for scope, variant in verdicts.FURTHER:
+        configuration_of(load_model(composition_of(scope)), scope, variant)
+
+
 def test_a_marker_that_forgets_what_is_verified_for_the_next_transaction(small, monkeypatch):
     """It breaks no promise, since the batch comes again: the footprint tells."""
     monkeypatch.setattr(verdicts, "CONFIGURATIONS", (FORGETFUL,))
@@ -158,7 +188,7 @@ def test_verdicts_agree_with_the_explorer(number, small):
     if found.fate == "killed" and "steps" in found.how and "range" not in found.how:
         seen = explore_scope(scope, variant, patches=[mutant.patch], engine="ints", stop=True)
         assert seen.verdict == "violated"
-    if found.fate == "equivalent":
+    if found.fate in ("equivalent", "unseen"):
         seen, plain = (
             explore_scope(scope, variant, patches=patches, engine="ints").counts
             for patches in ([mutant.patch], [])
@@ -243,8 +273,15 @@ def test_list_and_show(capsys):
 def test_another_text_is_no_text_to_go_on_with(tmp_path, small, monkeypatch):
     out = ["--out", str(tmp_path / "out"), "--processes", "1"]
     main([*GIVEN, *out])
-    monkeypatch.setattr(verb, "CONFIGURATIONS", ())
+    monkeypatch.setattr(verb, "code_digest", lambda packages: f"other {packages}")
     assert main([*GIVEN, *out]) == 2
+
+
+def test_a_text_that_judges_otherwise_is_another_text(monkeypatch):
+    asked = []
+    monkeypatch.setattr(verb, "code_digest", lambda packages: asked.extend(packages) or "text")
+    assert verb.tried_text() == "text"
+    assert set(asked) >= {"model", "proofs"}
 
 
 def test_ctrl_c_keeps_what_was_tried(tmp_path, small, monkeypatch, capsys):
