@@ -21,6 +21,8 @@ from proofs.explore.engines import (
     say_on_stderr,
 )
 from proofs.explore.explorer import Report
+from proofs.explore.gauge import with_gauge
+from proofs.explore.release_claims import is_claimed
 from proofs.explore.sometimes import (
     Sometimes,
     compare_unpatched,
@@ -200,8 +202,9 @@ def explore_scope(
 ) -> ScopeReport:
     """Explore a scope of a variant, with or without patches; `assumed_properties` names those that
     are checked beside the guarantees. What must happen sometimes decides the verdict of a named
-    scope of the default variant; with `witnesses`, of any configuration. With patches it is in any
-    configuration what happens there without them.
+    scope of the default variant, and of a small one of any release; with `witnesses`, of any
+    configuration. With patches it is in any configuration what happens there without them. Where
+    nothing is claimed, what must happen in a small scope of the same variant decides.
 
     `scope_name` is `NAME[/BUDGET=N...]`; `budgets` says the same by hand. `stop` ends at the
     first level that breaks something guaranteed; TLC always ends there. `max_depth` ends after so
@@ -237,12 +240,14 @@ def explore_scope(
         symmetry=symmetry,
     )
     counts = engines[engine](job)
-    enforce = witnesses or is_as_named(stepper, name)
+    enforce = witnesses or is_as_named(stepper, name) or is_claimed(name, stepper.k.variant)
     claims = sometimes_explored(model, name, variant_text, counts, enforce=enforce)
     if patches and (claims.lost or claims.unexpected):
         here = engine if engine in ENGINES else "c"
         unpatched = explore_unpatched(name, variant_text, here, workers)
         claims = compare_unpatched(claims, happened(unpatched.counts), unpatched.witnesses)
+    if counts.complete and claims.verdict == "holds" and not enforce:
+        claims = with_gauge(claims, name, stepper.k.variant.name)
     header = header_of(stepper, name, patches)
     report = reported(stepper, header, patches, counts, claims, workers)
     return replace(report, seconds=clock() - begun)

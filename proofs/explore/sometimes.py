@@ -2,8 +2,9 @@
 
 Guarantees hold of a model in which nothing happens. So each witness must be met in a scope and each
 event must happen that sizes and budgets allow, but for what the scope says it `never` has; and that
-must not happen. These claims are of the default variant. Elsewhere a patch is held to what happens
-without it.
+must not happen. These claims are of the default variant, and in small scopes, as far as
+releases differ, of each release (`release_claims.py`). Elsewhere a patch is held to what happens
+without it, and all else to what happens in a small scope beside it (`gauge.py`).
 
 Which events are allowed is read from the model without patches, so that a patch that disables an
 event loses it.
@@ -16,9 +17,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from proofs.explore.engines import EngineCounts
+from proofs.explore.release_claims import never_in, release_of
 from proofs.lift.build import is_unbounded, lift
 from proofs.lift.dag import FALSE
-from proofs.lift.source import Model, model_for
+from proofs.lift.source import Model, composition_of, model_for
 from proofs.lift.specialise import specialise, with_constant_inputs
 from proofs.trace.format import Trace
 from proofs.trace.replay import configuration_of, scope_of
@@ -28,12 +30,14 @@ from proofs.trace.replay import configuration_of, scope_of
 class Sometimes:
     """What an exploration has to do with its scope's claims: `lost` never happened and must,
     `unexpected` happened and never does, with the scope's reason. They decide the verdict where
-    `is_enforced`. `before` has how the model without patches meets what is lost."""
+    `is_enforced`. `before` has how the model without patches meets what is lost; `looked_in` is the
+    scope in which it was lost, if that is another one."""
 
     lost: tuple[str, ...] = ()
     unexpected: Mapping[str, str] = field(default_factory=dict)
     is_enforced: bool = False
     before: Mapping[str, Trace] = field(default_factory=dict)
+    looked_in: str = ""
 
     @property
     def verdict(self) -> str:
@@ -66,7 +70,7 @@ def sometimes(
     enforce: bool,
 ) -> Sometimes:
     """The scope's claims against all that was met in it: what is `wanted` beside the events."""
-    never = scope_of(model, scope).never
+    never = never_of(model, scope, variant)
     lost = without(wanted, {*met, *never})
     absent = without(sorted(model_for(scope).rules), {*met, *never})
     if absent:  # what is allowed costs as much as lifting the scope
@@ -83,9 +87,15 @@ def sometimes_explored(
         return Sometimes()
     met = happened(counts)
     if not counts.complete:
-        return Sometimes((), unexpected(scope_of(model, scope).never, met), enforce)
+        return Sometimes((), unexpected(never_of(model, scope, variant), met), enforce)
     witnesses = [w.name for w in model.guarantees.WITNESSES]
     return sometimes(model, scope, variant, witnesses, met, enforce=enforce)
+
+
+def never_of(model: Model, scope: str, variant: str) -> Mapping[str, str]:
+    """What a scope never has under a variant, with the reason."""
+    release = release_of(composition_of(scope), model.variants.parse(variant))
+    return never_in(scope, release, scope_of(model, scope).never)
 
 
 def happened(counts: EngineCounts) -> frozenset[str]:

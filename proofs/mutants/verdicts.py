@@ -117,7 +117,7 @@ FURTHER: Final = read_pairs(
     idempotent-loss idempotent-five-forgotten idempotent-six-in-flight
 first_sequence=strict/restart_window=full: idempotent-trouble idempotent-exhausted
     idempotent-rejection idempotent-forgotten-split idempotent-partitions-replicas
-2.0.0: idempotent-expiry idempotent-exhaustion idempotent-forgotten idempotent-rejection
+2.0.0: idempotent-exhaustion idempotent-rejection
 2.4.1: idempotent-timeout/breaks=1/refusals=0 idempotent-forgotten-split
 2.4.1: producer-ids-alone producer-ids
 2.4.1: processing/crashes=0

@@ -110,12 +110,16 @@ def sometimes_lines(claims: Sometimes) -> Iterator[str]:
     if not claims.is_enforced:
         if claims.lost:
             yield f"never happens here: {', '.join(claims.lost)}"
-            yield f"    only named scopes of {DEFAULT_VARIANT} must have it; any, with --witnesses"
+            yield (
+                f"    only named scopes of {DEFAULT_VARIANT}, and small ones of other releases,"
+                " must have it; any, with --witnesses"
+            )
         return
     for name, why in claims.unexpected.items():
         yield f"{name}: UNEXPECTED, the scope says that it never happens: {why}"
     for name in claims.lost:
-        yield f"{name}: LOST, it must happen in this scope and never does"
+        where = claims.looked_in or "this scope"
+        yield f"{name}: LOST, it must happen in {where} and never does"
         if name in claims.before:
             steps = claims.before[name].steps
             yield f"    without the patch it takes {len(steps)} steps:"

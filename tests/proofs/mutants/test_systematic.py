@@ -126,7 +126,7 @@ def test_what_no_configuration_shows_is_asked_of_further_ones(small, monkeypatch
     further = (("idempotent-partitions-replicas/restarts=0", verdicts.BEST),)
     monkeypatch.setattr(verdicts, "FURTHER", further)
     found = verdict(*ONE_REPLICA)
-    assert (found.fate, found.verb, found.scope) == ("killed", "explore", further[0][0])
+    assert (found.fate, found.verb, found.scope) == ("killed", "coverage", further[0][0])
 
 
 def test_what_no_configuration_shows_is_asked_of_theorems(small, monkeypatch):
