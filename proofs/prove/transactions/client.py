@@ -185,7 +185,7 @@ def sent_is_counted(s: InstanceState) -> bool:
 @invariant()
 def outcomes_are_of_states(s: InstanceState) -> bool:
     """The present transaction's outcome is what its state says; those to come are open."""
-    now = s.client.outcomes[present(s)]
+    now = s.client.outcomes[max(present(s), 0)]
     return (
         (s.client.state != State.IN_TRANSACTION or now == Outcome.OPEN)
         and (s.client.state != State.COMMITTING or now == Outcome.COMMIT_ASKED)

@@ -76,7 +76,7 @@ def test_a_release_of_which_nothing_happens_is_vacuous(
     )
     assert ran.returncode == code, ran.stdout + ran.stderr
     assert ("vacuous" in ran.stdout) == bool(code)
-    assert ("something_acknowledged" in ran.stdout) == (code == 1 and "=full" not in variant)
+    assert ("something_acknowledged" in ran.stdout) == bool(code)
 
 
 SMALL = [
