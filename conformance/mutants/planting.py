@@ -26,6 +26,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeVar
 
 from conformance.function_code import forget_results, function_of, is_of
+from conformance.python_text import PythonText
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -67,8 +68,11 @@ class PatchedImpl(PathFinder):
     def find_spec(
         cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As any module of a path, with another loader."""
-        spec = super().find_spec(fullname, path, target) if is_of("impl", fullname) else None
+        """The text of a module of impl, with another loader."""
+        if not is_of("impl", fullname):
+            return None
+        text = PythonText().find_spec(fullname, path, target)
+        spec = text or super().find_spec(fullname, path, target)
         if spec is not None and spec.origin is not None:
             loader: Loader = PatchedLoader(fullname, spec.origin, cls.change)
             spec.loader = loader

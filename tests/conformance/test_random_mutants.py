@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib
 import itertools
 import json
 import mmap
@@ -425,3 +426,24 @@ def test_the_draw_can_be_listed(capsys):
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
         mutant.name for mutant in drawn(3, 1)
     ]
+
+
+def modules_with_a_mark(_: int) -> tuple[int, int]:
+    """How many modules of impl the judge imports in a child, and how many of them as changed."""
+
+    def marked(name: str, tree: ast.Module) -> ast.Module:
+        tree.body.extend(ast.parse(f"PLANTED_MARK = {name!r}").body)
+        return tree
+
+    planting.plant(marked)
+    importlib.import_module("conformance.mutants.hunt")
+    loaded = [vars(m) for name, m in sys.modules.items() if name.partition(".")[0] == "impl"]
+    return len(loaded), sum("PLANTED_MARK" in names for names in loaded)
+
+
+def test_what_stands_in_no_function_is_changed_in_each_module_that_is_judged() -> None:
+    [(_, answer)] = in_children(modules_with_a_mark, [(0, 60)], 1)
+    assert answer is not None
+    loaded, changed = answer
+    assert loaded > 20
+    assert changed == loaded
