@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import version
 from typing import Final, Protocol, cast
 
 from kafka_eos.environment import hidden_package, unwritable_path
@@ -50,7 +48,9 @@ def main(argv: Sequence[str] | None = None, room: str | None = None) -> int:
             print(usage(room))
             return HOLDS
         case ["--version", *_]:
-            from impl.form import FORM  # importing `impl` takes longer than most verbs' help
+            from importlib.metadata import version  # as slow to import as a verb's module
+
+            from impl.form import FORM
 
             print(f"kafka-eos {version('kafka-eos')} ({FORM})")
             return HOLDS
@@ -146,7 +146,7 @@ def run_verb(verb: Verb, arguments: Sequence[str]) -> int:
         code = exit_code_of(error)
         if code is None:
             # Python's own exit code for a defect of ours, 1, would read as "violated".
-            traceback.print_exc()
+            sys.excepthook(type(error), error, error.__traceback__)
             return NOT_DECIDED
         return fail(f"{verb.name}: {message_of(error)}", code)
 

@@ -194,12 +194,19 @@ _ONE: Final[list[Any]] = [None if byte > 127 else byte >> 1 ^ -(byte & 1) for by
 """The number of one byte, None if the byte does not end the number."""
 
 
+def _alternate(even: Sequence[int | None], odd: Sequence[int | None]) -> list[int | None]:
+    """One of each in turn: a number is twice its size, and one more if negative."""
+    both: list[int | None] = [None] * (2 * len(even))
+    both[::2], both[1::2] = even, odd
+    return both
+
+
 def _two() -> list[Any]:
     """The number of two bytes, low one first, None unless it has exactly two."""
     numbers: list[int | None] = []
-    for first in range(0, _TWO_BYTES_END, 128):
+    for first in range(0, _TWO_BYTES_END // 2, 64):
         numbers += [None] * 128
-        numbers += [raw >> 1 ^ -(raw & 1) for raw in range(first, first + 128)]
+        numbers += _alternate(range(first, first + 64), range(-first - 1, -first - 65, -1))
     return numbers
 
 
@@ -208,11 +215,12 @@ def _reach() -> list[Any]:
 
     None for null, and for a length of more than two bytes.
     """
-    one = [None if raw & 1 else 1 + (raw >> 1) for raw in range(128)]
+    null = (None,) * 64
+    one = _alternate(range(1, 65), null)
     reach: list[int | None] = []
-    for first in range(0, _TWO_BYTES_END, 128):
+    for first in range(2, 2 + _TWO_BYTES_END // 2, 64):
         reach += one
-        reach += [None if raw & 1 else 2 + (raw >> 1) for raw in range(first, first + 128)]
+        reach += _alternate(range(first, first + 64), null)
     return reach + (one + [None] * 128) * 128
 
 
@@ -261,8 +269,11 @@ def _heads(numbers: str) -> list[Any]:
     """
     heads: list[Any] = []
     for byte in range(128):
+        if byte & 1 and byte > 1:
+            heads.append(None)
+            continue
         head = Struct(f"<{numbers}x{0 if byte == 1 else byte >> 1}sH")
-        heads.append(None if byte & 1 and byte > 1 else (head.unpack_from, head.size - 2))
+        heads.append((head.unpack_from, head.size - 2))
     return heads
 
 

@@ -30,6 +30,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import cached_property
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Final
 
@@ -173,14 +175,19 @@ class Field:
         return replace(self, is_array=False, nullable=_NEVER, tag=None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MessageSchema:
-    """One direction of one API, or a header."""
+    """One direction of one API, or a header; `lines` of the table are its fields."""
 
     name: str
     versions: Versions
     flexible: int
-    fields: tuple[Field, ...]
+    lines: tuple[str, ...]
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """Read when they are asked for: most processes use few of the messages."""
+        return _parse_fields([*self.lines], 2)
 
 
 _CONSTANTS: Final[dict[str, Default]] = {
@@ -264,8 +271,9 @@ def parse_table(text: str) -> dict[tuple[int | str, str], MessageSchema]:
             versions, flexible = Versions(int(first), int(last)), int(rest[-1])
         if lines[0].startswith("  "):
             title = name if key == "header" else f"{name} {word}"
-            fields = _parse_fields(lines, 2)
-            messages[key, word] = MessageSchema(title, versions, flexible, fields)
+            body = tuple(takewhile(lambda line: line.startswith("  "), lines))
+            messages[key, word] = MessageSchema(title, versions, flexible, body)
+            del lines[: len(body)]
     return messages
 
 

@@ -11,7 +11,7 @@ WITH_ASYNCIO = {"Consumer", "Producer", "Server"}
 
 
 def test_the_public_names_are_there_and_documented() -> None:
-    values = {name: getattr(impl, name) for name in {*vars(impl), *WITH_ASYNCIO}}
+    values = {name: getattr(impl, name) for name in dir(impl)}
     public = {n: v for n, v in values.items() if n[0] != "_" and not inspect.ismodule(v)}
     assert public.keys() > CORES | WITH_ASYNCIO | {"encode_batch", "encode_request", "frame"}
     assert [n for n, value in public.items() if not (value.__doc__ or n.isupper())] == []

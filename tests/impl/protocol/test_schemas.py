@@ -104,15 +104,18 @@ def is_same(message: str, ours: Row, theirs: Row) -> bool:
     return may_differ or bool(ours[4] == OUR_DEFAULTS.get((message, ours[0]), theirs[4]))
 
 
-def differences(message: MessageSchema, schema: dict[str, Any]) -> Iterator[str]:
-    """What differs in the versions that both have."""
+def differences(
+    message: MessageSchema, schema: dict[str, Any], fields: tuple[Field, ...] | None = None
+) -> Iterator[str]:
+    """What differs in the versions that both have; `fields` in the place of the message's."""
+    fields = message.fields if fields is None else fields
     flexible = versions(schema["flexibleVersions"])
     for version in range(message.versions.first, message.versions.last + 1):
         if version not in versions(schema["validVersions"]):
             continue
         if (version >= message.flexible) != (version in flexible):
             yield f"v{version} flexible"
-        ours = list(our_rows(message.fields, version))
+        ours = list(our_rows(fields, version))
         theirs = list(their_rows(schema, schema["fields"], version))
         if len(ours) != len(theirs):
             yield f"v{version} has {len(ours)} fields, not {len(theirs)}"
@@ -173,5 +176,4 @@ def test_a_mistake_in_any_field_is_found(form: tuple[ApiKey, str]) -> None:
     message = MESSAGES[form]
     jars = [schemas(release)[form] for release in (BEFORE_REMOVALS, NEWEST)]
     for fields in mistakes(message.fields):
-        wrong = replace(message, fields=fields)
-        assert any(list(differences(wrong, jar)) for jar in jars), fields
+        assert any(list(differences(message, jar, fields)) for jar in jars), fields
