@@ -6,7 +6,9 @@ WORKERS ?= 2
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
-READY  := $(VENV)/.ready-$(shell cat pyproject.toml scripts/setup.sh | cksum | tr ' ' '-')
+WANTED := $(shell cat pyproject.toml scripts/setup.sh | cksum | tr ' ' '-')
+READY  := $(VENV)/.ready-$(WANTED)
+JUDGE  := $(VENV)/.judge-$(WANTED)
 
 # Each worker and each process that a test starts would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,11 +25,17 @@ setup: $(READY)  ## build .venv and what it needs of the system; nothing when up
 
 # The stamp is named by what it installs: an older .venv, or a checkout of other times, is no excuse.
 $(READY):
-	scripts/setup.sh $(VENV)
-	@rm -f $(VENV)/.ready*
+	scripts/setup.sh $(VENV) all
+	@rm -f $(VENV)/.ready* $(VENV)/.judge*
+	@touch $@ $(JUDGE)
+
+# What the judge needs alone: a part of the above, and there with it.
+$(JUDGE):
+	scripts/setup.sh $(VENV) judge
+	@rm -f $(VENV)/.judge*
 	@touch $@
 
-conformance: $(READY)  ## judge impl against the model (SCOPE=idempotent-default OUT=out/conformance)
+conformance: $(JUDGE)  ## judge impl against the model (SCOPE=idempotent-default OUT=out/conformance)
 	$(PYTHON) -m conformance run --system impl --scope $(SCOPE) --out $(OUT)
 
 check: $(READY)  ## lint, types and the fast tests of every room, at each save (WORKERS=2)

@@ -1,9 +1,12 @@
 """The hot modules of `impl` as extension modules: mypyc compiles the text that Python runs.
 
-`pip install .` and `python -m build` have them where mypy and a C compiler are there; without one
-of them, or with KAFKA_EOS_PURE set, all is Python. An editable install is always Python: a compiled
-module beside a text that somebody changes would hide the change. `scripts/compiled.py` makes a
-compiled copy of `impl` for tests and benchmarks of a checkout.
+KAFKA_EOS_COMPILED=1 asks for them, and fails where they cannot be had; with 0 all is Python.
+Without the variable an installation from a checkout is Python, since compiling takes minutes, and
+wheels
+that `python -m build` makes are compiled if there is a C compiler: they are built from a source
+distribution. An editable install is always Python: a compiled module beside a text that somebody
+changes would hide the change. `scripts/compiled.py` makes a compiled copy of `impl` for tests and
+benchmarks of a checkout.
 """
 
 from __future__ import annotations
@@ -74,6 +77,13 @@ GENERATED = "impl/protocol/native_codecs.py"
 BUILDING = {"bdist_wheel", "build", "build_ext", "install"}
 """The commands that compile; others only ask what there is, and mypyc takes a minute."""
 
+IS_RELEASED = Path(__file__).with_name("PKG-INFO").exists()
+"""This is a source distribution, not a checkout."""
+ASKED = os.environ.get("KAFKA_EOS_COMPILED", "")
+IS_MUST = ASKED not in ("", "0")
+COMPILES = IS_MUST or (IS_RELEASED and ASKED != "0")
+COMPILER = "mypy>=2,<3"
+
 
 class AllOrNone(build_ext):
     """A build that fails leaves Python alone: half of the modules could not be imported."""
@@ -83,7 +93,7 @@ class AllOrNone(build_ext):
         try:
             super().run()
         except (BaseError, OSError) as error:
-            if os.environ.get("KAFKA_EOS_COMPILED"):
+            if IS_MUST:
                 raise
             self.warn(f"impl is not compiled, and runs as Python: {error}")
             for built in self.get_outputs():
@@ -101,11 +111,14 @@ def native_codecs() -> str:
 
 def extensions() -> list[Extension]:
     """The modules to compile, none where that is not wanted, or mypy is not there."""
-    if "KAFKA_EOS_PURE" in os.environ or not BUILDING & set(sys.argv):
+    if not COMPILES or not BUILDING & set(sys.argv):
         return []
+    print(f"compiling {len(COMPILED)} modules of impl: this takes minutes", file=sys.stderr)
     try:
         from mypyc.build import mypycify
     except ImportError as error:
+        if IS_MUST:
+            raise
         print(f"impl is not compiled, and runs as Python: {error}", file=sys.stderr)
         return []
     generated = Path(GENERATED)
@@ -114,7 +127,7 @@ def extensions() -> list[Extension]:
         modules = ["--strict", *COMPILED, GENERATED]
         return mypycify(modules, group_name="impl", opt_level="1", debug_level="0")
     except SystemExit:  # how it ends after it has printed what it does not take
-        if os.environ.get("KAFKA_EOS_COMPILED"):
+        if IS_MUST:
             raise
         print("impl is not compiled, and runs as Python: see above", file=sys.stderr)
         return []
@@ -122,4 +135,8 @@ def extensions() -> list[Extension]:
         generated.unlink(missing_ok=True)
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": AllOrNone})
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": AllOrNone},
+    setup_requires=[COMPILER] if COMPILES else [],  # what PEP 517 gets for the build, no more
+)

@@ -31,7 +31,8 @@ class PythonText(MetaPathFinder):
 
 
 def prefer_python_text() -> None:
-    """From now on. A process that has imported `impl` keeps the form that it has. Where this package
+    """From now on. A process that has imported `impl` keeps the form that it has. Where this
+    package
     is imported again, whoever finds `impl` since then still comes first."""
     known = (f"{type(finder).__module__}.{type(finder).__name__}" for finder in sys.meta_path)
     if PACKAGE not in sys.modules and f"{__name__}.{PythonText.__name__}" not in known:

@@ -21,13 +21,20 @@ how_to_install() {
     fi
 }
 
+# size_of DEBIAN_PACKAGES: how much is fetched for them, in brackets; nothing where that is unknown.
+size_of() {
+    # shellcheck disable=SC2086
+    apt-get install -s -o APT::Get::Show-User-Simulation-Note=0 $1 --print-uris -qq 2>/dev/null |
+        awk '{ sum += $3 } END { if (sum) printf " (%.0f MB)", sum / 1e6 }'
+}
+
 # provide CHECK WHAT DEBIAN FEDORA BREW: runs CHECK; installs WHAT when it fails; names the command
 # to type and returns 1 when that is not possible either.
 provide() {
     "$1" && return 0
     echo "setup: missing: $2"
     if can_install; then
-        echo "setup: installing $3"
+        echo "setup: installing $3$(size_of "$3")"
         # shellcheck disable=SC2086
         debian_install $3 && "$1" && return 0
     fi

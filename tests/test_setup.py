@@ -18,14 +18,20 @@ pytestmark = [
 
 COUNT = """#!/bin/sh
 mkdir -p "$1"
-echo once more >> installed
+echo "$2" >> installed
 """
 
 
+def installed(tree: Path, target: str = "setup") -> list[str]:
+    """What was installed, once `make` has made the target again."""
+    command = ["make", "--silent", target, "PYTHON=true"]
+    subprocess.run(command, cwd=tree, check=True)
+    return (tree / "installed").read_text().split()
+
+
 def setups(tree: Path) -> int:
-    """How often it was installed, once `make setup` has run again."""
-    subprocess.run(["make", "--silent", "setup"], cwd=tree, check=True)
-    return len((tree / "installed").read_text().splitlines())
+    """How often it was installed."""
+    return len(installed(tree))
 
 
 @pytest.fixture
@@ -51,3 +57,19 @@ def test_an_older_file_with_other_dependencies_is_installed(tree: Path) -> None:
     os.utime(project, (0, 0))
     assert setups(tree) == 2
     assert len([*(tree / ".venv").glob(".ready*")]) == 1
+
+
+def test_the_judge_installs_what_it_needs_alone_and_tests_the_rest(tree: Path) -> None:
+    assert installed(tree, "conformance") == ["judge"]
+    assert installed(tree, "conformance") == ["judge"]
+    assert installed(tree, "test") == ["judge", "all"]
+    assert installed(tree, "conformance") == ["judge", "all"]
+
+
+def test_a_group_that_is_not_there_is_refused() -> None:
+    script = REPOSITORY / "scripts" / "setup.sh"
+    done = subprocess.run(
+        [script, ".venv", "everything"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "no group 'everything'; there are judge and all" in done.stderr

@@ -17,6 +17,7 @@ from impl.broker.embedded import EMBEDDED, Broker
 from impl.broker.event_loop import collect_rarely, run
 from impl.broker.releases import NEWEST_RELEASE, RELEASES
 from impl.broker.topics import MAX_PARTITIONS
+from impl.form import FORM
 from impl.log.disk import StorageError
 from impl.security.config import USER, Security, SecurityProtocol
 from impl.security.tls import CLIENT_AUTHS, Tls
@@ -303,6 +304,13 @@ def broker_of(options: argparse.Namespace) -> Broker:
     )
 
 
+FORMS: Final = {
+    "compiled": "form: compiled",
+    "python": "form: Python; an installation with KAFKA_EOS_COMPILED=1 is compiled",
+}
+"""What the broker says of the form in which it runs."""
+
+
 async def serve(broker: Broker, *, names_authority: bool = True) -> None:
     """Serve, and say where, until SIGINT or SIGTERM. `names_authority`: clients are told which file
     has the authority of the certificates."""
@@ -316,4 +324,5 @@ async def serve(broker: Broker, *, names_authority: bool = True) -> None:
             print(f"serves{which} at {kafka.bootstrap_servers_of(listener)}", flush=True)
         if kafka.has_tls and names_authority:
             print(f"certificate authority, for clients: {kafka.tls.ca_file}", flush=True)
+        print(FORMS[FORM], flush=True)
         await interrupted.wait()
