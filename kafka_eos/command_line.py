@@ -140,7 +140,7 @@ def run_verb(verb: Verb, arguments: Sequence[str]) -> int:
         missing = (error.name or "").partition(".")[0]
         if missing not in EXTRAS:
             raise
-        extra = verb.room if verb.room in EXTRAS[missing] else EXTRAS[missing][0]
+        extra = verb.room if verb.room in EXTRAS[missing] else EXTRAS[missing][-1]
         return fail(f"{missing} is not installed. Type: pip install 'kafka-eos[{extra}]'", BAD_USE)
     except Exception as error:
         code = exit_code_of(error)

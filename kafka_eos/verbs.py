@@ -193,19 +193,19 @@ VERBS: Final = (
 )
 """A name that stands twice is one verb in each room; the first row is the one without a room."""
 
-# Which extra brings a third-party module; the first one counts where the room's own does not.
+# Which extra brings a third-party module; the last one counts where the room's own does not.
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "cramjam": ("compression",),
     "cvc5": ("proofs",),
     "kazoo": ("zookeeper",),
-    "networkx": ("proofs", "conformance"),
-    "numpy": ("proofs", "conformance"),
+    "networkx": ("proofs", "judge"),
+    "numpy": ("proofs", "judge"),
     "pandas": ("conformance",),
     "py4j": ("conformance",),
     "pyarrow": ("conformance",),
     "pyspark": ("conformance",),
-    "rich": ("proofs", "conformance"),
-    "scipy": ("proofs", "conformance"),
+    "rich": ("proofs", "judge"),
+    "scipy": ("proofs", "judge"),
     "z3": ("proofs",),
     "ziglang": ("compiler",),
 }

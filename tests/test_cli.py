@@ -227,7 +227,7 @@ def test_errors_become_messages_and_exit_codes(
     [
         ("prove", "z3", "proofs"),
         ("run", "pyspark.sql", "conformance"),
-        ("run", "networkx", "conformance"),
+        ("run", "networkx", "judge"),
         ("run", "py4j.protocol", "conformance"),
         ("prove", "networkx", "proofs"),
         ("run", "kazoo.client", "zookeeper"),

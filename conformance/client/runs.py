@@ -19,7 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.backends import BACKENDS, BackendFailed
+from conformance.backends import BackendFailed
 from conformance.causes import WORST_FIRST, Cause
 from conformance.client import protocol_rules
 from conformance.client.guaranteed import configuration_of_guarantees, states
@@ -76,7 +76,7 @@ NOT_FOR_CLIENTS: Final[Mapping[str, tuple[str, object]]] = {
     "--kafka": ("kafka", None),
     "--scope": ("scope", Plan().scope),
     "--traces-from": ("traces_from", None),
-    "--backend": ("backend", BACKENDS[0]),
+    "--backend": ("backend", None),
     "--master": ("master", None),
     "--remote": ("remote", None),
     "--conf": ("conf", None),

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from conformance.backends import BACKENDS, Options
+from conformance.backends import BACKENDS, BackendError, Options
 from proofs.run import BadUse, one_of, positive
 from proofs.run.directory import Remote
+from proofs.say import note
+
+BEST_BACKEND: Final = None
+"""The default of --backend that `best_backend` replaces."""
 
 
-def add_backend(where: Any, default: str, backends: Sequence[str] = BACKENDS) -> None:
+def add_backend(where: Any, default: str | None, backends: Sequence[str] = BACKENDS) -> None:
     """--backend, and what Spark takes; `where` is a parser, or a group of one."""
+    said = default or "spark where it is installed, else processes"
     where.add_argument(
-        "--backend", default=default, help=f"{' or '.join(backends)} (default: {default})"
+        "--backend", default=default, help=f"{' or '.join(backends)} (default: {said})"
     )
     where.add_argument(
         "--master",
@@ -32,6 +38,33 @@ def add_backend(where: Any, default: str, backends: Sequence[str] = BACKENDS) ->
         help="a setting of Spark, as spark-submit takes it; again for each",
     )
     where.add_argument("--partitions", type=int, metavar="N", help="tasks of a wave, or processes")
+
+
+def best_backend(options: argparse.Namespace) -> str:
+    """The backend that is asked for; without one Spark, or processes where Spark cannot run.
+
+    Whoever names something of Spark's (--master, --remote, --conf) asks for Spark.
+    """
+    if options.backend is not BEST_BACKEND or options.master or options.remote or options.conf:
+        return options.backend or "spark"
+    why = missing_for_spark()
+    if why is not None:
+        note(f"judging on processes of this machine: {why}")
+    return "spark" if why is None else "processes"
+
+
+def missing_for_spark() -> str | None:
+    """Why Spark cannot run here, None if it can."""
+    for module in ("pyspark", "py4j", "pyarrow", "pandas"):
+        if find_spec(module) is None:
+            return f"{module} is not installed (pip install 'kafka-eos[conformance]')"
+    from conformance.backends.spark_session import require_java  # only where pyspark is
+
+    try:
+        require_java()
+    except BackendError:
+        return "Java is not installed"
+    return None
 
 
 def setting(text: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from conformance.guaranteed import ObservedProperties, observe_finding
 from conformance.plan import Plan, PreparedPlan
 from conformance.report import SideCheck
 from conformance.signatures import Finding
-from conformance.verbs.backend_options import backend_options
+from conformance.verbs.backend_options import backend_options, best_backend
 from conformance.verbs.pipeline import OpenTarget, Target
 from conformance.verbs.pipeline import run as run_pipeline
 
@@ -83,6 +83,7 @@ def check_backend(options: argparse.Namespace) -> None:
 
 def run(plan: Plan, options: argparse.Namespace) -> int:
     """Judge the plan; the exit code. Raises BackendError, OtherRun, BadPlan, BadBaseline."""
+    options.backend = best_backend(options)
     check_backend(options)
     return run_pipeline(target(plan, options), options)
 

@@ -22,7 +22,7 @@ from conformance.masks import Masks
 from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
 from conformance.report import JUDGES
 from conformance.verbs.all_scopes import ALL, judge_all_scopes
-from conformance.verbs.backend_options import add_backend, run_place
+from conformance.verbs.backend_options import BEST_BACKEND, add_backend, run_place
 from conformance.verbs.systems import SYSTEMS, system_of
 from model.idempotent.variants import DEFAULT_VARIANT
 from model.releases import NEWEST
@@ -149,7 +149,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_place(parser: argparse.ArgumentParser) -> None:
     """Where a run runs, and what it writes where."""
     where = parser.add_argument_group("where it runs")
-    add_backend(where, BACKENDS[0])
+    add_backend(where, BEST_BACKEND)
     where.add_argument(
         "--dataset",
         metavar="URI",
@@ -245,7 +245,8 @@ def refuse_unbuilt(options: argparse.Namespace) -> None:
         raise BadUse(f"--nodes 3 needs brokers that are started: --system {', '.join(WITH_NODES)}")
     positive("--partitions", options.partitions)
     one_of("--judge", options.judge or JUDGES[0], JUDGES)
-    one_of("--backend", options.backend, BACKENDS)
+    if options.backend is not BEST_BACKEND:
+        one_of("--backend", options.backend, BACKENDS)
 
 
 def kafkas_of(composition: JudgedComposition) -> tuple[str, ...]:

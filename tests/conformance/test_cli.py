@@ -12,6 +12,7 @@ from conformance.__main__ import main
 from conformance.mutants import MUTANTS
 from conformance.plan import Plan
 from conformance.signatures import fields_of
+from conformance.verbs import backend_options
 from conformance.verbs.run import plan_of
 from kafka_eos.command_line import parser_of
 from kafka_eos.verbs import find_verb
@@ -414,3 +415,32 @@ def test_a_defect_of_ours_is_not_a_verdict(small, monkeypatch, tmp_path, capsys)
     monkeypatch.setattr("conformance.verbs.pipeline.prepare", broken)
     assert main([*small, "--out", str(tmp_path / "out")]) == 3
     assert "RuntimeError: a defect" in capsys.readouterr().err
+
+
+TINY_RUN = ("run", "--scope", "idempotent-tiny", "--traces", "5", "--partitions", "1")
+
+
+def test_where_spark_is_not_installed_a_run_is_judged_on_processes_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(backend_options, "find_spec", lambda _name: None)
+    assert main([*TINY_RUN, "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().err
+    assert "judging on processes of this machine: pyspark is not installed" in said
+
+
+def test_where_java_is_not_installed_a_run_is_judged_on_processes_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert main([*TINY_RUN, "--out", str(tmp_path / "out")]) == 0
+    assert "judging on processes of this machine: Java is not" in capsys.readouterr().err
+
+
+def test_whoever_asks_for_spark_is_told_that_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    for asked in (("--backend", "spark"), ("--master", "local[1]")):
+        assert main([*TINY_RUN, *asked, "--out", str(tmp_path / "out")]) == 2
+        assert "Spark needs Java" in capsys.readouterr().err
