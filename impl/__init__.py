@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from impl.client.errors import InvalidArgumentError as InvalidArgumentError
     from impl.client.errors import KafkaTimeoutError as KafkaTimeoutError
     from impl.client.errors import ProducerError as ProducerError
+    from impl.client.errors import UnknownSettingError as UnknownSettingError
     from impl.client.security import AuthenticationFailedError as AuthenticationFailedError
     from impl.consumer.assignors import (
         CooperativeStickyPartitionAssignor as CooperativeStickyPartitionAssignor,
@@ -131,6 +132,7 @@ _HOMES: Final = {
     "Header": "impl.protocol.record_batch",
     "IdempotentProducerCore": "impl.producer",
     "IllegalStateError": "impl.client.errors",
+    "UnknownSettingError": "impl.client.errors",
     "InvalidArgumentError": "impl.client.errors",
     "KafkaTimeoutError": "impl.client.errors",
     "LogConfig": "impl.partition.log_config",

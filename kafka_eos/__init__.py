@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         TransactionalProducerCore,
         TransactionConfig,
         TransactionCoordinator,
+        UnknownSettingError,
     )
     from kafka_eos.command_line import main
     from kafka_eos.reports import prove, run
@@ -137,6 +138,7 @@ __all__ = [
     "TransactionConfig",
     "TransactionCoordinator",
     "TransactionalProducerCore",
+    "UnknownSettingError",
     "explore",
     "main",
     "prove",

@@ -23,6 +23,7 @@ from impl.client.errors import IllegalStateError as IllegalStateError
 from impl.client.errors import InvalidArgumentError as InvalidArgumentError
 from impl.client.errors import KafkaTimeoutError as KafkaTimeoutError
 from impl.client.errors import ProducerError as ProducerError
+from impl.client.errors import UnknownSettingError as UnknownSettingError
 from impl.client.errors import UnknownTopicOrPartitionError as UnknownTopicOrPartitionError
 from impl.client.network_client import NoBrokersAvailable as NoBrokersAvailable
 from impl.client.network_client import UnsupportedClusterError as UnsupportedClusterError

@@ -7,9 +7,10 @@ what it is. Source: `ProducerRecord`, `Topic.validate`, `KafkaConsumer.assign`, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from inspect import Parameter, signature
 from typing import Any, Final, NamedTuple
 
-from impl.client.errors import InvalidArgumentError
+from impl.client.errors import InvalidArgumentError, UnknownSettingError
 from impl.coordinator.metadata import TopicPartition as NamedPartition
 from impl.protocol.fields import TopicPartition
 from impl.settings import INT_MAX, LONG_MAX
@@ -39,6 +40,14 @@ class GroupMetadata(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+def refuse_unknown(client: type, unknown: Mapping[str, object]) -> None:
+    """Raise `UnknownSettingError` if a constructor was given names that it does not have."""
+    parameters = signature(client).parameters.values()
+    known = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
+    for name in unknown:
+        raise UnknownSettingError(client.__name__, name, known)
 
 
 def check_integer(name: str, value: object, *, least: int = 0, greatest: int = INT_MAX) -> None:

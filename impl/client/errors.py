@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any
+
+from impl.suggestions import explain_unknown
 
 
 class Advice(Enum):
@@ -49,6 +52,20 @@ class InvalidArgumentError(ProducerError, ConsumerError, ValueError):
     def __init__(self, argument: str, may_be: str, is_now: object) -> None:
         super().__init__(f"{argument} {may_be}, is {reprlib.repr(is_now)}")
         self.argument = argument
+
+
+class UnknownSettingError(ProducerError, ConsumerError, TypeError):
+    """A client has no setting of this name; the message names the one that was probably meant.
+
+    Attributes: `setting`, the unknown name.
+    """
+
+    advice = Advice.ABORT
+
+    def __init__(self, client: str, setting: str, known: Iterable[str]) -> None:
+        where = f"help({client}) lists all"
+        super().__init__(explain_unknown(f"setting of {client}", setting, known, where=where))
+        self.setting = setting
 
 
 class IllegalStateError(ProducerError, ConsumerError):

@@ -18,7 +18,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Never
 
 from impl.client.arguments import (
     GroupMetadata,
@@ -32,6 +32,7 @@ from impl.client.arguments import (
     parse_offsets,
     parse_partition,
     parse_partitions,
+    refuse_unknown,
 )
 from impl.client.errors import IllegalStateError, InvalidArgumentError
 from impl.client.network_client import NetworkClient
@@ -83,7 +84,7 @@ class Consumer:
     positions every `auto_commit_interval_ms`, before partitions are given up, and when the consumer
     stops. A deserializer gets bytes or None. For TLS and SASL see `ClientSecurity`; for
     `clock` see `Producer`.
-    Raises `InvalidArgumentError`, `InvalidBootstrapServers`.
+    Raises `UnknownSettingError`, `InvalidArgumentError`, `InvalidBootstrapServers`.
     """
 
     def __init__(
@@ -127,7 +128,9 @@ class Consumer:
         default_api_timeout_ms: int = 60_000,
         network: Network | None = None,
         clock: SharedClock | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown(Consumer, unknown)
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
         check_choice("auto_offset_reset", auto_offset_reset, RESETS)
         check_choice("group_protocol", group_protocol, MEMBERSHIPS)

@@ -17,11 +17,11 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final, TypedDict
 
 from impl.client.arguments import MAX_TEXT_BYTES
+from impl.client.errors import UnknownSettingError
 from impl.producer.errors import ConfigError
 from impl.protocol.compression import Compression
 from impl.settings import INT_MAX, LONG_MAX
@@ -117,7 +117,7 @@ class ProducerConfig:
     def of(cls, **user: object) -> ProducerConfig:
         """The complete settings, given those of the user.
 
-        Raises ConfigError. Source: ProducerConfig (Kafka), KIP-679.
+        Raises ConfigError, UnknownSettingError. Source: ProducerConfig (Kafka), KIP-679.
         """
         notes: list[str] = []
         values: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
@@ -129,6 +129,37 @@ class ProducerConfig:
         return cls(**values, notes=tuple(notes))
 
 
+class ProducerSettings(TypedDict, total=False):
+    """The settings of a `Producer` by name, as type checkers and editors know them."""
+
+    acks: int | str
+    enable_idempotence: bool
+    transactional_id: str | None
+    client_id: str | None
+    retries: int
+    max_in_flight_requests_per_connection: int
+    linger_ms: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    batch_size: int
+    max_batch_size: int
+    max_request_size: int
+    buffer_memory: int
+    max_block_ms: int
+    metadata_max_age_ms: int
+    compression_type: str | None
+    transaction_timeout_ms: int
+    unknown_topic_timeout_ms: int
+    max_partitions: int
+    transaction_requests: str
+    remember_groups: bool
+
+
+OTHER_NAMES: Final = ("max_batch_size",)
+"""Names that another client gives to a setting."""
+
 SETTINGS: Mapping[str, Setting] = {
     setting.name: setting.metadata["setting"]
     for setting in fields(ProducerConfig)
@@ -139,8 +170,7 @@ SETTINGS: Mapping[str, Setting] = {
 def _check_value(name: str, value: object) -> object:
     setting = SETTINGS.get(name)
     if setting is None:
-        near = get_close_matches(name, SETTINGS, n=1)
-        raise ConfigError(name, f"unknown setting{f'; is it {near[0]}?' if near else ''}")
+        raise UnknownSettingError("Producer", name, [*SETTINGS, *OTHER_NAMES])
     if setting.least is not None:
         return _check_number(name, value, setting.least, setting.greatest)
     if name in ("enable_idempotence", "remember_groups") and not isinstance(value, bool):

@@ -20,7 +20,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, Unpack
 
 from impl.client.arguments import (
     GroupMetadata,
@@ -37,7 +37,7 @@ from impl.clock import SharedClock, system_time_ms
 from impl.producer.arguments import check_key_and_value
 from impl.producer.batch import ProducerBatch
 from impl.producer.batch_builder import BatchBuilder, Serializer
-from impl.producer.config import ProducerConfig
+from impl.producer.config import ProducerConfig, ProducerSettings
 from impl.producer.core import (
     INIT_PRODUCER_ID_VERSIONS,
     PRODUCE_VERSIONS,
@@ -90,7 +90,7 @@ class Producer:
     connections, `rng` makes the jitter of backoffs; for TLS and SASL see `ClientSecurity`. Records
     are timestamped by `clock_ms`. `clock` is that of a `Broker` of this process, by which it lives
     in tests; nobody need name it whose `bootstrap_servers` name that broker. Raises `ConfigError`,
-    `InvalidBootstrapServers`, `InvalidArgumentError`.
+    `UnknownSettingError`, `InvalidBootstrapServers`, `InvalidArgumentError`.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Producer:
         sasl_mechanism: str = "PLAIN",
         sasl_plain_username: str | None = None,
         sasl_plain_password: str | None = None,
-        **config: object,
+        **config: Unpack[ProducerSettings],
     ) -> None:
         security = ClientSecurity(
             security_protocol,
@@ -119,7 +119,7 @@ class Producer:
             sasl_plain_username,
             sasl_plain_password,
         )
-        self._config = ProducerConfig.of(**_with_kafkas_names(config))
+        self._config = ProducerConfig.of(**_with_kafkas_names(dict(config)))
         for note in self._config.notes:
             _log.info("%s", note)
         check_callable("key_serializer", key_serializer)

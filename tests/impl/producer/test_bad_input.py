@@ -390,8 +390,6 @@ def test_a_start_that_fails_is_not_waited_for_twice():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"linger": 5}, "linger: unknown setting; is it linger_ms?"),
-        ({"nothing_like_it": 5}, "nothing_like_it: unknown setting"),
         ({"interceptors": 5}, "interceptors must be a list of them, is 5"),
         ({"interceptors": [3]}, "interceptors must have on_send and on_acknowledgement"),
         ({"ssl_context": "x"}, "ssl_context must be an ssl.SSLContext, or None"),
