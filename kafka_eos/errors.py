@@ -45,6 +45,7 @@ from impl.producer.errors import FatalProducerError as FatalProducerError
 from impl.producer.errors import ProducerClosedError as ProducerClosedError
 from impl.producer.errors import ProducerFenced as ProducerFenced
 from impl.producer.errors import RecordTooLargeError as RecordTooLargeError
+from impl.producer.errors import SkippedRecordsError as SkippedRecordsError
 from impl.producer.errors import TooManyPartitionsError as TooManyPartitionsError
 from impl.producer.errors import TopicRefusedError as TopicRefusedError
 from impl.producer.errors import TransactionAbortableError as TransactionAbortableError

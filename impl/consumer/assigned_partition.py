@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from impl.client.connection import Body
+from impl.consumer.returned_records import ReturnedRecords
 from impl.protocol.fields import TopicPartition
 from impl.protocol.record_batch import NO_PARTITION_LEADER_EPOCH
 
@@ -34,7 +35,8 @@ class AssignedPartition:
     `position`: the next record to deliver, None if unknown. `fetch_offset`: the next to fetch.
     `position_epoch` and `fetch_epoch` are the leader epochs of the records before them, -1 if
     unknown. `leader_epoch` is that of the leader whose log has what was fetched, -1 until one is
-    known. `waiting` counts answers that were fetched and not taken.
+    known. `waiting` counts answers that were fetched and not taken. `returned` has the records that
+    the application got since the position was assigned or sought.
     """
 
     __slots__ = (
@@ -46,6 +48,7 @@ class AssignedPartition:
         "place",
         "position",
         "position_epoch",
+        "returned",
         "waiting",
     )
 
@@ -59,15 +62,19 @@ class AssignedPartition:
         self._nearest_until_s = 0.0
         self.position = self.fetch_offset = position
         self.position_epoch = self.fetch_epoch = epoch
+        self.returned = ReturnedRecords(position)
 
     def set_position(self, position: int, epoch: int) -> None:
         """Deliver and fetch from here on."""
         self.position = self.fetch_offset = position
         self.position_epoch = self.fetch_epoch = epoch
+        self.returned = ReturnedRecords(position)
 
     def fetched_again(self) -> AssignedPartition:
         """The same position, of which nothing was fetched ahead."""
-        return AssignedPartition(self.place, self.position, self.position_epoch)
+        again = AssignedPartition(self.place, self.position, self.position_epoch)
+        again.returned = self.returned
+        return again
 
     def deliver_to(self, offset: int, epoch: int) -> None:
         """Records before this offset are delivered; `epoch` is -1 if there were none."""

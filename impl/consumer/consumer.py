@@ -34,6 +34,7 @@ from impl.client.arguments import (
     parse_partitions,
     refuse_unknown,
 )
+from impl.client.consumed import MemberMetadata
 from impl.client.errors import IllegalStateError, InvalidArgumentError
 from impl.client.network_client import NetworkClient
 from impl.client.security import ClientSecurity
@@ -52,6 +53,7 @@ from impl.consumer.metrics import read_metrics
 from impl.consumer.offset_requests import OffsetRequests
 from impl.consumer.positions import OffsetAndTimestamp, Positions
 from impl.consumer.topic_membership import TopicMembership
+from impl.consumer.transaction_reader import TransactionReader
 from impl.consumer.unknown_positions import UnknownPositions
 from impl.protocol.fields import Isolation, Timestamp, TopicPartition
 from impl.settings import LONG_MAX
@@ -203,6 +205,9 @@ class Consumer:
         kind = TopicMembership if group_id is None else MEMBERSHIPS[group_protocol]
         self._group = kind(group, self._requests, self._fetcher, self.commit)
         self._offsets.group = None if group_id is None else self._group
+        self._reader = TransactionReader(
+            self._fetcher, commits_by_itself=group.auto_commit_interval_ms is not None
+        )
         self._is_started = self._is_stopped = False
         if topics:
             self.subscribe(topics)
@@ -296,9 +301,10 @@ class Consumer:
     def group_metadata(self) -> GroupMetadata:
         """This member, for `Producer.send_offsets_to_transaction` (KIP-447).
 
+        By it the producer also knows which records were returned before an abort, and not since.
         Raises `IllegalStateError` without a group.
         """
-        return self._group.metadata
+        return MemberMetadata.of(self._group.metadata, self._reader)
 
     def unsubscribe(self) -> Awaitable[None]:
         """Read nothing, and leave the group, after a commit if that is enabled.
@@ -361,14 +367,18 @@ class Consumer:
     async def seek_to_committed(
         self, *partitions: TopicPartition
     ) -> dict[TopicPartition, int | None]:
-        """Read these partitions, by default all, from the group's offsets; without one they stay.
+        """Read these partitions, by default all, from the group's offsets.
 
-        The result are these offsets. Raises as `committed`; `IllegalStateError` unless assigned.
+        A partition without one is read from where this consumer began: at the offset of its last
+        `seek`, or where `auto_offset_reset` has led. After an aborted transaction its records are
+        read again so. The result are the group's offsets, None without one. Raises as `committed`;
+        `IllegalStateError` unless assigned.
         """
         chosen = self._chosen(partitions)
         offsets = await asyncio.gather(*map(self.committed, chosen))
         found = dict(zip(chosen, offsets, strict=True))
-        self._seek_all({place: offset for place, offset in found.items() if offset is not None})
+        began = {place: self._fetcher.began_at(place) for place in chosen}
+        self._seek_all({place: began[place] if at is None else at for place, at in found.items()})
         return found
 
     def _chosen(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
@@ -382,10 +392,10 @@ class Consumer:
             raise IllegalStateError(f"{place} is not assigned: assign it first")
         return place
 
-    def _seek_all(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Seek, but for partitions that were taken away meanwhile."""
+    def _seek_all(self, offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Seek, but for partitions without an offset, and those that were taken away meanwhile."""
         for place, offset in offsets.items():
-            if place in self._fetcher.assigned:
+            if offset is not None and place in self._fetcher.assigned:
                 self._fetcher.seek(place, offset)
         return True
 
@@ -494,8 +504,9 @@ class Consumer:
         if self._requests.group_id is None:
             raise IllegalStateError("commit without a group_id: create a consumer with one")
         self._cluster.check_loop()
-        wanted = self._known_positions() if offsets is None else offsets
-        await self._offsets.commit(parse_offsets(wanted))
+        wanted = parse_offsets(self._known_positions() if offsets is None else offsets)
+        await self._offsets.commit(wanted)
+        self._reader.settle(wanted)
 
     def _known_positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         return {

@@ -137,6 +137,11 @@ class Fetcher:
         self._failures.pop(place, None)
         self.may_ask = True
 
+    def began_at(self, place: TopicPartition) -> int | None:
+        """The position of the last assignment or `seek`; None if it is unknown, or not assigned."""
+        part = self.assigned.get(place)
+        return part.returned.begin if part is not None else None
+
     def pause(self, place: TopicPartition) -> None:
         """Neither fetch nor deliver this partition; what was fetched ahead is dropped."""
         self.paused.add(place)
@@ -185,6 +190,7 @@ class Fetcher:
                 part.deliver_to(fetched.next_offset, fetched.next_epoch)
                 if records:
                     self.taken_records += len(records)
+                    part.returned.return_to(records[-1].offset + 1)
                     taken.setdefault(part.place, []).extend(records)
                 left = None if left is None else left - len(records)
                 if not fetched.is_empty:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from impl.client.errors import Advice, CommitFailedError, ProducerError
 from impl.protocol.errors import ErrorCode
+from impl.protocol.fields import TopicPartition
 
 
 class ConfigError(ProducerError):
@@ -155,6 +156,28 @@ class TransactionAbortableError(DeliveryError):
 
 class OffsetsRefusedError(TransactionAbortableError, CommitFailedError):
     """The consumer is no longer a member of its group's generation: its offsets are refused."""
+
+
+class SkippedRecordsError(TransactionAbortableError):
+    """Records were returned by the consumer before an abort, and would not be read again.
+
+    An aborted transaction leaves its consumer behind its records, and these offsets pass over them.
+    Attributes: `partition`, and the offsets `begin` and `end`: from the first such record to the
+    one after the last. Abort, then `await consumer.seek_to_committed()` reads them again.
+    """
+
+    def __init__(self, partition: TopicPartition, begin: int, end: int) -> None:
+        place = f"{partition[0]}-{partition[1]}"
+        super().__init__(
+            ErrorCode.TRANSACTION_ABORTABLE,
+            f"the consumer has read on since a transaction was aborted: records of {place} from"
+            f" offset {begin} to {end - 1} would be skipped. After each abort call"
+            " `await consumer.seek_to_committed()`, which reads them again",
+            may_be_written=False,
+        )
+        self.partition = partition
+        self.begin = begin
+        self.end = end
 
 
 class TransactionAbortedError(DeliveryError):

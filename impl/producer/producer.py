@@ -28,7 +28,9 @@ from impl.client.arguments import (
     check_callable,
     check_partition,
     check_topic,
+    parse_offsets,
 )
+from impl.client.consumed import ConsumedOffsets, MemberMetadata, OffsetsReader
 from impl.client.errors import IllegalStateError, KafkaTimeoutError, ProducerError
 from impl.client.network_client import NetworkClient
 from impl.client.security import ClientSecurity
@@ -43,7 +45,12 @@ from impl.producer.core import (
     PRODUCE_VERSIONS,
     IdempotentProducerCore,
 )
-from impl.producer.errors import ConfigError, ProducerClosedError, TopicRefusedError
+from impl.producer.errors import (
+    ConfigError,
+    ProducerClosedError,
+    SkippedRecordsError,
+    TopicRefusedError,
+)
 from impl.producer.interceptors import (
     Headers,
     Interceptors,
@@ -142,6 +149,7 @@ class Producer:
             clock,
         )
         self._metrics = ProducerMetrics()
+        self._consumed = ConsumedOffsets()
         self._started: _Started | None = None
         self._starting = asyncio.Lock()
         self._is_stopped = False
@@ -203,6 +211,7 @@ class Producer:
         Records without an outcome after `timeout_ms` (default: delivery_timeout_ms) fail.
         """
         self._is_stopped = True
+        self._consumed.abort()
         limit_ms = self._config.delivery_timeout_ms if timeout_ms is None else timeout_ms
         try:
             if self._started is not None and not self._started.sender.is_closed:
@@ -414,6 +423,7 @@ class Producer:
     async def begin_transaction(self) -> None:
         """Begin a transaction. Raises `IllegalStateError`, in an error state its error."""
         self._with_advice(self._transactional("begin_transaction").begin)
+        self._consumed.begin()
 
     async def commit_transaction(self) -> None:
         """Commit the records that were sent, once all are acknowledged.
@@ -422,10 +432,21 @@ class Producer:
         subclass `ProducerFenced`, `KafkaTimeoutError` (call again), `IllegalStateError`.
         """
         await self._call("commit_transaction", TransactionalProducerCore.begin_commit)
+        self._consumed.commit()
 
     async def abort_transaction(self) -> None:
-        """Abort all records. Raises as `commit_transaction`, but for abortable errors."""
-        await self._call("abort_transaction", TransactionalProducerCore.begin_abort)
+        """Abort all records. Raises as `commit_transaction`, but for abortable errors.
+
+        A consumer whose records were in it stands behind them: `Consumer.seek_to_committed` reads
+        them again.
+        """
+
+        def begin(core: TransactionalProducerCore) -> CallResult:
+            result = core.begin_abort()
+            self._consumed.abort()
+            return result
+
+        await self._call("abort_transaction", begin)
 
     async def send_offsets_to_transaction(
         self,
@@ -435,11 +456,32 @@ class Producer:
         """Commit a consumer's offsets, those of the next records to read, with the transaction.
 
         Raises as `commit_transaction`, `CommitFailedError` for a consumer that is no longer a
-        member of its group, and `InvalidArgumentError`.
+        member of its group, and `InvalidArgumentError`. With the `group_metadata()` of a `Consumer`
+        also `SkippedRecordsError`, when the offsets pass over records that an aborted transaction
+        has taken back, and `IllegalStateError` if that consumer commits by itself.
         """
-        await self._call(
-            "send_offsets_to_transaction", lambda core: core.send_offsets(offsets, group_id)
-        )
+
+        def begin(core: TransactionalProducerCore) -> CallResult:
+            if isinstance(group_id, MemberMetadata) and group_id.reader is not None:
+                self._check_consumed(core, offsets, group_id.reader)
+            return core.send_offsets(offsets, group_id)
+
+        await self._call("send_offsets_to_transaction", begin)
+
+    def _check_consumed(
+        self,
+        core: TransactionalProducerCore,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        reader: OffsetsReader,
+    ) -> None:
+        """Raises `IllegalStateError`, `SkippedRecordsError`, `InvalidArgumentError`."""
+        if reader.commits_by_itself:
+            raise IllegalStateError(_COMMITS_BY_ITSELF, core.legal_calls())
+        skipped = self._consumed.add(parse_offsets(offsets), reader)
+        if skipped is not None:
+            error = SkippedRecordsError(*skipped)
+            core.fail_transaction(error.error_code, str(error))
+            raise error
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -506,6 +548,12 @@ class Producer:
         if isinstance(core, TransactionalProducerCore):
             error.legal_calls = core.legal_calls()
         return error
+
+
+_COMMITS_BY_ITSELF: Final = (
+    "the consumer commits its positions by itself, also those of transactions that are aborted:"
+    " create it with enable_auto_commit=False"
+)
 
 
 def _check_record(topic: object, partition: object, key: object, value: object) -> None:

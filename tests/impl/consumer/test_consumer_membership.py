@@ -207,7 +207,8 @@ def test_a_member_outlives_its_coordinator() -> None:
 def test_a_transaction_commits_offsets_as_this_member() -> None:
     async def program(world: Any) -> None:
         await write(world, 4)
-        async with consumer(world, **NEW) as a, producer(world, transactional_id="T") as p:
+        settings = NEW | {"enable_auto_commit": False}
+        async with consumer(world, **settings) as a, producer(world, transactional_id="T") as p:
             a.subscribe("t")
             await share(a)
             await p.begin_transaction()
