@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -49,19 +49,20 @@ API_VERSIONS_VERSIONS: Final = (4, 0)
 
 NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.METADATA: 12,
-    ApiKey.FETCH: 12,
+    ApiKey.FETCH: 13,
     ApiKey.LIST_OFFSETS: 7,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
     ApiKey.FIND_COORDINATOR: 6,
     ApiKey.OFFSET_FETCH: 9,
-    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_COMMIT: 10,
     ApiKey.JOIN_GROUP: 7,
     ApiKey.SYNC_GROUP: 5,
     ApiKey.HEARTBEAT: 4,
     ApiKey.LEAVE_GROUP: 5,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
 }
-"""The newest versions that name topics, and let each leader of a classic group assign."""
+"""The newest versions of which something is used, and that let each leader of a classic group
+assign."""
 
 
 class NoBrokersAvailable(ConnectionError):
@@ -76,10 +77,11 @@ class NetworkClient:
     """The connections and metadata of one client.
 
     Attributes: `leaders` and `leader_epochs` by (topic, partition), -1 for none; `partitions`,
-    their number by topic; `topic_names` by topic id; `topic_errors` of the last metadata; `nodes`,
-    addresses by node id; `internal_topics`;
-    `served`, (oldest, newest) version by API key; `transaction_version`, the finalized level, -1
-    for none.
+    their number by topic; `topic_names` by topic id, and `topic_ids` by name; `topic_errors` of the
+    last metadata; `nodes`, addresses by node id; `internal_topics`; `served`, (oldest, newest)
+    version by API key; `transaction_version`, the finalized level, -1
+    for none. `on_topic_replaced` is called with a topic's name when it has another id: it was
+    deleted and created again, and nothing that was known of it holds.
     """
 
     def __init__(
@@ -112,6 +114,9 @@ class NetworkClient:
         self.leader_epochs: dict[TopicPartition, int] = {}
         self.partitions: dict[str, int] = {}
         self.topic_names: dict[bytes, str] = {}
+        self.topic_ids: dict[str, bytes] = {}
+        self.on_topic_replaced: Callable[[str], None] = lambda topic: None
+        self._replaced_ids: set[bytes] = set()
         self.topic_errors: dict[str, ErrorCode] = {}
         self.internal_topics: set[str] = set()
         self.served: dict[int, tuple[int, int]] = {}
@@ -330,15 +335,22 @@ class NetworkClient:
                 self._update_topic(topic)
 
     def _update_topic(self, topic: Body) -> None:
-        """A broker that lags names a leader that was replaced: its older epoch is ignored.
+        """A broker that lags names a leader that was replaced: its older epoch is ignored, as is a
+        topic that was replaced.
 
         `Metadata.updateLatestMetadata`.
         """
         name, topic_id = topic["name"], topic.get("topic_id", ZERO_UUID)
-        is_same = self.topic_names.get(topic_id) == name
+        if topic_id in self._replaced_ids:
+            return
+        known = self.topic_ids.get(name, ZERO_UUID)
+        is_same = known == topic_id
+        if ZERO_UUID not in (known, topic_id) and not is_same:
+            self._replace_topic(name, known)
         self.topic_errors.pop(name, None)
         self.partitions[name] = len(topic["partitions"])
         self.topic_names[topic_id] = name
+        self.topic_ids[name] = topic_id
         if topic["is_internal"]:
             self.internal_topics.add(name)
         for row in topic["partitions"]:
@@ -346,6 +358,16 @@ class NetworkClient:
             if not is_same or epoch < 0 or epoch >= self.leader_epochs.get(place, -1):
                 self.leaders[place] = row["leader_id"]
                 self.leader_epochs[place] = epoch
+
+    def _replace_topic(self, name: str, topic_id: bytes) -> None:
+        """Forget the topic that had this name."""
+        _log.warning("topic %r was deleted and created again", name)
+        self._replaced_ids.add(topic_id)
+        self.topic_names.pop(topic_id, None)
+        for place in [place for place in self.leaders if place[0] == name]:
+            del self.leaders[place]
+            self.leader_epochs.pop(place, None)
+        self.on_topic_replaced(name)
 
     def _update_error(self, topic: str, error: ErrorCode) -> None:
         if self.topic_errors.get(topic) is not error:

@@ -68,7 +68,13 @@ class AssignedPartition:
         """Deliver and fetch from here on."""
         self.position = self.fetch_offset = position
         self.position_epoch = self.fetch_epoch = epoch
-        self.returned = ReturnedRecords(position)
+        self.returned = ReturnedRecords(position, self.returned.is_of_new_topic)
+
+    def of_new_topic(self) -> AssignedPartition:
+        """Of the topic that was created again with this name: its position is unknown."""
+        new = AssignedPartition(self.place, None)
+        new.returned = ReturnedRecords(None, is_of_new_topic=True)
+        return new
 
     def fetched_again(self) -> AssignedPartition:
         """The same position, of which nothing was fetched ahead."""

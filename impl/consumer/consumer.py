@@ -201,6 +201,7 @@ class Consumer:
             self._requests, self._offsets, fetching.isolation_level, RESETS[auto_offset_reset]
         )
         self._fetcher = Fetcher(self._requests, fetching, self._positions.reset)
+        self._cluster.on_topic_replaced = self._fetcher.forget_topic
         self._unknown_positions = UnknownPositions(self._cluster, self._positions, self._fetcher)
         kind = TopicMembership if group_id is None else MEMBERSHIPS[group_protocol]
         self._group = kind(group, self._requests, self._fetcher, self.commit)
@@ -425,7 +426,7 @@ class Consumer:
         place = self._assigned_place(partition)
         assigned = self._fetcher.assigned[place]
         if assigned.position is None:
-            found = await self._positions.find(place)
+            found = await self._positions.find(assigned)
             if assigned.position is None:
                 assigned.set_position(found.offset, found.leader_epoch)
         assert assigned.position is not None
@@ -498,13 +499,16 @@ class Consumer:
     ) -> None:
         """Commit offsets, by default the positions, outside of transactions.
 
+        Offsets of a topic that was deleted and created again are dropped, with a warning.
         Raises `IllegalStateError` without a group, `CommitFailedError` if the group has given the
         partitions to others, `KafkaTimeoutError`, `RefusedError`, `InvalidArgumentError`.
         """
         if self._requests.group_id is None:
             raise IllegalStateError("commit without a group_id: create a consumer with one")
         self._cluster.check_loop()
-        wanted = parse_offsets(self._known_positions() if offsets is None else offsets)
+        wanted = self._reader.keep_known(
+            parse_offsets(self._known_positions() if offsets is None else offsets)
+        )
         await self._offsets.commit(wanted)
         self._reader.settle(wanted)
 

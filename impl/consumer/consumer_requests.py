@@ -11,7 +11,7 @@ Source: `ConsumerNetworkClient`, `AbstractCoordinator` of Kafka 4.3.1.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final, NoReturn, TypeVar
 
 from impl.client.connection import Body, Connection
@@ -20,6 +20,7 @@ from impl.client.network_client import NetworkClient
 from impl.consumer.errors import RefusedError
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import CoordinatorType, TopicPartition
+from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
 
 T = TypeVar("T")
@@ -27,6 +28,9 @@ T = TypeVar("T")
 COORDINATOR_ERRORS: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT}
 )
+
+NEWEST_BY_NAME: Final[Mapping[ApiKey, int]] = {ApiKey.FETCH: 12, ApiKey.OFFSET_COMMIT: 9}
+"""The newest versions that name topics; later ones have their ids."""
 
 
 class RetriableError(Exception):
@@ -75,12 +79,33 @@ class ConsumerRequests:
         self._refreshing: asyncio.Task[None] | None = None
 
     async def ask(
-        self, connection: Connection, api_key: ApiKey, body: Body, more_s: float = 0.0
+        self,
+        connection: Connection,
+        api_key: ApiKey,
+        body: Body,
+        more_s: float = 0.0,
+        topics: Collection[str] = (),
     ) -> Body:
-        """Ask one broker, which may take `more_s` longer. Raises `OSError`, a timeout included."""
+        """Ask one broker, which may take `more_s` longer. Raises `OSError`, a timeout included.
+
+        `topics` are those that the newer versions name by id.
+        """
         self.sent += 1
+        version = self.cluster.version(api_key)
+        ids = self.cluster.topic_ids
+        if any(ids.get(topic, ZERO_UUID) == ZERO_UUID for topic in topics):
+            version = min(version, NEWEST_BY_NAME[api_key])
         async with self.cluster.clock.timeout(self.request_timeout_s + more_s):
-            return await connection.request(api_key, self.cluster.version(api_key), body)
+            return await connection.request(api_key, version, body)
+
+    def with_ids(self, topics: Iterable[Body], name: str = "name") -> list[Body]:
+        """Rows of a request whose newer versions name topics by id; `name` is the older field."""
+        ids = self.cluster.topic_ids
+        return [{**row, "topic_id": ids.get(row[name], ZERO_UUID)} for row in topics]
+
+    def name_of(self, topic: Body, name: str = "name") -> str:
+        """The topic of a row of an answer; "" for an id that no topic has now."""
+        return topic.get(name) or self.cluster.topic_names.get(topic["topic_id"], "")
 
     async def ask_leader(self, place: TopicPartition, api_key: ApiKey, body: Body) -> Body:
         """Ask the partition's leader. Raises as `ask`, `RetriableError`, `RefusedError`."""
@@ -90,7 +115,9 @@ class ConsumerRequests:
             self.raise_no_leader(place)
         return await self.ask(await self.cluster.connect_node(node_id), api_key, body)
 
-    async def ask_coordinator(self, api_key: ApiKey, body: Body, more_s: float = 0.0) -> Body:
+    async def ask_coordinator(
+        self, api_key: ApiKey, body: Body, more_s: float = 0.0, topics: Collection[str] = ()
+    ) -> Body:
         """Ask the group's coordinator. Raises as `ask_leader`, `IllegalStateError`."""
         if self.group_id is None:
             raise IllegalStateError(
@@ -99,7 +126,7 @@ class ConsumerRequests:
         if self._coordinator is None:
             self._coordinator = await self._find_coordinator(self.group_id)
         connection = await self.cluster.connect_node(self._coordinator, apart=True)
-        return await self.ask(connection, api_key, body, more_s)
+        return await self.ask(connection, api_key, body, more_s, topics)
 
     async def _find_coordinator(self, group_id: str) -> int:
         asked = {

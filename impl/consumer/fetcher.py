@@ -8,9 +8,11 @@
 3. What was fetched for a position that has changed since is dropped.
 4. An error of a Fetch, or of its records, is raised once, when nothing is left to take; the
    partition is asked again after it.
-5. A Fetch names the leader's epoch. After a change of leader a position is validated before
+5. A Fetch asks for topics by their ids, if the cluster knows these: the topic that is created again
+   with the name of a deleted one is not read from the old position (KIP-516).
+6. A Fetch names the leader's epoch. After a change of leader a position is validated before
    anything is fetched there (KIP-320, `PositionValidator`).
-6. A leader may send the consumer to a replica of its rack, for a while (KIP-392).
+7. A leader may send the consumer to a replica of its rack, for a while (KIP-392).
 
 Source: `Fetcher`, `AbstractFetch`, `FetchBuffer` of Kafka 4.3.1.
 """
@@ -136,6 +138,16 @@ class Fetcher:
         self.assigned[place] = AssignedPartition(place, offset, epoch)
         self._failures.pop(place, None)
         self.may_ask = True
+
+    def forget_topic(self, topic: str) -> None:
+        """It was created again: positions, and what was fetched, are of records that are gone."""
+        for place, part in self.assigned.items():
+            if place[0] == topic:
+                self.assigned[place] = part.of_new_topic()
+                self.log_ends.pop(place, None)
+                self._failures.pop(place, None)
+        self.may_ask = True
+        self.wake()
 
     def began_at(self, place: TopicPartition) -> int | None:
         """The position of the last assignment or `seek`; None if it is unknown, or not assigned."""
@@ -286,7 +298,10 @@ class Fetcher:
         began_s = clock.time_s()
         connection = await self._requests.cluster.connect_node(node_id)
         self.fetches += 1
-        answer = await self._requests.ask(connection, ApiKey.FETCH, self._body(parts))
+        topics = {part.place[0] for part in parts}
+        answer = await self._requests.ask(
+            connection, ApiKey.FETCH, self._body(parts), topics=topics
+        )
         self._requests.check(answer["error_code"], "Fetch")
         if not await self._receive(node_id, parts, answer):
             # A broker may answer at once although it has nothing.
@@ -313,7 +328,7 @@ class Fetcher:
             "min_bytes": settings.fetch_min_bytes,
             "max_bytes": settings.fetch_max_bytes,
             "isolation_level": settings.isolation_level,
-            "topics": topic_rows(rows, name="topic"),
+            "topics": self._requests.with_ids(topic_rows(rows, name="topic"), name="topic"),
             "rack_id": settings.client_rack or "",
         }
 
@@ -325,8 +340,9 @@ class Fetcher:
         is_redirected = False
         now_ms = self._requests.cluster.clock.wall_ms()
         for topic in body["responses"]:
+            name = self._requests.name_of(topic, name="topic")
             for row in topic["partitions"]:
-                part = asked.get((topic["topic"], row["partition_index"]))
+                part = asked.get((name, row["partition_index"]))
                 if part is None or self.assigned.get(part.place) is not part:
                     continue
                 if row["error_code"]:

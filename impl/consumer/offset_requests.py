@@ -16,6 +16,7 @@ from impl.consumer.errors import RefusedError
 from impl.consumer.membership import MembershipManager
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import Isolation, TopicPartition, topic_rows
+from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
 
@@ -76,17 +77,22 @@ class OffsetRequests:
             )
             for (topic, index), committed in offsets.items()
         )
-        topics = topic_rows(rows)
+        topics = self._requests.with_ids(topic_rows(rows))
         if topics:
             await self._requests.retry_until_timeout(lambda: self._commit(topics), "OffsetCommit")
             self.commits += 1
 
     async def _commit(self, topics: Sequence[Body]) -> None:
+        """Commit, but for a topic that was created again since the first attempt."""
+        ids = self._requests.cluster.topic_ids
+        left = [row for row in topics if row["topic_id"] in (ZERO_UUID, ids.get(row["name"]))]
         who = {"member_id": ""} if self.group is None else self.group.identity
-        body = {"group_id": self._requests.group_id, "topics": topics, **who}
-        answer = await self._requests.ask_coordinator(ApiKey.OFFSET_COMMIT, body)
+        body = {"group_id": self._requests.group_id, "topics": left, **who}
+        names = {row["name"] for row in left}
+        answer = await self._requests.ask_coordinator(ApiKey.OFFSET_COMMIT, body, topics=names)
         for topic in answer["topics"]:
+            name = self._requests.name_of(topic)
             for row in topic["partitions"]:
                 if self.group is not None:
                     self.group.check_commit(row["error_code"], who)
-                self._requests.check(row["error_code"], f"OffsetCommit of {topic['name']}")
+                self._requests.check(row["error_code"], f"OffsetCommit of {name}")

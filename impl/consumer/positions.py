@@ -1,6 +1,7 @@
 """Where a consumer begins to read, and what brokers know of offsets.
 
-1. A position is the group's committed offset, or without one where `auto_offset_reset` leads.
+1. A position is the group's committed offset, or without one where `auto_offset_reset` leads. A
+   topic that was created again has none: what is found was committed for the topic before.
 2. A committed offset has the leader epoch of the record before it, which is validated.
 
 Source: `OffsetFetcher`, `SubscriptionState` of Kafka 4.3.1.
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from impl.client.arguments import OffsetAndMetadata
 from impl.client.connection import Body
+from impl.consumer.assigned_partition import AssignedPartition
 from impl.consumer.consumer_requests import ConsumerRequests, only_row
 from impl.consumer.errors import NoOffsetForPartitionError
 from impl.consumer.offset_requests import OffsetRequests
@@ -45,15 +47,17 @@ class Positions:
         self._isolation = isolation_level
         self._reset = reset
 
-    async def find(self, place: TopicPartition) -> OffsetAndMetadata:
+    async def find(self, part: AssignedPartition) -> OffsetAndMetadata:
         """Where to begin. Raises `NoOffsetForPartitionError`, as `list`."""
-        if self._requests.group_id is not None:
+        place, is_new = part.place, part.returned.is_of_new_topic
+        if self._requests.group_id is not None and not is_new:
             committed = await self._committed.fetch(place)
             if committed is not None:
                 return committed
         offset = await self.reset(place)
         if offset is None:
-            problem = f"{place} has no committed offset, and auto_offset_reset is none"
+            why = "is of a topic that was created again" if is_new else "has no committed offset"
+            problem = f"{place} {why}, and auto_offset_reset is none"
             raise NoOffsetForPartitionError(f"{problem}: seek one")
         return OffsetAndMetadata(offset)
 

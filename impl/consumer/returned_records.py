@@ -28,17 +28,24 @@ class _ReadPast(NamedTuple):
 class ReturnedRecords:
     """Those of one partition since its position was assigned or sought.
 
-    Read-only: `begin`, the first position, None while it is unknown.
+    Read-only: `begin`, the first position, None while it is unknown; `is_of_new_topic`, whether
+    what was returned before was of a topic that was deleted.
     """
 
-    __slots__ = ("_aborts", "_end", "_read_past", "_settled", "begin")
+    __slots__ = ("_aborts", "_end", "_read_past", "_settled", "begin", "is_of_new_topic")
 
-    def __init__(self, begin: int | None) -> None:
+    def __init__(self, begin: int | None, is_of_new_topic: bool = False) -> None:
         self.begin = begin
+        self.is_of_new_topic = is_of_new_topic
         self._end: int | None = None
         self._settled = -1
         self._aborts = ABORTS.count
         self._read_past: deque[_ReadPast] = deque(maxlen=MAX_ABORTS)
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the topic is new, and nothing of it was returned: no offset of it is known."""
+        return self.is_of_new_topic and self._end is None
 
     def return_to(self, end: int) -> None:
         """Records before this offset are returned."""
@@ -58,7 +65,11 @@ class ReturnedRecords:
             self._read_past.popleft()
 
     def find_skipped(self, offset: int, aborts: Collection[int]) -> tuple[int, int] | None:
-        """From where to where this offset passes over records that one of these aborts concerns."""
+        """From where to where this offset passes over records that one of these aborts concerns, or
+        of a topic that is new.
+        """
+        if self.is_unread:
+            return 0, offset
         for past in self._read_past:
             if past.end < offset and any(past.first <= number <= past.last for number in aborts):
                 return max(self._settled, self.begin or 0), past.end

@@ -5,6 +5,7 @@ Theory of operation: `impl.client.consumed`, `impl.consumer.returned_records`.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Mapping
 from itertools import chain
@@ -14,6 +15,8 @@ from impl.client.arguments import OffsetAndMetadata
 from impl.client.consumed import Aborts, SkippedRecords
 from impl.consumer.fetcher import Fetcher
 from impl.protocol.fields import TopicPartition
+
+_log = logging.getLogger(__name__)
 
 MAX_PRODUCERS: Final = 16
 """How many producers a consumer remembers, the last ones."""
@@ -40,6 +43,21 @@ class TransactionReader:
             if found:
                 return SkippedRecords(place, *found)
         return None
+
+    def keep_known(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Those of them that are not of a topic that was deleted."""
+        assigned = self._fetcher.assigned
+        known = {
+            place: committed
+            for place, committed in offsets.items()
+            if place not in assigned or not assigned[place].returned.is_unread
+        }
+        if len(known) < len(offsets):
+            dropped = ", ".join(f"{t}-{n}" for t, n in sorted(offsets.keys() - known.keys()))
+            _log.warning("offsets of %s are not committed: their topic was created again", dropped)
+        return known
 
     def settle(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """See `OffsetsReader`."""

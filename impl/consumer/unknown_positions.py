@@ -58,7 +58,7 @@ class UnknownPositions:
 
     async def _find(self, part: AssignedPartition) -> None:
         try:
-            found = await self._positions.find(part.place)
+            found = await self._positions.find(part)
             if part.position is None:
                 part.set_position(found.offset, found.leader_epoch)
         except Exception as failure:
