@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from impl.broker.client_quotas import ClientQuotas
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
-from impl.broker.replicas import Placement
+from impl.broker.replicas import ReplicaPlacement
 from impl.broker.resource_configs import ResourceConfigs
 from impl.broker.topics import Topic, Topics
 from impl.log.disk import DiskSpace
@@ -144,10 +144,10 @@ class Cluster:
 
     def _settled(
         self, topic: Topic, lost: int | None = None, heirs: Sequence[int] = ()
-    ) -> list[Placement]:
+    ) -> list[ReplicaPlacement]:
         is_unclean = topic.configs.get("unclean.leader.election.enable") == "true"
         return [
-            Placement.on([heirs[index % len(heirs)]], self.brokers)
+            ReplicaPlacement.on([heirs[index % len(heirs)]], self.brokers)
             if heirs and placement.replicas == (lost,)
             else placement.settle(
                 self.brokers, leader.config.min_insync_replicas, is_unclean=is_unclean
@@ -213,7 +213,7 @@ class Cluster:
         self.place(topic, partition, placement.settle(self.brokers, least), elects=True)
 
     def place(
-        self, topic: Topic, partition: int, placement: Placement, *, elects: bool = False
+        self, topic: Topic, partition: int, placement: ReplicaPlacement, *, elects: bool = False
     ) -> None:
         """Give a partition another placement; with `elects` the next epoch in any case."""
         placements = list(topic.placements)
@@ -221,7 +221,7 @@ class Cluster:
         self._publish(topic, placements, {partition} if elects else ())
 
     def _publish(
-        self, topic: Topic, placements: Sequence[Placement], elected: Container[int] = ()
+        self, topic: Topic, placements: Sequence[ReplicaPlacement], elected: Container[int] = ()
     ) -> None:
         """Give a topic's partitions these placements, stored first, and then to their leaders.
 
@@ -244,7 +244,7 @@ class Cluster:
             _follow(leaders[index], placements[index])
 
 
-def _changes_leader(old: Placement, new: Placement) -> bool:
+def _changes_leader(old: ReplicaPlacement, new: ReplicaPlacement) -> bool:
     return (old.leader_id, old.is_led) != (new.leader_id, new.is_led)
 
 
@@ -253,7 +253,7 @@ def _elect(old: PartitionLeader) -> PartitionLeader:
     return PartitionLeader(leader_epoch=old.leader_epoch + 1, log=old.log)
 
 
-def _follow(leader: PartitionLeader, placement: Placement) -> None:
+def _follow(leader: PartitionLeader, placement: ReplicaPlacement) -> None:
     """A leader learns which replicas have its log."""
     if placement.is_led:
         leader.update_replicas(len(placement.replicas), len(placement.in_sync))

@@ -33,7 +33,7 @@ from impl.broker.coordinators import INTERNAL_CONFIGS
 from impl.broker.durable_access import DurableAccess
 from impl.broker.producer_ids import ProducerIdBlock, ProducerIdBlocks
 from impl.broker.releases import TRANSACTION_VERSION
-from impl.broker.replicas import Placement
+from impl.broker.replicas import ReplicaPlacement
 from impl.broker.topic_settings import log_config
 from impl.broker.topics import INTERNAL_TOPICS, Topic
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
@@ -250,10 +250,10 @@ class DurableCluster(Cluster):
             leader.update_replicas(len(placement.replicas), len(placement.in_sync))
         return Topic(image.name, image.topic_id, MappingProxyType(configs), partitions, placements)
 
-    def _adopt(self, image: PartitionImage) -> Placement:
+    def _adopt(self, image: PartitionImage) -> ReplicaPlacement:
         """The replicas of a partition on nodes of this cluster, or one on the first of them."""
         kept = [node_id for node_id in image.replicas if node_id in self._node_ids]
-        placement = Placement.on(kept or self._node_ids[:1], self._node_ids)
+        placement = ReplicaPlacement.on(kept or self._node_ids[:1], self._node_ids)
         can_lead = image.leader_id in placement.in_sync
         return placement._replace(leader_id=image.leader_id) if can_lead else placement
 
@@ -381,7 +381,7 @@ def _first_unused_id(topics: Iterable[Topic]) -> int:
     return max(known, default=-1) + 1
 
 
-def _partition_image(placement: Placement, leader_epoch: int) -> PartitionImage:
+def _partition_image(placement: ReplicaPlacement, leader_epoch: int) -> PartitionImage:
     """Records of version 0 know no eligible replicas: the last leader stays in sync."""
     in_sync = placement.in_sync or (placement.leader_id,)
     leader_id = placement.leader_id if placement.is_led else NO_LEADER

@@ -17,7 +17,7 @@ from impl.broker.cluster_requests import NOT_REQUESTED, cluster_operations
 from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
-from impl.broker.replicas import Placement, check_replicas, check_running, misplaced
+from impl.broker.replicas import ReplicaPlacement, check_replicas, check_running, misplaced
 from impl.broker.topic_settings import (
     TopicRefused,
     describe_settings,
@@ -141,7 +141,7 @@ def topic_row(node: HandlerContext, topic: Topic) -> Value:
 
 
 def _partition_row(
-    index: int, leader_epoch: int, placement: Placement, alive: Mapping[int, BrokerEndPoint]
+    index: int, leader_epoch: int, placement: ReplicaPlacement, alive: Mapping[int, BrokerEndPoint]
 ) -> Value:
     """`KRaftMetadataCache.partitionMetadata`."""
     is_led = placement.is_led

@@ -17,7 +17,7 @@ from typing import Final
 from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
-from impl.broker.replicas import Placement, check_replicas
+from impl.broker.replicas import ReplicaPlacement, check_replicas
 from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import Topic
 from impl.protocol.errors import ErrorCode
@@ -103,7 +103,7 @@ def _topic_with(node: HandlerContext, name: str, index: int) -> Topic:
 
 
 def _new_replicas(
-    node: HandlerContext, before: Placement, replicas: list[int], may_change: bool
+    node: HandlerContext, before: ReplicaPlacement, replicas: list[int], may_change: bool
 ) -> list[int]:
     """The nodes that a reassignment names. Raises `TopicRefused`."""
     check_replicas(replicas, node.cluster.registered_ids)

@@ -24,7 +24,7 @@ from impl.broker.topic_settings import TopicRefused
 from impl.protocol.errors import ErrorCode
 
 
-class Placement(NamedTuple):
+class ReplicaPlacement(NamedTuple):
     """The nodes of a partition's replicas, of which the first is the preferred leader.
 
     `leader_id` is the node that leads, or that led last: there is a leader if any replica is in
@@ -37,7 +37,7 @@ class Placement(NamedTuple):
     eligible: tuple[int, ...] = ()
 
     @classmethod
-    def on(cls, replicas: Sequence[int], running: Container[int]) -> Placement:
+    def on(cls, replicas: Sequence[int], running: Container[int]) -> ReplicaPlacement:
         """A new partition: the first replica that runs leads, and all that run are in sync."""
         ready = tuple(node_id for node_id in replicas if node_id in running)
         return cls(ready[0] if ready else replicas[0], tuple(replicas), ready)
@@ -54,7 +54,7 @@ class Placement(NamedTuple):
 
     def settle(
         self, running: Container[int], min_in_sync: int, *, is_unclean: bool = False
-    ) -> Placement:
+    ) -> ReplicaPlacement:
         """The placement while these nodes run."""
         ready = tuple(node_id for node_id in self.replicas if node_id in running)
         leader_id = self._choose(ready, is_unclean)
@@ -62,7 +62,7 @@ class Placement(NamedTuple):
         left = (node_id for node_id in self.in_sync if node_id not in in_sync)
         still = (node_id for node_id in self.eligible if node_id not in in_sync)
         enough = min(min_in_sync, len(self.replicas))
-        return Placement(
+        return ReplicaPlacement(
             self.leader_id if leader_id is None else leader_id,
             self.replicas,
             in_sync,
@@ -76,22 +76,22 @@ class Placement(NamedTuple):
             return self.leader_id
         return next(iter(clean or (ready if is_unclean else ())), None)
 
-    def prefer(self) -> Placement:
+    def prefer(self) -> ReplicaPlacement:
         """The preferred leader leads, if it is in sync."""
         first = self.replicas[0]
         return self._replace(leader_id=first) if first in self.in_sync else self
 
-    def reassign(self, replicas: Sequence[int], running: Container[int]) -> Placement:
+    def reassign(self, replicas: Sequence[int], running: Container[int]) -> ReplicaPlacement:
         """The placement on other nodes, which have the log at once. A leader among them stays."""
-        new = Placement.on(replicas, running)
+        new = ReplicaPlacement.on(replicas, running)
         return new._replace(leader_id=self.leader_id) if self.leader_id in new.in_sync else new
 
-    def lead_by(self, node_id: int) -> Placement:
+    def lead_by(self, node_id: int) -> ReplicaPlacement:
         """This node leads; without a replica it gets that of the leader."""
         replicas = self.replicas
         if node_id not in replicas:
             replicas = tuple(node_id if each == self.leader_id else each for each in replicas)
-        return Placement(node_id, replicas, (node_id,))
+        return ReplicaPlacement(node_id, replicas, (node_id,))
 
 
 def misplaced(problem: str) -> TopicRefused:

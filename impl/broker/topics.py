@@ -21,7 +21,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from impl.broker.replicas import Placement, spread
+from impl.broker.replicas import ReplicaPlacement, spread
 from impl.broker.topic_settings import TopicRefused, log_config
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import METADATA
@@ -48,7 +48,7 @@ class Topic:
     topic_id: bytes
     configs: Mapping[str, str]
     partitions: tuple[PartitionLeader, ...]
-    placements: tuple[Placement, ...]
+    placements: tuple[ReplicaPlacement, ...]
 
     @property
     def leader_ids(self) -> tuple[int, ...]:
@@ -227,16 +227,16 @@ class Topics:
 
     def _place(
         self, partitions: range, replicas: Sequence[Sequence[int]], replication_factor: int
-    ) -> tuple[Placement, ...]:
+    ) -> tuple[ReplicaPlacement, ...]:
         """Raises `TopicRefused` if there are fewer nodes than replicas."""
         chosen = replicas or spread(self.node_ids, self.down_ids, partitions, replication_factor)
-        return tuple(Placement.on(nodes, self.node_ids) for nodes in chosen)
+        return tuple(ReplicaPlacement.on(nodes, self.node_ids) for nodes in chosen)
 
     def _new_leaders(
         self,
         topic: Topic,
         partitions: range,
-        placements: Sequence[Placement],
+        placements: Sequence[ReplicaPlacement],
         config: LogConfig,
     ) -> tuple[PartitionLeader, ...]:
         with _refuse_storage_errors():

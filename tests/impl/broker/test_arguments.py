@@ -26,7 +26,7 @@ from impl import (
 from impl.broker import serve
 from impl.broker.embedded import EMBEDDED
 from impl.broker.faults import InvalidFault
-from impl.broker.replicas import Placement
+from impl.broker.replicas import ReplicaPlacement
 from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import MAX_PARTITIONS
 from impl.security.certificates import certificates_of_process
@@ -168,7 +168,7 @@ def test_a_node_that_leads_a_partition_may_start(tmp_path: Path) -> None:
     with broker as kafka:
         kafka.cluster.topics.replace(
             replace(  # as a larger cluster did
-                kafka.cluster.topics.get("orders"), placements=(Placement.on([2], [2]),)
+                kafka.cluster.topics.get("orders"), placements=(ReplicaPlacement.on([2], [2]),)
             )
         )
         kafka.start_node(2)

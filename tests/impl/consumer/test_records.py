@@ -272,7 +272,7 @@ def test_a_leader_sends_the_consumer_to_a_replica_of_its_rack(
             row["preferred_read_replica"] = 3 - broker.config.node_id
         else:
             return served(broker, request, now_ms)
-        return {"responses": [{"topic": "t", "partitions": [row]}]}
+        return {"responses": [{"topic": "t", "topic_id": topic.topic_id, "partitions": [row]}]}
 
     handle(monkeypatch, ApiKey.FETCH, redirect)
 
