@@ -217,14 +217,14 @@ def first_in_sequence(queued: InFlight) -> InFlight:
 
 def next_to_retry(k: Configuration, client: Client, entry: PartitionEntry) -> InFlight:
     """The batch that may be sent again, if any: the first in flight, where sequences are kept."""
-    waiting = tuple(b for b in entry.in_flight if not b.outstanding)
+    idle = tuple(b for b in entry.in_flight if not b.outstanding)
     if k.variant.idempotence == Idempotence.DISABLED:
-        return waiting[:1]
+        return idle[:1]
     if k.variant.recovery != Recovery.LOCAL_BUMP:
         ahead = tuple(b for b in entry.in_flight if b.batch.producer_id == client.producer_id)
         return tuple(
             b
-            for b in first_in_sequence(waiting)
+            for b in first_in_sequence(idle)
             if b.batch.producer_id != client.producer_id or not ahead[0].outstanding
         )
     return tuple(b for b in entry.in_flight[:1] if not b.outstanding)

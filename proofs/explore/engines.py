@@ -13,6 +13,7 @@ from proofs.explore.explorer import Report, explore
 from proofs.explore.result import Exploration, Interrupted, SearchProgress
 from proofs.explore.source import explore_source, instances
 from proofs.explore.symmetry import symmetry_of
+from proofs.lift import subset
 from proofs.lift.build import lift, with_checks
 from proofs.lift.compiler import NoCompiler
 from proofs.lift.machine import Machine
@@ -172,8 +173,9 @@ def by_tlc(job: EngineJob) -> EngineCounts:
     """The exported TLA+ text in TLC. It ends at the first broken guarantee and knows no witnesses.
 
     One worker, whatever was asked for: only then are TLC's depth and levels exact. Raises JavaError
-    where TLC cannot be had or gives up.
+    where TLC cannot be had or gives up, and SubsetError.
     """
+    subset.check(job.model)
     from proofs.export.tla import export_tla
     from proofs.export.tlc import TlcProgress, run_tlc
 

@@ -6,6 +6,8 @@ import typing
 from dataclasses import is_dataclass
 from typing import Any
 
+from model.language import Map, Set
+
 
 def kind_of(hint: Any) -> str:
     """bool, int, tuple, map, set, record, or open where the type is not known."""
@@ -14,8 +16,8 @@ def kind_of(hint: Any) -> str:
     origin = typing.get_origin(hint) or hint
     if not isinstance(origin, type):
         return "open"
-    if origin.__name__ in ("Map", "Set"):
-        return origin.__name__.lower()
+    if origin in (Map, Set):
+        return "map" if origin is Map else "set"
     if origin in (bool, tuple):
         return origin.__name__
     if issubclass(origin, int):

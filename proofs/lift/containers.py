@@ -141,14 +141,23 @@ def equal(a: Any, b: Any) -> Node:
     """a == b, field by field."""
     if isinstance(a, Node) and isinstance(b, Node) and a.is_bool == b.is_bool:
         return dag.eq(a, b)
-    if isinstance(a, Rec) and isinstance(b, Rec):
+    if isinstance(a, Rec) and isinstance(b, Rec) and a.cls is b.cls:
         return dag.conjunction(equal(a.fields[f], b.fields[f]) for f in a.fields)
     if isinstance(a, (Seq, MapValue)) and isinstance(b, (Seq, MapValue)):
         slots = dag.conjunction(equal(x, y) for x, y in zip(a.slots, b.slots, strict=False))
         if isinstance(a, Seq) and isinstance(b, Seq):
             return dag.both(dag.eq(a.length, b.length), slots)
         return slots
-    raise TypeError(f"{a!r} and {b!r} cannot be compared")
+    raise TypeError(f"{type_of(a)} and {type_of(b)} cannot be compared")
+
+
+def type_of(value: Any) -> str:
+    """What a value is, for errors."""
+    if isinstance(value, Rec):
+        return value.cls.__name__
+    if isinstance(value, Node):
+        return "bool" if value.is_bool else "int"
+    return type(value).__name__
 
 
 def length(value: Any) -> Node:

@@ -11,17 +11,19 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, fields, replace
+from enum import IntEnum
 from functools import partial
 from types import FunctionType
 from typing import Any
 
-from model.language import Map, Set, is_record
-from proofs.lift import containers, dag
+from model.language import RECORDS, Map, Set, is_record
+from proofs.lift import containers, dag, subset
 from proofs.lift.annotations import LiftError, Limit, Notes
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue, Span, shapes_of
+from proofs.lift.words import ITERATIONS, REDUCTIONS, word_of
 
 Frame = dict[str, Any]
 ARITHMETIC = {ast.Add: dag.add, ast.Sub: dag.sub, ast.Mult: dag.mul}
@@ -39,7 +41,27 @@ ORDERS: Mapping[type[ast.cmpop], Callable[[Node, Node], Node]] = {
     ast.Gt: lambda a, b: dag.lt(b, a),
     ast.GtE: lambda a, b: dag.le(b, a),
 }
-REDUCTIONS = ("all", "any", "sum", "tuple")
+VALUES = (Node, Seq, containers.FunctionSeq, *CONTAINERS)
+"""Values without attributes: what the symbolic ones have is nothing that the text can name."""
+ARGUMENTS = {
+    "require": 1,
+    "within_scope": 1,
+    "replace": 1,
+    "spend": 3,
+    "len": 1,
+    "max": 2,
+    "min": 2,
+    "Map": 1,
+    "filled": 2,
+    "span": 2,
+    "map_values": 3,
+    "fold": 4,
+    "enumerate": 1,
+    "range": 1,
+}
+"""How many arguments a word takes here, by place; only `replace` takes others by name."""
+METHODS = {"put": 2, "values": 0, "plus": 1, "union": 1, "is_empty": 0}
+"""The methods of maps and sets, and how many arguments each takes."""
 
 
 class Evaluator(Notes):
@@ -47,7 +69,7 @@ class Evaluator(Notes):
 
     `overrides` replaces attributes of the configuration by nodes, by (class name, attribute);
     `contracts` replaces functions by other meanings, by name; one for `within_scope` leaves the
-    scope's limits out (the proofs use all of these).
+    scope's limits out (the proofs use all of these). Raises SubsetError.
     """
 
     def __init__(
@@ -58,6 +80,7 @@ class Evaluator(Notes):
         contracts: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         super().__init__()
+        subset.check(model)
         self.model = model
         self.k = k
         self.shapes = shapes_of(k.bounds)
@@ -69,8 +92,8 @@ class Evaluator(Notes):
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         """The value of function(*arguments)."""
-        if function.__name__ in self.contracts:
-            return self.contracts[function.__name__](self, *arguments)
+        if contract := self.contract_of(function):
+            return contract(self, *arguments)
         tree = self.model.tree_of(function)
         if tree is None or not isinstance(function, FunctionType):
             raise LiftError(f"{function.__name__} is not a function of the model")
@@ -87,6 +110,17 @@ class Evaluator(Notes):
         finally:
             self._files.pop()
             self._names.pop()
+
+    def contract_of(self, function: Callable[..., Any]) -> Callable[..., Any] | None:
+        """What a function means instead of what its text says. Raises LiftError where two functions
+        of the model have the name that the contract is about."""
+        name = function.__name__
+        if name in self.contracts and sum(other == name for _, other in self.model.functions) > 1:
+            raise LiftError(
+                f"{name} has a meaning of its own in this proof, and two modules define it:"
+                " rename one of them"
+            )
+        return self.contracts.get(name)
 
     def block(self, statements: Sequence[ast.stmt], frame: Frame) -> Any:
         """The value that a block returns."""
@@ -133,13 +167,14 @@ class Evaluator(Notes):
         """A docstring, `require` or `within_scope`."""
         if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
             return
-        if isinstance(expression, ast.Call) and isinstance(expression.func, ast.Name):
-            name = expression.func.id
-            if name == "within_scope" and name in self.contracts:
+        if isinstance(expression, ast.Call):
+            word = word_of(self.value(expression.func, frame))
+            if word == "within_scope" and word in self.contracts:
                 return
-            if name in ("require", "within_scope"):
+            if word in ("require", "within_scope"):
+                self.check_arguments(expression, word)
                 condition = self.boolean(expression.args[0], frame)
-                self.limit(expression, condition, by_scope=name == "within_scope")
+                self.limit(expression, condition, by_scope=word == "within_scope")
                 return
         raise self.fail(expression, "this expression has no effect")
 
@@ -172,13 +207,15 @@ class Evaluator(Notes):
     def lift(self, value: Any) -> Any:
         """A Python value as a symbolic one; functions, classes and configurations stay as they
         are."""
-        if isinstance(value, (bool, int)):
-            return const(value) if isinstance(value, bool) else const(int(value))
-        if isinstance(value, tuple):
+        if isinstance(value, bool):
+            return const(value)
+        if type(value) is int or isinstance(value, IntEnum):
+            return const(int(value))
+        if type(value) is tuple:
             return Seq(const(len(value)), tuple(self.lift(v) for v in value))
-        if isinstance(value, Map):
+        if type(value) is Map:
             return MapValue(tuple(self.lift(v) for v in value.values()))
-        if isinstance(value, Set):
+        if type(value) is Set:
             size = value._bits.bit_length()
             return SetValue(tuple(const(i in value) for i in range(size)))
         if is_record(value):
@@ -208,10 +245,12 @@ class Evaluator(Notes):
             if node.attr not in owner.fields:
                 raise self.fail(node, f"{owner.cls.__name__} has no field {node.attr!r}")
             return owner.fields[node.attr]
+        if isinstance(owner, VALUES):
+            raise self.fail(node, f"only records have fields, so nothing is {node.attr!r} here")
         kind = type(owner).__name__
         if (kind, node.attr) in self.overrides:
             return self.overrides[kind, node.attr]
-        if owner is self.k.budgets:
+        if owner is self.k.budgets and node.attr in {f.name for f in fields(owner)}:
             return dag.run_time_input(node.attr)
         if not hasattr(owner, node.attr):
             raise self.fail(node, f"there is no {node.attr!r} here")
@@ -267,9 +306,11 @@ class Evaluator(Notes):
         if isinstance(operator, (ast.Eq, ast.NotEq)):
             if differ_in_kind(left, right):
                 raise self.fail(node, "a bool is compared with an int")
-            same = containers.equal(left, right)
+            same = self.equal(node, left, right)
             return same if isinstance(operator, ast.Eq) else dag.negate(same)
         if isinstance(operator, (ast.In, ast.NotIn)):
+            if not isinstance(right, CONTAINERS):
+                raise self.fail(node, "only a Set tells what is in it; of a tuple write any(...)")
             inside = containers.contains(right, self.as_number(node, left))
             return inside if isinstance(operator, ast.In) else dag.negate(inside)
         if not all(isinstance(side, Node) and not side.is_bool for side in (left, right)):
@@ -277,6 +318,13 @@ class Evaluator(Notes):
         if type(operator) not in ORDERS:
             raise self.fail(node, "this comparison is not in the subset")
         return ORDERS[type(operator)](left, right)
+
+    def equal(self, node: ast.Compare, left: Any, right: Any) -> Node:
+        """left == right, of one type."""
+        try:
+            return containers.equal(left, right)
+        except TypeError as error:
+            raise self.fail(node, str(error)) from error
 
     def _Tuple(self, node: ast.Tuple, frame: Frame) -> Any:
         result: Any = Seq(ZERO, ())
@@ -330,32 +378,50 @@ class Evaluator(Notes):
             if isinstance(owner, CONTAINERS):
                 return self.method(node, node.func.attr, owner, frame)
         function = self.value(node.func, frame)
-        name = getattr(function, "__name__", "")
-        if name in REDUCTIONS and isinstance(node.args[0], ast.GeneratorExp):
-            return self.reduce(name, node.args[0], frame)
+        word = word_of(function)
+        if word in REDUCTIONS and node.args and isinstance(node.args[0], ast.GeneratorExp):
+            if len(node.args) > 1 or node.keywords:
+                raise self.fail(node, f"{word} takes a comprehension, and nothing else")
+            return self.reduce(word, node.args[0], frame)
         arguments = [self.value(a, frame) for a in node.args]
         named = {kw.arg: self.value(kw.value, frame) for kw in node.keywords if kw.arg}
-        return self.apply(node, function, name, arguments, named)
+        return self.apply(node, function, arguments, named)
 
     def apply(
-        self, node: ast.Call, function: Any, name: str, arguments: list[Any], named: dict[str, Any]
+        self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]
     ) -> Any:
-        """A call of a builtin, a word of the language, a record class or a model function."""
-        special = getattr(self, f"_call_{name}", None)
+        """A call of a builtin, a word of the language, a record class or a model function: each is
+        known by the object that it is, whatever the text calls it."""
+        word, name = word_of(function), getattr(function, "__name__", "this")
+        special = getattr(self, f"_call_{word}", None) if word else None
         if special is not None:
+            self.check_arguments(node, word)
             return special(node, arguments, named)
-        if isinstance(function, type) and is_dataclass(function):
-            names = [f.name for f in fields(function)]
-            absent = {f.name: self.lift(f.default) for f in fields(function) if has_default(f)}
-            values = {**absent, **dict(zip(names, arguments, strict=False)), **named}
-            if set(values) != set(names):
-                raise self.fail(node, f"{name} has the fields {', '.join(names)}")
-            return self.construct(function, values)
+        if isinstance(function, type) and function in RECORDS:
+            return self.construct(function, self.values_of(node, function, arguments, named))
         if isinstance(function, FunctionType) and not named:
             if self.model.tree_of(function) is None:
                 raise self.fail(node, f"{name} is not a function of the model")
             return self.call(function, arguments)
-        raise self.fail(node, f"{name or 'this'} cannot be called here")
+        raise self.fail(node, f"{name} cannot be called here")
+
+    def check_arguments(self, node: ast.Call, word: str) -> None:
+        """Raises LiftError for a word with more, or with other arguments than are read."""
+        if len(node.args) != ARGUMENTS[word] or (node.keywords and word != "replace"):
+            raise self.fail(node, f"{word} takes {ARGUMENTS[word]} arguments here, by place")
+
+    def values_of(
+        self, node: ast.Call, cls: type, arguments: Sequence[Any], named: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The fields of a record that is made. Raises LiftError where one is missing or unknown, or
+        is given twice."""
+        names = [f.name for f in fields(cls)]
+        placed = dict(zip(names, arguments, strict=False))
+        absent = {f.name: self.lift(f.default) for f in fields(cls) if has_default(f)}
+        values = {**absent, **placed, **named}
+        if set(values) != set(names) or len(arguments) > len(names) or placed.keys() & named.keys():
+            raise self.fail(node, f"{cls.__name__} has the fields {', '.join(names)}")
+        return values
 
     def construct(self, cls: type, values: Mapping[str, Any]) -> Rec:
         """A record, its fields in the form that their types ask."""
@@ -435,6 +501,8 @@ class Evaluator(Notes):
 
     def method(self, node: ast.Call, name: str, owner: Any, frame: Frame) -> Any:
         """A method of a map or of a set."""
+        if len(node.args) != METHODS.get(name) or node.keywords:
+            raise self.fail(node, f"there is no such method {name!r} here")
         arguments = [self.value(a, frame) for a in node.args]
         if name == "put":
             key, value = arguments
@@ -461,22 +529,32 @@ class Evaluator(Notes):
     def elements(self, node: ast.expr, frame: Frame) -> list[tuple[Node, Any]]:
         """What a generator runs over: for each place whether it exists, and its value."""
         if isinstance(node, ast.Call):
-            name = node.func.id if isinstance(node.func, ast.Name) else ""
-            if name == "enumerate":
-                inner = self.elements(node.args[0], frame)
-                return [(e, (const(i), v)) for i, (e, v) in enumerate(inner)]
-            if name == "range":
-                count = self.integer(node.args[0], frame)
-                if not count.is_const:
-                    raise self.fail(node, "range takes one constant")
-                return [(TRUE, const(i)) for i in range(count.value)]
+            if word := self.iteration(node, frame):
+                return self.iterated(node, word, frame)
             if isinstance(node.func, ast.Attribute) and node.func.attr == "items":
                 owner = self.value(node.func.value, frame)
-                return [(TRUE, (const(i), v)) for i, v in enumerate(owner.slots)]
+                if isinstance(owner, MapValue) and not node.args and not node.keywords:
+                    return [(TRUE, (const(i), v)) for i, v in enumerate(owner.slots)]
         value = self.value(node, frame)
         if not isinstance(value, Seq):
             raise self.fail(node, "a generator runs over a tuple, a map, enumerate or range")
         return [(dag.lt(const(i), value.length), v) for i, v in enumerate(value.slots)]
+
+    def iteration(self, node: ast.Call, frame: Frame) -> str:
+        """The word that a generator runs over, `enumerate` or `range`; "" for other calls."""
+        word = word_of(self.value(node.func, frame)) if isinstance(node.func, ast.Name) else ""
+        return word if word in ITERATIONS else ""
+
+    def iterated(self, node: ast.Call, word: str, frame: Frame) -> list[tuple[Node, Any]]:
+        """What enumerate(xs) or range(n) runs over."""
+        self.check_arguments(node, word)
+        if word == "enumerate":
+            inner = self.elements(node.args[0], frame)
+            return [(e, (const(i), v)) for i, (e, v) in enumerate(inner)]
+        count = self.integer(node.args[0], frame)
+        if not count.is_const:
+            raise self.fail(node, "range takes one constant")
+        return [(TRUE, const(i)) for i in range(count.value)]
 
     def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:
         """all, any, sum or tuple of a generator."""

@@ -50,11 +50,12 @@ class UnknownClaim(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """One composition, as text and as running modules. `functions` maps (module, name) to its
-    syntax tree."""
+    """One composition, as text and as running modules. `trees` has each module's text, `functions`
+    each function's by (module, name)."""
 
     package: str
     modules: Mapping[str, ModuleType]
+    trees: Mapping[str, ast.Module]
     functions: Mapping[tuple[str, str], ast.FunctionDef]
     files: Mapping[str, str]
     patches: tuple[Patch, ...]
@@ -94,9 +95,18 @@ class Model:
         return module not in NOT_LIFTED
 
     def tree_of(self, function: Callable[..., Any]) -> ast.FunctionDef | None:
-        """The syntax tree of a function of the model; None if it is not the model's."""
-        module = function.__module__.rpartition(".")[2]
+        """The syntax tree of a function of the model; None if it is not the model's, or does
+        something else than the text of that name: a decorator's, or one that another made."""
+        package, _, module = function.__module__.rpartition(".")
+        if package != self.package or not is_defined_at_top(function):
+            return None
         return self.functions.get((module, function.__name__))
+
+
+def is_defined_at_top(function: Callable[..., Any]) -> bool:
+    """Whether a function's `def` stands at the top of its module, and makes just this function."""
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_qualname == function.__name__ and not code.co_freevars
 
 
 def functions_of(trees: Mapping[str, ast.Module]) -> dict[tuple[str, str], ast.FunctionDef]:
@@ -228,7 +238,7 @@ def modules_that_act(model: Model) -> frozenset[str]:
 
 def modules_imported_by(model: Model, modules: Iterable[str]) -> frozenset[str]:
     """Some modules of a model, and those that they import, directly or not."""
-    trees = source_of(model.package).trees
+    trees = model.trees
     found: set[str] = set()
     frontier = set(modules)
     while frontier:
@@ -250,7 +260,7 @@ def load_package(package: str) -> Model:
     source = source_of(package)
     modules = {name: importlib.import_module(f"{package}.{name}") for name in source.trees}
     files = {name: source.file(name) for name in modules}
-    model = Model(package, modules, functions_of(source.trees), files, ())
+    model = Model(package, modules, source.trees, functions_of(source.trees), files, ())
     check_scopes(model)
     return model
 
@@ -288,7 +298,8 @@ def load_patched(package: str, patches: tuple[Patch, ...]) -> Model:
     source = patched_source(unpatched, patches)
     modules = execute(source)
     check_members(unpatched.modules, modules)
-    return Model(package, modules, functions_of(source.trees), unpatched.files, patches)
+    functions = functions_of(source.trees)
+    return Model(package, modules, source.trees, functions, unpatched.files, patches)
 
 
 def patched_source(unpatched: Model, patches: Sequence[Patch]) -> PackageSource:

@@ -8,15 +8,14 @@ that is no bool) is refused by the evaluator with the same kind of message.
 from __future__ import annotations
 
 import ast
-import builtins
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from proofs.lift import names as meanings
+from proofs.lift.refusal import Refusal
 from proofs.lift.source import Model
-
-BUILTINS = frozenset({"len", "all", "any", "sum", "max", "min", "tuple", "range", "enumerate"})
-REDUCTIONS = frozenset({"all", "any", "sum", "tuple"})
+from proofs.lift.words import BUILTINS, REDUCTIONS
+from proofs.lift.words import STATEMENTS as WORDS_BY_THEMSELVES
 
 STATEMENTS: Mapping[type[ast.stmt], str] = {
     ast.For: "use a comprehension, or fold(k, step, items, start)",
@@ -66,22 +65,6 @@ COMPARISONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """One place outside the subset, and the cure."""
-
-    file: str
-    line: int
-    column: int
-    function: str
-    problem: str
-    cure: str
-
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}: in {self.function}"
-        return f"{place}: {self.problem}; {self.cure}"
-
-
 class SubsetError(Exception):
     """The model's text leaves the subset; the message lists each place with its cure."""
 
@@ -111,10 +94,12 @@ class Checker:
         """All refusals of the function."""
         arguments = self.tree.args
         extra = arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults
+        extra = extra or arguments.posonlyargs
         if extra:
             self.refuse(self.tree, "defaults, *args and **kwargs", "name each parameter")
         names = {a.arg for a in arguments.args}
         for argument in arguments.args:
+            self.named(argument, argument.arg)
             if argument.annotation is None:
                 self.refuse(argument, f"{argument.arg} has no type", "write its type")
         if self.tree.returns is None:
@@ -162,7 +147,15 @@ class Checker:
             return
         if target.id in names:
             self.refuse(target, f"{target.id} has a value already", "take a fresh name")
+        elif target.id in self.known and not meanings.hides_word(target.id):
+            self.refuse(target, f"{target.id} is a name of the module", "take a fresh name")
+        self.named(target, target.id)
         names.add(target.id)
+
+    def named(self, node: ast.AST, name: str) -> None:
+        """A name of the function's own hides no word."""
+        if meanings.hides_word(name):
+            self.refuse(node, f"{name} hides the word of the language", "take another name")
 
     def lone_expression(self, statement: ast.Expr, names: set[str]) -> None:
         """Only docstrings, require and within_scope stand alone."""
@@ -171,7 +164,7 @@ class Checker:
             return
         called = value.func if isinstance(value, ast.Call) else None
         name = called.id if isinstance(called, ast.Name) else ""
-        if name in ("require", "within_scope"):
+        if name in WORDS_BY_THEMSELVES:
             self.expression(value, names)
             return
         self.refuse(statement, f"`{ast.unparse(value)}` has no effect", "delete it, or return it")
@@ -239,6 +232,11 @@ class Checker:
         self.expression(clause.iter, names)
         bound = clause.target.elts if isinstance(clause.target, ast.Tuple) else [clause.target]
         inner = names | {name.id for name in bound if isinstance(name, ast.Name)}
+        for name in bound:
+            if isinstance(name, ast.Name):
+                self.named(name, name.id)
+            else:
+                self.refuse(name, "a generator binds one name, or two", "bind names only")
         for test in clause.ifs:
             self.expression(test, inner)
         self.expression(node.elt, inner)
@@ -285,9 +283,9 @@ def refusals(model: Model) -> tuple[Refusal, ...]:
     found: list[Refusal] = []
     for (module, _), tree in model.functions.items():
         if model.is_lifted(module):
-            known = frozenset(vars(model.modules[module])) | (BUILTINS & set(dir(builtins)))
+            known = frozenset(vars(model.modules[module])).union(BUILTINS)
             found += Checker(model.files[module], tree, known).check()
-    return (*found, *recursive(model))
+    return (*found, *meanings.refusals(model), *recursive(model))
 
 
 @functools.lru_cache(maxsize=64)

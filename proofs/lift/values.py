@@ -15,6 +15,7 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Any, Protocol
 
+from model.language import AtMost, Index, Map, Range, Set
 from proofs.lift import dag
 from proofs.lift.dag import FALSE, Node, const
 
@@ -105,7 +106,7 @@ class Shapes:
         if hint is bool:
             return 0, 1
         mark = hint.__metadata__[0]
-        if type(mark).__name__ == "Index":
+        if isinstance(mark, Index):
             return 0, max(0, self.size(mark.size) - 1)
         return self.size(mark.lo), self.size(mark.hi)
 
@@ -184,11 +185,10 @@ def kind_of(hint: Any) -> str:
     if isinstance(hint, typing.TypeVar):
         return "open"
     if typing.get_origin(hint) is typing.Annotated:
-        return "tuple" if type(hint.__metadata__[0]).__name__ == "AtMost" else "scalar"
+        return "tuple" if isinstance(hint.__metadata__[0], AtMost) else "scalar"
     origin = typing.get_origin(hint) or hint
-    name = getattr(origin, "__name__", "")
-    if name in ("Map", "Set"):
-        return name.lower()
+    if origin in (Map, Set):
+        return "map" if origin is Map else "set"
     if origin is tuple:
         return "open"
     return "scalar" if issubclass(origin, int) else "record"
@@ -201,8 +201,6 @@ def shapes_of(layout: Any) -> Shapes:
 
 
 def _length_hint(capacity: int) -> Any:
-    from model.language import Range
-
     return typing.Annotated[int, Range(0, capacity)]
 
 

@@ -163,8 +163,8 @@ class FormulaEvaluator(Evaluator):
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any], sign: int = 0) -> Any:
         """The value of function(*arguments), of the model or of the proofs."""
-        if function.__name__ in self.contracts:
-            return self.contracts[function.__name__](self, *arguments)
+        if contract := self.contract_of(function):
+            return contract(self, *arguments)
         is_ours = function.__module__.startswith("proofs.")
         tree = text_of(function) if is_ours else self.model.tree_of(function) or text_of(function)
         note_signs(tree)
@@ -192,7 +192,7 @@ class FormulaEvaluator(Evaluator):
             self._signs.pop()
 
     def apply(
-        self, node: ast.Call, function: Any, name: str, arguments: list[Any], named: dict[str, Any]
+        self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]
     ) -> Any:
         """As of the model; also a function or a class of the proofs, and a ghost, which is a
         function of unknowns."""
@@ -200,7 +200,7 @@ class FormulaEvaluator(Evaluator):
             return self.call(function, arguments, self._signs[-1])
         if callable(function) and function.__module__.startswith("proofs."):
             return self.lift(function(*arguments, **named))
-        return super().apply(node, function, name, arguments, named)
+        return super().apply(node, function, arguments, named)
 
     # Without paths: what is true of a state is true wherever it is read
 

@@ -12,6 +12,7 @@ from proofs.explore.result import StateGraph
 from proofs.explore.scope import explore_scope
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
+from proofs.lift import subset
 from proofs.lift.source import model_for
 from proofs.prove.plan import plan
 from proofs.prove.run import write_texts
@@ -93,6 +94,7 @@ def write_forms(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Pa
         from proofs.export.tla import export_tla
 
         model = model_for(arguments.scope)
+        subset.check(model)
         module = export_tla(model, k, arguments.scope, levels=True).write(arguments.tla)
         files += [module, module.with_suffix(".cfg")]
     if arguments.smtlib:

@@ -202,7 +202,7 @@ def toy_model(before: str = "", after: str = "") -> Iterator[Model]:
             setattr(package, name, modules[name])
             exec(compile(tree, name, "exec"), modules[name].__dict__)
         files = {name: f"toy/{name}.py" for name in modules}
-        yield Model("toy", modules, functions_of(trees), files, ())
+        yield Model("toy", modules, trees, functions_of(trees), files, ())
     finally:
         for name in loaded:
             del sys.modules[name]

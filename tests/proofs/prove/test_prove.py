@@ -208,7 +208,7 @@ def test_cvc5_agrees(theorem: str) -> None:
         pytest.param(
             "no_false_error_in_2_0",
             None,
-            Patch("client.next_to_retry", "first_in_sequence(waiting)", "waiting[-1:]"),
+            Patch("client.next_to_retry", "first_in_sequence(idle)", "idle[-1:]"),
             "send_again/requests_in_order/3",
             marks=pytest.mark.full,
         ),
