@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from proofs.explore.expected import EXPECTED
 from proofs.explore.explorer import Report, explore
 from proofs.explore.result import Exploration, Interrupted, SearchProgress
 from proofs.explore.source import explore_source, instances
@@ -19,6 +20,21 @@ from proofs.lift.compiler import NoCompiler
 from proofs.lift.machine import Machine
 from proofs.lift.source import Model
 from proofs.trace.format import Instance, label
+
+WITHOUT_COMPILER = 40_000
+"""Scopes with fewer states are explored in plain Python before a compiler has translated them."""
+
+
+class EnginesDisagree(Exception):
+    """Two engines differ, or an engine's trace does not run on the source: a defect of ours, never
+    of the model."""
+
+
+def engine_for(scope: str) -> str:
+    """The engine that explores a scope, `NAME[/BUDGET=N...]`, soonest where nothing is compiled. A
+    scope with other budgets than its own may have any size."""
+    known = EXPECTED.get(scope)
+    return "ints" if known is not None and known.distinct < WITHOUT_COMPILER else "c"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from proofs.explore.cross_check import cross_check
 from proofs.explore.engines import (
     ENGINES,
     EngineCounts,
     EngineFunction,
     EngineJob,
+    EnginesDisagree,
+    engine_for,
     say_on_stderr,
 )
 from proofs.explore.explorer import Report
@@ -52,10 +55,6 @@ def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
     rows = (" ".join(row.split()) for row in re.split(r"\n(?=\S)", text.strip()))
     named = (row.split(": ") for row in rows)
     return tuple((scope, variant) for variant, scopes in named for scope in scopes.split())
-
-
-class EnginesDisagree(Exception):
-    """An engine's trace does not run on the source: a defect of ours, never of the model."""
 
 
 class UnknownEngine(ValueError):
@@ -188,10 +187,11 @@ def explore_scope(
     patches: Sequence[Patch] = (),
     assumed_properties: Collection[str] = (),
     witnesses: bool = False,
-    engine: str = "c",
+    engine: str | None = None,
     engines: Mapping[str, EngineFunction] = ENGINES,
     workers: int = 1,
     stop: bool = False,
+    is_checked: bool = False,
     budgets: Mapping[str, int] | None = None,
     max_depth: int | None = None,
     checkpoint: Path | None = None,
@@ -206,7 +206,9 @@ def explore_scope(
     configuration. With patches it is in any configuration what happens there without them. Where
     nothing is claimed, what must happen in a small scope of the same variant decides.
 
-    `scope_name` is `NAME[/BUDGET=N...]`; `budgets` says the same by hand. `stop` ends at the
+    `scope_name` is `NAME[/BUDGET=N...]`; `budgets` says the same by hand. Without an `engine` the
+    scope's size decides. With `is_checked` a small scope that was lifted is explored by the source
+    too, once for each text, and must be the same there. `stop` ends at the
     first level that breaks something guaranteed; TLC always ends there. `max_depth` ends after so
     many steps. `checkpoint` is a folder where c and ints keep the search, to go on there.
     `symmetry` names an index type, `partitions` say, whose elements are interchangeable: c and ints
@@ -217,14 +219,17 @@ def explore_scope(
     PatchError, all of them a ValueError; LiftError for a patch that cannot be lifted;
     EnginesDisagree; RangeBroken; CheckpointError; what an engine needs and does not find.
     """
+    name = with_budgets(scope_name, budgets)
+    engine = engine or engine_for(name)
     if engine not in engines:
         raise UnknownEngine(f"no engine is called {engine!r}; choose one of {', '.join(engines)}")
     begun = clock()
     model = with_assumed_properties(model_for(scope_name, tuple(patches)), assumed_properties)
-    name = with_budgets(scope_name, budgets)
     stepper = Stepper(model, configuration_of(model, name, variant_text))
     if is_unbounded(stepper.k):
-        raise UnknownScope(f"{name} goes on for ever, and its logs are cut short: ask `live` of it")
+        raise UnknownScope(
+            f"{name} goes on for ever, and its logs are cut short: ask `liveness` of it"
+        )
     guarantees = asked(model, stepper, guaranteed_only=stop or engine == "tlc")
     job = EngineJob(
         model=model,
@@ -240,6 +245,8 @@ def explore_scope(
         symmetry=symmetry,
     )
     counts = engines[engine](job)
+    if is_checked:
+        cross_check(job, counts)
     enforce = witnesses or is_as_named(stepper, name) or is_claimed(name, stepper.k.variant)
     claims = sometimes_explored(model, name, variant_text, counts, enforce=enforce)
     if patches and (claims.lost or claims.unexpected):
@@ -260,7 +267,7 @@ def shortest_counterexample(
     *,
     patches: Sequence[Patch] = (),
     assumed: bool = False,
-    engine: str = "c",
+    engine: str | None = None,
     workers: int = 1,
 ) -> Finding | None:
     """A shortest trace to what breaks one property, guaranteed or not; None if nothing does.
@@ -284,7 +291,7 @@ def shortest_counterexample(
         say=say_on_stderr,
         witnesses=False,
     )
-    path = ENGINES[engine](job).violations.get(name)
+    path = ENGINES[engine or engine_for(scope)](job).violations.get(name)
     if path is None:
         return None
     return finding(stepper, header_of(stepper, scope, patches), name, path)

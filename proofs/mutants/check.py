@@ -41,13 +41,13 @@ def is_of_the_end(mutant: ModelMutant) -> bool:
     return is_unbounded(configuration_of(model, mutant.scope, mutant.variant))
 
 
-def check(mutant: ModelMutant, *, engine: str = "ints", workers: int = 1) -> Checked:
+def check(mutant: ModelMutant, *, engine: str | None = None, workers: int = 1) -> Checked:
     """Explore a mutant and its twin. Raises as `explore_scope` and `explore_live`."""
     finding = find_defect(mutant, engine=engine, workers=workers)
     return Checked(mutant, finding, is_twin_clean(mutant, engine=engine, workers=workers))
 
 
-def find_defect(mutant: ModelMutant, *, engine: str, workers: int = 1) -> Finding | None:
+def find_defect(mutant: ModelMutant, *, engine: str | None, workers: int = 1) -> Finding | None:
     """The shortest trace to what a mutant breaks; of what happens in the end, a lasso's."""
     if is_of_the_end(mutant):
         live = explore_live(
@@ -66,7 +66,7 @@ def find_defect(mutant: ModelMutant, *, engine: str, workers: int = 1) -> Findin
     )
 
 
-def is_twin_clean(mutant: ModelMutant, *, engine: str, workers: int = 1) -> bool:
+def is_twin_clean(mutant: ModelMutant, *, engine: str | None, workers: int = 1) -> bool:
     """Whether the twin, seen to its end, does not have the defect."""
     scope = mutant.twin_scope or mutant.scope
     if is_of_the_end(mutant):
@@ -76,9 +76,9 @@ def is_twin_clean(mutant: ModelMutant, *, engine: str, workers: int = 1) -> bool
     return is_clean(report, mutant.property)
 
 
-def engine_of_lassos(engine: str) -> str:
+def engine_of_lassos(engine: str | None) -> str:
     """The engine that is asked for, where it knows graphs without an end."""
-    return engine if engine in ("c", "ints") else "ints"
+    return "c" if engine == "c" else "ints"
 
 
 def lassoed(model: Model, outcome: PropertyOutcome) -> Finding | None:

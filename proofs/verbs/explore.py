@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from proofs.explore.engines import ENGINES, EngineFunction
+from proofs.explore.engines import ENGINES, EngineFunction, engine_for
 from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.scope import ScopeReport, explore_scope, read_pairs
 from proofs.java import FetchFailed, MissingTool
@@ -112,7 +112,7 @@ def execute(arguments: argparse.Namespace, engines: Mapping[str, EngineFunction]
     names = ("variant", "stop", "ask", "symmetry", "witnesses")
     rows = [list(row) for row in plan]
     with Output(arguments, *names, made=(CHECKPOINTS,), plan=rows, patches=rows_of(patches)) as out:
-        work = Work(arguments, patches, out, engines)
+        work = Work(arguments, patches, out, engines, plan)
         done, skipped = work.explore_all(plan)
         disagreements = compare(done)
         for line in side_by_side(done):
@@ -136,7 +136,11 @@ def plan_of(arguments: argparse.Namespace, patches: Sequence[Patch] = ()) -> lis
         check_is_no_addition(scope, patches)
         configuration_of(model_for(scope), scope, arguments.variant)
     if not everything:
-        return [(scope, engine) for scope in scopes for engine in arguments.engine or ("c",)]
+        return [
+            (scope, engine)
+            for scope in scopes
+            for engine in arguments.engine or (engine_for(scope),)
+        ]
     chosen = arguments.engine or tuple(ENGINES)
     return [
         (scope, engine)
@@ -176,7 +180,9 @@ class Work:
         patches: Sequence[Patch],
         output: Output,
         engines: Mapping[str, EngineFunction],
+        plan: Sequence[tuple[str, str]],
     ) -> None:
+        self.plan = frozenset(plan)
         self.arguments = arguments
         self.patches = tuple(patches)
         self.output = output
@@ -227,6 +233,10 @@ class Work:
             if not any(folder.parent.iterdir()):
                 folder.parent.rmdir()
 
+    def compares_source(self, scope: str) -> bool:
+        """Whether the source explores the scope anyway, to be compared at the end."""
+        return (scope, "source") in self.plan
+
     def one(self, scope: str, engine: str) -> dict[str, Any]:
         """Explore one scope by one engine, say and write what is found."""
         with ExplorationDisplay(f"{scope} by {engine}") as progress:
@@ -242,6 +252,7 @@ class Work:
                 stop=self.arguments.stop,
                 checkpoint=self.checkpoint(scope, engine),
                 symmetry=self.arguments.symmetry,
+                is_checked=not self.compares_source(scope),
                 progress=progress,
             )
         peak = report.counts.peak_bytes or 0

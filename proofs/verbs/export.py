@@ -10,9 +10,9 @@ from typing import Any
 from proofs.explore.explorer import explore
 from proofs.explore.result import StateGraph
 from proofs.explore.scope import explore_scope
+from proofs.lift import subset
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
-from proofs.lift import subset
 from proofs.lift.source import model_for
 from proofs.prove.plan import plan
 from proofs.prove.run import write_texts

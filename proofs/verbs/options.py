@@ -54,15 +54,16 @@ def parse_engines(text: str) -> tuple[str, ...]:
     return names
 
 
-def add_engine(parser: argparse.ArgumentParser, default: str = "c") -> None:
+def add_engine(parser: argparse.ArgumentParser, default: str | None = None) -> None:
     """--engine and --workers."""
-    parser.add_argument("--engine", choices=ENGINES, default=default)
+    told = f"one of {', '.join(ENGINES)} (default: {default or 'by the size of the scope'})"
+    parser.add_argument("--engine", choices=ENGINES, default=default, metavar="E", help=told)
     add_workers(parser)
 
 
 def add_engines(parser: argparse.ArgumentParser) -> None:
     """--engine for one or several; and --workers."""
-    told = "one of c, ints, source, tlc (default c); several are compared: c,tlc"
+    told = "some of c, ints, source, tlc, to be compared (default: one, by the scope's size)"
     parser.add_argument("--engine", type=parse_engines, metavar="E[,E...]", help=told)
     add_workers(parser)
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from proofs.explore.engines import engine_for
 from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.scope import (
     DEFAULT_VARIANT,
@@ -48,8 +49,6 @@ Size = tuple[int, int | None]
 """Distinct states and transitions; None where an engine does not count these."""
 
 BUDGET_S = 300
-SMALL = 1_500
-"""Scopes with fewer states are explored without a compiler."""
 STATES_A_SECOND = 40_000
 """How fast scopes are explored at least, on a machine that has other work, too."""
 START_S = 3.0
@@ -237,7 +236,7 @@ def explore_change(
         if is_late or (arguments.stop and trial.broken):
             trial.left_out.append(scope)
             continue
-        engine = "ints" if states < SMALL else "c"
+        engine = engine_for(scope)
         with ExplorationDisplay(scope) as progress:
             report = explore_scope(
                 scope,
@@ -245,6 +244,7 @@ def explore_change(
                 patches=change.patches,
                 engine=engine,
                 workers=arguments.workers,
+                is_checked=True,
                 progress=progress,
             )
         before = size_of_base(change, scope, engine, arguments.workers)

@@ -1,0 +1,98 @@
+"""Small scopes, explored by the model's own functions too.
+
+An engine that explores what was lifted is no better than the lifter. So a small scope is explored
+by the source as well, once for each text, and both must find the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from proofs.cache import cache_folder
+from proofs.explore.engines import EngineCounts, EngineJob, EnginesDisagree, by_source
+from proofs.explore.result import SearchProgress
+from proofs.lift.digest import digest, text_digest
+
+MOST_STATES = 2_000
+"""Scopes with fewer states are explored by the source in about two seconds."""
+LIFTED = ("c", "ints")
+"""The engines that explore what was lifted."""
+COUNTED = ("distinct", "transitions", "depth", "levels", "firings", "deadlocks")
+
+
+class MoreStates(Exception):
+    """The source has more states than were found in what was lifted."""
+
+
+def is_small(job: EngineJob, counts: EngineCounts) -> bool:
+    """Whether the source explores in seconds what a lifted machine was seen to do."""
+    of_machine = counts.engine in LIFTED and job.symmetry is None and not counts.interrupted
+    return of_machine and counts.distinct < MOST_STATES
+
+
+def cross_check(job: EngineJob, counts: EngineCounts) -> None:
+    """Explore a small scope by the source, unless this text was found to agree before; say that
+    both find the same. Raises EnginesDisagree, NotTotal."""
+    if not is_small(job, counts):
+        return
+    agreed = place_of(job)
+    if not agreed.exists():
+        hold_against(job, counts)
+        agreed.parent.mkdir(parents=True, exist_ok=True)
+        agreed.touch()
+    job.say(
+        f"{job.name}: the model's own functions, run without lifting, have the same"
+        f" {counts.distinct:,} states and break the same"
+    )
+
+
+def place_of(job: EngineJob) -> Path:
+    """The empty file that says that this exploration of this text was found to agree."""
+    asked = (repr(job.k), repr(sorted(job.guarantees)), repr((job.stop, job.max_depth)))
+    return cache_folder() / "agreed" / digest(text_digest(job.model), job.name, *asked)
+
+
+def hold_against(job: EngineJob, counts: EngineCounts) -> None:
+    """Raises EnginesDisagree unless the source finds the same as an engine; NotTotal."""
+    try:
+        of_source = by_source(replace(job, checkpoint=None, progress=until(counts.distinct)))
+        differences = list(compared(counts, of_source))
+    except MoreStates:
+        differences = [f"states: {counts.distinct:,}, and more by the source"]
+    if differences:
+        raise EnginesDisagree(
+            f"{job.name}: engine {counts.engine} reads the model otherwise than Python does:"
+            f" {'; '.join(differences)}. What holds says `--engine source`; the lifter misreads a"
+            " piece of the text, which is a defect of proofs/lift"
+        )
+
+
+def until(most: int) -> Callable[[SearchProgress], None]:
+    """A report that ends a search with more states. It raises MoreStates."""
+
+    def report(now: SearchProgress) -> None:
+        if now.distinct > most:
+            raise MoreStates
+
+    return report
+
+
+def compared(lifted: EngineCounts, source: EngineCounts) -> Iterator[str]:
+    """In what two explorations differ."""
+    for name in COUNTED:
+        ours, theirs = getattr(lifted, name), getattr(source, name)
+        if ours != theirs:
+            yield f"{name}: {ours}, {theirs} by the source"
+    for name in ("violations", "witnesses"):
+        yield from compared_paths(getattr(lifted, name), getattr(source, name), name)
+
+
+def compared_paths(lifted: Any, source: Any, what: str) -> Iterator[str]:
+    """Of which names only one has a path, or a shorter one."""
+    for name in sorted({*lifted, *source}):
+        ours, theirs = (len(found[name]) if name in found else None for found in (lifted, source))
+        if ours != theirs:
+            yield f"{what}, {name}: steps {ours}, {theirs} by the source"
