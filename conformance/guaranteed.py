@@ -16,7 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from conformance.compositions import composition_of_configuration, judged_composition
+from conformance.compositions import (
+    JudgedComposition,
+    composition_of_configuration,
+    judged_composition,
+)
 from conformance.findings import judge_of, plan_of, steps_of
 from conformance.judge import Judge, Steps
 from conformance.plan import PreparedPlan
@@ -28,6 +32,7 @@ from model.idempotent.network import SILENT_LINK
 from model.idempotent.scopes import initial
 from model.idempotent.world import World
 from model.language import EMPTY_SET, Map, Set
+from model.properties import Guarantee
 from proofs.trace.format import Choice
 from proofs.trace.replay import Stepper
 
@@ -39,25 +44,6 @@ MAX_WORLDS: Final = 200_000
 """Worlds that a walker remembers; then it begins to learn again."""
 
 NO_SEQUENCE: Final = -1
-
-UNSHOWN: Final = frozenset(
-    {
-        "acked_is_replicated",
-        "epochs_have_causes",
-        "errors_wait_for_nothing",
-        "high_watermark_sound",
-        "ids_come_first",
-        "last_acked_is_the_latest",
-        "late_errors_are_stored",
-        "remembers_the_newest",
-        "requests_are_awaited",
-        "sequences_follow",
-        "sequences_have_ids",
-        "unknown_is_unresolved",
-    }
-)
-"""Guarantees of what a world lacks that is made of logs and acknowledgements: the high watermark, a
-leader's memory, what is in flight, which producer ids were given out, and what went wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +70,16 @@ def observe_world(k: Any, world: Any) -> ObservedProperties:
 def statuses(seen: ObservedProperties, k: Any) -> dict[str, str]:
     """Each guarantee: violated, holds, or not exercised."""
     guarantees = composition_of_configuration(k).model.guarantees
-    return {p.name: status(p.name, seen, k) for p in guarantees.GUARANTEES}
+    return {p.name: status(p, seen, k) for p in guarantees.GUARANTEES}
 
 
-def status(name: str, seen: ObservedProperties, k: Any) -> str:
+def status(guarantee: Guarantee[Any, Any], seen: ObservedProperties, k: Any) -> str:
     """One guarantee. A broken one was exercised, whatever its witness says."""
-    composition = composition_of_configuration(k)
-    if name in seen.broken:
+    if guarantee.name in seen.broken:
         return VIOLATED
-    says = name not in composition.only_with or getattr(k.bounds, composition.only_with[name])
-    return HOLDS if says and composition.antecedents[name] in seen.met else NOT_EXERCISED
+    witnesses = composition_of_configuration(k).model.guarantees.WITNESSES
+    was_met = any(w.check is guarantee.witness and w.name in seen.met for w in witnesses)
+    return HOLDS if was_met and guarantee.needs(k) else NOT_EXERCISED
 
 
 def not_guaranteed(k: Any) -> list[str]:
@@ -172,14 +158,15 @@ def observe_finding(prepared: PreparedPlan, finding: Finding) -> ObservedPropert
     judge = judge_of(plan)
     judge.judge(steps_of(finding))
     composition = judged_composition(plan.scope)
-    return without_unshown(
-        observe_world(judge.tables.k, composition.called(composition.observed_world)(judge))
-    )
+    world = composition.called(composition.observed_world)(judge)
+    return without_unshown(observe_world(judge.tables.k, world), composition)
 
 
-def without_unshown(seen: ObservedProperties) -> ObservedProperties:
-    """Without the guarantees that say nothing of such a world."""
-    return replace(seen, broken=seen.broken - UNSHOWN)
+def without_unshown(seen: ObservedProperties, composition: JudgedComposition) -> ObservedProperties:
+    """Without the guarantees about parts of a world that no system of the composition shows."""
+    guarantees = composition.model.guarantees.GUARANTEES
+    shown = {p.name for p in guarantees if composition.unshown.isdisjoint(p.about)}
+    return replace(seen, broken=seen.broken & shown)
 
 
 def observed_world(judge: Judge) -> World:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
@@ -19,13 +20,34 @@ def always(k: Any) -> bool:
     return True
 
 
+class Part(Enum):
+    """A part of a world in which a guarantee is seen to be broken."""
+
+    LOGS = "the records in logs"
+    ACKNOWLEDGEMENTS = "the records that applications were told are stored"
+    FAILURES = "the records that applications were told have failed"
+    BUMPS = "the clients that want another epoch"
+    INSIDE = "the state of clients and brokers that shows in none of these, and what is on its way"
+    FAULTS = "the faults that have happened"
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee(Generic[K, W]):
-    """An invariant: it holds in each world of the configurations where it is `guaranteed`."""
+    """An invariant: it holds in each world of the configurations where it is `guaranteed`.
+
+    `witness` is the check of the witness that the guarantee's "if" happens: a run that never meets
+    that witness has not put the guarantee to the test. A guarantee without a witness is broken by
+    runs, or not put to the test. `about` are the parts of a world that a check of the guarantee
+    needs to know: it is judged where a system shows all of them. Configurations that do not have
+    what the guarantee `needs` give its check nothing to look at.
+    """
 
     name: str
     check: Callable[[K, W], bool]
     guaranteed: Callable[[K], bool]
+    witness: Callable[[K, W], bool] | None = None
+    about: tuple[Part, ...] = (Part.INSIDE,)
+    needs: Callable[[K], bool] = always
 
 
 @dataclass(frozen=True, slots=True)

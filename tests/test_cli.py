@@ -20,8 +20,8 @@ from kafka_eos.command_line import main
 from kafka_eos.examples import EXAMPLES
 from kafka_eos.verbs import EXTRAS, ROOMS, VERBS, Verb, find_verb, verbs_of
 from proofs.__main__ import main as proofs
+from proofs.explore.engines import EnginesDisagree
 from proofs.explore.result import LimitReached
-from proofs.explore.scope import EnginesDisagree
 from tests.docs.pages import is_understood
 
 pytestmark = pytest.mark.fast

@@ -21,10 +21,13 @@ from model.idempotent.messages import Batch
 from model.idempotent.scopes import begun_client, initial
 from model.idempotent.variants import DEFAULT_VARIANT, parse
 from model.language import Map
+from model.properties import Part
 
 DUPLICATE: Final = "duplicate_on_its_way"
-SHOWN: Final = ("at_most_once", "no_gap", "order_kept", "acked_is_stored", "acked_once")
-"""The guarantees that logs and acknowledgements can violate."""
+TOLD: Final = frozenset({Part.LOGS, Part.ACKNOWLEDGEMENTS})
+"""The parts of a world that a run of a client shows."""
+SHOWN: Final = tuple(p for p in GUARANTEES if TOLD.issuperset(p.about))
+"""The guarantees that such a run can violate."""
 
 
 def configuration_of_guarantees(variant: Variant, partitions: int, records: int) -> Configuration:
@@ -78,17 +81,14 @@ def observe_run(variant: Variant, trace: ClientTrace, client: Client) -> Observe
     met = {witness.name for witness in WITNESSES if witness.check(k, world)}
     if sent_what_was_stored(trace):
         met.add(DUPLICATE)
-    shown = [guarantee for guarantee in GUARANTEES if guarantee.name in SHOWN]
     return ObservedProperties(
-        frozenset(p.name for p in shown if not p.check(k, world)), frozenset(met)
+        frozenset(p.name for p in SHOWN if not p.check(k, world)), frozenset(met)
     )
 
 
 def states(seen: ObservedProperties, k: Configuration) -> dict[str, str]:
     """Each guarantee: violated, holds, or not exercised."""
-    return {
-        p.name: status(p.name, seen, k) if p.name in SHOWN else NOT_EXERCISED for p in GUARANTEES
-    }
+    return {p.name: status(p, seen, k) if p in SHOWN else NOT_EXERCISED for p in GUARANTEES}
 
 
 def log_of(trace: ClientTrace, partition: int) -> tuple[StoredBatch, ...]:

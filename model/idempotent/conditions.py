@@ -24,10 +24,15 @@ def keeps_producers(k: Configuration) -> bool:
     return b.expiries == 0 and (b.deletions == 0 or not (loses_disk or evicts))
 
 
+def has_sequences(k: Configuration) -> bool:
+    """Producers have producer ids, epochs and sequences."""
+    return k.variant.idempotence == Idempotence.ENABLED
+
+
 def is_idempotent(k: Configuration) -> bool:
     """Each producer has a producer id, its own, and leaders look at all of its sequences."""
     return (
-        k.variant.idempotence == Idempotence.ENABLED
+        has_sequences(k)
         and k.variant.validation == Validation.FULL
         and not k.bounds.shared_producer_id
         and not k.bounds.epochs_end

@@ -25,6 +25,7 @@ from model.idempotent.conditions import (
     closes_gaps,
     expires_nobody,
     first_sequence_is_strict,
+    has_sequences,
     keeps_order,
     keeps_what_it_acknowledges,
     memory_is_kept,
@@ -51,7 +52,7 @@ from model.idempotent.messages import (
 )
 from model.idempotent.responses import is_mine, is_sequence_error
 from model.idempotent.world import World
-from model.properties import Guarantee, Witness, always
+from model.properties import Guarantee, Part, Witness, always
 
 Log = tuple[StoredBatch, ...]
 
@@ -448,26 +449,119 @@ def epochs_are_used_up(k: Configuration, w: World) -> bool:
 
 
 GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
-    Guarantee("at_most_once", at_most_once, stores_once),
-    Guarantee("acked_is_stored", acked_is_stored, keeps_what_it_acknowledges),
-    Guarantee("no_gap", no_gap, first_sequence_is_strict),
-    Guarantee("no_gap_behind_first", no_gap_behind_first, recognises_duplicates),
-    Guarantee("order_kept", order_kept, keeps_order),
-    Guarantee("acked_once", acked_once, memory_is_kept),
-    Guarantee("no_false_error", no_false_error, memory_is_kept_in_order),
-    Guarantee("bumps_have_causes", bumps_have_causes, takes_every_record),
-    Guarantee("acked_is_replicated", acked_is_replicated, waits_for_replicas),
-    Guarantee("nothing_fails", nothing_fails, never_gives_up),
-    Guarantee("high_watermark_sound", high_watermark_sound, always),
-    Guarantee("remembers_the_newest", remembers_the_newest, expires_nobody),
-    Guarantee("ids_come_first", ids_come_first, always),
-    Guarantee("sequences_follow", sequences_follow, closes_gaps),
-    Guarantee("requests_are_awaited", requests_are_awaited, awaits_answers),
-    Guarantee("errors_wait_for_nothing", errors_wait_for_nothing, always),
-    Guarantee("late_errors_are_stored", late_errors_are_stored, always),
-    Guarantee("sequences_have_ids", sequences_have_ids, keeps_its_id),
-    Guarantee("last_acked_is_the_latest", last_acked_is_the_latest, numbers_and_bumps),
-    Guarantee("unknown_is_unresolved", unknown_is_unresolved, settles_what_it_gave_up),
+    Guarantee(
+        "at_most_once", at_most_once, stores_once, witness=duplicate_on_its_way, about=(Part.LOGS,)
+    ),
+    Guarantee(
+        "acked_is_stored",
+        acked_is_stored,
+        keeps_what_it_acknowledges,
+        witness=something_acknowledged,
+        about=(Part.LOGS, Part.ACKNOWLEDGEMENTS),
+    ),
+    Guarantee(
+        "no_gap",
+        no_gap,
+        first_sequence_is_strict,
+        witness=batch_behind_another,
+        about=(Part.LOGS,),
+        needs=has_sequences,
+    ),
+    Guarantee(
+        "no_gap_behind_first",
+        no_gap_behind_first,
+        recognises_duplicates,
+        witness=batch_behind_another,
+        about=(Part.LOGS,),
+        needs=has_sequences,
+    ),
+    Guarantee(
+        "order_kept", order_kept, keeps_order, witness=batch_behind_another, about=(Part.LOGS,)
+    ),
+    Guarantee(
+        "acked_once",
+        acked_once,
+        memory_is_kept,
+        witness=something_acknowledged,
+        about=(Part.LOGS, Part.ACKNOWLEDGEMENTS),
+    ),
+    Guarantee(
+        "no_false_error",
+        no_false_error,
+        memory_is_kept_in_order,
+        witness=batch_behind_another,
+        about=(Part.BUMPS,),
+        needs=has_sequences,
+    ),
+    Guarantee(
+        "bumps_have_causes",
+        bumps_have_causes,
+        takes_every_record,
+        witness=batch_behind_another,
+        about=(Part.BUMPS,),
+        needs=has_sequences,
+    ),
+    Guarantee(
+        "acked_is_replicated",
+        acked_is_replicated,
+        waits_for_replicas,
+        witness=something_acknowledged,
+    ),
+    Guarantee(
+        "nothing_fails",
+        nothing_fails,
+        never_gives_up,
+        witness=something_acknowledged,
+        about=(Part.FAILURES,),
+    ),
+    Guarantee("high_watermark_sound", high_watermark_sound, always, witness=something_acknowledged),
+    Guarantee(
+        "remembers_the_newest",
+        remembers_the_newest,
+        expires_nobody,
+        witness=batch_behind_another,
+        needs=has_sequences,
+    ),
+    Guarantee(
+        "ids_come_first",
+        ids_come_first,
+        always,
+        witness=something_acknowledged,
+        needs=has_sequences,
+    ),
+    Guarantee(
+        "sequences_follow",
+        sequences_follow,
+        closes_gaps,
+        witness=batch_behind_another,
+        needs=has_sequences,
+    ),
+    Guarantee(
+        "requests_are_awaited", requests_are_awaited, awaits_answers, witness=something_acknowledged
+    ),
+    Guarantee(
+        "errors_wait_for_nothing", errors_wait_for_nothing, always, witness=something_acknowledged
+    ),
+    Guarantee(
+        "late_errors_are_stored", late_errors_are_stored, always, witness=something_acknowledged
+    ),
+    Guarantee(
+        "sequences_have_ids", sequences_have_ids, keeps_its_id, witness=something_acknowledged
+    ),
+    Guarantee(
+        "last_acked_is_the_latest",
+        last_acked_is_the_latest,
+        numbers_and_bumps,
+        witness=something_acknowledged,
+        needs=has_sequences,
+    ),
+    Guarantee(
+        "unknown_is_unresolved",
+        unknown_is_unresolved,
+        settles_what_it_gave_up,
+        witness=something_failed,
+        needs=has_sequences,
+    ),
 )
 
 WITNESSES: tuple[Witness[Configuration, World], ...] = (

@@ -102,10 +102,19 @@ def two_have_shared(k: Configuration, w: World) -> bool:
 
 
 GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
-    Guarantee("output_produced_once", output_produced_once, is_at_most_once),
-    Guarantee("nothing_is_skipped", nothing_is_skipped, is_at_least_once),
-    Guarantee("offsets_never_go_back", offsets_never_go_back, keeps_out),
-    Guarantee("output_in_order", output_in_order, is_exactly_once),
+    Guarantee(
+        "output_produced_once",
+        output_produced_once,
+        is_at_most_once,
+        witness=a_replaced_member_works,
+    ),
+    Guarantee(
+        "nothing_is_skipped", nothing_is_skipped, is_at_least_once, witness=an_offset_is_awaited
+    ),
+    Guarantee(
+        "offsets_never_go_back", offsets_never_go_back, keeps_out, witness=an_offset_is_awaited
+    ),
+    Guarantee("output_in_order", output_in_order, is_exactly_once, witness=two_have_shared),
 )
 
 WITNESSES: tuple[Witness[Configuration, World], ...] = (

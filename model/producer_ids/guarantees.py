@@ -63,9 +63,9 @@ def all_is_given(k: Configuration, w: World) -> bool:
 
 
 GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
-    Guarantee("producer_ids_unique", producer_ids_unique, always),
-    Guarantee("blocks_have_one_owner", blocks_have_one_owner, always),
-    Guarantee("no_block_wasted", no_block_wasted, nothing_is_lost),
+    Guarantee("producer_ids_unique", producer_ids_unique, always, witness=a_block_is_used_up),
+    Guarantee("blocks_have_one_owner", blocks_have_one_owner, always, witness=a_block_is_used_up),
+    Guarantee("no_block_wasted", no_block_wasted, nothing_is_lost, witness=all_is_given),
 )
 
 WITNESSES: tuple[Witness[Configuration, World], ...] = (

@@ -134,3 +134,8 @@ def is_v2(k: Configuration) -> bool:
     """Clients speak V2, and each transaction that they or the coordinator end takes the next
     epoch: an epoch is one transaction."""
     return speaks_v2(k) and whole(k)
+
+
+def has_offsets(k: Configuration) -> bool:
+    """Transactions commit offsets of a group."""
+    return k.bounds.offsets

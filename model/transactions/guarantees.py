@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.properties import Guarantee, Witness, always
+from model.properties import Guarantee, Part, Witness, always
 from model.transactions.broker_guarantees import (
     coordinator_epochs_rise,
     coordinator_knows_its_log,
@@ -19,6 +19,7 @@ from model.transactions.conditions import (
     alone,
     appends_are_true,
     gaps_are_met,
+    has_offsets,
     is_v2,
     nothing_stays,
     retries_are_taken,
@@ -413,32 +414,72 @@ def both_committed(k: Configuration, w: World) -> bool:
 
 
 GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
-    Guarantee("no_aborted_read", no_aborted_read, whole),
-    Guarantee("no_lost_write", no_lost_write, writes_count),
-    Guarantee("all_or_none", all_or_none, whole),
-    Guarantee("acked_once", acked_once, always),
-    Guarantee("no_gap", no_gap, gaps_are_met),
-    Guarantee("order_kept", order_kept, always),
-    Guarantee("offsets_with_outcome", offsets_with_outcome, whole),
-    Guarantee("one_outcome", one_outcome, is_v2),
-    Guarantee("no_write_outside", no_write_outside, nothing_stays),
-    Guarantee("fenced", fenced, whole),
-    Guarantee("epochs_unique", epochs_unique, always),
-    Guarantee("no_false_fencing", no_false_fencing, alone),
-    Guarantee("stuck_only_while_aborting", stuck_only_while_aborting, always),
-    Guarantee("untroubled_commits", untroubled_commits, untroubled),
-    Guarantee("markers_are_taken", markers_are_taken, retries_are_taken),
-    Guarantee("last_epoch_is_nobodys", last_epoch_is_nobodys, all_rotate),
-    Guarantee("leaders_know_their_logs", leaders_know_their_logs, always),
-    Guarantee("records_are_where_sent", records_are_where_sent, always),
-    Guarantee("coordinator_epochs_rise", coordinator_epochs_rise, always),
-    Guarantee("newer_coordinators_fence", newer_coordinators_fence, always),
-    Guarantee("coordinator_knows_its_log", coordinator_knows_its_log, appends_are_true),
-    Guarantee("nothing_joins_prepared", nothing_joins_prepared, always),
-    Guarantee("epochs_have_causes", epochs_have_causes, always),
-    Guarantee("last_stable_offset_sound", last_stable_offset_sound, always),
-    Guarantee("last_stable_offset_waits_for_others", last_stable_offset_waits_for_others, always),
-    Guarantee("no_dirty_read", no_dirty_read, always),
+    Guarantee("no_aborted_read", no_aborted_read, whole, witness=something_aborted),
+    Guarantee("no_lost_write", no_lost_write, writes_count, witness=something_committed),
+    Guarantee("all_or_none", all_or_none, whole, witness=something_committed),
+    Guarantee("acked_once", acked_once, always, witness=something_committed),
+    Guarantee("no_gap", no_gap, gaps_are_met, witness=something_committed),
+    Guarantee("order_kept", order_kept, always, witness=something_committed),
+    Guarantee(
+        "offsets_with_outcome",
+        offsets_with_outcome,
+        whole,
+        witness=something_committed,
+        needs=has_offsets,
+    ),
+    Guarantee("one_outcome", one_outcome, is_v2, witness=something_committed),
+    Guarantee("no_write_outside", no_write_outside, nothing_stays, witness=something_committed),
+    Guarantee("fenced", fenced, whole, witness=zombie_died),
+    Guarantee("epochs_unique", epochs_unique, always, witness=zombie_died),
+    Guarantee("no_false_fencing", no_false_fencing, alone, witness=something_committed),
+    Guarantee(
+        "stuck_only_while_aborting", stuck_only_while_aborting, always, witness=something_aborted
+    ),
+    Guarantee("untroubled_commits", untroubled_commits, untroubled, witness=something_committed),
+    Guarantee(
+        "markers_are_taken", markers_are_taken, retries_are_taken, witness=something_committed
+    ),
+    Guarantee(
+        "last_epoch_is_nobodys", last_epoch_is_nobodys, all_rotate, witness=something_aborted
+    ),
+    Guarantee(
+        "leaders_know_their_logs", leaders_know_their_logs, always, witness=something_committed
+    ),
+    Guarantee(
+        "records_are_where_sent", records_are_where_sent, always, witness=something_committed
+    ),
+    Guarantee(
+        "coordinator_epochs_rise", coordinator_epochs_rise, always, witness=something_committed
+    ),
+    Guarantee(
+        "newer_coordinators_fence", newer_coordinators_fence, always, witness=something_committed
+    ),
+    Guarantee(
+        "coordinator_knows_its_log",
+        coordinator_knows_its_log,
+        appends_are_true,
+        witness=something_committed,
+    ),
+    Guarantee(
+        "nothing_joins_prepared", nothing_joins_prepared, always, witness=something_committed
+    ),
+    Guarantee(
+        "epochs_have_causes",
+        epochs_have_causes,
+        always,
+        witness=something_committed,
+        about=(Part.FAULTS,),
+    ),
+    Guarantee(
+        "last_stable_offset_sound", last_stable_offset_sound, always, witness=something_committed
+    ),
+    Guarantee(
+        "last_stable_offset_waits_for_others",
+        last_stable_offset_waits_for_others,
+        always,
+        witness=other_is_open,
+    ),
+    Guarantee("no_dirty_read", no_dirty_read, always, witness=something_committed),
 )
 
 WITNESSES: tuple[Witness[Configuration, World], ...] = (

@@ -217,7 +217,7 @@ LOOKS: tuple[Look, ...] = (
 
 def refusals(model: Model) -> Iterator[Refusal]:
     """Names, statements, functions and classes of lifted modules with a second meaning; events,
-    guarantees and witnesses whose names are taken."""
+    guarantees and witnesses whose names are taken; witnesses that are not listed."""
     for name, tree in model.trees.items():
         if model.is_lifted(name):
             reader = ModuleReader(model, name, tree)
@@ -225,6 +225,7 @@ def refusals(model: Model) -> Iterator[Refusal]:
                 yield from look(reader)
     yield from events_of_one_name(model)
     yield from checks_of_one_name(model)
+    yield from unlisted_witnesses(model)
 
 
 def events_of_one_name(model: Model) -> Iterator[Refusal]:
@@ -246,7 +247,20 @@ def checks_of_one_name(model: Model) -> Iterator[Refusal]:
     for kind in ("GUARANTEES", "WITNESSES"):
         times = Counter(p.name for p in getattr(module, kind, ()))
         for name in (name for name, count in times.items() if count > 1):
-            reader = ModuleReader(model, "guarantees", model.trees["guarantees"])
-            yield reader.refuse(
-                reader.place_of(kind), f"{kind} has {name} twice", "take another name"
-            )
+            yield refuse_table(model, kind, f"{kind} has {name} twice", "take another name")
+
+
+def unlisted_witnesses(model: Model) -> Iterator[Refusal]:
+    """Witnesses of guarantees that nobody looks for."""
+    module = model.modules.get("guarantees")
+    listed = {None, *(w.check for w in getattr(module, "WITNESSES", ()))}
+    for guarantee in getattr(module, "GUARANTEES", ()):
+        if guarantee.witness not in listed:
+            problem = f"the witness of {guarantee.name} is none of WITNESSES"
+            yield refuse_table(model, "GUARANTEES", problem, "add it there")
+
+
+def refuse_table(model: Model, name: str, problem: str, cure: str) -> Refusal:
+    """A refusal of a table of the module of guarantees."""
+    reader = ModuleReader(model, "guarantees", model.trees["guarantees"])
+    return reader.refuse(reader.place_of(name), problem, cure)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proofs.explore.scope import EnginesDisagree
+from proofs.explore.engines import EnginesDisagree
 from proofs.explore.source import instances
 from proofs.live.graph import Place, is_event
 from proofs.trace.format import Choice, Header, Instance, Trace, TraceStep, label

@@ -27,8 +27,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from proofs.explore.engines import EnginesDisagree
 from proofs.explore.result import LimitReached, RangeBroken, SearchProgress
-from proofs.explore.scope import EnginesDisagree, explore_scope, read_pairs
+from proofs.explore.scope import explore_scope, read_pairs
 from proofs.explore.sometimes import Sometimes
 from proofs.explore.source import NotTotal
 from proofs.lift.annotations import LiftError

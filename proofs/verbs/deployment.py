@@ -14,9 +14,11 @@ from typing import Any
 
 from model.idempotent.configuration import Acks
 from model.producer_config import Given, decided, era_of
+from model.properties import Guarantee
 from model.releases import MAX_BATCHES_TO_REMEMBER
 from model.variant_syntax import UnknownVariant
 from proofs.lift.source import load_model
+from proofs.trace.replay import configuration_of
 
 ACKS: Mapping[str, Acks] = {"all": Acks.ALL, "1": Acks.LEADER, "0": Acks.NONE}
 
@@ -36,22 +38,6 @@ EXPIRIES: Mapping[str, str] = {
 """The same, where leaders forget producers too."""
 
 MORE_THAN_REMEMBERED = "idempotent-six-in-flight"
-
-ABOUT_SEQUENCES = frozenset(
-    {
-        "no_gap",
-        "no_false_error",
-        "bumps_have_causes",
-        "remembers_the_newest",
-        "ids_come_first",
-        "sequences_follow",
-        "last_acked_is_the_latest",
-        "no_gap_behind_first",
-        "unknown_is_unresolved",
-    }
-)
-"""Guarantees that say nothing of a producer without idempotence: it has neither id nor
-sequences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +79,19 @@ class Deployment(ABC):
 
     def names(self) -> tuple[str, ...]:
         """The guarantees that say something of such a producer, in the model's order."""
-        return tuple(p.name for p in load_model(self.composition).guarantees.GUARANTEES)
+        return tuple(p.name for p in self.guarantees() if self.has_subject_of(p))
+
+    def guarantees(self) -> tuple[Guarantee[Any, Any], ...]:
+        """All guarantees of the composition."""
+        found: tuple[Guarantee[Any, Any], ...] = load_model(self.composition).guarantees.GUARANTEES
+        return found
+
+    def has_subject_of(self, guarantee: Guarantee[Any, Any]) -> bool:
+        """Whether some of the scopes has what the guarantee needs."""
+        model = load_model(self.composition)
+        return any(
+            guarantee.needs(configuration_of(model, scope, self.variant)) for scope in self.scopes
+        )
 
     def has_theorems(self) -> bool:
         """Whether theorems are about these configurations at all."""
@@ -159,7 +157,9 @@ class IdempotentDeployment(Deployment):
         )
         rule = decided(era_of(self.release), given)
         if not self.is_idempotent:
-            left_out = ", ".join(sorted(ABOUT_SEQUENCES))
+            left_out = ", ".join(
+                sorted({p.name for p in self.guarantees()}.difference(self.names()))
+            )
             yield f"idempotence is refused ({rule.name}): this is about a producer without it"
             yield f"without sequences there is nothing to ask of {left_out}"
         elif self.in_flight > MAX_BATCHES_TO_REMEMBER:
@@ -172,13 +172,6 @@ class IdempotentDeployment(Deployment):
     def limits(self, k: Any) -> str:
         """How much of the world a scope has."""
         return f"in_flight={k.bounds.in_flight}, {spent(k)}, and nothing else happens"
-
-    def names(self) -> tuple[str, ...]:
-        """Without idempotence, those that do not speak of sequences."""
-        left_out = frozenset() if self.is_idempotent else ABOUT_SEQUENCES
-        return tuple(
-            p.name for p in load_model("idempotent").guarantees.GUARANTEES if p.name not in left_out
-        )
 
     def has_theorems(self) -> bool:
         """They leave out leaders that forget, or lack what was acknowledged."""

@@ -12,9 +12,15 @@ import pytest
 
 from conformance import report as reports
 from conformance.causes import Severity
-from conformance.compositions import IDEMPOTENT, TRANSACTIONS
+from conformance.compositions import IDEMPOTENT, JUDGED_COMPOSITIONS
 from conformance.findings import Summary, finding_of
-from conformance.guaranteed import GuaranteeWalker, ObservedProperties, not_guaranteed, statuses
+from conformance.guaranteed import (
+    GuaranteeWalker,
+    ObservedProperties,
+    not_guaranteed,
+    statuses,
+    without_unshown,
+)
 from conformance.known_differences import (
     KNOWN_DIFFERENCES,
     BadBaseline,
@@ -27,7 +33,7 @@ from conformance.plan import Plan, PreparedPlan, configuration
 from conformance.report import ReportedDivergence, Result, junit, report_json, run_json, sentence
 from conformance.runner import Wave
 from conformance.signatures import Occurrences, fields_of, signature_of
-from model.idempotent.guarantees import GUARANTEES, WITNESSES
+from model.properties import Guarantee
 from proofs.explore.scope import explore_scope
 from proofs.trace.format import read
 from proofs.trace.replay import replay
@@ -218,12 +224,28 @@ def test_a_guarantee_is_not_judged_by_the_model_alone(result):
 # Guarantees
 
 
-def test_each_guarantee_has_a_witness_of_its_antecedent():
-    assert IDEMPOTENT.antecedents.keys() == {p.name for p in GUARANTEES}
-    assert set(IDEMPOTENT.antecedents.values()) <= {w.name for w in WITNESSES}
-    named = TRANSACTIONS.model.guarantees
-    assert TRANSACTIONS.antecedents.keys() == {p.name for p in named.GUARANTEES}
-    assert set(TRANSACTIONS.antecedents.values()) <= {w.name for w in named.WITNESSES}
+@pytest.mark.parametrize("name", JUDGED_COMPOSITIONS)
+def test_each_guarantee_has_a_witness_of_its_antecedent(name):
+    named = JUDGED_COMPOSITIONS[name].model.guarantees
+    assert {p.witness for p in named.GUARANTEES} <= {w.check for w in named.WITNESSES}
+
+
+def test_a_guarantee_without_a_witness_is_never_put_to_the_test(monkeypatch):
+    """Nothing tells whether a run could have broken it; one that did has."""
+    added = Guarantee("is_new", lambda k, w: True, lambda k: True)
+    monkeypatch.setattr(IDEMPOTENT.model.guarantees, "GUARANTEES", (added,))
+    k = configuration(Plan(scope="idempotent-restart"))
+    met = frozenset(w.name for w in IDEMPOTENT.model.guarantees.WITNESSES)
+    assert statuses(ObservedProperties(met=met), k) == {"is_new": "not_exercised"}
+    assert statuses(ObservedProperties(frozenset({"is_new"})), k) == {"is_new": "violated"}
+
+
+def test_what_no_system_shows_is_not_judged_by_what_it_shows():
+    every = frozenset(p.name for p in IDEMPOTENT.model.guarantees.GUARANTEES)
+    assert without_unshown(ObservedProperties(every), IDEMPOTENT).broken == {
+        "at_most_once", "acked_is_stored", "no_gap", "no_gap_behind_first", "order_kept",
+        "acked_once", "no_false_error", "bumps_have_causes", "nothing_fails",
+    }  # fmt: skip
 
 
 def test_guarantees_are_exercised_only_if_their_witness_was_met():

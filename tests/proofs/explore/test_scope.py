@@ -6,9 +6,10 @@ from itertools import product
 import pytest
 
 from proofs.explore import engines
+from proofs.explore.engines import EnginesDisagree
 from proofs.explore.expected import BY_NAME_ONLY, EXPECTED
 from proofs.explore.result import Interrupted
-from proofs.explore.scope import EnginesDisagree, UnknownEngine, explore_scope
+from proofs.explore.scope import UnknownEngine, explore_scope
 from proofs.explore.source import explore_source, instances, source_graph
 from proofs.lift.build import lift
 from proofs.lift.compiler import NoCompiler

@@ -167,7 +167,7 @@ def test_two_events_of_one_name_are_refused() -> None:
 
 def test_two_guarantees_of_one_name_are_refused() -> None:
     patch = Patch("model/idempotent/guarantees.py", *(
-        f'    Guarantee("{name}", no_gap, first_sequence_is_strict),'
+        f'        "{name}",\n        no_gap,\n        first_sequence_is_strict,'
         for name in ("no_gap", "at_most_once")
     ))  # fmt: skip
     assert "GUARANTEES has at_most_once twice" in refused(patch)

@@ -233,9 +233,10 @@ def test_a_patch_belongs_to_the_composition_whose_text_it_fits() -> None:
 A_WRONG_NAME = """
 --- a/model/idempotent/guarantees.py
 +++ b/model/idempotent/guarantees.py
--    Guarantee("remembers_the_newest", remembers_the_newest, expires_nobody),
-+    # A line more than the file has.
-+    Guarantee("remembers_the_newest", remembers_the_newest, expires_nobodyy),
+         remembers_the_newest,
+-        expires_nobody,
++        # A line more than the file has.
++        expires_nobodyy,
 """
 
 
@@ -244,8 +245,8 @@ A_WRONG_NAME = """
     [
         (
             parse_diff(A_WRONG_NAME),
-            r"model/idempotent/guarantees.py, with .*at `Guarantee\('remembers_the_newest',"
-            r" remembers_the_newest, expires_nobodyy\)`: name 'expires_nobodyy' is not defined",
+            r"model/idempotent/guarantees.py, with .*at `expires_nobodyy`:"
+            r" name 'expires_nobodyy' is not defined",
         ),
         (
             [Patch("configuration.FirstSequence", "ANY = 0", "ANY = 1 // 0")],

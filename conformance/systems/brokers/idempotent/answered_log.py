@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from conformance.compositions import IDEMPOTENT
 from conformance.guaranteed import ObservedProperties, observe_world, without_unshown
 from conformance.systems.brokers.exchange import Difference
 from conformance.systems.brokers.idempotent.leader_session import AnsweredBatch
@@ -26,7 +27,7 @@ def observed_properties(
 ) -> ObservedProperties:
     """The guarantees that the answers break. `k` has the wire's numbers."""
     seen = observe_world(k, world_told(k, list(told), is_false_error(difference)))
-    return ObservedProperties(broken=without_unshown(seen).broken)
+    return ObservedProperties(broken=without_unshown(seen, IDEMPOTENT).broken)
 
 
 def is_false_error(difference: Difference) -> bool:
