@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from model.releases import NEWEST
+
 EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ("conformance", "run"): (
         ("run --scope idempotent-tiny --traces 50", "the implementation of this project"),
-        ("run --system kafka --kafka 4.3.1 --traces 200", "a Kafka release, fetched and started"),
+        (
+            f"run --system kafka --kafka {NEWEST} --traces 200",
+            "a Kafka release, fetched and started",
+        ),
         ("run --system wire://localhost:9092 --out run", "your broker; pages of what differs"),
-        ("run --system client --client java:4.3.1", "a client, behind a proxy"),
+        (f"run --system client --client java:{NEWEST}", "a client, behind a proxy"),
     ),
     ("conformance", "replay"): (
         ("replay trace.jsonl", "on the model, with the trace's patches"),
@@ -23,7 +28,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ("conformance", "releases"): (("releases --out releases", "all releases and levels"),),
     ("conformance", "matrix"): (
         ("matrix --keep docs/matrix.json", "all brokers that can be had here"),
-        ("matrix --brokers 4.3.1,kfake --scopes transactions-tiny", "two brokers, in minutes"),
+        (f"matrix --brokers {NEWEST},kfake --scopes transactions-tiny", "two brokers, in minutes"),
     ),
     ("conformance", "client-table"): (
         ("client-table --keep docs/client_table.json", "all clients and features, resumable"),
@@ -35,21 +40,21 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
         ("known-defects late_produce_hangs --swap", "exits with 1: the control"),
     ),
     ("conformance", "distinguish"): (
-        ("distinguish", "each rule of 4.3.1: the trace that tells it from another release's"),
-        ("distinguish --system kafka --kafka 4.3.1", "play these traces on a real broker"),
+        ("distinguish", f"each rule of {NEWEST}: the trace that tells it from another release's"),
+        (f"distinguish --system kafka --kafka {NEWEST}", "play these traces on a real broker"),
         ("distinguish --system kafka --missing --keep", "all that no broker has followed yet"),
     ),
     ("conformance", "delayed-end-txn"): (
-        ("delayed-end-txn --kafka 4.3.1 --requests v1", "exits with 1: a write is lost"),
+        (f"delayed-end-txn --kafka {NEWEST} --requests v1", "exits with 1: a write is lost"),
     ),
     ("conformance", "stale-coordinator"): (
-        ("stale-coordinator --kafka 4.3.1 --requests v2", "holds"),
+        (f"stale-coordinator --kafka {NEWEST} --requests v2", "holds"),
     ),
     ("conformance", "consume-transform-produce"): (
-        ("consume-transform-produce --kafka 4.3.1", "a crash at every step"),
+        (f"consume-transform-produce --kafka {NEWEST}", "a crash at every step"),
     ),
     ("conformance", "experiments"): (
-        ("experiments late_abort_stored --kafka 4.3.1", "one story on a real broker"),
+        (f"experiments late_abort_stored --kafka {NEWEST}", "one story on a real broker"),
         ("experiments --system impl", "all of them on the implementation"),
     ),
     ("conformance", "audit"): (
@@ -59,7 +64,8 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ("conformance", "jobs"): (
         ("jobs 'mutants --only {name}' --each name=@mutants", "each planted bug, two at a time"),
         (
-            "jobs 'explore {s} --variant {v}' --each s=@scopes:idempotent-t.* --each v=4.3.1,3.9.2",
+            "jobs 'explore {s} --variant {v}' --each s=@scopes:idempotent-t.*"
+            f" --each v={NEWEST},3.9.2",
             "scopes x releases; --list prints them",
         ),
         ("jobs 'prove --only {name}' --each name=@theorems --backend spark", "on a cluster"),
@@ -79,7 +85,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ),
     ("proofs", "explore"): (("proofs explore idempotent-tiny", "on this machine"),),
     ("proofs", "try"): (
-        ("try --variant 4.3.1/marker_epoch=not_older", "a rule of an older release"),
+        (f"try --variant {NEWEST}/marker_epoch=not_older", "a rule of an older release"),
         ("try --patch idea.json --stop --budget-s 100", "up to the first broken promise"),
     ),
     ("proofs", "patch"): (
@@ -88,7 +94,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ),
     ("proofs", "prove"): (
         ("prove --only at_most_once", "one theorem"),
-        ("prove --only no_gap --variant 4.3.1", "a trace, before any solver is asked"),
+        (f"prove --only no_gap --variant {NEWEST}", "a trace, before any solver is asked"),
         ("prove --patch idea.diff", "only what the change reaches is asked again"),
     ),
     ("proofs", "mutants"): (
@@ -101,7 +107,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ),
     ("proofs", "coverage"): (
         ("coverage idempotent-tiny", "rules, branches, pairs of events"),
-        ("coverage idempotent-tiny --compare 4.3.1 --patch idea.diff", "what a change loses"),
+        (f"coverage idempotent-tiny --compare {NEWEST} --patch idea.diff", "what a change loses"),
     ),
     ("proofs", "liveness"): (
         ("liveness live-retries --drop answers", "without one fairness assumption"),

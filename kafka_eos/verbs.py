@@ -12,22 +12,16 @@ ROOMS: Final = ("proofs", "conformance", "impl")
 
 
 class Verb(NamedTuple):
-    """A row: `aliases` are names that scripts may still use."""
+    """A row."""
 
     name: str
     module: str
     summary: str
-    aliases: tuple[str, ...] = ()
 
     @property
     def room(self) -> str:
         """The package that implements the verb."""
         return self.module.partition(".")[0]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All names of the verb, its own first."""
-        return (self.name, *self.aliases)
 
 
 VERBS: Final = (
@@ -90,7 +84,6 @@ VERBS: Final = (
         "experiments",
         "conformance.verbs.experiments",
         "Play stories of transactions on a broker and compare with what is expected.",
-        aliases=("facts",),
     ),
     Verb(
         "audit",
@@ -156,7 +149,6 @@ VERBS: Final = (
         "liveness",
         "proofs.verbs.liveness",
         "Check what eventually happens, and under which fairness; write fair lassos.",
-        aliases=("live",),
     ),
     Verb(
         "refine",
@@ -172,7 +164,6 @@ VERBS: Final = (
         "docs",
         "proofs.verbs.docs",
         "Write a page for each guarantee and non-guarantee, with its evidence.",
-        aliases=("pages",),
     ),
     Verb(
         "witness",
@@ -217,5 +208,5 @@ def verbs_of(room: str | None) -> tuple[Verb, ...]:
 
 
 def find_verb(name: str, room: str | None = None) -> Verb | None:
-    """The first row with this name or alias, None if there is none."""
-    return next((verb for verb in verbs_of(room) if name in verb.names), None)
+    """The first row with this name, None if there is none."""
+    return next((verb for verb in verbs_of(room) if name == verb.name), None)

@@ -13,9 +13,10 @@ from enum import IntEnum
 MAX_BATCHES_TO_REMEMBER = 5
 """Batches that a leader remembers for each producer id, since 1.0. ProducerStateEntry."""
 
-NEWEST = "4.3.1"
+SINCE_3_3 = ("4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2", "3.3.2")
 
-SINCE_3_3 = (NEWEST, "4.2.1", "4.1.2", "4.0.2", "3.9.2", "3.3.2")
+NEWEST = SINCE_3_3[0]
+"""The release that everything is about that names none; a newer one is put before it here."""
 
 RELEASES: Mapping[str, tuple[str, ...]] = {
     "idempotent": (*SINCE_3_3, "2.8.2", "2.4.1", "2.0.0"),

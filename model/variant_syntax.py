@@ -25,6 +25,13 @@ class UnknownVariant(ValueError):
     """The text names no variant; the message says which part, and what may stand there."""
 
 
+def with_release(text: str) -> str:
+    """A variant's text that names its release: the newest, where `text` has rules alone, or
+    nothing."""
+    names_release = text and "=" not in text.partition("/")[0]
+    return text if names_release else "/".join(filter(None, (NEWEST, text)))
+
+
 def one_of(text: str, allowed: Iterable[str], what: str) -> str:
     """`text`, if it is allowed. Raises UnknownVariant."""
     names = tuple(allowed)

@@ -55,7 +55,7 @@ REPORTS: dict[str, str] = {
     "transactions": "--scope transactions-tiny --traces-from cover,pct,hunts --traces 300",
     "transactions-v1": "--scope transactions-tiny --variant v1 --traces 300",
     "writes": "--scope transactions-writes --traces 900 --seed 3",
-    "promises": "--scope transactions-offsets-log --traces 900 --judge promises",
+    "promises": "--scope transactions-offsets-log --traces 900 --judge guarantees",
 }
 """The runs whose reports are frozen."""
 

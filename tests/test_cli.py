@@ -72,22 +72,22 @@ def test_examples_are_of_verbs() -> None:
     assert {(verb.room, verb.name) for verb in VERBS} == EXAMPLES.keys()
 
 
-@pytest.mark.parametrize("alias", ["live", "pages", "facts"])
-def test_names_that_scripts_use_stay(alias: str, stand_in) -> None:
-    called: list[str] = []
-    stand_in(lambda options: called.append(options.verb) or 0)
-    assert main([alias]) == 0
-    assert called == [find_verb(alias).name]
-    assert called != [alias]
-
-
-def test_options_that_scripts_use_stay() -> None:
-    explore, run = (command_line.parser_of(find_verb(name)) for name in ("explore", "run"))
-    for option in ("--ask", "--property"):
-        assert explore.parse_args(["idempotent-tiny", option, "x"]).ask == ["x"]
-    for option in ("--on", "--codec"):
-        assert run.parse_args([option, "values"]).on == "values"
-    assert run.parse_args(["--judge", "promises"]).judge == "guarantees"
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["live"],
+        ["pages"],
+        ["facts"],
+        ["explore", "idempotent-tiny", "--ask", "refused_is_not_stored"],
+        ["run", "--on", "values"],
+        ["run", "--judge", "promises"],
+        ["mutants", "--systematic", "--count", "3"],
+    ],
+)
+def test_a_thing_has_one_name(words: list[str], capsys) -> None:
+    """Names of before are refused as any that there never was."""
+    assert main(words) == 2
+    assert capsys.readouterr().out == ""
 
 
 def test_a_room_may_stand_before_the_verb_and_has_an_entry_point_of_its_own(stand_in) -> None:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from conformance.client.install import JAVA, products_of
 from conformance.client_table.cell import PROGRAMS
 from conformance.client_table.features import NEW_GROUP, ROLLING_GROUP
+from model.releases import NEWEST
 from proofs.run import one_of
 
 CLASSIC_ALONE: Final = dict.fromkeys(
@@ -34,7 +35,7 @@ class ClientRelease(NamedTuple):
 
 
 CLIENTS: Final = (
-    ClientRelease(JAVA, "4.3.1"),
+    ClientRelease(JAVA, NEWEST),
     ClientRelease("franz-go", "1.22.2"),
     ClientRelease("confluent-kafka", "2.16.1"),
     ClientRelease("kafka-python", "3.0.12", CLASSIC_ALONE),

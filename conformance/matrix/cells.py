@@ -17,12 +17,13 @@ from conformance.matrix.kfake_process import child_broker, kfake_binary, kfake_v
 from conformance.systems.brokers.served.served_broker import ServedBroker
 from conformance.verbs.systems import SYSTEMS
 from model.releases import NEWEST
+from model.releases import RELEASES as MODELLED
 from proofs.run import BadUse
 
 KFAKE: Final = "kfake"
 OURS: Final = "impl"
 WIRE: Final = "wire://"
-KAFKAS: Final = ("4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2", "3.3.2")
+KAFKAS: Final = MODELLED["transactions"]
 BROKERS: Final = (*KAFKAS, KFAKE, OURS)
 REQUESTS: Final = ("v2", "v1")
 JAVA: Final = "java:"

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from model.variant_syntax import with_release
 from proofs.lift.patch import Patch
 
 FOLDER: Final = Path(__file__).parent
@@ -46,7 +47,12 @@ class HuntScope:
         where, _, nodes = text.partition(" at ")
         where, _, actors = where.partition(" by ")
         scope, _, variant = where.partition(" of ")
-        return cls(scope, variant or None, actors or None, int(nodes.split()[0]) if nodes else 0)
+        return cls(
+            scope,
+            with_release(variant) if variant else None,
+            actors or None,
+            int(nodes.split()[0]) if nodes else 0,
+        )
 
     def __str__(self) -> str:
         variant = f" of {self.variant}" if self.variant else ""

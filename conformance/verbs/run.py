@@ -66,11 +66,6 @@ TRACES: Final = (
 )
 
 
-def judge_of(text: str) -> str:
-    """What to judge by; `promises` is what `guarantees` was called before."""
-    return "guarantees" if text == "promises" else text
-
-
 def default_judge(options: argparse.Namespace) -> str:
     """Kafka's own client must behave as its model; any other must keep the protocol."""
     is_foreign = options.client is not None and not options.client.startswith(JAVA)
@@ -79,9 +74,7 @@ def default_judge(options: argparse.Namespace) -> str:
 
 def add_codec(parser: Any, more: str) -> None:
     """--codec; `on` is its name in plans and reports."""
-    parser.add_argument(
-        "--codec", "--on", dest="on", metavar="CODEC", help=f"{' or '.join(FORMS)} {more}"
-    )
+    parser.add_argument("--codec", dest="on", metavar="CODEC", help=f"{' or '.join(FORMS)} {more}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,9 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     traces.add_argument("--traces", type=int, metavar="N", help=TRACES)
     traces.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     how = parser.add_argument_group("how it is judged")
-    how.add_argument(
-        "--judge", type=judge_of, metavar="BY", help=f"{', '.join(JUDGES)} {JUDGED_BY}"
-    )
+    how.add_argument("--judge", metavar="BY", help=f"{', '.join(JUDGES)} {JUDGED_BY}")
     how.add_argument("--ignore", action="append", metavar="MASK", help=IGNORE)
     how.add_argument(
         "--no-automatic-masks",

@@ -83,7 +83,6 @@ LIST_CONFIG_RESOURCES           -     -     0-0   0-0   0-1   0-1   0-1
 DESCRIBE_TOPIC_PARTITIONS       -     -     0-0   0-0   0-0   0-0   0-0
 """
 
-NEWEST_RELEASE: Final = "4.3"
 OLDEST_PRODUCE: Final = 3
 """The oldest version of Produce that is served; 0 is announced, for old clients (KAFKA-18659)."""
 
@@ -131,6 +130,7 @@ def _parse(text: str) -> dict[str, dict[int, range]]:
 
 _VERSIONS: Final = _parse(_TABLE)
 RELEASES: Final = tuple(_VERSIONS)
+NEWEST_RELEASE: Final = RELEASES[-1]
 
 
 def announced_versions(release: str) -> Mapping[int, range]:

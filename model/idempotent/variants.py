@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from model.idempotent.configuration import Variant
+from model.releases import NEWEST
 from model.variant_syntax import Grammar, UnknownVariant
 
 __all__ = ["ALIASES", "DEFAULT_VARIANT", "RELEASES", "RULES", "UnknownVariant", "parse"]
@@ -11,9 +12,9 @@ GRAMMAR = Grammar(
     "idempotent",
     Variant,
     {
-        "at-most-once": "4.3.1/retries=none/acks=none/idempotence=disabled",
-        "at-least-once": "4.3.1/idempotence=disabled",
-        "exactly-once": "4.3.1",
+        "at-most-once": f"{NEWEST}/retries=none/acks=none/idempotence=disabled",
+        "at-least-once": f"{NEWEST}/idempotence=disabled",
+        "exactly-once": NEWEST,
     },
 )
 """Three configurations of one producer are named after what each guarantees."""

@@ -20,6 +20,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from model.language import AtMost, Map, record
+from model.releases import NEWEST
 from model.transactions.client import present
 from model.transactions.client_state import Client, ClientState, Outcome, is_sent
 from model.transactions.configuration import Configuration
@@ -465,8 +466,8 @@ ASSUMPTIONS: dict[str, RefinementAssumption] = {
             "epoch_for_each_transaction",
             "a late EndTxn is known by its epoch: V2, or no EndTxn is late (KAFKA-17754)",
             "transactions-default",
-            "4.3.1/level=2/requests=v1",
-            "4.3.1/level=2/requests=v2",
+            f"{NEWEST}/level=2/requests=v1",
+            f"{NEWEST}/level=2/requests=v2",
         ),
         by_variant(
             "writes_are_verified",
@@ -486,24 +487,24 @@ ASSUMPTIONS: dict[str, RefinementAssumption] = {
             "markers_wait_for_leaders",
             "a partition that has no leader gets its marker when it has one (KAFKA-20734)",
             "transactions-leaderless/begun=1",
-            "4.3.1/level=2/requests=v2",
-            "4.3.1/level=2/requests=v2/leaderless_marker=waits",
+            f"{NEWEST}/level=2/requests=v2",
+            f"{NEWEST}/level=2/requests=v2/leaderless_marker=waits",
         ),
         by_variant(
             "fences_take_an_epoch",
             "a coordinator that ends a transaction of itself takes the next epoch (KAFKA-6119)",
             "transactions-small/delays=0/moves=0/unheard=0",
-            "4.3.1/level=2/requests=v1/fence=same_epoch",
-            "4.3.1/level=2/requests=v1",
+            f"{NEWEST}/level=2/requests=v1/fence=same_epoch",
+            f"{NEWEST}/level=2/requests=v1",
         ),
         RefinementAssumption(
             "offsets_come_in_order",
             "no TxnOffsetCommit is late that a newer one of its transaction has overtaken: it has"
             " no sequence",
             "transactions-offsets-again",
-            "4.3.1/level=2/requests=v2",
+            f"{NEWEST}/level=2/requests=v2",
             "transactions-offsets-again/delays=0",
-            "4.3.1/level=2/requests=v2",
+            f"{NEWEST}/level=2/requests=v2",
         ),
     )
 }

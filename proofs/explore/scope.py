@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from model.releases import NEWEST
 from proofs.explore.cross_check import cross_check
 from proofs.explore.engines import (
     ENGINES,
@@ -47,7 +48,7 @@ from proofs.trace.replay import (
     record,
 )
 
-DEFAULT_VARIANT = "4.3.1"
+DEFAULT_VARIANT = NEWEST
 
 
 def read_pairs(text: str) -> tuple[tuple[str, str], ...]:

@@ -22,6 +22,7 @@ from types import GenericAlias
 from typing import Any, Final
 
 from model.language import Step
+from model.releases import NEWEST
 from proofs.lift import dag
 from proofs.lift.annotations import LiftError
 from proofs.lift.dag import INFINITE, Node
@@ -65,7 +66,7 @@ class UnknownArguments:
         bounds = model.configuration.Bounds(**SIZES[model.name])
         faults = replace(bounds.faults, **{field.name: 1 for field in fields(bounds.faults)})
         self._k = model.configuration.Configuration(
-            variant=model.variants.parse("4.3.1"),
+            variant=model.variants.parse(NEWEST),
             bounds=replace(bounds, faults=faults),
             budgets=model.configuration.Budgets(),
         )

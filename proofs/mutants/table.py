@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from model.variant_syntax import with_release
 from proofs.lift.patch import Patch
 
-BASE = "4.3.1/level=2/requests=v2"
+BASE = "level=2/requests=v2"
+"""The variant of a row that names none; without a release a variant is of the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _mutant(group: str, name: str, row: Mapping[str, Any]) -> ModelMutant:
-    variant = row.get("variant", BASE)
+    variant = with_release(row.get("variant", BASE))
     return ModelMutant(
         name=name,
         group=group,
@@ -57,7 +59,7 @@ def _mutant(group: str, name: str, row: Mapping[str, Any]) -> ModelMutant:
         scope=row["scope"],
         variant=variant,
         property=row["breaks"],
-        twin=row.get("twin", variant),
+        twin=with_release(row.get("twin", variant)),
         patches=tuple(Patch(*patch) for patch in row.get("patches", ())),
         twin_scope=row.get("twin_scope", ""),
         theorem=tuple(row["theorem"]) if "theorem" in row else None,

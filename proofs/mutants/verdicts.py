@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from model.releases import NEWEST
 from proofs.explore.engines import EnginesDisagree
 from proofs.explore.result import LimitReached, RangeBroken, SearchProgress
 from proofs.explore.scope import explore_scope, read_pairs
@@ -48,7 +49,7 @@ BEST: Final = "first_sequence=strict/restart_window=full"
 """The variant of which most is guaranteed."""
 
 CONFIGURATIONS: Final = read_pairs(
-    """
+    f"""
 first_sequence=strict/restart_window=full: idempotent-too-large idempotent-restart
     idempotent-exhaustion idempotent-late-error
     idempotent-unlucky/expiries=0/deletions=0/timeouts=0/losses=0/breaks=0
@@ -74,11 +75,11 @@ first_sequence=strict/restart_window=full: idempotent-timeout/breaks=1/refusals=
     idempotent-deletion idempotent-failover idempotent-unresolved idempotent-partitions/refusals=0
     idempotent-split
 2.8.2: producer-ids-alone/asked=1 producer-ids-alone
-4.3.1: producer-ids-alone
+{NEWEST}: producer-ids-alone
 3.9.2-zookeeper: producer-ids-alone
-4.3.1: producer-ids
+{NEWEST}: producer-ids
 3.9.2-zookeeper: producer-ids
-4.3.1: processing/crashes=0 processing/timeouts=0
+{NEWEST}: processing/crashes=0 processing/timeouts=0
 v2: transactions-trouble transactions-tiny
 v1: transactions-trouble transactions-log-again transactions-tiny
 v2: transactions-trouble-log transactions-window

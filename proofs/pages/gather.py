@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from model.releases import NEWEST
 from proofs.explore.expected import EXPECTED
 from proofs.explore.scope import Finding, explore_scope, shortest_counterexample
 from proofs.lift.source import COMPOSITIONS, load_model
@@ -46,8 +47,7 @@ REDUCED = {
 """Unbounded scopes that are seen with fewer records or less trouble: small enough for the source,
 which has nothing to compile."""
 
-NEWEST = "4.3.1"
-NEVER_IN_VAIN = "4.3.1/first_sequence=strict/sequence_order=wraps"
+NEVER_IN_VAIN = f"{NEWEST}/first_sequence=strict/sequence_order=wraps"
 """The rules under which no idempotent producer waits in vain: no release has them."""
 
 IN_THE_END = {

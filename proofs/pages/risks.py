@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from model.releases import RELEASES, numbers
+from model.variant_syntax import with_release
 from proofs.lift.source import load_model
 from proofs.mutants.table import BASE, MUTANTS
 
@@ -106,6 +107,7 @@ def risk_of(composition: str, name: str, row: Mapping[str, Any]) -> Risk:
     defect = next((m for m in MUTANTS if m.kind == "variant" and m.name == name), None)
     shown = {} if defect is None else vars_of(defect)
     known = {"variant": BASE, "scope": "", "experiment": "", "by_setting": False, **shown, **row}
+    known["variant"] = with_release(known["variant"])
     known["rules"] = {rule: frozenset(v.split(", ")) for rule, v in row["rules"].items()}
     known |= {key: tuple(row[key]) for key in ("breaks", "cures", "events")}
     return Risk(name=name, composition=composition, **known)

@@ -193,7 +193,9 @@ def guarantee_page(evidence: Evidence, composition: str, name: str) -> str:
 def again(evidence: Evidence, composition: str, name: str) -> Lines:
     """The command that finds the run, and what is true, once more."""
     run = evidence.shown.get(page_of(composition, name))
-    return shell_block(f"explore {run.scope} --variant {run.variant} --ask {name}") if run else []
+    return (
+        shell_block(f"explore {run.scope} --variant {run.variant} --property {name}") if run else []
+    )
 
 
 def assumed_property_page(evidence: Evidence, composition: str, name: str) -> str:

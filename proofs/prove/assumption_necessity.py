@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from model.faults import fit
+from model.releases import NEWEST
 from proofs.explore.scope import Finding, finding, header_of
 from proofs.explore.source import explore_source, instances
 from proofs.lift.patch import Patch
@@ -24,7 +25,7 @@ class Dropped:
     property: str
     bounds: Mapping[str, int]
     budgets: Mapping[str, int]
-    variant: str = "4.3.1"
+    variant: str = NEWEST
     patches: tuple[Patch, ...] = field(default=())
     home: str = "idempotent"
 
@@ -141,7 +142,7 @@ DROPPED: dict[str, Dropped] = {
 }
 
 
-V1 = "4.3.1/level=2/requests=v1"
+V1 = f"{NEWEST}/level=2/requests=v1"
 ALONE = {"instances": 1, "partitions": 1, "log": 4, "max_epoch": 3}
 """One instance and one partition: two transactions, of which the first leaves something behind."""
 
@@ -188,7 +189,7 @@ DROPPED |= {
     "markers_are_newer": of_transactions("no_aborted_read", "4.1.2", {}, marker_delays=1),
     "busy_comes_first": of_transactions(
         "no_false_fencing",
-        "4.3.1/pending=after_producer",
+        f"{NEWEST}/pending=after_producer",
         {"transactions": 3, "producer_ids": 2, "max_epoch": 2, "epochs_end": True, "begun": 3},
         begun=3,
     ),
@@ -207,7 +208,7 @@ DROPPED |= {
     ),
     "retries_are_taken": of_transactions(
         "markers_are_taken",
-        "4.3.1/marker_epoch=strictly_newer",
+        f"{NEWEST}/marker_epoch=strictly_newer",
         {"transactions": 1},
         begun=1,
         marker_losses=1,
@@ -251,7 +252,7 @@ DROPPED |= {
     ),
     "guards": of_transactions(
         "no_write_outside",
-        "4.3.1/fence=same_epoch",
+        f"{NEWEST}/fence=same_epoch",
         {"transactions": 1, "guards": True},
         begun=1,
         delays=1,

@@ -17,6 +17,7 @@ from model.producer_ids.configuration import Configuration
 from model.producer_ids.manager import Asking
 from model.producer_ids.messages import NO_BLOCK
 from model.producer_ids.world import World
+from model.releases import NEWEST
 from proofs.lift.dag import INFINITE, Node, eq, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.values import Rec
@@ -222,5 +223,5 @@ PRODUCER_IDS = Composition(
     },
     lemmas=next_id_tells_its_place,
     scopes=("producer-ids", "producer-ids-alone"),
-    variants=("4.3.1", "3.9.2-zookeeper", "2.8.2"),
+    variants=(NEWEST, "3.9.2-zookeeper", "2.8.2"),
 )

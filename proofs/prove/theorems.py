@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from model.releases import NEWEST
 from proofs.prove.assumption_necessity import BELOW_IS_DUPLICATE
 from proofs.prove.assumptions import EVERYWHERE, OF_CLIENTS
 from proofs.prove.clauses import CLIENT
@@ -91,15 +92,15 @@ ACKED = GUARANTEED["acked_is_replicated"]
 CALLED_BACK = ("requests_come_as_sent", "nothing_times_out", "nothing_is_rejected")
 Row = tuple[str, str, tuple[str, ...], tuple[Clause, ...]]
 SAFETY: tuple[Row, ...] = (
-    ("at_most_once", "4.3.1", (), ()),
-    ("order_within_epoch", "4.3.1", (), ()),
-    ("acked_is_replicated", "4.3.1", ("high_watermark_survives",), ()),
-    ("acked_is_stored", "4.3.1", ("high_watermark_survives",), (ACKED,)),
+    ("at_most_once", NEWEST, (), ()),
+    ("order_within_epoch", NEWEST, (), ()),
+    ("acked_is_replicated", NEWEST, ("high_watermark_survives",), ()),
+    ("acked_is_stored", NEWEST, ("high_watermark_survives",), (ACKED,)),
     ("no_gap", "first_sequence=strict", (), ()),
     ("order_kept", "first_sequence=strict", (), (*WHOLE, *ORDERED)),
-    ("sequences_follow", "4.3.1", (), NEIGHBOURS),
-    ("remembers_the_newest", "4.3.1", (), ()),
-    ("nothing_fails", "4.3.1", CALLED_BACK, UNFENCED),
+    ("sequences_follow", NEWEST, (), NEIGHBOURS),
+    ("remembers_the_newest", NEWEST, (), ()),
+    ("nothing_fails", NEWEST, CALLED_BACK, UNFENCED),
 )
 """Guarantees, each with the variant it needs, what it rests on, and clauses of its own."""
 ABOUT_CLIENTS = frozenset({"sequences_follow"})
@@ -144,7 +145,7 @@ def in_its_turn(name: str, regime: SequenceArithmetic) -> Iterator[Theorem]:
     today = (five.also("no_restart"), whole.also("connections_keep_order"))
     for suffix, variant, rests_on, memory in (
         ("", "first_sequence=strict/restart_window=full", (), (five, whole)),
-        ("_without_restarts", "4.3.1", ("connections_keep_order", "no_restart"), today),
+        ("_without_restarts", NEWEST, ("connections_keep_order", "no_restart"), today),
     ):
         yield Theorem(
             f"{name}{suffix}{across}",
@@ -175,7 +176,7 @@ WIDER = ("remembers_the_newest", "nothing_fails")
 
 def in_any_release() -> Iterator[Theorem]:
     """What holds of a leader, or of a client, whatever the others do."""
-    for release, suffix in (("4.3.1", ""), *BEFORE_KIP_360):
+    for release, suffix in ((NEWEST, ""), *BEFORE_KIP_360):
         yield Theorem(
             f"high_watermark_sound{suffix}",
             "Any leader's log begins at or below its high watermark, which is at or below its end,"
@@ -252,7 +253,7 @@ THEOREMS: tuple[Theorem, ...] = (
         "why_five",
         "With F batches in flight and W remembered, F <= W, a batch that is sent again is the next"
         " one or a remembered one: it is answered without error, and stored once.",
-        "4.3.1",
+        NEWEST,
         NO_WRAP,
         ("no_more_in_flight_than_remembered", "answers_in_order"),
         ("no_false_error",),
@@ -261,7 +262,7 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem(
         "sequences_wrap",
         "After the last sequence comes 0: it is accepted, and first sequences are derived rightly.",
-        "4.3.1",
+        NEWEST,
         WRAPPING,
         (),
         ("no_false_error", "no_gap"),
@@ -270,7 +271,7 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem(
         "duplicate_is_answered",
         "Each remembered batch that comes again is answered without error; nothing is appended.",
-        "4.3.1",
+        NEWEST,
         WRAPPING,
         ("five_in_flight",),
         ("no_false_error", "acked_once"),
@@ -281,7 +282,7 @@ THEOREMS: tuple[Theorem, ...] = (
         "producer_ids_unique",
         "No producer id is given twice: by any number of brokers, with any number of blocks of any"
         " size, allocated by the controller or by ZooKeeper, across restarts and lost answers.",
-        "4.3.1",
+        NEWEST,
         UNCOUNTED,
         (),
         ("producer_ids_unique", "blocks_have_one_owner"),

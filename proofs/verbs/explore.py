@@ -85,7 +85,6 @@ def add_arguments(
     parser.add_argument("--stop", action="store_true", help="end at the first broken guarantee")
     parser.add_argument(
         "--property",
-        "--ask",
         dest="ask",
         action="append",
         default=[],

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from model.releases import RELEASES
+from model.releases import NEWEST, RELEASES
 from proofs.explore.scope import Finding, ScopeReport, explore_scope
 from proofs.lift.source import load_model
 from proofs.pages import subjects
@@ -30,7 +30,7 @@ from proofs.verbs.output import ExplorationDisplay, Output, finding_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verb's options."""
     releases = ", ".join(RELEASES["idempotent"])
-    parser.add_argument("--release", default="4.3.1", metavar="R", help=f"one of {releases}")
+    parser.add_argument("--release", default=NEWEST, metavar="R", help=f"one of {releases}")
     parser.add_argument(
         "--level", type=int, choices=(0, 1, 2), help="transaction.version (default: the highest)"
     )

@@ -26,9 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="every small change of the rules' text, instead of those named; --only: a pattern of"
         " names, or how they begin (idempotent.leader:append)",
     )
-    parser.add_argument(
-        "--sample", "--count", type=parse_positive, metavar="N", help="so many of them, drawn"
-    )
+    parser.add_argument("--sample", type=parse_positive, metavar="N", help="so many of them, drawn")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="what --sample draws")
     parser.add_argument("--list", action="store_true", help="only name them")
     parser.add_argument("--show", metavar="NAME", help="a systematic mutant as a unified diff")

@@ -64,7 +64,7 @@ def test_the_defaults_are_those_of_a_plan():
 def test_arguments_become_a_plan():
     plan = plan_of(
         parsed(
-            *("--scope", "idempotent-tiny", "--variant", "v2", "--seed", "7", "--on", "values"),
+            *("--scope", "idempotent-tiny", "--variant", "v2", "--seed", "7", "--codec", "values"),
             *("--actors", "leader", "--faults", "none", "--traces-from", "hunts,cover"),
             *("--traces", "5"),
         )
@@ -126,7 +126,7 @@ BOTH_MODES = ("3.9.2", "3.9.2-zookeeper")
         (["--traces-from", "pct", "--depth", "0"], "--depth is 0; write 1 or more"),
         (["--traces-from", "pct", "--depth", "201"], "depth is 201; it must be 1 to 200"),
         (["--judge", "me"], "valid: model, guarantees, protocol"),
-        (["--on", "paper"], "valid: bytes, values"),
+        (["--codec", "paper"], "valid: bytes, values"),
         (["--faults", "all"], "valid: nodes, connections, none"),
         (["--actors", "client"], "valid: client,leader, leader"),
         (["--backend", "threads"], "valid: spark, processes"),

@@ -40,6 +40,7 @@ from impl.partition.rules import RULES
 from impl.protocol.control_records import ControlType, read_marker
 from impl.protocol.fields import Isolation
 from impl.protocol.record_batch import TRANSACTIONAL, RecordBatch, decode_batches
+from model.releases import NEWEST
 
 _S = TransactionState
 
@@ -413,7 +414,7 @@ def refuse(release: str) -> None:
     oldest = min(RULES, key=numbers)
     if numbers(release) < numbers(oldest):
         raise NotApplicable(
-            f"impl has the rules of releases from {oldest} on; write 4.3.1/RULE=VALUE for an"
+            f"impl has the rules of releases from {oldest} on; write {NEWEST}/RULE=VALUE for an"
             f" application as of {release}"
         )
 

@@ -171,7 +171,7 @@ def test_a_client_that_waits_for_the_leader_alone_is_found(tmp_path: Path):
         (["--system", "client"], "--client java:RELEASE"),
         (["--client", "x"], "--system client"),
         (["--system", "client", "--client", "java:1.0.0"], "1.0.0"),
-        (["--system", "client", "--client", "x", "--on", "values"], "--codec"),
+        (["--system", "client", "--client", "x", "--codec", "values"], "--codec"),
         (["--system", "client", "--client", "x", "--scope", "idempotent-tiny"], "--scope is not"),
         (["--system", "client", "--client", "x", "--backend", "processes"], "--backend is not"),
         (["--system", "client", "--client", "x", "--no-automatic-masks"], "--no-automatic-masks"),

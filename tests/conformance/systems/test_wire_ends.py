@@ -110,7 +110,7 @@ def test_an_address(url, address):
     ("more", "what"),
     [
         (("--faults", "nodes"), "valid: connections or none"),
-        (("--on", "values"), "valid: bytes"),
+        (("--codec", "values"), "valid: bytes"),
         (("--actors", "client,leader"), "valid: leader"),
         (("--master", "local"), "leave it out"),
         (("--scope", "idempotent-failover"), "choose a scope with one"),

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer as LibrdkafkaProducer
 
 from impl import Broker, ErrorCode, Node, NodeConfig, Producer
+from impl.broker import releases
 from impl.broker.outputs import CloseConnection
 from impl.broker.releases import RELEASES, served_versions
 from impl.coordinator.config import CONFIGS, TransactionConfig
@@ -146,3 +147,14 @@ def test_librdkafka_writes_to_an_old_release() -> None:
         producer.produce("t", b"v")
         producer.commit_transaction(SECONDS)
         assert list(kafka.log("t").values) == [b"v"]
+
+
+def test_the_newest_release_is_the_last_of_the_table() -> None:
+    """A column that is added to the table is what a node serves as, if it is told nothing."""
+    text = Path(releases.__file__).with_suffix(".py").read_text(encoding="utf-8")
+    table = text.split('_TABLE: Final = """\n')[1].split('"""')[0]
+    head, *rows = table.splitlines()
+    wider = [f"{head}   4.4", *(f"{row}  {row.split()[-1]}" for row in rows)]
+    names: dict[str, Any] = {}
+    exec(text.replace(table, "\n".join([*wider, ""])), names)
+    assert names["NEWEST_RELEASE"] == "4.4"

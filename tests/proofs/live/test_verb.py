@@ -19,7 +19,7 @@ def report(tmp_path):
     def run(*argv):
         file = tmp_path / "report.json"
         file.unlink(missing_ok=True)
-        code = main(["live", *argv, "--engine", "source", "--json", str(file)])
+        code = main(["liveness", *argv, "--engine", "source", "--json", str(file)])
         return code, json.loads(file.read_text()) if file.exists() else None
 
     return run
@@ -85,7 +85,7 @@ def test_bad_use_is_2(report, capsys, argv, why):
 
 
 def test_without_a_scope_all_names_are_told(capsys):
-    assert main(["live"]) == 0
+    assert main(["liveness"]) == 0
     shown = capsys.readouterr().out
     for name in ("live-stream", "makes_progress", "connections_hold"):
         assert f"  {name} " in shown

@@ -372,7 +372,7 @@ def test_export_tla(tmp_path, report):
 
 def test_explore_asks_of_a_assumed_property_by_its_name(report, capsys):
     words = ("explore", "idempotent-late-error", "--engine", "ints")
-    code, written = report(*words, "--ask", "refused_is_not_stored")
+    code, written = report(*words, "--property", "refused_is_not_stored")
     assert (code, written["verdict"]) == (0, "holds")
     broken = {row["property"]: row for row in written["violations"]}
     assert broken["refused_is_not_stored"]["steps"] == 2
@@ -380,7 +380,7 @@ def test_explore_asks_of_a_assumed_property_by_its_name(report, capsys):
     _, unasked = report(*words)
     known = {guarantee.name for guarantee in load_model("idempotent").guarantees.GUARANTEES}
     assert {row["property"] for row in unasked["violations"]} == broken.keys() & known
-    assert main([*words, "--ask", "all_is_well"]) == 2
+    assert main([*words, "--property", "all_is_well"]) == 2
     assert "there are failed_is_not_stored" in capsys.readouterr().err
 
 

@@ -28,6 +28,7 @@ from impl.coordinator.placement import partition_for
 from impl.protocol.errors import ErrorCode
 from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
+from model.releases import NEWEST
 
 TRANSACTION_VERSION: Final = "transaction.version"
 """The feature whose level decides how coordinators and their logs speak."""
@@ -157,7 +158,7 @@ def newest_variant(supported: Supported) -> str:
     level = supported.levels.get(TRANSACTION_VERSION, 0)
     if speaks(supported, "v2"):
         requests = "v2" if level == 2 else "v1"
-        return f"4.3.1/level={level}/requests={requests}"
+        return f"{NEWEST}/level={level}/requests={requests}"
     newest_produce = supported.versions[ApiKey.PRODUCE][1]
     release = "3.9.2" if newest_produce >= VERIFIES_FROM else "3.3.2"
     return f"{release}/level=0/requests=v1"
