@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
-from model.properties import Part
+from model.properties import WorldPart
 from proofs.lift.source import Model, composition_of, load_model
 
 
@@ -29,7 +29,7 @@ class JudgedComposition:
 
     name: str
     actors: tuple[str, ...]
-    unshown: frozenset[Part]
+    unshown: frozenset[WorldPart]
     tables: str
     judge: str
     observed_world: str
@@ -58,7 +58,7 @@ SERVER_ACTORS: Final = "coordinator,leader"
 IDEMPOTENT: Final = JudgedComposition(
     name="idempotent",
     actors=("client,leader", "leader", "leader,transaction"),
-    unshown=frozenset({Part.INSIDE, Part.FAULTS}),
+    unshown=frozenset({WorldPart.INSIDE, WorldPart.FAULTS}),
     tables="conformance.tables:Tables",
     judge="conformance.judge:judge_of_system",
     observed_world="conformance.guaranteed:observed_world",
@@ -68,7 +68,7 @@ IDEMPOTENT: Final = JudgedComposition(
 TRANSACTIONS: Final = JudgedComposition(
     name="transactions",
     actors=("client,coordinator,leader", SERVER_ACTORS),
-    unshown=frozenset({Part.FAULTS}),
+    unshown=frozenset({WorldPart.FAULTS}),
     tables="conformance.systems.transactions.tables:tables_of",
     judge="conformance.systems.transactions.judge:judge_of_system",
     observed_world="conformance.systems.transactions.judge:observed_world",
@@ -78,7 +78,7 @@ TRANSACTIONS: Final = JudgedComposition(
 PROCESSING: Final = JudgedComposition(
     name="processing",
     actors=("group,member",),
-    unshown=frozenset({Part.FAULTS}),
+    unshown=frozenset({WorldPart.FAULTS}),
     tables="conformance.systems.processing.worlds:tables_of",
     judge="conformance.systems.processing.world_judge:judge_of_system",
     observed_world="conformance.systems.processing.world_judge:observed_world",
@@ -88,7 +88,7 @@ PROCESSING: Final = JudgedComposition(
 PRODUCER_IDS: Final = JudgedComposition(
     name="producer_ids",
     actors=("broker,controller",),
-    unshown=frozenset({Part.FAULTS}),
+    unshown=frozenset({WorldPart.FAULTS}),
     tables="conformance.systems.producer_blocks:tables_of",
     judge="conformance.systems.producer_blocks:judge_of_system",
     observed_world="conformance.systems.producer_blocks:observed_world",

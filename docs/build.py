@@ -156,10 +156,8 @@ def reference_of_verbs() -> str:
 def section(verb: Verb) -> str:
     """One verb."""
     title = verb.name if find_verb(verb.name) is verb else f"{verb.room} {verb.name}"
-    aliases = ", ".join(f"`{name}`" for name in verb.aliases)
-    also = f" Also called {aliases}." if aliases else ""
     shown = parser_of(verb).format_help()
-    return f"## {title}\n\n{verb.summary}{also}\n\n```text\n{shown}```\n"
+    return f"## {title}\n\n{verb.summary}\n\n```text\n{shown}```\n"
 
 
 # Releases

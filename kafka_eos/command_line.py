@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import Final, Protocol, cast
 
 from kafka_eos.environment import hidden_package, unwritable_path
-from kafka_eos.examples import EXAMPLES
 from kafka_eos.verbs import EXTRAS, ROOMS, Verb, find_verb, verbs_of
 
 HOLDS: Final = 0
@@ -110,7 +109,9 @@ def parser_of(verb: Verb) -> argparse.ArgumentParser:
 
 
 def examples_of(verb: Verb) -> str:
-    """The examples of a verb as its help shows them."""
+    """The examples of a verb as its help shows them. They need the model, which may be hidden."""
+    from kafka_eos.examples import EXAMPLES
+
     rows = [(f"  kafka-eos {words}", remark) for words, remark in EXAMPLES[verb.room, verb.name]]
     return "\n".join(["examples:", *(line for row in rows for line in example_lines(*row))])
 

@@ -20,7 +20,7 @@ def always(k: Any) -> bool:
     return True
 
 
-class Part(Enum):
+class WorldPart(Enum):
     """A part of a world in which a guarantee is seen to be broken."""
 
     LOGS = "the records in logs"
@@ -46,7 +46,7 @@ class Guarantee(Generic[K, W]):
     check: Callable[[K, W], bool]
     guaranteed: Callable[[K], bool]
     witness: Callable[[K, W], bool] | None = None
-    about: tuple[Part, ...] = (Part.INSIDE,)
+    about: tuple[WorldPart, ...] = (WorldPart.INSIDE,)
     needs: Callable[[K], bool] = always
 
 

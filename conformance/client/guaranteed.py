@@ -21,10 +21,10 @@ from model.idempotent.messages import Batch
 from model.idempotent.scopes import begun_client, initial
 from model.idempotent.variants import DEFAULT_VARIANT, parse
 from model.language import Map
-from model.properties import Part
+from model.properties import WorldPart
 
 DUPLICATE: Final = "duplicate_on_its_way"
-TOLD: Final = frozenset({Part.LOGS, Part.ACKNOWLEDGEMENTS})
+TOLD: Final = frozenset({WorldPart.LOGS, WorldPart.ACKNOWLEDGEMENTS})
 """The parts of a world that a run of a client shows."""
 SHOWN: Final = tuple(p for p in GUARANTEES if TOLD.issuperset(p.about))
 """The guarantees that such a run can violate."""

@@ -52,7 +52,7 @@ from model.idempotent.messages import (
 )
 from model.idempotent.responses import is_mine, is_sequence_error
 from model.idempotent.world import World
-from model.properties import Guarantee, Part, Witness, always
+from model.properties import Guarantee, Witness, WorldPart, always
 
 Log = tuple[StoredBatch, ...]
 
@@ -450,21 +450,25 @@ def epochs_are_used_up(k: Configuration, w: World) -> bool:
 
 GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
     Guarantee(
-        "at_most_once", at_most_once, stores_once, witness=duplicate_on_its_way, about=(Part.LOGS,)
+        "at_most_once",
+        at_most_once,
+        stores_once,
+        witness=duplicate_on_its_way,
+        about=(WorldPart.LOGS,),
     ),
     Guarantee(
         "acked_is_stored",
         acked_is_stored,
         keeps_what_it_acknowledges,
         witness=something_acknowledged,
-        about=(Part.LOGS, Part.ACKNOWLEDGEMENTS),
+        about=(WorldPart.LOGS, WorldPart.ACKNOWLEDGEMENTS),
     ),
     Guarantee(
         "no_gap",
         no_gap,
         first_sequence_is_strict,
         witness=batch_behind_another,
-        about=(Part.LOGS,),
+        about=(WorldPart.LOGS,),
         needs=has_sequences,
     ),
     Guarantee(
@@ -472,25 +476,25 @@ GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
         no_gap_behind_first,
         recognises_duplicates,
         witness=batch_behind_another,
-        about=(Part.LOGS,),
+        about=(WorldPart.LOGS,),
         needs=has_sequences,
     ),
     Guarantee(
-        "order_kept", order_kept, keeps_order, witness=batch_behind_another, about=(Part.LOGS,)
+        "order_kept", order_kept, keeps_order, witness=batch_behind_another, about=(WorldPart.LOGS,)
     ),
     Guarantee(
         "acked_once",
         acked_once,
         memory_is_kept,
         witness=something_acknowledged,
-        about=(Part.LOGS, Part.ACKNOWLEDGEMENTS),
+        about=(WorldPart.LOGS, WorldPart.ACKNOWLEDGEMENTS),
     ),
     Guarantee(
         "no_false_error",
         no_false_error,
         memory_is_kept_in_order,
         witness=batch_behind_another,
-        about=(Part.BUMPS,),
+        about=(WorldPart.BUMPS,),
         needs=has_sequences,
     ),
     Guarantee(
@@ -498,7 +502,7 @@ GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
         bumps_have_causes,
         takes_every_record,
         witness=batch_behind_another,
-        about=(Part.BUMPS,),
+        about=(WorldPart.BUMPS,),
         needs=has_sequences,
     ),
     Guarantee(
@@ -512,7 +516,7 @@ GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
         nothing_fails,
         never_gives_up,
         witness=something_acknowledged,
-        about=(Part.FAILURES,),
+        about=(WorldPart.FAILURES,),
     ),
     Guarantee("high_watermark_sound", high_watermark_sound, always, witness=something_acknowledged),
     Guarantee(

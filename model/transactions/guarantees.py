@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.properties import Guarantee, Part, Witness, always
+from model.properties import Guarantee, Witness, WorldPart, always
 from model.transactions.broker_guarantees import (
     coordinator_epochs_rise,
     coordinator_knows_its_log,
@@ -468,7 +468,7 @@ GUARANTEES: tuple[Guarantee[Configuration, World], ...] = (
         epochs_have_causes,
         always,
         witness=something_committed,
-        about=(Part.FAULTS,),
+        about=(WorldPart.FAULTS,),
     ),
     Guarantee(
         "last_stable_offset_sound", last_stable_offset_sound, always, witness=something_committed

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model.releases import NEWEST
-from proofs.explore.cross_check import cross_check
 from proofs.explore.engines import (
     ENGINES,
     EngineCounts,
@@ -33,6 +32,7 @@ from proofs.explore.sometimes import (
     happened,
     sometimes_explored,
 )
+from proofs.explore.source_check import check_by_source
 from proofs.lift.build import is_unbounded
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, model_for, with_assumed_properties
@@ -247,7 +247,7 @@ def explore_scope(
     )
     counts = engines[engine](job)
     if is_checked:
-        cross_check(job, counts)
+        check_by_source(job, counts)
     enforce = witnesses or is_as_named(stepper, name) or is_claimed(name, stepper.k.variant)
     claims = sometimes_explored(model, name, variant_text, counts, enforce=enforce)
     if patches and (claims.lost or claims.unexpected):

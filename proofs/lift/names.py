@@ -133,7 +133,8 @@ class ModuleReader:
     # Classes
 
     def wrong_classes(self) -> Iterator[Refusal]:
-        """Records and enumerations that behave otherwise than their fields and numbers say."""
+        """Records and enumerations that behave otherwise than their fields and numbers say. What is
+        of another class is no value of the model."""
         for node in self.tree.body:
             if isinstance(node, ast.ClassDef):
                 found = self.bound.get(node.name)
@@ -141,12 +142,6 @@ class ModuleReader:
                     yield from self.wrong_enumeration(node)
                 elif found in RECORDS:
                     yield from self.wrong_record(node)
-                else:
-                    yield self.refuse(
-                        node,
-                        f"{node.name} is neither a record nor an IntEnum",
-                        "declare it with @record",
-                    )
 
     def wrong_enumeration(self, node: ast.ClassDef) -> Iterator[Refusal]:
         """What else than named numbers an enumeration has."""
@@ -255,7 +250,7 @@ def unlisted_witnesses(model: Model) -> Iterator[Refusal]:
     module = model.modules.get("guarantees")
     listed = {None, *(w.check for w in getattr(module, "WITNESSES", ()))}
     for guarantee in getattr(module, "GUARANTEES", ()):
-        if guarantee.witness not in listed:
+        if getattr(guarantee, "witness", None) not in listed:
             problem = f"the witness of {guarantee.name} is none of WITNESSES"
             yield refuse_table(model, "GUARANTEES", problem, "add it there")
 

@@ -250,7 +250,7 @@ def unbounded_rows(evidence: Evidence, composition: str, name: str) -> Iterator[
 
 def lasting_section(loop: LassoRun) -> Lines:
     """A run without end."""
-    command = f"live {loop.scope} --variant {loop.variant}"
+    command = f"liveness {loop.scope} --variant {loop.variant}"
     if loop.without:
         heading, command = f"Without `{loop.without}`", f"{command} --drop {loop.without}"
     else:

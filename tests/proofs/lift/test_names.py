@@ -127,7 +127,6 @@ ODD: dict[str, tuple[str, str]] = {
         "    def __lt__(self, other: object) -> bool:\n        return True",
         "Odd is more than a record",
     ),
-    "a class": ("class Odd:\n    size = 1", "Odd is neither a record nor an IntEnum"),
     "members that compare": (
         "from enum import IntEnum\n\n\n"
         "class Odd(IntEnum):\n    ONE = 1\n\n"

@@ -1,4 +1,4 @@
-"""The digest of all text that what is lifted depends on: the model's, and the lifter's own."""
+"""A key for all text that what is lifted depends on: the model's, and the lifter's own."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ LIFTED_FROM = ("lift", "explore", "trace")
 """The folders of `proofs` that read the model's text and search in what they read."""
 
 
-def text_digest(model: Model) -> str:
-    """The digest of a model with its patches, of the language, and of what lifts and explores."""
-    return digest(texts_digest(), model.package, repr(model.patches))
+def text_key(model: Model) -> str:
+    """The key of a model with its patches, of the language, and of what lifts and explores."""
+    return key_of(files_key(), model.package, repr(model.patches))
 
 
-def digest(*parts: str) -> str:
-    """A digest of some texts in their order."""
+def key_of(*parts: str) -> str:
+    """A short text that stands for some texts in their order."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
 @functools.cache
-def texts_digest() -> str:
-    """The digest of the files as they were when they were first asked for."""
-    return digest(*(f"{path.name}\0{path.read_text(encoding='utf-8')}" for path in files()))
+def files_key() -> str:
+    """The key of the files as they were when they were first asked for."""
+    return key_of(*(f"{path.name}\0{path.read_text(encoding='utf-8')}" for path in files()))
 
 
 def files() -> Iterator[Path]:

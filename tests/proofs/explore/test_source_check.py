@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proofs.explore import cross_check
+from proofs.explore import source_check
 from proofs.explore.engines import EnginesDisagree, engine_for
 from proofs.explore.expected import EXPECTED
 from proofs.explore.scope import ScopeReport, explore_scope
@@ -39,8 +39,8 @@ def explored(*patches: Patch, said: list[str] | None = None, **options: Any) -> 
 def by_source(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The scopes that are explored by the source."""
     names: list[str] = []
-    run = cross_check.by_source
-    monkeypatch.setattr(cross_check, "by_source", lambda job: names.append(job.name) or run(job))
+    run = source_check.by_source
+    monkeypatch.setattr(source_check, "by_source", lambda job: names.append(job.name) or run(job))
     return names
 
 

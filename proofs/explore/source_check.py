@@ -14,7 +14,7 @@ from typing import Any
 from proofs.cache import cache_folder
 from proofs.explore.engines import EngineCounts, EngineJob, EnginesDisagree, by_source
 from proofs.explore.result import SearchProgress
-from proofs.lift.digest import digest, text_digest
+from proofs.lift.text_key import key_of, text_key
 
 MOST_STATES = 2_000
 """Scopes with fewer states are explored by the source in about two seconds."""
@@ -23,7 +23,7 @@ LIFTED = ("c", "ints")
 COUNTED = ("distinct", "transitions", "depth", "levels", "firings", "deadlocks")
 
 
-class MoreStates(Exception):
+class _MoreStates(Exception):
     """The source has more states than were found in what was lifted."""
 
 
@@ -33,7 +33,7 @@ def is_small(job: EngineJob, counts: EngineCounts) -> bool:
     return of_machine and counts.distinct < MOST_STATES
 
 
-def cross_check(job: EngineJob, counts: EngineCounts) -> None:
+def check_by_source(job: EngineJob, counts: EngineCounts) -> None:
     """Explore a small scope by the source, unless this text was found to agree before; say that
     both find the same. Raises EnginesDisagree, NotTotal."""
     if not is_small(job, counts):
@@ -52,7 +52,7 @@ def cross_check(job: EngineJob, counts: EngineCounts) -> None:
 def place_of(job: EngineJob) -> Path:
     """The empty file that says that this exploration of this text was found to agree."""
     asked = (repr(job.k), repr(sorted(job.guarantees)), repr((job.stop, job.max_depth)))
-    return cache_folder() / "agreed" / digest(text_digest(job.model), job.name, *asked)
+    return cache_folder() / "agreed" / key_of(text_key(job.model), job.name, *asked)
 
 
 def hold_against(job: EngineJob, counts: EngineCounts) -> None:
@@ -60,7 +60,7 @@ def hold_against(job: EngineJob, counts: EngineCounts) -> None:
     try:
         of_source = by_source(replace(job, checkpoint=None, progress=until(counts.distinct)))
         differences = list(compared(counts, of_source))
-    except MoreStates:
+    except _MoreStates:
         differences = [f"states: {counts.distinct:,}, and more by the source"]
     if differences:
         raise EnginesDisagree(
@@ -71,11 +71,11 @@ def hold_against(job: EngineJob, counts: EngineCounts) -> None:
 
 
 def until(most: int) -> Callable[[SearchProgress], None]:
-    """A report that ends a search with more states. It raises MoreStates."""
+    """A report that ends a search with more states. It raises _MoreStates."""
 
     def report(now: SearchProgress) -> None:
         if now.distinct > most:
-            raise MoreStates
+            raise _MoreStates
 
     return report
 
