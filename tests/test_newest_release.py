@@ -17,7 +17,7 @@ pytestmark = pytest.mark.fast
 REPOSITORY = Path(__file__).parents[1]
 ROOMS = ("model", "proofs", "conformance", "kafka_eos")
 REGISTRY = REPOSITORY / "model" / "releases.py"
-NEXT = "4.4.0"
+NEXT = f"{int(NEWEST.partition('.')[0]) + 1}.0.0"
 
 WITH_ANOTHER = f"""
 import sys

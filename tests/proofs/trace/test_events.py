@@ -2,6 +2,7 @@
 
 import pytest
 
+from model.releases import NEWEST
 from proofs.lift.patch import Patch
 from proofs.lift.source import COMPOSITIONS, load_model, model_for
 from proofs.trace.events import events, only_delivers, requests
@@ -67,7 +68,7 @@ def test_what_is_sent_and_answered_is_a_request():
 WRITTEN = {
     "a batch and its answer": (
         "idempotent-tiny",
-        "4.3.1",
+        NEWEST,
         """
         client_sends 0 0
         request_arrives 0 0
@@ -77,7 +78,7 @@ WRITTEN = {
     ),
     "a lost answer, and a retry": (
         "idempotent-tiny",
-        "4.3.1",
+        NEWEST,
         """
         client_sends 0 0
         connection_breaks 0 0 1
@@ -104,7 +105,7 @@ WRITTEN = {
     ),
     "a member that starts, joins and fetches": (
         "processing",
-        "4.3.1",
+        NEWEST,
         """
         member_starts 0
         member_joins 0
