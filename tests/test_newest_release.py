@@ -49,22 +49,22 @@ def run(text: str) -> str:
     return done.stdout
 
 
-def texts_of(tree: ast.Module) -> Iterator[ast.Constant]:
-    """The strings of a module that do not stand by themselves, as docstrings do."""
+def texts_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The strings of a module with their lines, but for those that stand alone, as docstrings do."""
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if is_text and id(node) not in alone:
-            yield node
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in alone else None
+        if isinstance(text, str):
+            yield node.lineno, text
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_module_names_the_newest_release_by_hand(room: str) -> None:
     found = [
-        f"{path.relative_to(REPOSITORY)}:{node.lineno}"
+        f"{path.relative_to(REPOSITORY)}:{line}"
         for path in sorted((REPOSITORY / room).rglob("*.py"))
-        for node in texts_of(ast.parse(path.read_text(encoding="utf-8")))
-        if NEWEST in node.value and path != REGISTRY
+        for line, text in texts_of(ast.parse(path.read_text(encoding="utf-8")))
+        if NEWEST in text and path != REGISTRY
     ]
     assert found == [], "write NEWEST of model/releases.py"
 

@@ -14,6 +14,7 @@ from conformance.plan import BadPlan, Plan
 from conformance.systems.producer_blocks import observed_world
 from impl.broker.producer_ids import ProducerIdBlocks, ProducerIdController, ProducerIdManager
 from impl.protocol.errors import ErrorCode
+from model.releases import NEWEST
 from proofs.trace.format import Instance
 
 pytestmark = pytest.mark.fast
@@ -30,7 +31,7 @@ EVENTS = {
 }
 
 
-def judge(variant: str = "4.3.1") -> Any:
+def judge(variant: str = NEWEST) -> Any:
     composition = judged_composition(SCOPE)
     name = composition.model.variants.parse(variant).name
     return judge_of.__wrapped__(Plan(scope=SCOPE, variant=name, actors=composition.actors[0]))
