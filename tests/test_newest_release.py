@@ -50,7 +50,7 @@ def run(text: str) -> str:
 
 
 def texts_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The strings of a module with their lines, but for those that stand alone, as docstrings do."""
+    """The strings of a module with their lines, without those that stand alone, as docstrings."""
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         text = node.value if isinstance(node, ast.Constant) and id(node) not in alone else None
