@@ -19,7 +19,8 @@ from typing import Any
 
 from model.language import RECORDS, Map, Set, is_record
 from proofs.lift import containers, dag, subset
-from proofs.lift.annotations import LiftError, Limit, Notes
+from proofs.lift.annotations import LiftError, Limit
+from proofs.lift.calls_of_words import CallsOfWords
 from proofs.lift.dag import FALSE, TRUE, ZERO, Node, const
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq, SetValue, Span, shapes_of
@@ -43,28 +44,11 @@ ORDERS: Mapping[type[ast.cmpop], Callable[[Node, Node], Node]] = {
 }
 VALUES = (Node, Seq, containers.FunctionSeq, *CONTAINERS)
 """Values without attributes: what the symbolic ones have is nothing that the text can name."""
-ARGUMENTS = {
-    "require": 1,
-    "within_scope": 1,
-    "replace": 1,
-    "spend": 3,
-    "len": 1,
-    "max": 2,
-    "min": 2,
-    "Map": 1,
-    "filled": 2,
-    "span": 2,
-    "map_values": 3,
-    "fold": 4,
-    "enumerate": 1,
-    "range": 1,
-}
-"""How many arguments a word takes here, by place; only `replace` takes others by name."""
 METHODS = {"put": 2, "values": 0, "plus": 1, "union": 1, "is_empty": 0}
 """The methods of maps and sets, and how many arguments each takes."""
 
 
-class Evaluator(Notes):
+class Evaluator(CallsOfWords):
     """Evaluates functions of one model in one configuration.
 
     `overrides` replaces attributes of the configuration by nodes, by (class name, attribute);
@@ -405,11 +389,6 @@ class Evaluator(Notes):
             return self.call(function, arguments)
         raise self.fail(node, f"{name} cannot be called here")
 
-    def check_arguments(self, node: ast.Call, word: str) -> None:
-        """Raises LiftError for a word with more, or with other arguments than are read."""
-        if len(node.args) != ARGUMENTS[word] or (node.keywords and word != "replace"):
-            raise self.fail(node, f"{word} takes {ARGUMENTS[word]} arguments here, by place")
-
     def values_of(
         self, node: ast.Call, cls: type, arguments: Sequence[Any], named: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -427,77 +406,6 @@ class Evaluator(Notes):
         """A record, its fields in the form that their types ask."""
         hints = self.shapes.hints(cls)
         return Rec(cls, {f: self.shapes.coerce(values[f], hints[f]) for f in hints})
-
-    def _call_replace(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Rec:
-        owner = arguments[0]
-        if not isinstance(owner, Rec):
-            raise self.fail(node, "replace takes a record")
-        unknown = set(named) - set(owner.fields)
-        if unknown:
-            raise self.fail(node, f"{owner.cls.__name__} has no field {sorted(unknown)[0]!r}")
-        return self.construct(owner.cls, {**owner.fields, **named})
-
-    def _call_spend(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Rec:
-        """`model.faults.spend`: one limit, and a count for each fault that costs something."""
-        k, world, cost = arguments
-        happened, most = world.fields["faults"], self.lift(k.bounds.faults)
-        counted, allowed = dict(happened.fields), TRUE
-        for name, times in cost.fields.items():
-            if times is not ZERO:
-                left = dag.lt(counted[name], dag.run_time_input(name))
-                once_more = dag.both(dag.lt(ZERO, most.fields[name]), left)
-                allowed = dag.both(allowed, dag.either(dag.eq(times, ZERO), once_more))
-                counted[name] = dag.add(counted[name], times)
-        if "within_scope" not in self.contracts:
-            self.limit(node, allowed, by_scope=True)
-        if getattr(k.bounds, "unbounded", False):
-            return Rec(world.cls, world.fields)
-        faults = self.construct(happened.cls, counted)
-        return self.construct(world.cls, {**world.fields, "faults": faults})
-
-    def _call_len(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Node:
-        return containers.length(arguments[0])
-
-    def _call_max(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Node:
-        a, b = (self.as_number(node, value) for value in arguments)
-        return dag.ite(dag.le(a, b), b, a)
-
-    def _call_min(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Node:
-        a, b = (self.as_number(node, value) for value in arguments)
-        return dag.ite(dag.le(a, b), a, b)
-
-    def _call_Map(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
-        (values,) = arguments
-        return values if isinstance(values, containers.FocusMap) else MapValue(values.slots)
-
-    def _call_filled(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
-        return self._filled(arguments[0], arguments[1])
-
-    def _filled(self, size: Node, value: Any) -> Any:
-        if "filled" in self.contracts:
-            return self.contracts["filled"](self, size, value)
-        return MapValue((value,) * size.value)
-
-    def _call_span(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Span:
-        first, count = (self.as_number(node, value) for value in arguments)
-        return Span(first, count)
-
-    def _call_map_values(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
-        k, function, mapping = arguments
-        return containers.map_values(mapping, lambda value: self.call(function, [k, value]))
-
-    def _call_fold(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Any:
-        k, step, items, start = arguments
-        if "fold" in self.contracts:
-            return self.contracts["fold"](self, *arguments)
-        if not isinstance(items, Seq):
-            raise self.fail(node, "a fold over an unbounded tuple needs a contract")
-        value = start
-        for position, item in enumerate(items.slots):
-            exists = dag.lt(const(position), items.length)
-            taken = self.under(exists, partial(self.call, step, [k, value, item]))
-            value = containers.merge(self.shapes, exists, taken, value)
-        return value
 
     def method(self, node: ast.Call, name: str, owner: Any, frame: Frame) -> Any:
         """A method of a map or of a set."""
