@@ -288,8 +288,6 @@ class Evaluator(CallsOfWords):
     def compared(self, node: ast.Compare, operator: ast.cmpop, left: Any, right: Any) -> Node:
         """One comparison."""
         if isinstance(operator, (ast.Eq, ast.NotEq)):
-            if differ_in_kind(left, right):
-                raise self.fail(node, "a bool is compared with an int")
             same = self.equal(node, left, right)
             return same if isinstance(operator, ast.Eq) else dag.negate(same)
         if isinstance(operator, (ast.In, ast.NotIn)):
@@ -561,11 +559,6 @@ ELEMENTS: Mapping[str, Callable[[Evaluator, ast.AST, Any], Any]] = {
     "tuple": lambda _evaluator, _node, value: value,
 }
 """What a reduction is of."""
-
-
-def differ_in_kind(a: Any, b: Any) -> bool:
-    """Whether one is a bool, and the other an int."""
-    return isinstance(a, Node) and isinstance(b, Node) and a.is_bool != b.is_bool
 
 
 _REDUCE: dict[str, Callable[[list[tuple[Node, Any]]], Node]] = {

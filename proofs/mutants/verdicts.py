@@ -114,8 +114,8 @@ v2: live-transaction
 """Where runs go on for ever: asked of what breaks nothing before."""
 
 FURTHER: Final = read_pairs(
-    """
-4.3.1: idempotent-restart idempotent-shared-id idempotent-wrap delivery idempotent-expiry
+    f"""
+{NEWEST}: idempotent-restart idempotent-shared-id idempotent-wrap delivery idempotent-expiry
     idempotent-loss idempotent-five-forgotten idempotent-six-in-flight
 first_sequence=strict/restart_window=full: idempotent-trouble idempotent-exhausted
     idempotent-rejection idempotent-forgotten-split idempotent-partitions-replicas
