@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 from xml.etree import ElementTree
@@ -92,9 +93,13 @@ def read_known(suite: str, path: Path = EXPECTED) -> dict[str, Known]:
 
 
 def differences(found: Outcomes, known: Mapping[str, Known]) -> Iterable[Difference]:
-    """Tests that did not end as expected: all pass but the known ones, and these still exist."""
-    for test in sorted(found.keys() | known.keys()):
-        expected = known[test].outcome if test in known else "passed"
-        outcome = found.get(test, "missing")
+    """Tests that did not end as expected. All pass but the known ones; a name there may be a
+    pattern, and one that no test has is a difference too."""
+    for test, outcome in sorted(found.items()):
+        pattern = next((name for name in known if fnmatchcase(test, name)), None)
+        expected = known[pattern].outcome if pattern else "passed"
         if outcome != expected:
             yield Difference(test, expected, outcome)
+    for name in known:
+        if not any(fnmatchcase(test, name) for test in found):
+            yield Difference(name, known[name].outcome, "missing")
