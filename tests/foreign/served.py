@@ -16,6 +16,9 @@ ALLOWED_METHODS: Final = frozenset({"ListenAddrs", "Close"})
 ALLOWED_OPTIONS: Final = frozenset({"NumBrokers", "SeedTopics", "BrokerConfigs"})
 
 TEST: Final = re.compile(r"^func (Test\w+)\(t \*testing\.T\) \{\n(.*?)^\}\n", re.M | re.S)
+HELPER_FUNCTION: Final = re.compile(
+    r"^func ([a-z]\w*)\([^\n]*?\b(\w+) \*(?:kfake\.)?Cluster\b[^\n]*\{\n(.*?)^\}\n", re.M | re.S
+)
 CLUSTER: Final = re.compile(r"\b(\w+)(?:, \w+)? :?= (?:kfake\.)?[nN]ewCluster\(")
 
 
@@ -27,10 +30,24 @@ def serve_instead(folder: Path, row: Mapping[str, Any]) -> None:
         helper = package / "served_instead_test.go"
         if helper.exists():
             continue
-        for path in package.glob(row["files"]):
-            path.write_text(rewritten(path.read_text(encoding="utf-8"), methods, options), "utf-8")
+        tests = {path: path.read_text(encoding="utf-8") for path in package.glob(row["files"])}
+        helpers = helpers_that_command(tests.values(), methods)
+        for path, text in tests.items():
+            path.write_text(rewritten(text, methods, options | helpers), "utf-8")
         said = "kfake" if name == "." else Path(name).name
         helper.write_text(HELPER.read_text(encoding="utf-8").replace("PACKAGE", said), "utf-8")
+
+
+def helpers_that_command(texts: Iterable[str], methods: Iterable[str]) -> set[str]:
+    """Functions beside the tests that are given a fake cluster and command it."""
+    any_method = "|".join(methods)
+    found: set[str] = set()
+    for text in texts:
+        for helper in HELPER_FUNCTION.finditer(text):
+            name, cluster, body = helper.groups()
+            if re.search(rf"\b{cluster}\.(?:{any_method})\(", body):
+                found.add(name)
+    return found
 
 
 def commands_of(folder: Path) -> tuple[set[str], set[str]]:
@@ -54,8 +71,10 @@ def rewritten(text: str, methods: Iterable[str], options: Iterable[str]) -> str:
         return f"{head}\n\tskipWithoutFake(t)\n{body}" if found.group(1) in skipped else found[0]
 
     text = TEST.sub(skip, text)
-    text = re.sub(r"\b(\w+)\.ListenAddrs\(\)", r"servedInstead(\1.ListenAddrs())", text)
-    return text.replace("t.Cleanup(c.Close)", "t.Cleanup(func() { stopServed(c.ListenAddrs()); c.Close() })")
+    text = re.sub(r"\b([\w.]+)\.ListenAddrs\(\)", r"servedInstead(\1.ListenAddrs())", text)
+    return text.replace(
+        "t.Cleanup(c.Close)", "t.Cleanup(func() { stopServed(c.ListenAddrs()); c.Close() })"
+    )
 
 
 def needs_the_fake(text: str, methods: Iterable[str], options: Iterable[str]) -> Iterator[str]:
@@ -64,7 +83,7 @@ def needs_the_fake(text: str, methods: Iterable[str], options: Iterable[str]) ->
     for test in TEST.finditer(text):
         body = test.group(2)
         clusters = "|".join(set(CLUSTER.findall(body))) or "$^"
-        if re.search(rf"\b(?:{clusters})\.(?:{any_method})\(", body):
-            yield test.group(1)
-        elif re.search(rf"\b(?:kfake\.)?(?:{any_option})\(", body):
+        if re.search(rf"\b(?:{clusters})\.(?:{any_method})\(", body) or re.search(
+            rf"\b(?:kfake\.)?(?:{any_option})\(", body
+        ):
             yield test.group(1)

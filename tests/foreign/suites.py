@@ -35,6 +35,8 @@ class Suite:
     serve: tuple[str, ...] | None = None
     served: Mapping[str, Any] | None = None
     beside: Mapping[str, str] | None = None
+    skips: str = ""
+    """Why tests of it may be skipped that no row of `outcomes.toml` names."""
 
 
 def read_suites() -> dict[str, Suite]:
