@@ -9,7 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from importlib.machinery import (
+    SOURCE_SUFFIXES,
+    FileFinder,
+    ModuleSpec,
+    PathFinder,
+    SourceFileLoader,
+)
 from types import ModuleType
 from typing import Final
 
@@ -31,9 +37,8 @@ class PythonText(MetaPathFinder):
 
 
 def prefer_python_text() -> None:
-    """From now on. A process that has imported `impl` keeps the form that it has. Where this
-    package
-    is imported again, whoever finds `impl` since then still comes first."""
+    """From now on. A process that has imported `impl` keeps the form that it has. Finders that were
+    put before the path's own still come first: they change the text."""
     known = (f"{type(finder).__module__}.{type(finder).__name__}" for finder in sys.meta_path)
     if PACKAGE not in sys.modules and f"{__name__}.{PythonText.__name__}" not in known:
-        sys.meta_path.insert(0, PythonText())
+        sys.meta_path.insert(sys.meta_path.index(PathFinder), PythonText())

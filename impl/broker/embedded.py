@@ -282,7 +282,7 @@ class Broker:
         first = self._config.port
         count = len(self._node_ids)
         return {
-            name: first and first + self._node_ids.index(node_id) + index * count
+            name: first and first + node_id - self._node_ids.start + index * count
             for index, name in enumerate(self._config.security.listeners)
         }
 

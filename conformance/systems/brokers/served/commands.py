@@ -29,16 +29,20 @@ NOWHERE: Final = ("", 0)
 """The address of a node that has not started."""
 
 
-def seat(cluster: Cluster, seats: Mapping[str, int]) -> None:
-    """Let these nodes lead these topics. They come later, or not at all."""
+def seat(cluster: Cluster, seats: Mapping[str, int], nodes: int) -> None:
+    """Let these nodes lead these topics. The first `nodes` come later, others only by command: what
+    these lead has no leader until then."""
     for node_id in set(seats.values()):
         cluster.register(BrokerEndPoint(node_id, *NOWHERE))
     for name, node_id in seats.items():
         topic = cluster.topics.get(name)
         for partition in range(len(topic.partitions) if topic else 0):
             cluster.move(name, partition, node_id)
-    for node_id in set(seats.values()):
-        cluster.remove(node_id)
+    for node_id in sorted(set(seats.values()), reverse=True):
+        if node_id > nodes:
+            cluster.remove(node_id)
+        else:
+            del cluster.brokers[node_id]  # to remove it would take what it leads from it
 
 
 async def do(broker: Broker, command: list[Any]) -> None:
@@ -77,7 +81,7 @@ def main() -> None:
     serve.add_arguments(parser)
     options = parser.parse_args()
     broker = serve.broker_of(options)
-    seat(broker.cluster, options.seats)
+    seat(broker.cluster, options.seats, options.nodes)
     asyncio.run(serve_by_command(broker, options.control))
 
 
