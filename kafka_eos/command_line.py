@@ -58,10 +58,17 @@ def main(argv: Sequence[str] | None = None, room: str | None = None) -> int:
         case [name, *rest] if verb := find_verb(name, room):
             return run_verb(verb, rest)
         case [name, *_]:
-            valid = ", ".join(dict.fromkeys(verb.name for verb in verbs_of(room)))
-            return fail(f"invalid VERB {name!r}; valid: {valid}", BAD_USE)
+            return fail(explain_verb(name, room), BAD_USE)
         case _:
             return fail(usage(room), BAD_USE)
+
+
+def explain_verb(name: str, room: str | None) -> str:
+    """What to type instead of a verb that there is not."""
+    from impl.suggestions import explain_unknown  # no room is imported before it is used
+
+    valid = [verb.name for verb in verbs_of(room)]
+    return explain_unknown("verb", name, valid, where="`kafka-eos --help` lists all")
 
 
 def usage(room: str | None = None) -> str:

@@ -39,6 +39,7 @@ from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_request, decode_response, encode_response
 from impl.protocol.schemas import ApiKey
 from impl.settings import TEXT, integers, unmet
+from impl.suggestions import explain_unknown
 
 API_NAMES: Final = {key: key.name.title().replace("_", "") for key in ApiKey}
 """Kafka's names: Produce, InitProducerId, AddPartitionsToTxn."""
@@ -164,13 +165,7 @@ class Fault(ABC):
 
 def _check(name: str, value: object, valid: Sequence[str]) -> None:
     if value not in valid:
-        from difflib import get_close_matches  # only who mistypes a name waits for it
-
-        near = get_close_matches(str(value), valid, n=1)
-        raise InvalidFault(
-            f"invalid {name} {value!r}; {f'is it {near[0]}? ' if near else ''}valid:"
-            f" {', '.join(valid)}"
-        )
+        raise InvalidFault(explain_unknown(name, value, valid))
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,10 +271,14 @@ def test_where_there_is_no_place_for_an_error_there_is_none() -> None:
 
 def test_invalid_faults_say_what_is_valid() -> None:
     invalid: list[tuple[str, Any]] = [
-        (r"invalid api 'produce'; is it Produce\? valid: AddO", lambda: CutFault("produce")),
-        ("invalid api 'ShareFetch'", lambda: CutFault("ShareFetch")),
-        ("invalid error 'OOPS'; valid: ", lambda: ErrorFault("Produce", "OOPS")),
-        ("invalid at 'end'; valid: request, answer", lambda: CutFault("Produce", at="end")),  # type: ignore[arg-type]
+        (r"unknown api 'produce': did you mean 'Produce'\?$", lambda: CutFault("produce")),
+        (r"unknown api 'Sharp'; \d+ are known$", lambda: CutFault("Sharp")),
+        (r"unknown error 'BANANA'; \d+ are known$", lambda: ErrorFault("Produce", "BANANA")),
+        (
+            r"unknown error 'NOT_LEADER': did you mean 'NOT_LEADER_OR_FOLLOWER'\?$",
+            lambda: ErrorFault("Produce", "NOT_LEADER"),
+        ),
+        ("unknown at 'end'; known: request, answer", lambda: CutFault("Produce", at="end")),  # type: ignore[arg-type]
         (r"delay_ms\) must be an integer from 0 on, is -1", lambda: DelayFault("Produce", -1)),
         (r"nth\) must be an integer from 1 on, is 0", lambda: CutFault("Produce", nth=0)),
     ]
