@@ -73,6 +73,8 @@ class ModuleReader:
     def wrong_names(self) -> Iterator[Refusal]:
         """Names that hide a word, words under another name, and what comes from elsewhere."""
         for name, found in self.bound.items():
+            if not name.isidentifier():
+                continue  # no text can use it: pytest's own, where it rewrites assertions
             problem, cure = self.wrong_name(name, found)
             if problem:
                 yield self.refuse(self.place_of(name), problem, cure)

@@ -3,6 +3,7 @@ or gives a function or a class another meaning, is refused with its place and a 
 
 from __future__ import annotations
 
+import builtins
 import re
 
 import pytest
@@ -220,3 +221,13 @@ def test_no_argument_and_no_attribute_is_passed_over() -> None:
 @pytest.mark.parametrize("name", COMPOSITIONS)
 def test_every_composition_is_within_the_subset(name: str) -> None:
     assert subset.refusals(load_model(name)) == ()
+
+
+def test_names_that_no_text_can_write_are_passed_over() -> None:
+    """As pytest's, where it rewrites the assertions of a package that has its plugin."""
+    model = load_model("idempotent", added("SPARE = 1"))
+    vars(model.modules["leader"])["@py_builtins"] = builtins
+    subset.check(model)
+    vars(model.modules["leader"])["py_builtins"] = builtins
+    with pytest.raises(subset.SubsetError, match="import the words themselves"):
+        subset.check(model)
