@@ -21,6 +21,7 @@ from impl.client.connection import Body, Connection
 from impl.client.network_client import NetworkClient, UnsupportedClusterError
 from impl.client.security import ClientSecurity
 from impl.client.transport import AsyncioNetwork
+from impl.consumer.consumer_requests import NEWEST_BY_NAME
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import whole_batches_end
 from impl.protocol.schemas import ApiKey
@@ -111,7 +112,8 @@ async def find_topics(client: NetworkClient, topics: str | None) -> Sequence[At]
 async def ask(client: NetworkClient, connection: Connection, api: ApiKey, body: Body) -> Body:
     """One answer. Raises OSError."""
     async with asyncio.timeout(REQUEST_TIMEOUT_MS / 1_000):
-        return await connection.request(api, client.version(api), body)
+        version = min(client.version(api), NEWEST_BY_NAME.get(api, client.version(api)))
+        return await connection.request(api, version, body)
 
 
 async def copy_partition(client: NetworkClient, at: At, folder: Path) -> None:

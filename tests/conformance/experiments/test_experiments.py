@@ -141,7 +141,7 @@ def test_a_word_that_stands_for_nothing_is_bad_input(
 
 
 def test_experiments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["facts", "--list"]) == 0
+    assert main(["experiments", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(stories())
     assert any(line.startswith("describing") and "DescribeTransactions" in line for line in lines)
@@ -158,7 +158,7 @@ def test_experiments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["stale-coordinator", "--only", "nothing"], "both_deaf"),
         (["stale-coordinator", "--times", "0"], "at least 1"),
         (["stale-coordinator", "--watch-s", "-1"], "not negative"),
-        (["facts", "--only", "nothing"], "end_txn_v1_by_state"),
+        (["experiments", "--only", "nothing"], "end_txn_v1_by_state"),
         (["experiments", "nothing"], "end_txn_v1_by_state"),
         (["experiments", "--system", "moon"], "kafka, impl, wire://HOST:PORT"),
         (["experiments", "--system", "wire://127.0.0.1:1"], "nothing listens"),

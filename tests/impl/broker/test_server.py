@@ -266,7 +266,7 @@ async def test_a_broken_link_between_servers_mends() -> None:
     ):
         async with Server(second, make_node=node) as two:
             port = two.port
-            cluster.topics.create("t", 1, {}, leader_ids=(2,))
+            cluster.topics.create("t", 1, {}, replicas=[[2]])
             producer = AIOKafkaProducer(
                 bootstrap_servers=f"127.0.0.1:{one.port}", transactional_id="T"
             )

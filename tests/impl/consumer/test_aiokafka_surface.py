@@ -127,6 +127,6 @@ def described(default: Any) -> str:
 
 
 def test_what_is_only_here_is_said() -> None:
-    more = set(parameters(OURS.__init__)) - set(parameters(THEIRS.__init__))
+    more = set(parameters(OURS.__init__)) - set(parameters(THEIRS.__init__)) - {"unknown"}
     more |= {name for name in public(vars(OURS)) - public(vars(THEIRS)) if name[0] != "_"}
     assert {name for name in more if f"`{name}`" not in PAGE and f"`{name}()`" not in PAGE} == set()
