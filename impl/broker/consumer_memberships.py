@@ -54,7 +54,9 @@ class ConsumerMemberships:
         self._node = node
         self._offsets = offsets
         self._memberships = memberships
-        self.groups = ConsumerGroupCoordinator(node.config.consumer_groups, self._config_of)
+        self.groups = ConsumerGroupCoordinator(
+            node.config.consumer_groups, self._config_of, node.config.groups.max_size
+        )
         self._classic = ClassicMembers(self.groups)
 
     def _config_of(self, group_id: str) -> ConsumerGroupConfig:
@@ -127,7 +129,8 @@ class ConsumerMemberships:
         if decision.replaces_classic:
             rows.insert(0, (encode_group_key(group_id), None))
         if becomes is not None:
-            rows.append((encode_group_key(group_id), encode_group(becomes, now_ms)))
+            becomes.state_timestamp_ms = now_ms
+            rows.append((encode_group_key(group_id), encode_group(becomes)))
         error = self._append(group_id, rows, now_ms)
         if error:
             raise GroupRefusal(error)

@@ -263,10 +263,12 @@ class Coordinators:
                 yield index, leader
 
     def run_periodic_checks(self, now_ms: int) -> None:
-        """Retry what failed, abort timed-out transactions and remove expired ids, when due."""
+        """Retry what failed, abort timed-out transactions, remove what has expired, when due."""
         self.memberships.advance(now_ms)
         self.consumer_groups.advance(now_ms)
-        me = self.transactions.config
+        me, interval_ms = self.transactions.config, self.offsets.config.retention_check_interval_ms
+        if self._node.is_due("remove expired offsets", interval_ms, now_ms):
+            self.memberships.remove_expired(now_ms)
         if self._node.is_due("retry", RETRY_BACKOFF_MS, now_ms):
             self.perform(self.transactions.retry(), now_ms)
         if self._node.is_due("abort timed out", me.abort_timed_out_interval_ms, now_ms):

@@ -15,7 +15,7 @@ release 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -23,8 +23,8 @@ from impl.broker.consumer_group_requests import describable_topics
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.memberships import GroupAnswer
 from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
-from impl.coordinator.classic_group import ClassicGroup, subscribed_topics
-from impl.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
+from impl.coordinator.classic_group import ClassicGroup
+from impl.coordinator.consumer_group import ConsumerGroup
 from impl.coordinator.consumer_group_messages import GroupRefusal
 from impl.coordinator.group_messages import (
     JoinAnswer,
@@ -378,17 +378,13 @@ def _delete_group(node: HandlerContext, group_id: str, now_ms: int) -> ErrorCode
     group = _find(node, group_id)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state not in (GroupState.EMPTY, ConsumerGroupState.EMPTY):
+    if not group.is_empty:
         return ErrorCode.NON_EMPTY_GROUP
     tombstones = node.coordinators.offsets.forget_group(group_id, now_ms=now_ms)
     error = memberships.append(*tombstones, now_ms)
     if not error:
         memberships.groups.remove(group_id)
     return error
-
-
-def _subscribed(group: ClassicGroup | ConsumerGroup) -> Collection[str]:
-    return subscribed_topics(group) if isinstance(group, ClassicGroup) else group.subscribed_topics
 
 
 def offset_delete(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
@@ -403,7 +399,7 @@ def offset_delete(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
         error = ErrorCode.NON_EMPTY_GROUP
     if error or group is None:
         return {"error_code": error, "topics": []}
-    subscribed = _subscribed(group)
+    subscribed = group.subscribed_topics
     topics, deleted = [], []
     for asked in body["topics"]:
         name, rows = asked["name"], []
@@ -411,7 +407,7 @@ def offset_delete(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
         for index in (row["partition_index"] for row in asked["partitions"]):
             if topic is None or topic.partition(index) is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif name in subscribed:
+            elif subscribed is None or name in subscribed:
                 error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             else:
                 error = ErrorCode.NONE

@@ -107,6 +107,16 @@ class Memberships:
 
     # ---- time and leadership
 
+    def remove_expired(self, now_ms: int) -> None:
+        """Remove offsets that have expired, and groups that have nothing left.
+
+        What cannot be stored now is tried again at the next check.
+        """
+        for tombstones, group_id in self._offsets.forget_expired(self.groups.groups, now_ms=now_ms):
+            error = self.append(*tombstones, now_ms)
+            if group_id is not None and not error:
+                self.groups.remove(group_id)
+
     def advance(self, now_ms: int) -> None:
         """End rebalances and sessions that are due."""
         self.perform(self.groups.advance(now_ms), now_ms)

@@ -60,6 +60,7 @@ NODE_SETTINGS: Final = MappingProxyType(
         "group.consumer.max.heartbeat.interval.ms": NodeSetting(
             "consumer_groups.max_heartbeat_interval_ms", "15000"
         ),
+        "group.consumer.max.size": NodeSetting("consumer_groups.max_size", "2147483647"),
         "group.consumer.max.session.timeout.ms": NodeSetting(
             "consumer_groups.max_session_timeout_ms", "60000"
         ),
@@ -81,6 +82,7 @@ NODE_SETTINGS: Final = MappingProxyType(
         "group.initial.rebalance.delay.ms": NodeSetting(
             "groups.initial_rebalance_delay_ms", "3000"
         ),
+        "group.max.size": NodeSetting("groups.max_size", "2147483647"),
         "group.max.session.timeout.ms": NodeSetting("groups.max_session_timeout_ms", "1800000"),
         "group.min.session.timeout.ms": NodeSetting("groups.min_session_timeout_ms", "6000"),
         "log.cleaner.backoff.ms": NodeSetting("log_cleaner_backoff_ms", "15000", _LONG),
@@ -92,6 +94,10 @@ NODE_SETTINGS: Final = MappingProxyType(
         "node.id": NodeSetting("node_id", ""),
         "num.partitions": NodeSetting("num_partitions", "1"),
         "offset.metadata.max.bytes": NodeSetting("offsets.offset_metadata_max_bytes", "4096"),
+        "offsets.retention.check.interval.ms": NodeSetting(
+            "offsets.retention_check_interval_ms", "600000", _LONG
+        ),
+        "offsets.retention.minutes": NodeSetting("offsets.retention_minutes", "10080"),
         "offsets.topic.replication.factor": NodeSetting("offsets.replication_factor", "3"),
         "offsets.topic.segment.bytes": NodeSetting("offsets.segment_bytes", "104857600"),
         "offsets.topic.num.partitions": NodeSetting("offsets.num_partitions", "50"),

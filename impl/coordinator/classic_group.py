@@ -70,10 +70,25 @@ class ClassicGroup:
     pending_member_ids: set[str] = field(default_factory=set)
     pending_sync_ids: set[str] = field(default_factory=set)
     has_new_member: bool = False
+    state_timestamp_ms: int | None = None
+    """Since when it is in this state; None if its record, an old one, does not say."""
+    known_topics: frozenset[str] | None = None
+    """What the consumers of the last generation subscribe to; None if that cannot be read."""
 
-    def transition_to(self, state: GroupState) -> None:
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
         """Change the state."""
         self.previous_state, self.state = self.state, state
+        self.state_timestamp_ms = now_ms
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it may be removed: nobody is in it, or about to be."""
+        return self.state is GroupState.EMPTY
+
+    @property
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """The topics of a group of consumers; None if it may be any. `isSubscribedToTopic`."""
+        return self.known_topics if self.protocol_type == CONSUMER_PROTOCOL else frozenset()
 
     @property
     def membership(self) -> GroupMembers:
@@ -92,9 +107,14 @@ class ClassicGroup:
         )
 
     @property
+    def joined_ids(self) -> list[str]:
+        """Who waits for the next generation."""
+        return [m.member_id for m in self.members.values() if m.join_request is not None]
+
+    @property
     def have_all_joined(self) -> bool:
         """Whether each member waits for the next generation, and nobody is pending."""
-        is_waiting = all(member.join_request is not None for member in self.members.values())
+        is_waiting = len(self.joined_ids) == len(self.members)
         return is_waiting and not self.pending_member_ids
 
     @property
@@ -145,7 +165,7 @@ class ClassicGroup:
 
     def elect_joined_leader(self) -> bool:
         """Keep the leader if it has rejoined, else elect another; whether any member has."""
-        joined = [m.member_id for m in self.members.values() if m.join_request is not None]
+        joined = self.joined_ids
         if joined and self.leader not in joined:
             self.leader = joined[0]
         return bool(joined)
@@ -172,28 +192,25 @@ class ClassicGroup:
         )
         return votes.most_common(1)[0][0]
 
-    def begin_generation(self) -> None:
+    def begin_generation(self, now_ms: int) -> None:
         """The next generation, of all members that are left. `initNextGeneration`."""
         self.generation_id += 1
         self.pending_sync_ids.clear()
-        if self.members:
-            self.protocol_name = self.select_protocol()
-            self.transition_to(GroupState.COMPLETING_REBALANCE)
-        else:
-            self.protocol_name = None
-            self.transition_to(GroupState.EMPTY)
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.read_topics()
+        is_empty = not self.members
+        self.transition_to(
+            GroupState.EMPTY if is_empty else GroupState.COMPLETING_REBALANCE, now_ms
+        )
+
+    def read_topics(self) -> None:
+        """Read what the members subscribe to. `computeSubscribedTopics`."""
+        metadata = [member.metadata(self.protocol_name) for member in self.members.values()]
+        self.known_topics = _topics_of(metadata)
 
 
-def subscribed_topics(group: ClassicGroup) -> frozenset[str]:
-    """The topics of a group of consumers; none where a member's subscription cannot be read."""
-    if group.protocol_type != CONSUMER_PROTOCOL:
-        return frozenset()
-    members = group.members.values()
-    return frozenset().union(*(_read_topics(m.metadata(group.protocol_name)) for m in members))
-
-
-def _read_topics(metadata: bytes) -> frozenset[str]:
+def _topics_of(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     try:
-        return decode_subscription(metadata).topics
+        return frozenset().union(*(decode_subscription(each).topics for each in subscriptions))
     except DecodeError:
-        return frozenset()
+        return None

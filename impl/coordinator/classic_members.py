@@ -132,8 +132,7 @@ class ClassicMembers:
         """`validateOnlineDowngradeWithReplacedMember`."""
         holder = _holder(group, member.instance_id)
         was_consumer = holder is not None and holder.classic is None
-        downgrades = self._coordinator.config.downgrades
-        return was_consumer and downgrades and draft.group.uses_classic_alone
+        return was_consumer and self._coordinator.is_to_be_classic(draft.group)
 
     def _places(self, subscription: MemberSubscription) -> frozenset[TopicIdPartition]:
         """What the member says that it has, without topics that are gone."""

@@ -156,6 +156,11 @@ class ConsumerGroup:
         return ConsumerGroupState.STABLE if reached else ConsumerGroupState.RECONCILING
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it may be removed: nobody is in it."""
+        return not self.members
+
+    @property
     def subscribed_topics(self) -> frozenset[str]:
         """The names of all members, and what their regular expressions match."""
         named = (member.topics for member in self.members.values())

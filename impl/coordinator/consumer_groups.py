@@ -55,6 +55,7 @@ from impl.coordinator.offsets_groups import GroupState
 from impl.coordinator.timers import Timers
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from impl.settings import INT_MAX
 
 END_SESSION: Final = "end session"
 END_REVOCATION: Final = "end revocation"
@@ -73,13 +74,16 @@ class ConsumerGroupCoordinator:
     `config_of` is what a group follows: `config`, or that with settings of its own.
     """
 
-    __slots__ = ("config", "config_of", "targets", "timers")
+    __slots__ = ("_max_classic_size", "config", "config_of", "targets", "timers")
 
     def __init__(
         self,
         config: ConsumerGroupConfig | None = None,
         config_of: Callable[[str], ConsumerGroupConfig] | None = None,
+        max_classic_size: int = INT_MAX,
     ) -> None:
+        """`max_classic_size`: how many members a classic group may have."""
+        self._max_classic_size = max_classic_size
         self.config = config or ConsumerGroupConfig()
         self.config_of = config_of or (lambda _: self.config)
         self.targets = GroupTargets(lambda name: self.config_of(name).assignment_interval_ms)
@@ -209,13 +213,21 @@ class ConsumerGroupCoordinator:
         """Remove members. `consumerGroupFenceMembers`."""
         draft, regexes = GroupDraft(group), [group.members[name].regex for name in member_ids]
         draft.write(*member_tombstones(*member_ids))
-        if self.config.downgrades and draft.group.uses_classic_alone:
+        if self.is_to_be_classic(draft.group):
             return self.downgrade(draft, group, rebalances=True)
         drop_unread_regexes(draft, *regexes)
         epoch = draft.group.epoch + 1
         draft.write(epoch_record(epoch, self.targets.hash_topics(draft.group)))
         timers = tuple(_no_timers(member_ids))
         return GroupDecision(group.group_id, tuple(draft.records), timers=timers)
+
+    def is_to_be_classic(self, group: ConsumerGroup) -> bool:
+        """Whether a group without its last member of this protocol becomes a classic one.
+
+        `validateOnlineDowngradeWithFencedMember` and the one after it.
+        """
+        fits = len(group.members) <= self._max_classic_size
+        return self.config.downgrades and group.uses_classic_alone and fits
 
     def downgrade(
         self, draft: GroupDraft, group: ConsumerGroup, *, rebalances: bool

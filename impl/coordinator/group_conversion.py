@@ -124,6 +124,7 @@ def downgrade(
     for member in group.members.values():
         classic.add(_downgrade(member))
     classic.protocol_name = classic.select_protocol()
+    classic.read_topics()
     for each in classic.members.values():
         target = group.target.get(each.member_id, frozenset())
         places = [(names[topic_id], index) for topic_id, index in target if topic_id in names]

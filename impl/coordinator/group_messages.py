@@ -9,7 +9,7 @@ from typing import NamedTuple
 from impl.coordinator.offsets_groups import NO_GENERATION, NO_MEMBER
 from impl.protocol.consumer_protocol import GroupProtocol
 from impl.protocol.errors import ErrorCode
-from impl.settings import Settings, integer
+from impl.settings import INT_MAX, Settings, integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class GroupConfig(Settings):
     """How long an empty group waits for more members."""
     min_session_timeout_ms: int = integer(6_000)
     max_session_timeout_ms: int = integer(1_800_000)
+    max_size: int = integer(INT_MAX, least=1)
+    """How many members a group may have."""
     new_member_join_timeout_ms: int = integer(300_000)
     """How long a new member may wait for a rebalance to end."""
 

@@ -19,6 +19,9 @@ VALUE: Final = "GROUP_METADATA_VALUE"
 KEY_VERSION: Final = 2
 VALUE_VERSION: Final = 3
 
+NO_TIMESTAMP: Final = -1
+"""In records before version 2."""
+
 
 def encode_group_key(group_id: str) -> bytes:
     """The key of a group's records. Raises `EncodeError`."""
@@ -35,8 +38,9 @@ def decode_group_key(data: bytes) -> str | None:
     return group_id
 
 
-def encode_group(group: ClassicGroup, now_ms: int) -> bytes:
+def encode_group(group: ClassicGroup) -> bytes:
     """A group's value; without members, only its generation. Raises `EncodeError`."""
+    since_ms = group.state_timestamp_ms
     return encode_record(
         VALUE,
         VALUE_VERSION,
@@ -45,7 +49,7 @@ def encode_group(group: ClassicGroup, now_ms: int) -> bytes:
             "generation": group.generation_id,
             "protocol": group.protocol_name,
             "leader": group.leader,
-            "current_state_timestamp": now_ms,
+            "current_state_timestamp": NO_TIMESTAMP if since_ms is None else since_ms,
             "members": [_member_row(group, member) for member in group.members.values()],
         },
     )
@@ -67,17 +71,19 @@ def _member_row(group: ClassicGroup, member: GroupMember) -> Value:
 def decode_group(group_id: str, data: bytes) -> ClassicGroup:
     """The group of a value: stable if it has members, else empty. Raises `DecodeError`."""
     _, body = decode_record(VALUE, data)
+    since_ms = body["current_state_timestamp"]
     group = ClassicGroup(
         group_id,
+        GroupState.STABLE if body["members"] else GroupState.EMPTY,
         generation_id=body["generation"],
         protocol_type=body["protocol_type"] or None,
         protocol_name=body["protocol"],
+        state_timestamp_ms=None if since_ms == NO_TIMESTAMP else since_ms,
     )
     for row in body["members"]:
         group.add(_decode_member(row, body["protocol"] or ""))
     group.leader = body["leader"]
-    if group.members:
-        group.transition_to(GroupState.STABLE)
+    group.read_topics()
     return group
 
 

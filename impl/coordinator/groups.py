@@ -1,6 +1,6 @@
 """The coordinator of classic groups: joins, assignments, heartbeats, and who leaves.
 
-Five rules:
+Six rules:
 
 1. A rebalance begins when a member joins, leaves, expires, or changes its protocols. It ends when
    all members have rejoined, or after the longest of their rebalance timeouts without the others;
@@ -12,6 +12,8 @@ Five rules:
 4. A static member that comes back replaces itself: without a rebalance, if the group is stable and
    its protocol stays. The one that it replaces is fenced (KIP-345).
 5. A new member is sent its id first, and joins with it (KIP-394).
+6. A group takes no more than `max_size` members (KIP-389); one that is loaded with more rebalances,
+   and those go that rejoin last.
 
 Theory of operation: each request returns effects, among them answers to earlier requests; so does
 `advance`, which the broker calls when one of the `timers` is due. An `AppendGroup` effect is
@@ -97,14 +99,33 @@ class GroupCoordinator:
             return [JoinAnswer(request, ErrorCode.UNKNOWN_MEMBER_ID, asked.member_id)]
         if group is None:
             group = self._create(asked.group_id, now_ms)
-        error = _check_join(group, asked)
-        if error:
+        if not self._has_room(group, asked.member_id):
+            self._drop(group, asked.member_id)
+            refused = JoinAnswer(request, ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER)
+            self._effects.append(refused)
+        elif error := _check_join(group, asked):
             self._effects.append(JoinAnswer(request, error, asked.member_id))
         elif asked.member_id != NO_MEMBER:
             self._rejoin(group, request, asked, now_ms)
         else:
             self._join_anew(group, request, asked, now_ms)
         return self._take_effects(group)
+
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+        """`acceptJoiningMember`."""
+        if group.state is GroupState.EMPTY:
+            return True
+        if group.state is GroupState.PREPARING_REBALANCE:  # who has not rejoined may yet leave
+            return member_id in group.joined_ids or len(group.joined_ids) < self.config.max_size
+        return member_id in group.members or len(group.members) < self.config.max_size
+
+    def _drop(self, group: ClassicGroup, member_id: str) -> None:
+        """Remove a member, or an id that was given out, and rebalance no earlier than due."""
+        group.pending_member_ids.discard(member_id)
+        self.timers.cancel((EXPIRE_PENDING, group.group_id, member_id))
+        if member_id in group.members:
+            self.timers.cancel((EXPIRE_MEMBER, group.group_id, member_id))
+            group.remove(member_id)
 
     def is_session_valid(self, session_timeout_ms: int) -> bool:
         """Whether the settings allow this timeout."""
@@ -113,8 +134,8 @@ class GroupCoordinator:
 
     def _create(self, group_id: str, now_ms: int) -> ClassicGroup:
         """QUIRK: the group stays even if its first member is refused."""
-        group = self.groups[group_id] = ClassicGroup(group_id)
-        self._effects.append(AppendGroup(group_id, encode_group(group, now_ms)))
+        group = self.groups[group_id] = ClassicGroup(group_id, state_timestamp_ms=now_ms)
+        self._effects.append(AppendGroup(group_id, encode_group(group)))
         return group
 
     def _join_anew(
@@ -195,7 +216,7 @@ class GroupCoordinator:
             self._rebalance(group, now_ms)
             return
         member.join_request = None
-        self._effects.append(AppendGroup(group.group_id, encode_group(group, now_ms)))
+        self._effects.append(AppendGroup(group.group_id, encode_group(group)))
         self._answer_static(group, member, request, asked, old_leader)
 
     def _answer_static(
@@ -253,7 +274,7 @@ class GroupCoordinator:
             self._end_sync(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
         self.timers.cancel((END_SYNC, group.group_id, ""))
         is_initial = group.state is GroupState.EMPTY
-        group.transition_to(GroupState.PREPARING_REBALANCE)
+        group.transition_to(GroupState.PREPARING_REBALANCE, now_ms)
         if is_initial:
             delay_ms = self.config.initial_rebalance_delay_ms
             self._left_ms[group.group_id] = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -294,9 +315,9 @@ class GroupCoordinator:
         if group.members and not group.elect_joined_leader():
             self._limit(END_JOIN, group, now_ms)
             return
-        group.begin_generation()
+        group.begin_generation(now_ms)
         if not group.members:
-            self._effects.append(AppendGroup(group.group_id, encode_group(group, now_ms)))
+            self._effects.append(AppendGroup(group.group_id, encode_group(group)))
             return
         for member in group.members.values():
             request, member.join_request = member.join_request, None
@@ -325,7 +346,7 @@ class GroupCoordinator:
         elif group.leader == member.member_id:
             for each in group.members.values():
                 each.assignment = asked.assignments.get(each.member_id, b"")
-            self._effects.append(AppendGroup(group.group_id, encode_group(group, now_ms)))
+            self._effects.append(AppendGroup(group.group_id, encode_group(group)))
         return self._take_effects(group)
 
     def on_appended(self, group_id: str, error: ErrorCode, now_ms: int) -> list[GroupEffect]:
@@ -337,7 +358,7 @@ class GroupCoordinator:
             self._end_sync(group, error, now_ms)
             self._rebalance(group, now_ms)
         else:
-            group.transition_to(GroupState.STABLE)
+            group.transition_to(GroupState.STABLE, now_ms)
             for member in group.members.values():
                 self._answer_sync(group, member, ErrorCode.NONE, now_ms)
         return self._take_effects(group)
@@ -470,6 +491,8 @@ class GroupCoordinator:
             group = self.groups[group_id] = decode_group(group_id, value)
             for member in group.members.values():
                 self._restart_session(group, member, now_ms)
+            if len(group.members) > self.config.max_size:
+                self._prepare_rebalance(group, now_ms)
             self._memberships[group_id] = group.membership
 
     def resign(self, group_ids: Iterable[str]) -> list[GroupEffect]:

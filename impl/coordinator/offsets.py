@@ -17,22 +17,23 @@ stored bytes, and the answer when it is replicated; after an error the answer is
 `on_append_error`. TxnOffsetCommit: first `find` (an error is the answer), then
 `begin_verification` on that leader with sequence -1, and the transaction coordinator; then as
 before with `commit_in_transaction` and the guard. WriteTxnMarkers: `write_marker`, then `replay`.
-OffsetFetch: `fetch`. DeleteTopics: append and `replay` the batches of `forget_topics`. The caller
-checks which topics a request may name.
+OffsetFetch: `fetch`. DeleteTopics: append and `replay` the batches of `forget_topics`; at intervals
+those of `forget_expired`. The caller checks which topics a request may name.
 Sources: `GroupCoordinatorService`, `OffsetMetadataManager`, `CoordinatorRuntime`; release 4.3.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from impl.coordinator.consumer_group import ConsumerGroup
+from impl.coordinator.classic_group import ClassicGroup
 from impl.coordinator.consumer_group_records import encode_group_record, group_tombstones
 from impl.coordinator.group_records import encode_group_key
+from impl.coordinator.offset_expiration import ExpiredGroup, find_expired
 from impl.coordinator.offsets_groups import (
     SIMPLE_GROUP,
     Committer,
@@ -53,6 +54,7 @@ from impl.coordinator.offsets_records import (
 )
 from impl.coordinator.offsets_state import GroupOffsets, OffsetsView
 from impl.coordinator.placement import LOG_ERRORS, partition_for
+from impl.coordinator.tombstones import chunks
 from impl.protocol.errors import ErrorCode
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.record_batch import (
@@ -76,6 +78,10 @@ LOADING_FROM: Final = 2
 
 DEFAULT_RETENTION: Final = -1
 DEFAULT_TIMESTAMP: Final = -1
+MINUTE_MS: Final = 60_000
+TOMBSTONE_BATCH_BYTES: Final = 16_384
+"""Of keys: more tombstones are several batches, as a log takes none that is too large."""
+
 _LONG: Final = 1 << 63
 _PLAIN: Final = RecordBatch(())
 
@@ -95,6 +101,9 @@ class OffsetsConfig(Settings):
     """Of `__consumer_offsets`, of which full segments are compacted."""
     offset_metadata_max_bytes: int = integer(4096)
     """offset.metadata.max.bytes. QUIRK: it counts UTF-16 units."""
+    retention_minutes: int = integer(10_080, least=1)
+    """How long offsets stay: see `offset_expiration`."""
+    retention_check_interval_ms: int = integer(600_000, least=1)
     size_error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
     """Of a batch too large for the log; INVALID_COMMIT_OFFSET_SIZE before 4.0."""
     value_version: int = VALUE_VERSION
@@ -177,6 +186,13 @@ class Tombstones(NamedTuple):
 
     partition: int
     batch: bytes
+
+
+class Expired(NamedTuple):
+    """Tombstones of what has expired, and the group that goes with them, if one does."""
+
+    tombstones: Tombstones
+    group_id: str | None
 
 
 class OffsetsCoordinator:
@@ -371,18 +387,33 @@ class OffsetsCoordinator:
         units = len((metadata or "").encode("utf-16-le", "surrogatepass")) // 2
         return units > self.config.offset_metadata_max_bytes
 
-    # ---- deleted topics
+    # ---- what goes: deleted topics, groups and offsets, and what has expired
 
     def forget_topics(self, topics: Collection[str], *, now_ms: int) -> tuple[Tombstones, ...]:
-        """Tombstones for the offsets of deleted topics, pending ones too, a batch a partition.
+        """Tombstones for the offsets of deleted topics, pending ones too.
 
         `OffsetMetadataManager.onTopicsDeleted`.
         """
-        found = []
+        found: list[Tombstones] = []
         for partition, offsets in self.partitions.items():
             keys = [] if offsets is None else offsets.keys(lambda key: key.topic in topics)
-            if keys:
-                found.append(Tombstones(partition, _tombstones(keys, now_ms)))
+            batches = _batches_of(map(encode_key, keys), now_ms)
+            found += (Tombstones(partition, batch) for batch in batches)
+        return tuple(found)
+
+    def forget_expired(
+        self, classic: Mapping[str, ClassicGroup], *, now_ms: int
+    ) -> tuple[Expired, ...]:
+        """Tombstones for what has expired, group by group; `classic` are those that were joined.
+
+        `GroupCoordinatorShard.cleanupGroupMetadata`.
+        """
+        retention_ms = self.config.retention_minutes * MINUTE_MS
+        found: list[Expired] = []
+        for partition, offsets in self.partitions.items():
+            if offsets is not None:
+                for gone in find_expired(offsets, classic, now_ms, retention_ms):
+                    found += _expire(partition, offsets, gone, now_ms)
         return tuple(found)
 
     def forget_group(self, group_id: str, *, now_ms: int) -> Tombstones:
@@ -390,10 +421,8 @@ class OffsetsCoordinator:
         offsets = self.find(group_id, may_be_empty=True)
         assert isinstance(offsets, GroupOffsets), "the caller has found the group"
         keys = [encode_key(key) for key in offsets.keys(lambda key: key.group_id == group_id)]
-        consumers = offsets.consumer_groups.get(group_id)
-        keys += [encode_group_key(group_id)] if consumers is None else _keys_of(consumers)
-        rows = [Record(n, now_ms, key, None) for n, key in enumerate(keys)]
-        return Tombstones(self.partition_of(group_id), encode_commit(rows, now_ms))
+        keys += _group_keys(offsets, group_id)
+        return Tombstones(self.partition_of(group_id), _tombstones(keys, now_ms))
 
     def forget_offsets(
         self, group_id: str, partitions: Iterable[tuple[str, int]], *, now_ms: int
@@ -403,7 +432,10 @@ class OffsetsCoordinator:
         assert isinstance(offsets, GroupOffsets), "the caller has found the group"
         wanted = {OffsetKey(group_id, *place) for place in partitions}
         keys = offsets.keys(wanted.__contains__)
-        return Tombstones(self.partition_of(group_id), _tombstones(keys, now_ms)) if keys else None
+        if not keys:
+            return None
+        batch = _tombstones(list(map(encode_key, keys)), now_ms)
+        return Tombstones(self.partition_of(group_id), batch)
 
     # ---- fetches
 
@@ -484,12 +516,32 @@ def encode_commit(records: Sequence[Record], now_ms: int, header: RecordBatch = 
     return encode_batch(batch)
 
 
-def _keys_of(group: ConsumerGroup) -> list[bytes]:
-    return [encode_group_record(group.group_id, gone)[0] for gone in group_tombstones(group)]
+def _expire(
+    partition: int, offsets: GroupOffsets, gone: ExpiredGroup, now_ms: int
+) -> Iterator[Expired]:
+    """The group goes with the last of the batches."""
+    keys = [encode_key(key) for key in gone.offsets]
+    keys += _group_keys(offsets, gone.group_id) if gone.is_dead else []
+    *before, last = (Tombstones(partition, batch) for batch in _batches_of(keys, now_ms))
+    yield from (Expired(tombstones, None) for tombstones in before)
+    yield Expired(last, gone.group_id if gone.is_dead else None)
 
 
-def _tombstones(keys: Sequence[OffsetKey], now_ms: int) -> bytes:
-    rows = [Record(n, now_ms, encode_key(key), None) for n, key in enumerate(keys)]
+def _group_keys(offsets: GroupOffsets, group_id: str) -> list[bytes]:
+    """The keys of a group's own records."""
+    consumers = offsets.consumer_groups.get(group_id)
+    if consumers is None:
+        return [encode_group_key(group_id)]
+    return [encode_group_record(group_id, gone)[0] for gone in group_tombstones(consumers)]
+
+
+def _batches_of(keys: Iterable[bytes], now_ms: int) -> Iterator[bytes]:
+    for each in chunks(keys, TOMBSTONE_BATCH_BYTES, key_size=len):
+        yield _tombstones(each, now_ms)
+
+
+def _tombstones(keys: Sequence[bytes], now_ms: int) -> bytes:
+    rows = [Record(n, now_ms, key, None) for n, key in enumerate(keys)]
     return encode_commit(rows, now_ms)
 
 

@@ -53,6 +53,7 @@ from impl.coordinator.state_manager import (
     is_timed_out,
 )
 from impl.coordinator.states import PREPARED, TransactionState, prepare_state
+from impl.coordinator.tombstones import chunks
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import (
     NO_PRODUCER,
@@ -339,7 +340,7 @@ class TransactionCoordinator:
         return [
             self._states.append_tombstones(partition, epoch, names)
             for (partition, epoch), all_names in expired.items()
-            for names in _chunks(all_names, limit)
+            for names in chunks(all_names, limit, key_size=lambda name: len(encode_key(name)))
         ]
 
     # ---- results of appends
@@ -524,20 +525,6 @@ def _end_answer(
         return [SendAnswer(pending.request, error or ErrorCode.CONCURRENT_TRANSACTIONS)]
     producer = complete.identity if complete and complete.bumps_epoch else NO_PRODUCER
     return [SendAnswer(pending.request, error, producer)]
-
-
-def _chunks(names: list[str], limit_bytes: int) -> Iterable[tuple[str, ...]]:
-    """Groups of names whose keys fit into one batch, at least one name each."""
-    chunk: list[str] = []
-    size = 0
-    for name in names:
-        size += len(encode_key(name))
-        if chunk and size > limit_bytes:
-            yield tuple(chunk)
-            chunk, size = [], len(encode_key(name))
-        chunk.append(name)
-    if chunk:
-        yield tuple(chunk)
 
 
 _AFTER: Final[

@@ -207,7 +207,7 @@ def test_records_of_other_kinds_are_skipped() -> None:
 def test_a_record_of_members_makes_a_group_and_its_tombstone_ends_it() -> None:
     shard = Shard()
     key = encode_group_key("g")
-    group = Record(0, NOW_MS, key, encode_group(ClassicGroup("g"), NOW_MS))
+    group = Record(0, NOW_MS, key, encode_group(ClassicGroup("g")))
     shard.coordinator.load(0, [encode_batch(RecordBatch((group,)))])
     assert shard.offsets.view().groups == ("g",)
     shard.coordinator.replay(0, encode_commit([Record(0, NOW_MS, key, None)], NOW_MS))
