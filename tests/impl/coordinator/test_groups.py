@@ -34,11 +34,11 @@ SESSION_MS, REBALANCE_MS = 10_000, 30_000
 class Members:
     """A coordinator, its log, and the answers by request."""
 
-    def __init__(self, *, delay_ms: int = 0) -> None:
+    def __init__(self, *, delay_ms: int = 0, **settings: int) -> None:
         self.memberships: dict[str, GroupMembers] = {}
         self._ids = count(1)
         self._numbers = count(1)
-        self.config = GroupConfig(initial_rebalance_delay_ms=delay_ms)
+        self.config = GroupConfig(initial_rebalance_delay_ms=delay_ms, **settings)
         self.coordinator = self.new_coordinator()
         self.now_ms = 1_000_000
         self.log: dict[str, bytes] = {}
@@ -333,6 +333,71 @@ def test_another_coordinator_goes_on_from_the_log(members: Members) -> None:
     assert members.synced(synced) == (E.NONE, one.member_id.encode())
     members.advance(SESSION_MS)
     assert members.group.state is GroupState.EMPTY
+
+
+# ---- how many members there may be
+
+
+def fill(members: Members, count: int, **more: Any) -> list[JoinAnswer]:
+    """So many members of a group that is stable."""
+    requests = [members.begin_join(**more) for _ in range(count)]
+    members.advance()
+    joined = [members.joined(request) for request in requests]
+    members.assign(*joined)
+    return joined
+
+
+def test_a_group_that_is_full_takes_nobody_but_its_members() -> None:
+    members = Members(max_size=2)
+    first, second = fill(members, 2)
+    for asked in ({}, {"needs_known_id": False}, {"group_instance_id": "i"}, {"member_id": "x"}):
+        refused = members.joined(members.join(**asked))
+        assert (refused.error, refused.member_id) == (E.GROUP_MAX_SIZE_REACHED, "")
+    assert members.group.state is GroupState.STABLE
+    again = members.join(first.member_id, protocols=(("sticky", b"new"),))
+    second_again = members.join(second.member_id)
+    assert [members.joined(each).error for each in (again, second_again)] == [E.NONE, E.NONE]
+    members.leave(MemberIdentity(second.member_id))
+    assert members.joined(members.join()).error is E.MEMBER_ID_REQUIRED
+
+
+def test_an_id_that_was_given_out_is_worth_nothing_once_the_group_is_full() -> None:
+    members = Members(max_size=2)
+    late = members.joined(members.join())
+    requests = [members.join(needs_known_id=False) for _ in range(2)]
+    members.advance()
+    members.assign(*map(members.joined, requests))
+    assert late.member_id in members.group.pending_member_ids
+    refused = members.joined(members.join(late.member_id))
+    assert (refused.error, refused.member_id) == (E.GROUP_MAX_SIZE_REACHED, "")
+    assert not members.group.pending_member_ids
+
+
+def test_who_rejoins_last_goes_when_another_took_the_place() -> None:
+    members = Members(max_size=2)
+    first, second = fill(members, 2)
+    waits = members.join(first.member_id, protocols=(("range", b"new"),))
+    newcomer = members.join(needs_known_id=False)
+    refused = members.joined(members.join(second.member_id))
+    assert (refused.error, refused.member_id) == (E.GROUP_MAX_SIZE_REACHED, "")
+    assert not {waits, newcomer} & members.answers.keys(), "the rebalance ends when it is due"
+    members.advance(REBALANCE_MS)
+    assert [members.joined(each).error for each in (waits, newcomer)] == [E.NONE, E.NONE]
+    assert len(members.group.members) == 2
+
+
+def test_a_group_that_is_loaded_with_too_many_members_rebalances_them_away() -> None:
+    members = Members()
+    joined = fill(members, 3)
+    members.config = GroupConfig(initial_rebalance_delay_ms=0, max_size=2)
+    members.coordinator = members.new_coordinator()
+    members.coordinator.load(members.log, members.now_ms)
+    assert members.memberships["g"].state is GroupState.PREPARING_REBALANCE
+    assert {members.heartbeat(each) for each in joined} == {E.REBALANCE_IN_PROGRESS}
+    requests = [members.join(each.member_id) for each in joined]
+    members.advance(REBALANCE_MS)
+    errors = [members.joined(request).error for request in requests]
+    assert errors == [E.NONE, E.NONE, E.GROUP_MAX_SIZE_REACHED]
 
 
 # ---- whatever members do
