@@ -6,11 +6,14 @@ Kafka 4.x; KIP-339, KIP-455, KIP-460, KIP-584, KIP-631.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
 
 from conformance.kafka.admin import TopicPartition, check_error
 from conformance.kafka.connection import UNNUMBERED, BrokerConnection
+from conformance.kafka.errors import RequestRefused
+from conformance.kafka.wait import wait_until
 from impl.protocol.codegen import compile_decoder, compile_encoder
 from impl.protocol.message_form import MessageForm, Value
 from impl.protocol.schemas import MESSAGES, ApiKey, parse_table
@@ -63,6 +66,36 @@ response
 _MESSAGES: Final = parse_table(_TABLE)
 _TIMEOUT_MS: Final = 10_000
 _PREFERRED, _TOPIC, _BROKER, _SET, _UPGRADE, _SAFE_DOWNGRADE = 0, 2, 4, 0, 1, 2
+
+
+_BARRIER: Final = {"entity_type": "user", "entity_name": "of a barrier"}
+APPLIED_TIMEOUT_S: Final = 60.0
+
+Ask = Callable[[ApiKey, int, dict[str, Any]], Any]
+"""Asks a broker: an API, a version of it, and the request's fields; the fields of the answer."""
+
+
+def await_applied(ask: Ask) -> None:
+    """Wait until a broker goes by all that its controller has answered so far.
+
+    A broker applies changes in their order, a batch of them at a time, of which it shows some
+    before it goes by others. So two more are made, one after the other, which leave nothing: a
+    quota of a user that nobody is. When the second is seen, the batch of the first is done with.
+    Raises RequestRefused, and as `ask`.
+    """
+    for is_set in (True, False):
+        change = {"key": "producer_byte_rate", "value": 1e9, "remove": not is_set}
+        body = {"entries": [{"entity": [_BARRIER], "ops": [change]}], "validate_only": False}
+        _check(ask(ApiKey.ALTER_CLIENT_QUOTAS, 0, body), "a barrier")
+        late = RequestRefused(f"a change is not applied after {APPLIED_TIMEOUT_S:.0f} s")
+        wait_until(partial(_shows_barrier, ask, is_set), APPLIED_TIMEOUT_S, late)
+
+
+def _shows_barrier(ask: Ask, is_set: bool) -> bool:
+    match = {"entity_type": "user", "match_type": 0, "match": _BARRIER["entity_name"]}
+    answer = ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, {"components": [match], "strict": True})
+    _check({"error_code": answer["error_code"]}, "a barrier")
+    return bool(answer["entries"]) == is_set
 
 
 def set_config(connection: BrokerConnection, node_id: int, name: str, value: str) -> None:

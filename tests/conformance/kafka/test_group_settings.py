@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from conformance.kafka.administration import await_applied
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.connection import BrokerConnection
 from impl import ApiKey, Broker
@@ -22,8 +23,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 GROUP, ID_BYTES = 32, 16
 SET, DELETE = 0, 1
-LEARNING_S = 0.2
-"""A broker learns of a change after it is answered."""
 WIDE = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -57,7 +56,7 @@ class ConfiguredScript(ConsumerScript):
         resource = {"resource_type": GROUP, "resource_name": self.group_id, "configs": rows}
         body = {"resources": [resource], "validate_only": False}
         self.ask("admin", ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, body)
-        time.sleep(LEARNING_S)
+        await_applied(self.connection("admin").ask)
 
     def describe_settings(self) -> None:
         row = {

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
@@ -154,13 +155,25 @@ def test_each_result_is_there_once_and_without_a_transaction_not(requests: str, 
     assert 9 <= crashed <= whole["runs"]  # a run that another one repeats may have crashed as well
 
 
+LOSING = [(RECEIVES, "OFFSET_COMMIT"), (SENDS, "PRODUCE"), (RECEIVES, "PRODUCE")]
+"""Offsets are committed, and the transaction with the results is not."""
+
+
+def steps_that_lose(quiet: Sequence[Sequence[Attempt]]) -> tuple[ClientMessage, ...]:
+    return tuple(step for step in steps_of(quiet) if (step.direction, step.api) in LOSING)
+
+
 @pytest.mark.kafka
 @pytest.mark.xdist_group("kafka")
 @pytest.mark.usefixtures("java")
 def test_offsets_outside_of_the_transaction_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A planted bug: the results are in a transaction, the offsets are committed before it."""
+    """A planted bug: the results are in a transaction, the offsets are committed before it.
+
+    Clients crash where that loses results for certain: nine steps that are spread over all may each
+    miss these, as rounds are as long as the steps are apart.
+    """
 
     async def planted(job_, producer, consumer, results, offsets):
         await consumer.commit(offsets)
@@ -169,11 +182,12 @@ def test_offsets_outside_of_the_transaction_are_found(
                 await producer.send(job_.output_topic, value, partition=partition)
 
     monkeypatch.setattr(job, "ROUNDS", {**job.ROUNDS, Order.TRANSACTION: planted})
+    monkeypatch.setattr(consume_transform_produce, "steps_of", steps_that_lose)
     file = tmp_path / "answer.json"
     assert main([VERB, "--kafka", "4.3.1", "--runs", "9", "--json", str(file)]) == 1
     row = json.loads(file.read_text())["orders"]["transaction"]
     assert row["lost"] > 0 == row["duplicated"]
-    assert row["wrong_after"]
+    assert set(row["wrong_after"]) == set(row["steps"]) - set(row["no_crash_at"])
 
 
 @pytest.mark.kafka

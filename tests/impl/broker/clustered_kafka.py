@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import socket
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from conformance.kafka.administration import await_applied
 from conformance.kafka.broker import KafkaBroker
 from impl.protocol.schemas import ApiKey
 from tests.impl.broker.cluster_recording import LOG_DIR, record
@@ -18,8 +19,6 @@ from tests.impl.broker.secured_kafka import exchange
 
 RECORDED = Path(__file__).with_name("recorded_cluster") / "kafka-4.3.1.json"
 APPLIED_LATER = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.ALTER_CLIENT_QUOTAS)
-SETTLES_S = 0.3
-"""After this time a broker has what the controller has answered."""
 
 
 def record_real() -> list[Any]:
@@ -35,7 +34,7 @@ def record_real() -> list[Any]:
             asked = with_log_dir(body, directory["log_dir"])
             answer = exchange(connection, api_key, version, asked)
             if api_key in APPLIED_LATER:
-                time.sleep(SETTLES_S)
+                await_applied(partial(exchange, connection))
             return answer
 
         rows: list[Any] = json.loads(json.dumps(list(record(ask))))

@@ -270,15 +270,28 @@ class Wire:
             self._buffer += received
 
 
+NOT_YET = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+OF_COORDINATORS: tuple[tuple[ApiKey, dict[str, Any], str], ...] = (
+    (ApiKey.DESCRIBE_GROUPS, {"groups": ["x"]}, "groups"),
+    (ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": ["x"]}, "transaction_states"),
+)
+"""What only a coordinator answers that has loaded its log, by type of key."""
+
+
 def prepare(ask: Ask, settle: Callable[[], None]) -> None:
     """Topic t with two partitions; coordinators of both kinds."""
     row = {"name": "t", "num_partitions": 2, "replication_factor": 1}
     ask(ApiKey.CREATE_TOPICS, 5, {"topics": [row], "timeout_ms": 10_000})
-    for key_type in (0, 1):
-        body = {"key": "x", "key_type": key_type}
-        while ask(ApiKey.FIND_COORDINATOR, 3, body)["error_code"]:
+    for key_type, (api_key, body, rows) in enumerate(OF_COORDINATORS):
+        find = {"key": "x", "key_type": key_type}
+        while ask(ApiKey.FIND_COORDINATOR, 3, find)["error_code"]:
             settle()
-        settle()
+        while ask(api_key, 0, body)[rows][0]["error_code"] in NOT_YET:
+            settle()
 
 
 def main(address: str, release: str, level: str, seed: str, traces: str) -> None:
@@ -289,7 +302,7 @@ def main(address: str, release: str, level: str, seed: str, traces: str) -> None
     def settle() -> None:
         time.sleep(0.01)
 
-    prepare(wire.ask, lambda: time.sleep(1))
+    prepare(wire.ask, settle)
     v2_shares = [0, 0.5, 1] if int(release.split(".")[0]) >= V2_SINCE else [0]
     found = record(wire.ask, settle, int(seed), int(traces), v2_shares)
     rows = ",\n".join(json.dumps(trace, separators=(",", ":")) for trace in found)

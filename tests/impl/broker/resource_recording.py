@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
+from conformance.kafka.administration import await_applied
 from conformance.kafka.broker import KafkaBroker
 from impl.protocol.schemas import ApiKey
 from tests.impl.broker.admin_recording import (
@@ -27,9 +27,7 @@ from tests.impl.broker.admin_recording import (
 )
 
 METRICS, GROUP = 16, 32
-READING = (ApiKey.DESCRIBE_CONFIGS, ApiKey.LIST_CONFIG_RESOURCES)
-SETTLING_S = 0.1
-"""A broker learns of a change after it is answered."""
+CHANGING = (ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CONFIGS)
 BOUNDS = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "500",
@@ -159,9 +157,10 @@ def recorded_of(release: str) -> list[list[Any]]:
     with KafkaBroker(release, properties=BOUNDS) as broker, broker.connect() as connection:
 
         def ask(api_key: ApiKey, version: int, body: dict[str, Any]) -> Any:
-            if api_key in READING:
-                time.sleep(SETTLING_S)
-            return connection.ask(api_key, version, body)
+            answer = connection.ask(api_key, version, body)
+            if api_key in CHANGING:
+                await_applied(connection.ask)
+            return answer
 
         return list(record(ask))
 

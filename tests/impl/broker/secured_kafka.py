@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import socket
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from conformance.kafka.administration import await_applied
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.ports import free_ports
 from conformance.kafka.recipe import BrokerNode, Ensemble
@@ -41,19 +42,25 @@ class Connections:
         self._open: dict[str, socket.socket] = {}
 
     def ask(self, user: str, api_key: ApiKey, version: int, body: dict[str, Any]) -> Any:
+        """The answer, once coordinators are there; what it changes is applied then."""
+        while is_early(answer := self._ask(user, api_key, version, body)):
+            pass
+        if api_key in PATIENT:
+            self.await_applied()
+        return answer
+
+    def _ask(self, user: str, api_key: ApiKey, version: int, body: dict[str, Any]) -> Any:
         if user not in self._open:
             self._open[user] = self._connect(user)
         try:
-            answer = exchange(self._open[user], api_key, version, body)
+            return exchange(self._open[user], api_key, version, body)
         except OSError:
             del self._open[user]
             return CLOSED
-        if any(f'"error_code": {code}' in json.dumps(answer, default=repr) for code in NOT_YET):
-            time.sleep(0.5)
-            return self.ask(user, api_key, version, body)
-        if api_key in PATIENT:
-            time.sleep(0.3)
-        return answer
+
+    def await_applied(self) -> None:
+        """Wait until the broker goes by all that was changed."""
+        await_applied(partial(self.ask, ADMIN))
 
     def _connect(self, user: str) -> socket.socket:
         if user == ADMIN:
@@ -79,6 +86,12 @@ def receive(connection: socket.socket) -> bytes:
         buffer += data
         for payload in take_frames(buffer):
             return payload
+
+
+def is_early(answer: Any) -> bool:
+    """Whether a coordinator is not there yet."""
+    text = json.dumps(answer, default=repr)
+    return any(f'"error_code": {code}' in text for code in NOT_YET)
 
 
 def secure_broker(**more: str) -> tuple[KafkaBroker, int, int]:
@@ -110,15 +123,19 @@ def secure_broker(**more: str) -> tuple[KafkaBroker, int, int]:
 def main() -> None:
     broker, port, sasl = secure_broker()
     with broker:
-        time.sleep(1)
-        rows = list(record(Connections(port, sasl).ask, REQUESTS))
+        rows = recorded_of(Connections(port, sasl), REQUESTS)
         played = [play(("127.0.0.1", sasl), steps) for steps in SCRIPTS]
     broker, port, sasl = secure_broker(**{"allow.everyone.if.no.acl.found": "true"})
     with broker:
-        time.sleep(1)
-        write("lenient-4.3.1.json", list(record(Connections(port, sasl).ask, LENIENT)))
+        write("lenient-4.3.1.json", recorded_of(Connections(port, sasl), LENIENT))
     write("kafka-4.3.1.json", rows)
     write("sasl-4.3.1.json", played)
+
+
+def recorded_of(connections: Connections, requests: Any) -> list[Any]:
+    """What a broker answers that has just started."""
+    connections.await_applied()
+    return list(record(connections.ask, requests))
 
 
 def write(name: str, rows: list[Any]) -> None:

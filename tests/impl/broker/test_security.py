@@ -406,6 +406,7 @@ def test_serve_has_two_listeners() -> None:
         lines = [server.stdout.readline().rstrip() for _ in range(3)]
         authority = Path(lines[2].removeprefix("certificate authority, for clients: ")).read_text()
         server.terminate()
+        server.communicate()  # else its last line finds nobody who reads
     assert [line.rpartition(":")[0] for line in lines[:2]] == [
         "serves SASL_SSL at 127.0.0.1",
         "serves PLAINTEXT at 127.0.0.1",

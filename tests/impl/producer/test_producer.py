@@ -499,7 +499,8 @@ async def test_a_topic_that_does_not_exist_is_logged_at_once_and_is_an_error_in_
         address = f"127.0.0.1:{server.port}"
         async with Producer(bootstrap_servers=address, max_block_ms=400, linger_ms=0) as p:
             sending = asyncio.create_task(p.send("nope", b"v"))
-            await asyncio.sleep(0.25)
+            while not caplog.messages and not sending.done():
+                await asyncio.sleep(0.001)
             assert caplog.messages == ["metadata of topic 'nope': UNKNOWN_TOPIC_OR_PARTITION"]
             with pytest.raises(UnknownTopicOrPartitionError, match="no topic 'nope', after 400 ms"):
                 await sending

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from conformance.faults import CLIENTS, Means
-from conformance.kafka.administration import set_config
+from conformance.kafka.admin import describe_producers, leaders
+from conformance.kafka.administration import await_applied, set_config
 from conformance.kafka.cluster import KafkaCluster
 from conformance.kafka.connection import BrokerConnection
 from conformance.kafka.errors import KafkaError
 from conformance.kafka.releases import Release
+from conformance.kafka.wait import poll
 from conformance.systems.brokers.idempotent.deliveries import ISOLATE
 from conformance.systems.brokers.listening_broker import ListeningBroker, NoBroker
 from conformance.transactions.layouts import ON_A_BUSY_MACHINE
@@ -30,8 +32,8 @@ EXPIRATION: Final = "producer.id.expiration.ms"
 NODE: Final = 1
 """The id of a broker that is alone."""
 DAY_MS: Final = 86_400_000
-EXPIRY_S: Final = 1.5
-"""Much longer than a broker takes to go by a config, and to look for who has expired."""
+EXPIRY_S: Final = 20.0
+"""A broker that has not forgotten its idle producers by then will not."""
 
 
 def means_at_one(release: Release) -> frozenset[Wire]:
@@ -87,11 +89,19 @@ class OneBroker(ListeningBroker):
         self.kafka.start()
 
     def _expire(self) -> None:
-        """For a moment it remembers no producer that is idle for long enough to be looked at."""
+        """For a moment it remembers no producer without an open transaction."""
         with self.kafka.connect() as connection:
-            for expiration_ms in (1, DAY_MS):
-                set_config(connection, NODE, EXPIRATION, str(expiration_ms))
-                time.sleep(EXPIRY_S)
+            set_config(connection, NODE, EXPIRATION, "1")
+            poll(lambda: _has_idle(connection), lambda is_left: not is_left, EXPIRY_S)
+            set_config(connection, NODE, EXPIRATION, str(DAY_MS))
+            await_applied(connection.ask)
+
+
+def _has_idle(connection: BrokerConnection) -> bool:
+    """Whether some partition remembers a producer without an open transaction."""
+    described = describe_producers(connection, leaders(connection))
+    found = (each for partition in described.values() for each in partition.producers.values())
+    return any(each.current_txn_start_offset < 0 for each in found)
 
 
 class TwoReplicas(ListeningBroker):
