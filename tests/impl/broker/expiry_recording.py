@@ -198,7 +198,24 @@ class Kafka:
         answer = self.ask(K.END_TXN, 5, transaction | {"committed": commits})
         assert not answer["error_code"], answer
 
+    def delete_offsets(self, group_id: str, partition: int) -> dict[str, str]:
+        """Those of `unread` and `read`; the error of each."""
+        rows = [{"partition_index": partition}]
+        topics = [{"name": name, "partitions": rows} for name in ("unread", "read")]
+        answer = self.ask(K.OFFSET_DELETE, 0, {"group_id": group_id, "topics": topics})
+        assert not answer["error_code"], answer
+        return {
+            topic["name"]: ErrorCode(row["error_code"]).name
+            for topic in answer["topics"]
+            for row in topic["partitions"]
+        }
+
     # ---- what is there
+
+    def state(self, group_id: str) -> str:
+        body = {"groups": [group_id], "include_authorized_operations": False}
+        [group] = self.ask(K.DESCRIBE_GROUPS, 5, body)["groups"]
+        return str(group["group_state"])
 
     def picture(self) -> dict[str, Any]:
         """Each group: its state and kind, and its offsets; how many errors a look at it has."""
@@ -444,15 +461,51 @@ def summary(joined: Values) -> list[Any]:
     return [ErrorCode(joined["error_code"]).name, has_id, joined["generation_id"]]
 
 
+# ---- whose offsets can be deleted
+
+
+def record_deletions(kafka: Kafka) -> Iterator[Any]:
+    """OffsetDelete goes by the topics of the last generation, and by all before the first."""
+    kafka.prepare()
+    for place in (UNREAD, READ_0):
+        kafka.commit("g", place, ("unread", 1), ("read", 1))
+    yield "simple", kafka.delete_offsets("g", 0)
+    kafka.send_join("g", "one", version=3)
+    while kafka.state("g") != "PreparingRebalance":
+        pass
+    yield kafka.state("g"), kafka.delete_offsets("g", 1)
+    one = kafka.receive("one")
+    yield kafka.state("g"), kafka.delete_offsets("g", 1)
+    assert not kafka.sync("g", "one", one)
+    kafka.commit_as("g", one, ("unread", 1))
+    both = [{"name": "range", "metadata": READ.replace(b"\4read", b"\6unread")}]
+    kafka.send_join("g", "two", version=3, protocols=both)
+    while kafka.state("g") != "PreparingRebalance":
+        pass
+    yield kafka.state("g"), kafka.delete_offsets("g", 1)
+    yield kafka.leave("g", one["member_id"])
+    two = kafka.receive("two")
+    assert not kafka.sync("g", "two", two)
+    kafka.commit_as("g", two, ("unread", 1), ("read", 1))
+    yield kafka.state("g"), kafka.delete_offsets("g", 1)
+    yield kafka.leave("g", two["member_id"])
+    yield kafka.state("g"), kafka.delete_offsets("g", 1)
+
+
 # ---- a real broker
 
 
-RECORDINGS = {"lives": record_lives, "sizes": record_sizes}
+RECORDINGS = {
+    "lives": (record_lives, SETTINGS),
+    "sizes": (record_sizes, SETTINGS),
+    "deletions": (record_deletions, {"group.initial.rebalance.delay.ms": "2000"}),
+}
+"""Each with the settings of the broker that is asked."""
 
 
 def record_real(name: str) -> list[Any]:
     """What a broker that is started for it answers."""
-    with KafkaBroker("4.3.1", properties=SETTINGS) as broker:
+    with KafkaBroker("4.3.1", properties=RECORDINGS[name][1]) as broker:
         began_s = time.monotonic()
 
         def wait_until(seconds: float) -> None:
@@ -464,7 +517,7 @@ def record_real(name: str) -> list[Any]:
 def recorded(name: str, kafka: Kafka) -> list[Any]:
     """The answers to one of the recordings."""
     try:
-        rows: list[Any] = json.loads(json.dumps(list(RECORDINGS[name](kafka))))
+        rows: list[Any] = json.loads(json.dumps(list(RECORDINGS[name][0](kafka))))
     finally:
         kafka.close()
     return rows

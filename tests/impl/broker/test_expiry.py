@@ -56,7 +56,7 @@ def clients_of(broker: Broker) -> Iterator[Kafka]:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_broker_answers_as_a_real_one_did(name: str) -> None:
-    with Broker(settings=SETTINGS) as broker:
+    with Broker(settings=RECORDINGS[name][1]) as broker:
         answered = recorded(name, client_of(broker))
     for ours, theirs in zip(answered, json.loads(RECORDED.read_text())[name], strict=True):
         assert ours == theirs
