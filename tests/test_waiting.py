@@ -24,7 +24,7 @@ VIRTUAL = {"in_a_world", "run_virtually"}
 ALLOWED = {
     # what the code is for
     "conformance/systems/brokers/clock.py::MachineClock::sleep": "the clock itself, passed in",
-    "tests/impl/broker/expiry_recording.py::record_real::wait_until": (
+    "tests/impl/broker/expiry_recording.py::_record_real::wait_until": (
         "the clock itself: a real broker's retention is a minute at least"
     ),
     "tests/impl/broker/recording.py::main::settle": "handed to loops that look again",

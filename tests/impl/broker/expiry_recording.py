@@ -7,8 +7,9 @@ broker, real or not.
 from __future__ import annotations
 
 import json
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": "300000",
 }
 """Of the broker that is asked: a minute is enough, and no member that does nothing goes."""
+
+AT_ONCE = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
 
 Values = dict[str, Any]
 READ = b"\0\0\0\0\0\1\0\4read\xff\xff\xff\xff"
@@ -492,32 +495,72 @@ def record_deletions(kafka: Kafka) -> Iterator[Any]:
     yield kafka.state("g"), kafka.delete_offsets("g", 1)
 
 
+# ---- a group that has too many members after a restart
+
+
+def record_three(kafka: Kafka) -> Iterator[Any]:
+    """Three members of a group that is stable."""
+    kafka.prepare()
+    first, second = fill(kafka, "g", rebalance_timeout_ms=3_000)
+    kafka.send_join("g", "three", version=3, rebalance_timeout_ms=3_000)
+    while kafka.state("g") != "PreparingRebalance":
+        pass
+    kafka.send_join("g", "one", first, rebalance_timeout_ms=3_000)
+    kafka.send_join("g", "two", second, rebalance_timeout_ms=3_000)
+    for name in ("one", "two", "three"):
+        joined = kafka.receive(name)
+        yield summary(joined), kafka.sync("g", name, joined)
+
+
+def record_shrunk(kafka: Kafka) -> Iterator[Any]:
+    """The same group, of which two members may stay: those that rejoin first."""
+    kafka.prepare()
+    member_ids = [row["member_id"] for row in kafka.members("g")]
+    yield kafka.state("g"), len(member_ids)
+    yield [kafka.beat("g", {"generation_id": 3, "member_id": each}) for each in member_ids]
+    names = ("one", "two", "three")
+    for name, member_id in zip(names, member_ids, strict=True):
+        kafka.send_join("g", name, member_id, rebalance_timeout_ms=3_000)
+    yield sorted(summary(kafka.receive(name)) for name in names)
+    yield kafka.state("g"), len(kafka.members("g"))
+
+
 # ---- a real broker
 
 
 RECORDINGS = {
-    "lives": (record_lives, SETTINGS),
-    "sizes": (record_sizes, SETTINGS),
-    "deletions": (record_deletions, {"group.initial.rebalance.delay.ms": "2000"}),
+    "lives": ((record_lives, SETTINGS),),
+    "sizes": ((record_sizes, SETTINGS),),
+    "deletions": ((record_deletions, {"group.initial.rebalance.delay.ms": "2000"}),),
+    "shrunk": ((record_three, AT_ONCE), (record_shrunk, AT_ONCE | {"group.max.size": "2"})),
 }
-"""Each with the settings of the broker that is asked."""
+"""What a broker is asked with these settings; the second, when it has been started again."""
 
 
 def record_real(name: str) -> list[Any]:
     """What a broker that is started for it answers."""
-    with KafkaBroker("4.3.1", properties=RECORDINGS[name][1]) as broker:
+    with tempfile.TemporaryDirectory(prefix="kafka-eos-") as folder:
+        return [row for phase in RECORDINGS[name] for row in _record_real(Path(folder), *phase)]
+
+
+def _record_real(
+    folder: Path, phase: Callable[[Kafka], Iterator[Any]], settings: Mapping[str, str]
+) -> list[Any]:
+    with KafkaBroker("4.3.1", folder=folder, properties=settings) as broker:
         began_s = time.monotonic()
 
         def wait_until(seconds: float) -> None:
             time.sleep(max(0.0, began_s + seconds - time.monotonic()))
 
-        return recorded(name, Kafka(broker.connect, wait_until))
+        rows = recorded(phase, Kafka(broker.connect, wait_until))
+        broker.stop()
+        return rows
 
 
-def recorded(name: str, kafka: Kafka) -> list[Any]:
-    """The answers to one of the recordings."""
+def recorded(phase: Callable[[Kafka], Iterator[Any]], kafka: Kafka) -> list[Any]:
+    """The answers to a part of a recording."""
     try:
-        rows: list[Any] = json.loads(json.dumps(list(RECORDINGS[name][0](kafka))))
+        rows: list[Any] = json.loads(json.dumps(list(phase(kafka))))
     finally:
         kafka.close()
     return rows
