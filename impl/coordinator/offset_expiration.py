@@ -46,13 +46,14 @@ def find_expired(
     """What has expired of one partition's groups, by id; `classic` are those that were joined."""
     committed = _by_group(offsets.committed)
     pending = set[OffsetKey]().union(*offsets.pending.values())
+    open_groups = {key.group_id for key in pending}
     found = []
     for group_id in sorted(offsets.groups):
         group = offsets.consumer_groups.get(group_id) or classic.get(group_id)
         group = group or ClassicGroup(group_id)
         mine = committed.get(group_id, {})
         gone = tuple(sorted(_expired_of(group, mine, now_ms, retention_ms) - pending))
-        has_offsets = len(gone) < len(mine) or any(key.group_id == group_id for key in pending)
+        has_offsets = len(gone) < len(mine) or group_id in open_groups
         is_dead = group.is_empty and not has_offsets
         if gone or is_dead:
             found.append(ExpiredGroup(group_id, gone, is_dead))

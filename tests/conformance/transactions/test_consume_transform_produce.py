@@ -196,6 +196,12 @@ def test_offsets_outside_of_the_transaction_are_found(
 def test_without_time_nothing_is_decided_and_nothing_left_running(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
+    async def never_ends(job_, order, producer, consumer):
+        await producer.start()
+        await consumer.start()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(consume_transform_produce, "_work_until_done", never_ends)
     monkeypatch.setattr(consume_transform_produce, "MOST_RUN_S", 0.3)
     assert main([VERB, "--kafka", "4.3.1", "--runs", "1"]) == 3
     assert "does not end its work" in capsys.readouterr().err
