@@ -23,7 +23,6 @@ from conformance.transactions.testbed import NOBODY
 from conformance.transactions.wire import find_coordinator
 
 FEATURE: Final = "transaction.version"
-LEVEL_TIMEOUT_S: Final = 5.0
 SYNC_TIMEOUT_S: Final = 60.0
 """How long news and replicas may take."""
 SCRATCH_TIMEOUT_MS: Final = 500
@@ -125,7 +124,7 @@ def change_level(s: Session, level: int) -> None:
     await_true(
         lambda: api_versions(connection).levels.get(FEATURE, 0) == level,
         lambda: f"the broker does not go by level {level}",
-        LEVEL_TIMEOUT_S,
+        SYNC_TIMEOUT_S,
     )
 
 

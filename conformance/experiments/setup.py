@@ -24,8 +24,6 @@ from conformance.transactions.wire import (
 )
 from impl.protocol.errors import ErrorCode
 
-SETTLE_TIMEOUT_S: Final = 5.0
-"""How long an EndTxn that was answered may take to complete; milliseconds are usual."""
 LAST_EPOCH: Final = 32_766
 """The last epoch of a client; 32767 is for the coordinator's own aborts."""
 IN_FLIGHT: Final = 100
@@ -202,21 +200,19 @@ def _exhausted(s: Session, wire: CoordinatorConnection, name: str, timeout: int)
 @verb
 def settle(s: Session, who: ClientIdentity) -> None:
     """Wait until the state is none of PREPARE_x."""
-    _await_state(s, who, lambda state: not state.startswith("Prepare"), SETTLE_TIMEOUT_S)
+    _await_state(s, who, lambda state: not state.startswith("Prepare"))
 
 
 @verb
 def await_state(s: Session, who: ClientIdentity, state: str) -> None:
     """Wait until the coordinator shows it."""
-    _await_state(s, who, lambda shown: shown == state, REACH_TIMEOUT_S)
+    _await_state(s, who, lambda shown: shown == state)
 
 
-def _await_state(
-    s: Session, who: ClientIdentity, suffices: Callable[[str], bool], timeout_s: float
-) -> None:
+def _await_state(s: Session, who: ClientIdentity, suffices: Callable[[str], bool]) -> None:
     name = who.transactional_id
     call = describe_transactions([name])
-    shown = poll(lambda: s.testbed.coordinator().ask(call)[name].state, suffices, timeout_s)
+    shown = poll(lambda: s.testbed.coordinator().ask(call)[name].state, suffices, REACH_TIMEOUT_S)
     if not suffices(shown):
         raise RequestRefused(f"{name} stays in {shown}")
 

@@ -15,7 +15,7 @@ FEATURE = "transaction.version"
 
 
 def await_level(connection: BrokerConnection, level: int) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while api_versions(connection).levels.get(FEATURE, 0) != level:
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.slow  # members time out
 SECONDS = 30
 PLACE = ("a", 0)
 MAX_POLL_INTERVAL_MS = 300
+NEVER_MS = 3_600_000
+"""By the clock of the broker, which nobody advances."""
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "classic": {"heartbeat_interval_ms": 50},
     "consumer": {"group_protocol": "consumer"},
@@ -236,12 +238,11 @@ async def test_a_second_stop_does_not_wait() -> None:
         await producer.start()
         await producer.begin_transaction()
         await producer.send_and_wait("a", b"v")
-        kafka.faults.add(DelayFault("EndTxn", delay_ms=500, at="answer"))
+        kafka.faults.add(DelayFault("EndTxn", delay_ms=NEVER_MS, at="answer"))
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await producer.stop()
-        async with asyncio.timeout(1):
-            await producer.stop()
+        await producer.stop()
 
 
 async def test_whose_end_is_unknown_is_named() -> None:

@@ -78,7 +78,7 @@ SETTLE_TIMEOUT_S: Final = 30.0
 TRANSACTION_TIMEOUT_MS: Final = 600_000
 """Longer than any trace takes, also on a busy machine."""
 
-GROUP_TIMEOUT_S: Final = 5.0
+GROUP_TIMEOUT_S: Final = 20.0
 """How long a group may take to know how a transaction has ended whose markers are written."""
 SCAN_S: Final = 20.0
 """How long a coordinator may take to see that a transaction, or an id, has been there too long."""
