@@ -11,8 +11,8 @@ from model.properties import always
 from proofs.explore.expected import EXPECTED
 from proofs.lift.source import COMPOSITIONS, assumed_properties_of, load_model
 from proofs.mutants.table import MUTANTS, ModelMutant
-from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS, bears_on
+from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.theorems import ONLY_EXPLORED, THEOREMS, bears_on
 from proofs.prove.transactions.compositions import ONLY_EXPLORED as OF_TRANSACTIONS
 from proofs.trace.replay import configuration_of
 

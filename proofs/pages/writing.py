@@ -37,10 +37,10 @@ from proofs.pages.subjects import (
     trace_of,
     why_not_proved,
 )
-from proofs.prove.assumption_necessity import DROPPED
-from proofs.prove.assumptions import ASSUMPTIONS
-from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import THEOREMS, proves
+from proofs.prove.engine.assumptions import ASSUMPTIONS
+from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.assumption_necessity import DROPPED
+from proofs.prove.run.theorems import THEOREMS, proves
 
 GENERATED = "*Written by `kafka-eos docs`; do not edit.*"
 

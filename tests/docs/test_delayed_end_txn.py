@@ -11,11 +11,11 @@ import pytest
 
 from proofs.lift.patch import Patch, parse_diff
 from proofs.lift.source import load_model
-from proofs.prove.assumptions import ASSUMPTIONS
-from proofs.prove.plan import plan
-from proofs.prove.run import counterexample, subject
-from proofs.prove.solvers import ask
-from proofs.prove.theorems import THEOREMS
+from proofs.prove.engine.assumptions import ASSUMPTIONS
+from proofs.prove.engine.solvers import ask
+from proofs.prove.run.plan import plan
+from proofs.prove.run.run import counterexample, subject
+from proofs.prove.run.theorems import THEOREMS
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, model_of, replay
 from tests.docs.pages import REPOSITORY, STORIES, called, is_understood, missing, page

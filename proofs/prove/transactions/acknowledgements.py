@@ -9,7 +9,7 @@ from model.transactions.configuration import Configuration
 from model.transactions.coordinator import TransactionState as Txn
 from model.transactions.leader import Kind, Stored
 from model.transactions.messages import Error
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.client import (
     ASKED,
     ENDING_STATES,

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from proofs.prove.composition import Composition
-from proofs.prove.induction import axiom, clause_of, clauses_of, collected
+from proofs.prove.engine.composition import Composition
+from proofs.prove.engine.induction import axiom, clause_of, clauses_of, collected
+from proofs.prove.engine.unknowns import number
 from proofs.prove.transactions import (
     acknowledgements,
     client,
@@ -31,7 +32,6 @@ from proofs.prove.transactions.last_stable_offset import (
 )
 from proofs.prove.transactions.rules import BUMPS, without
 from proofs.prove.transactions.steps import Transactions
-from proofs.prove.unknowns import number
 
 CONTRACTS = {
     "fold": fold_of_entries,

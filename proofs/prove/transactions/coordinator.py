@@ -5,7 +5,7 @@ from __future__ import annotations
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import Coordinator
 from model.transactions.coordinator import TransactionState as Txn
-from proofs.prove.induction import invariant
+from proofs.prove.engine.induction import invariant
 from proofs.prove.transactions.state import (
     NONE,
     Image,

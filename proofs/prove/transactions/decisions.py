@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from model.transactions.configuration import Configuration, IdMemory, Rotation
 from model.transactions.coordinator import TransactionState as Txn
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.coordinator import (
     SOUND,
     is_not_after,

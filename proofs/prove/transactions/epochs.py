@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.coordinator import SOUND, is_absent, is_answer, is_before, is_past
 from proofs.prove.transactions.state import ANEW, TransactionsState, pair
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from proofs.lift.dag import reachable
-from proofs.prove.composition import Worlds
-from proofs.prove.induction import Clause
-from proofs.prove.smt import Formula, ProofObligation, obligation
+from proofs.prove.engine.composition import Worlds
+from proofs.prove.engine.induction import Clause
+from proofs.prove.engine.smt import Formula, ProofObligation, obligation
 from proofs.prove.transactions.state import HERE, ME, TRANSACTIONS, at_partition
 from proofs.prove.transactions.steps import Transactions
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from model.transactions.configuration import Configuration, Fence, MarkerEpoch, Ongoing
 from model.transactions.messages import speaks_v2
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.coordinator import (
     SOUND,
     is_answer,

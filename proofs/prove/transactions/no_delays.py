@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from proofs.prove.induction import clause_of, clauses_of, collected
+from proofs.prove.engine.induction import clause_of, clauses_of, collected
 from proofs.prove.transactions import (
     client,
     coordinator,

@@ -20,7 +20,7 @@ from model.transactions.client_state import Membership, Outcome, Write
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import TransactionState as Txn
 from model.transactions.messages import Error
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.acknowledgements import (
     is_committed,
     is_own_record,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from model.transactions.client_state import ClientState as State
 from model.transactions.configuration import Configuration
-from proofs.prove.induction import invariant
+from proofs.prove.engine.induction import invariant
 from proofs.prove.transactions.client import (
     ACTS,
     OWNED,

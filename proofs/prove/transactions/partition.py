@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from model.transactions.leader import Kind, ProducerStateEntry, Stored
-from proofs.prove.induction import invariant
+from proofs.prove.engine.induction import invariant
 from proofs.prove.transactions.state import NONE, TransactionsState
 
 LOGGED = ("log_has_epochs",)

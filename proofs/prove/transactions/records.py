@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from model.transactions.client_state import Membership, Write
 from model.transactions.configuration import Configuration
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.acknowledgements import (
     holds,
     is_own_record,

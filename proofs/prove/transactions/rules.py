@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from proofs.lift.dag import Node, leaf
+from proofs.prove.engine.unknowns import number, truth
 from proofs.prove.transactions.state import PARTITIONS, PRODUCER_IDS
-from proofs.prove.unknowns import number, truth
 
 RULES = {
     ("Variant", name): leaf(name, low, high)

@@ -29,8 +29,8 @@ from proofs.lift.containers import FunctionMap, FunctionSeq
 from proofs.lift.dag import FALSE, INFINITE, TRUE, ZERO, Node, const, ite, leaf, uninterpreted
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
-from proofs.prove.formulas import RecordSet, present
-from proofs.prove.unknowns import Unknowns, function, never, number, truth
+from proofs.prove.engine.formulas import RecordSet, present
+from proofs.prove.engine.unknowns import Unknowns, function, never, number, truth
 
 Pair = tuple[int, int]
 """A producer id and an epoch."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from proofs.prove.assumptions import claimed_by
-from proofs.prove.composition import Composition
-from proofs.prove.sequence_arithmetic import UNCOUNTED
-from proofs.prove.theorem import Theorem
+from proofs.prove.engine.assumptions import claimed_by
+from proofs.prove.engine.composition import Composition
+from proofs.prove.engine.theorem import Theorem
+from proofs.prove.idempotent.sequence_arithmetic import UNCOUNTED
 from proofs.prove.transactions.compositions import (
     ACKNOWLEDGED,
     CLIENT_V2,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from model.transactions.configuration import Configuration, Verification
 from model.transactions.messages import speaks_v2
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.coordinator import SOUND, in_transaction, is_before
 from proofs.prove.transactions.epochs import AWAITED
 from proofs.prove.transactions.partition import entry, is_open

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from proofs.lift.source import load_model
-from proofs.prove.composition import Composition, CompositionInduction
-from proofs.prove.in_scope import ScopeOfProof
-from proofs.prove.induction import Clause
-from proofs.prove.theorems import THEOREMS
+from proofs.prove.engine.composition import Composition, CompositionInduction
+from proofs.prove.engine.induction import Clause
+from proofs.prove.engine.valuation import evaluate
+from proofs.prove.idempotent.in_scope import ScopeOfProof
+from proofs.prove.run.theorems import THEOREMS
 from proofs.prove.transactions.epochs import given_is_past
 from proofs.prove.transactions.in_scope import TransactionsScopeState, left_in
-from proofs.prove.valuation import evaluate
 from proofs.trace.replay import configuration_of
 
 OF = {t.name: (t.composition, t.variant) for t in THEOREMS if t.home == "transactions"}

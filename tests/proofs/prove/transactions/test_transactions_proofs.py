@@ -12,22 +12,22 @@ from proofs.lift import dag
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of, load_model, model_folder
 from proofs.mutants.table import TRANSACTIONAL
-from proofs.prove.assumption_necessity import trace_without
-from proofs.prove.composition import CompositionInduction
-from proofs.prove.in_scope import ScopeOfProof
-from proofs.prove.missing_steps import MissingSteps
-from proofs.prove.plan import Planner
-from proofs.prove.run import counterexample, places, subject
-from proofs.prove.scoped import explored
-from proofs.prove.smt import Formula, obligation
-from proofs.prove.solvers import ask
-from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import THEOREMS
+from proofs.prove.engine.composition import CompositionInduction
+from proofs.prove.engine.missing_steps import MissingSteps
+from proofs.prove.engine.smt import Formula, obligation
+from proofs.prove.engine.solvers import ask
+from proofs.prove.engine.theorem import Theorem
+from proofs.prove.idempotent.in_scope import ScopeOfProof
+from proofs.prove.run.assumption_necessity import trace_without
+from proofs.prove.run.plan import Planner
+from proofs.prove.run.run import counterexample, places, subject
+from proofs.prove.run.scoped import explored
+from proofs.prove.run.theorems import THEOREMS
+from proofs.prove.run.vacuity import EXCLUDED
 from proofs.prove.transactions.compositions import ONLY_EXPLORED, PROVED_AS, WITH_V1
 from proofs.prove.transactions.in_scope import check_partitions
 from proofs.prove.transactions.message_assumptions import refused_is_absent
 from proofs.prove.transactions.steps import Transactions
-from proofs.prove.vacuity import EXCLUDED
 from proofs.trace.replay import configuration_of
 from tests.proofs.prove.transactions.planted import PLANTED
 from tests.sizes import sized

@@ -1,0 +1,1 @@
+"""What proves, of any composition: formulas, induction, steps, solvers."""

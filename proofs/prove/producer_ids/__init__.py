@@ -1,0 +1,1 @@
+"""What is proved of brokers that give producer ids."""
