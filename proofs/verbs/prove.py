@@ -20,9 +20,9 @@ from typing import Any
 
 from proofs.lift.source import composition_of
 from proofs.prove.engine.assumptions import ASSUMPTIONS
+from proofs.prove.engine.scope_check import ScopeCheck
 from proofs.prove.engine.solvers import SOLVERS
 from proofs.prove.engine.theorem import Theorem
-from proofs.prove.idempotent.in_scope import ScopeCheck
 from proofs.prove.run.answers import AnswerCache, answers_folder
 from proofs.prove.run.asking import AnswerSource
 from proofs.prove.run.assumption_necessity import trace_without

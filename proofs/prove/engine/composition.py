@@ -15,6 +15,7 @@ from typing import Any
 
 from proofs.lift.containers import FunctionMap
 from proofs.lift.dag import Node, reachable
+from proofs.lift.patch import Patch
 from proofs.lift.source import Model
 from proofs.prove.engine.formulas import Lifter
 from proofs.prove.engine.induction import (
@@ -25,17 +26,32 @@ from proofs.prove.engine.induction import (
     ProofStep,
     of_nothing,
 )
+from proofs.prove.engine.regime import UNCOUNTED, Regime
+from proofs.prove.engine.scope_check import ScopeCheck, ScopeOfProof, check_clauses
 from proofs.prove.engine.sizes import Overrides, unknown_sizes
 from proofs.prove.engine.smt import Formula, ProofObligation
 from proofs.prove.engine.step_evaluator import StepEvaluator
 from proofs.prove.engine.unknowns import Unknowns, number
 from proofs.prove.engine.world_simulation import simulate_rules
-from proofs.prove.idempotent.in_scope import ScopeCheck, ScopeOfProof, check_clauses
+
+
+@dataclass(frozen=True, slots=True)
+class Obligations:
+    """What proves a theorem: obligations by name, made as they are asked for. If they are those of
+    an induction, its steps must be all that can happen to what its `clauses` speak of."""
+
+    named: Named
+    induction: Induction | None = None
+    clauses: tuple[Clause, ...] = ()
+
+
+Kept = dict[tuple[Any, ...], Any]
+"""What the theorems of one plan share, by what it was made of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What the proofs say of a model of `proofs.lift.source.COMPOSITIONS`.
+    """What the proofs say of a model of `proofs.lift.source.COMPOSITIONS`, for one theorem.
 
     `bounds` sizes its worlds: 0 is any number; `unknown` are attributes of its configuration, by
     class and name, that may be anything, besides all sizes that are not `claimed`. `axioms` say
@@ -47,7 +63,10 @@ class Composition:
 
     A trace that breaks a guarantee under another variant is looked for in `searched` first. For the
     check in `scopes`, each under each of `variants`, clauses and axioms are evaluated on each
-    world; or `check` does it all.
+    world; or `check` does it all. Without `variants` its scopes are searched under the theorem's.
+
+    The theorem is about the `goal` alone, if there is one; else about all clauses. `assumes` is
+    what is assumed of each proof that is made in this way. `patches` change the model first.
     """
 
     home: str
@@ -65,6 +84,21 @@ class Composition:
     steps: tuple[str, ...] = ()
     promises: tuple[Callable[..., bool], ...] = ()
     claimed: frozenset[str] = frozenset()
+    goal: Clause | None = None
+    regime: Regime = UNCOUNTED
+    assumes: tuple[str, ...] = ()
+    patches: tuple[Patch, ...] = ()
+
+    def obligations(self, model: Model, variant: str, usual: str, kept: Kept) -> Obligations:
+        """What proves a theorem whose usual variant is another one or this. What theorems share is
+        taken from `kept`, or added there."""
+        ruled = self.ruled_by(model, variant, usual)
+        induction = CompositionInduction(ruled, model, variant)
+        return Obligations(induction.obligations(), induction, ruled.clauses)
+
+    def speaks_of(self, variant: Any, usual: Any) -> bool:
+        """Whether a variant is one that these proofs can be made under, as under the usual one."""
+        return True
 
     def ruled_by(self, model: Model, variant: str, usual: str) -> Composition:
         """What the proofs would say under a variant that is not the usual one: the rules in which

@@ -19,13 +19,9 @@ from proofs.prove.engine.formulas import Lifter, configured, conjuncts
 from proofs.prove.engine.smt import Formula, ProofObligation, obligation
 from proofs.prove.engine.step_evaluator import OwnChange, RuleApplication
 from proofs.prove.engine.unknowns import number
-from proofs.prove.idempotent.proof_state import after_replay
-from proofs.prove.idempotent.sequence_arithmetic import NO_WRAP, SequenceArithmetic
 
 LENGTH = number("length")
 """The length of a prefix of a log, any."""
-ARITHMETIC = "sequences_are_remainders"
-"""What sequences mean where they wrap: for the few obligations that are about their arithmetic."""
 RULED = "rules_of_variant"
 """What the variant says of the rules that are unknown to all other clauses."""
 
@@ -38,28 +34,14 @@ def of_state(s: Any) -> tuple[Any, ...]:
     return (s,)
 
 
-def of_leader(s: Any) -> tuple[Any, ...]:
-    """A clause about a memory, of what the leader knows."""
-    return s, s.known
-
-
-def of_replay(s: Any, length: Any) -> tuple[Any, ...]:
-    """A clause about a memory, of what a leader knows that replays a prefix of the log."""
-    return s, after_replay(s, length)
-
-
-def of_prefix(s: Any, length: Any) -> tuple[Any, ...]:
-    """A clause about a prefix of the log."""
-    return s, length
-
-
 @dataclass(frozen=True, slots=True)
 class Clause:
     """A predicate that holds in every state: `holds`, of what `subject` makes of the state.
 
     Its induction stands on itself and on what it `uses`; it `follows` if that implies it. A clause
-    that is about `prefixes` holds of every prefix of the log, and its subject takes a length. With
-    what is `in_words` it implies the model's guarantee of its name, as that one's text says it.
+    that is about `prefixes` holds of every prefix of the log, and its subject takes a length; of
+    other lengths than those that are `within` the log it says nothing. With what is `in_words` it
+    implies the model's guarantee of its name, as that one's text says it.
     """
 
     name: str
@@ -69,6 +51,7 @@ class Clause:
     follows: bool = False
     subject: Callable[..., tuple[Any, ...]] = of_state
     prefixes: bool = False
+    within: Callable[..., bool] | None = None
     in_words: tuple[str, ...] = ()
 
     def also(self, *uses: str) -> Clause:
@@ -85,9 +68,9 @@ class Clause:
         """What it says of the prefix of one length."""
         seen = lifter.view(state)
         bound, body = lifter.formula(self.holds, *self.subject(seen, length))
-        if self.subject is not of_replay:
+        if self.within is None:
             return bound, body
-        is_one = lifter.node(is_prefix, seen, length)
+        is_one = lifter.node(self.within, seen, length)
         return bound, conjunction(is_one.implies(part) for part in conjuncts(body))
 
     def is_so(self, k: Any, s: Any) -> bool:
@@ -142,35 +125,6 @@ def guarantee(
     )
 
 
-def prefix_invariant(*, needs: Iterable[str] = ()) -> Declarer:
-    """A clause about every prefix of the log."""
-    uses = frozenset(needs)
-    return declared(
-        "invariants",
-        lambda name, says, f: Clause(name, says, f, uses, subject=of_prefix, prefixes=True),
-    )
-
-
-APPENDED = ("offsets_rise", "nothing_stored_is_empty", "watermark_within_log", "accepted_follows")
-"""What each clause about a memory needs."""
-
-
-def memory_invariant(*, needs: Iterable[str] = (), of_now: bool = True) -> Declarer:
-    """A clause about a memory, which is two: of what the leader knows `of_now`, and of what any
-    leader would know that replays a prefix of the log."""
-    own, others = tuple(needs), (f"history/{name}" for name in needs)
-    now = frozenset((*own, *APPENDED))
-    replayed = frozenset((*others, *APPENDED, "history_agrees"))
-    kinds: list[Callable[[str, str, Any], Clause]] = [
-        lambda name, says, f: Clause(
-            f"history/{name}", f"After any replay: {says}", f, replayed, False, of_replay, True
-        )
-    ]
-    if of_now:
-        kinds.insert(0, lambda name, says, f: Clause(name, says, f, now, subject=of_leader))
-    return declared("invariants", *kinds)
-
-
 def of_nothing(_s: Any) -> tuple[Any, ...]:
     """A clause about the configuration alone."""
     return ()
@@ -211,11 +165,6 @@ def clauses_of(*functions: Callable[..., bool]) -> tuple[Clause, ...]:
     return tuple(map(clause_of, functions))
 
 
-def is_prefix(s: Any, length: int) -> bool:
-    """There is a prefix of the log of this length."""
-    return 0 <= length <= len(s.log)
-
-
 @dataclass(frozen=True, slots=True)
 class Lemma:
     """What holds where a step is taken, and the clauses that it stands on."""
@@ -239,7 +188,8 @@ class ProofStep:
     where it is taken: each is proved first, then assumed by the clauses that use it. `given` are
     assumptions by name, for the clauses that use them. Each clause also uses what it `recalls`.
     `elsewhere` is another state in which the clauses hold before the step. `taken` are the rules of
-    actors whose text it evaluates, `edits` what it makes besides.
+    actors whose text it evaluates, `edits` what it makes besides. The log that has prefixes `grows`
+    if it may have one batch more after the step.
     """
 
     rule: str
@@ -254,11 +204,7 @@ class ProofStep:
     elsewhere: Any = None
     taken: tuple[RuleApplication, ...] = ()
     edits: frozenset[OwnChange] = frozenset()
-
-    @property
-    def grows(self) -> bool:
-        """Whether the log that has prefixes may grow."""
-        return self.rule.startswith("on_produce")
+    grows: bool = False
 
 
 def split(goal: Formula, groups: int) -> Iterator[tuple[str, Formula]]:
@@ -342,7 +288,6 @@ class Induction:
         facts: Mapping[str, Formula] | None = None,
         prefix: str = "",
         groups: int = 0,
-        regime: SequenceArithmetic = NO_WRAP,
         absent: frozenset[str] = frozenset(),
     ) -> None:
         self.formulas, self.lifter = formulas, formulas.lifter
@@ -352,7 +297,7 @@ class Induction:
         self.facts = facts or {}
         self.names: dict[Formula, str] = {}
         self.prefix, self.groups = prefix, groups
-        self.regime, self.absent = regime, absent
+        self.absent = absent
 
     @cached_property
     def steps(self) -> tuple[ProofStep, ...]:
@@ -390,13 +335,14 @@ class Induction:
     def posed(
         self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula
     ) -> ProofObligation:
-        """The obligation, with what sequences mean if it uses that."""
-        meant: list[Formula] = []
-        if ARITHMETIC in uses:
-            ground = [body for bound, body in (*assumed, goal) if not bound]
-            meant = [((), node) for node in self.regime.definitions(ground)]
+        """The obligation, with what functions in it mean."""
+        meant = self.meant(uses, (*assumed, goal))
         names = [*(self.names.get(formula, "") for formula in assumed), *("" for _ in meant)]
         return obligation(f"{self.prefix}{name}", [*assumed, *meant], goal, names)
+
+    def meant(self, uses: Collection[str], formulas: Sequence[Formula]) -> list[Formula]:
+        """What functions in the formulas mean, for an obligation that uses their meaning."""
+        return []
 
     def posed_in_parts(
         self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula

@@ -11,13 +11,11 @@ from itertools import pairwise
 
 from model.idempotent.leader import BatchMetadata
 from proofs.prove.engine.induction import (
-    ARITHMETIC,
     RULED,
     guarantee,
     invariant,
-    memory_invariant,
-    prefix_invariant,
 )
+from proofs.prove.idempotent.clause_forms import memory_invariant, prefix_invariant
 from proofs.prove.idempotent.proof_state import (
     LogEntry,
     Memory,
@@ -26,7 +24,7 @@ from proofs.prove.idempotent.proof_state import (
     StoredAnswer,
     after_replay,
 )
-from proofs.prove.idempotent.sequence_arithmetic import LARGEST_BATCH
+from proofs.prove.idempotent.sequence_arithmetic import ARITHMETIC, LARGEST_BATCH
 
 OFFSETS = ("offsets_rise", "nothing_stored_is_empty", "watermark_within_log")
 CLIENT = ("epochs_rise", "in_flight_in_order", "in_flight_is_mine")

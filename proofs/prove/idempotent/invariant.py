@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from proofs.prove.engine.induction import Clause, clause_of, collected, of_replay
+from proofs.prove.engine.induction import Clause, clause_of, collected
 from proofs.prove.idempotent import auxiliary, clauses, fifo, order
+from proofs.prove.idempotent.clause_forms import of_replay
 from proofs.prove.idempotent.clauses import CLIENT, OFFSETS, SENT
 
 FOUND = collected(clauses)

@@ -15,11 +15,11 @@ from proofs.explore.source import SourceGraph
 from proofs.lift.source import Model
 from proofs.prove.engine.simulation import Simulation, SimulationResult
 from proofs.prove.engine.sizes import PREFIX, size_in
+from proofs.prove.idempotent.composition import configuration
 from proofs.prove.idempotent.in_scope import ScopeState, pasts
 from proofs.prove.idempotent.sequence_arithmetic import NO_WRAP, SEQUENCE, wrapping
 from proofs.prove.idempotent.state import BEFORE_KIP_360, VARIANT
 from proofs.prove.idempotent.steps import IdempotentSteps
-from proofs.prove.run.plan import configuration
 from proofs.trace.messages import RuleCall
 
 

@@ -7,9 +7,10 @@ carries. Clauses speak of positions; the arithmetic gives each position its sequ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from proofs.lift.dag import INFINITE, Node, const, leaf, reachable, uninterpreted
+from proofs.prove.engine.regime import Regime
 
 SEQUENCE = "sequence"
 SEQUENCES = 1 << 31
@@ -21,8 +22,12 @@ MAX_SEQUENCE = leaf("max_sequence", -INFINITE, INFINITE)
 """The last sequence where none is used twice: any number."""
 
 
+ARITHMETIC = "sequences_are_remainders"
+"""What sequences mean where they wrap: for the few obligations that are about their arithmetic."""
+
+
 @dataclass(frozen=True, slots=True)
-class SequenceArithmetic:
+class SequenceArithmetic(Regime):
     """`sequence` gives a position its sequence; `wraps` if positions pass the last one.
 
     Where they do, `sequence` is the remainder by the number of sequences, but an obligation is
@@ -30,10 +35,8 @@ class SequenceArithmetic:
     """
 
     name: str
-    says: str
     max_sequence: Node
     sequence: Callable[[Node], Node]
-    assumptions: tuple[str, ...]
     sequences: int | None = None
 
     @property
@@ -54,24 +57,20 @@ def _same(position: Node) -> Node:
 
 
 NO_WRAP = SequenceArithmetic(
-    "no_wrap", "fewer than 2^31 records per epoch", MAX_SEQUENCE, _same, ("no_wrap",)
+    "fewer than 2^31 records per epoch", ("no_wrap",), "no_wrap", MAX_SEQUENCE, _same
 )
 
 
 def wrapping(sequences: int) -> SequenceArithmetic:
     """So many sequences, used again and again."""
     return SequenceArithmetic(
-        "wraps",
         "any number of records per epoch: sequences wrap after 2^31 - 1",
+        ("message_lifetime", "batches_are_small"),
+        "wraps",
         const(sequences - 1),
         lambda position: uninterpreted(SEQUENCE, (position,)),
-        ("message_lifetime", "batches_are_small"),
         sequences,
     )
 
 
 WRAPS = wrapping(SEQUENCES)
-
-
-UNCOUNTED = replace(NO_WRAP, assumptions=(), says="no sequence is in it")
-"""What is not about sequences."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 from model.idempotent import leader
 from model.idempotent.configuration import Configuration, FirstSequence
 from model.idempotent.messages import Batch, Error, ProduceResponse, last_sequence
-from proofs.prove.engine.induction import ARITHMETIC, lemma
+from proofs.prove.engine.induction import lemma
 from proofs.prove.idempotent import clauses
 from proofs.prove.idempotent.clauses import OFFSETS, SENT
 from proofs.prove.idempotent.fifo import newest_end
 from proofs.prove.idempotent.proof_state import ProofState
-from proofs.prove.idempotent.sequence_arithmetic import LIFETIME
+from proofs.prove.idempotent.sequence_arithmetic import ARITHMETIC, LIFETIME
 
 
 @lemma(needs=("memory_is_sound", "window_is_log", "window_has_no_gap", "log_was_sent", *SENT))

@@ -17,10 +17,11 @@ from proofs.lift.containers import FocusMap, FunctionSeq, PredicateSet
 from proofs.lift.dag import FALSE, ZERO, Node, ite
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, SetValue
-from proofs.prove.engine.induction import ClauseFormulas, Lemma, ProofStep, of_replay
+from proofs.prove.engine.induction import ClauseFormulas, Lemma, ProofStep
 from proofs.prove.engine.step_evaluator import StepEvaluator
 from proofs.prove.engine.unknowns import never, number, within
 from proofs.prove.idempotent import auxiliary, clauses, fifo, step_lemmas
+from proofs.prove.idempotent.clause_forms import of_replay
 from proofs.prove.idempotent.client_steps import IN_ORDER, IN_TURN, TAKEN, ClientSteps
 from proofs.prove.idempotent.invariant import HELPERS
 from proofs.prove.idempotent.sequence_arithmetic import NO_WRAP, SequenceArithmetic
@@ -114,7 +115,7 @@ class IdempotentSteps(ClientSteps):
         )
         assumed = ((n, self.lifter.formula(f, self.seen, *of)) for n, f, of in given)
         cuts = tuple(self.cuts(Seen(step.after), batch, begin, answer))
-        return replace(step, lemmas=cuts, given=(*step.given, *assumed))
+        return replace(step, lemmas=cuts, given=(*step.given, *assumed), grows=True)
 
     def on_refused(self, rule: str, excluded_by: str) -> ProofStep:
         """Any request arrives, and by a rule of the leader that looks at none is refused."""
@@ -244,13 +245,14 @@ class IdempotentSteps(ClientSteps):
         theirs = ~batch.producer_id.eq(P)
         some = batch.record_count >= 1
         evaluator, leader, _ = self.produced(batch, self.model.leader.on_produce)
-        return self.outcome(
+        step = self.outcome(
             "on_produce_of_others",
             evaluator,
             [theirs, some],
             leader=leader,
             **self.now_stored(batch, ZERO, FALSE),
         )
+        return replace(step, grows=True)
 
     def advance_high_watermark(self) -> ProofStep:
         """The followers catch up."""

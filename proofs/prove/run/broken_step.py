@@ -19,7 +19,6 @@ from proofs.lift.source import load_model
 from proofs.lift.values import Shapes
 from proofs.prove.engine.smt import ProofObligation
 from proofs.prove.engine.theorem import Theorem
-from proofs.prove.idempotent.invariant import HELPERS
 from proofs.prove.run.plan import Duty
 from proofs.prove.run.theorems import THEOREMS
 from proofs.prove.run.vacuity import step_of
@@ -101,11 +100,10 @@ def clause_of(duty: Duty, home: str) -> str:
 @functools.cache
 def sentences() -> Mapping[str, str]:
     """What each clause says, by name."""
-    found = {clause.name: clause.says for clause in HELPERS}
+    found: dict[str, str] = {}
     for theorem in THEOREMS:
-        composed = theorem.composition.clauses if theorem.composition else ()
         own = (theorem.clause,) if theorem.clause else ()
-        found |= {clause.name: clause.says for clause in (*composed, *theorem.extra, *own)}
+        found |= {clause.name: clause.says for clause in (*theorem.composition.clauses, *own)}
     return found
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from proofs.explore.scope import Finding
 from proofs.prove.engine.assumptions import ASSUMPTIONS
+from proofs.prove.engine.scope_check import ScopeCheck
 from proofs.prove.engine.theorem import Theorem
-from proofs.prove.idempotent.in_scope import ScopeCheck
 from proofs.prove.run.plan import Duty, ProofPlan
 from proofs.prove.run.run import Counterexample, ObligationVerdict, ProofTarget
 from proofs.prove.run.theorems import THEOREMS, part_of

@@ -23,21 +23,11 @@ from proofs.mutants import find
 from proofs.mutants.table import ModelMutant
 from proofs.prove.engine.solvers import RESULTS, SOLVERS, TIMEOUT_S, SolverAnswer
 from proofs.prove.engine.theorem import Theorem
-from proofs.prove.idempotent.state import resets
 from proofs.prove.run.asking import AnswerSource, SolverQuestion, unseen
 from proofs.prove.run.plan import Duty, ProofPlan
 from proofs.prove.run.theorems import THEOREMS
-from proofs.prove.transactions.compositions import PROVED_AS
+from proofs.prove.transactions.theorems import PROVED_AS
 from proofs.run import nearest
-
-SEARCHED_SCOPES = (
-    "idempotent-tiny",
-    "idempotent-wrap",
-    "idempotent-restart",
-    "idempotent-failover",
-    "idempotent-default",
-)
-"""Where a trace is looked for that answers a failed obligation, the smallest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +129,14 @@ class ProofTarget:
     """What is proved, and where traces are looked for that answer a failure.
 
     `patches` change the models, by composition. `variants` replaces the variants of theorems: of
-    all ("*"), by name, or of those that need just the rule that a mutant takes back. `shown_in` and
-    `shown_as` are the variant and the guarantee of a mutant's entry; `home` is the composition that
-    it is of, if any.
+    all ("*"), by name, or of those that need just the rule that a mutant takes back. `scopes`,
+    `shown_in` and `shown_as` are the scope, the variant and the guarantee of a mutant's entry;
+    `home` is the composition that it is of, if any.
     """
 
     patches: Mapping[str, tuple[Patch, ...]] = field(default_factory=dict)
     variants: Mapping[str, str] = field(default_factory=dict)
-    scopes: tuple[str, ...] = SEARCHED_SCOPES
+    scopes: tuple[str, ...] = ()
     shown_in: str | None = None
     shown_as: str | None = None
     home: str = ""
@@ -193,9 +183,7 @@ def knows(theorem: Theorem, variant: str) -> bool:
         parsed = model.variants.parse(variant)
     except model.variants.UnknownVariant:
         return False
-    if theorem.clause is None:
-        return True
-    return resets(parsed) == resets(model.variants.parse(theorem.variant))
+    return theorem.composition.speaks_of(parsed, model.variants.parse(theorem.variant))
 
 
 def subject(
@@ -225,15 +213,12 @@ def taken_back(mutant: ModelMutant, model: Model) -> dict[str, str]:
     if composition_of(mutant.scope) == "idempotent":
         own = {t.variant for t in THEOREMS if t.home == "idempotent"}
         return {v: mutant.variant for v in own if model.variants.parse(v) == twin}
-    mine = (
-        t for t in THEOREMS if t.composition is not None and t.home == composition_of(mutant.scope)
-    )
+    mine = (t for t in THEOREMS if t.home == composition_of(mutant.scope))
     return {t.name: mutant.variant for t in mine if holds_for(t, twin, model)}
 
 
 def holds_for(theorem: Theorem, twin: Any, model: Model) -> bool:
     """Whether a composition's theorem is about the requests of a mutant's twin."""
-    assert theorem.composition is not None
     own = model.variants.parse(theorem.variant)
     any_requests = ("Variant", "requests") in theorem.composition.unknown
     return any_requests or getattr(own, "requests", 0) == getattr(twin, "requests", 0)
@@ -263,9 +248,9 @@ def explored(scope: str, variant: str, patches: tuple[Patch, ...], engine: str) 
 def places(theorem: Theorem, of: ProofTarget) -> Iterator[tuple[str, str]]:
     """The scopes, with variants, where a trace is looked for."""
     composed = theorem.composition
-    if composed is None or of.shown_in:
+    if of.scopes:
         yield from product(of.scopes, (of.shown_in or of.under(theorem),))
-    elif "*" in of.variants or theorem.home in of.patches:
+    elif not composed.variants or "*" in of.variants or theorem.home in of.patches:
         yield from product((*composed.searched, *composed.scopes), (of.under(theorem),))
     else:
         yield from product(composed.scopes, composed.variants)

@@ -20,9 +20,10 @@ from proofs.lift.source import Model, load_model
 from proofs.prove.engine.assumptions import EVERYWHERE, LEFT_OUT
 from proofs.prove.engine.composition import Composition, CompositionInduction, check_world_scope
 from proofs.prove.engine.missing_steps import changes_actor
+from proofs.prove.engine.scope_check import ScopeCheck, ScopeOfProof, seen_in
 from proofs.prove.engine.simulation import SimulationResult
 from proofs.prove.engine.theorem import Theorem
-from proofs.prove.idempotent.in_scope import ScopeCheck, ScopeOfProof, check_scope, seen_in
+from proofs.prove.idempotent.in_scope import check_scope
 from proofs.prove.idempotent.producer_simulation import simulate_scope
 from proofs.prove.idempotent.state import resets
 from proofs.prove.producer_ids.composition import PRODUCER_IDS
@@ -92,7 +93,7 @@ MORE_SIMULATED: dict[str, tuple[tuple[str, str], ...]] = {
 """What `prove --simulate` looks at beside: ten scopes of these compositions. Of idempotent
 producers these are CHECKED_SCOPES; no theorem is about processing."""
 
-COMPOSITIONS = {t.name: t.composition for t in THEOREMS if t.composition is not None}
+COMPOSITIONS = {t.name: t.composition for t in THEOREMS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +230,7 @@ def jobs_for(
     for theorem in theorems:
         of = theorem.composition
         own = patched.get(theorem.home, ())
-        for scope, variant in product(of.scopes, of.variants) if of else ():
+        for scope, variant in product(of.scopes, of.variants):
             yield ScopeJob("composed", theorem.name, scope, variant, patches=own)
         if theorem.name in SIMULATED_SCOPES:
             yield ScopeJob("simulated", theorem.name, *SIMULATED_SCOPES[theorem.name], patches=own)
@@ -320,7 +321,7 @@ def of_composition(
     steps vacuous, are named among the failures."""
     of = theorem.composition
     mine = [c for job, c in found if job.kind == "composed" and job.theorem == theorem.name]
-    if of is None or not mine:
+    if not mine:
         return ()
     model: Model = load_model(of.home, patched.get(of.home, ()))
     taken = {rule for check in mine for rule in check.firings}

@@ -15,7 +15,7 @@ from typing import Any
 from model.transactions.leader import Kind, Stored
 from proofs.explore.source import SourceGraph
 from proofs.prove.engine.composition import Composition
-from proofs.prove.idempotent.in_scope import ScopeCheck, ScopeOfProof, TotalLog, check_clauses
+from proofs.prove.engine.scope_check import ScopeCheck, ScopeOfProof, TotalLog, check_clauses
 from proofs.prove.transactions.state import (
     AGAIN,
     ANEW,

@@ -14,14 +14,13 @@ from proofs.__main__ import main
 from proofs.explore.source import source_graph
 from proofs.lift.patch import Patch, parse_diff
 from proofs.lift.source import Model, composition_of, load_model
-from proofs.prove.engine.composition import CompositionInduction, Worlds
-from proofs.prove.engine.induction import Induction
+from proofs.prove.engine.composition import Worlds
 from proofs.prove.engine.missing_steps import MissingSteps, messages_of, missing_steps
+from proofs.prove.engine.scope_check import ScopeCheck
 from proofs.prove.engine.solvers import ask
 from proofs.prove.engine.unknowns import number
 from proofs.prove.engine.world_events import WorldEvents, effects_of, has_requirements
 from proofs.prove.engine.world_simulation import simulate_rules
-from proofs.prove.idempotent.in_scope import ScopeCheck
 from proofs.prove.idempotent.producer_simulation import simulate_scope
 from proofs.prove.producer_ids import composition as producer_ids
 from proofs.prove.producer_ids.composition import PRODUCER_IDS
@@ -78,11 +77,8 @@ def test_what_an_event_requires_is_read_where_a_rule_of_an_actor_says_it() -> No
 @pytest.mark.parametrize("name", ["order_kept", "all_or_none"])
 def test_what_inductions_share_is_what_each_would_evaluate(name: str) -> None:
     theorem, planner = BY_NAME[name], Planner(producer())
-    if theorem.composition is None:
-        induction: Induction = planner.induction(theorem.variant, theorem)
-    else:
-        model = load_model(theorem.home)
-        induction = CompositionInduction(theorem.composition, model, theorem.variant)
+    induction = planner.obligations(theorem, theorem.variant).induction
+    assert induction is not None
     shared = 0
     for step in induction.steps:
         for clause in [c for c in induction.known.values() if not c.follows][::7]:
@@ -94,7 +90,8 @@ def test_what_inductions_share_is_what_each_would_evaluate(name: str) -> None:
 
 def test_a_part_that_a_clause_reads_is_not_shared() -> None:
     theorem, planner = BY_NAME["at_most_once"], Planner(producer())
-    induction = planner.induction(theorem.variant, theorem)
+    induction = planner.obligations(theorem, theorem.variant).induction
+    assert induction is not None
     clause = next(c for c in induction.known.values() if c.name == "watermark_within_log")
     state = induction.state
     other = state.changed(leader=state.leader.changed(high_watermark=number("another")))

@@ -16,14 +16,17 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.mutants import find
 from proofs.prove.engine.assumptions import EVERYWHERE, OF_CLIENTS, OF_ONE_PRODUCER
+from proofs.prove.engine.scope_check import ScopeOfProof
 from proofs.prove.engine.smt import Formula, obligation
 from proofs.prove.engine.solvers import SOLVERS, ask
 from proofs.prove.engine.theorem import Theorem
 from proofs.prove.engine.unknowns import bound, number
-from proofs.prove.idempotent.in_scope import ScopeOfProof, states_of
+from proofs.prove.idempotent.composition import configuration
+from proofs.prove.idempotent.in_scope import states_of
+from proofs.prove.idempotent.induction import IdempotentInduction
 from proofs.prove.idempotent.invariant import GUARANTEED
 from proofs.prove.idempotent.one_log import OneLog, events_of_leaders
-from proofs.prove.run.plan import Planner, configuration, plan
+from proofs.prove.run.plan import Planner, plan
 from proofs.prove.run.run import ProofTarget, counterexample
 from proofs.prove.run.theorems import THEOREMS
 from proofs.trace.replay import configuration_of
@@ -268,7 +271,8 @@ def test_a_proof_about_clients_says_nothing_of_leaders() -> None:
     theorem = BY_NAME["sequences_follow"]
     assert set(theorem.assumptions) == {"no_wrap", *OF_CLIENTS, *OF_ONE_PRODUCER}
     assert set(OF_CLIENTS) < set(EVERYWHERE)
-    induction = planner(()).induction(theorem.variant, theorem)
+    induction = planner(()).obligations(theorem, theorem.variant).induction
+    assert isinstance(induction, IdempotentInduction)
     by_name = {n: induction.known[n] for n in (*induction.proved, "sequences_follow")}
     needed, left = set[str](), ["sequences_follow"]
     while left:

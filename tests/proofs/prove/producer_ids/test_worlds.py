@@ -17,8 +17,8 @@ from proofs.prove.engine.composition import (
     Worlds,
     check_world_scope,
 )
+from proofs.prove.engine.scope_check import ScopeOfProof
 from proofs.prove.engine.solvers import SOLVERS, ask
-from proofs.prove.idempotent.in_scope import ScopeOfProof
 from proofs.prove.producer_ids.composition import PRODUCER_IDS, blocks_have_one_owner
 from proofs.prove.run.run import counterexample, subject
 from proofs.prove.run.scoped import ScopeJob, composed_of, scoped

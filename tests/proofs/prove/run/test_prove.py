@@ -20,10 +20,13 @@ from proofs.prove.engine.assumptions import (
     OF_ONE_PRODUCER,
     OF_TRANSACTIONS,
 )
+from proofs.prove.engine.scope_check import ScopeOfProof
 from proofs.prove.engine.smt import Formula, obligation
 from proofs.prove.engine.solvers import ask
 from proofs.prove.engine.unknowns import number
-from proofs.prove.idempotent.in_scope import ScopeOfProof, ScopeState, check_scope
+from proofs.prove.idempotent.composition import OneProducer
+from proofs.prove.idempotent.in_scope import ScopeState, check_scope
+from proofs.prove.idempotent.induction import IdempotentInduction
 from proofs.prove.idempotent.invariant import GUARANTEED
 from proofs.prove.run.asking import AnswerSource
 from proofs.prove.run.assumption_necessity import DROPPED, trace_without
@@ -110,11 +113,12 @@ def test_assumptions_leave_out_events_that_there_are() -> None:
 
 def test_every_guarantee_has_a_theorem_or_is_said_to_be_explored_only() -> None:
     proved = {name for t in THEOREMS for name in (t.clause.name if t.clause else t.name,)}
-    models = (load_model("idempotent"), load_model("producer_ids"))
-    guarantees = {p.name for model in models for p in model.guarantees.GUARANTEES}
-    assert guarantees - proved - set(ONLY_EXPLORED) == {"blocks_have_one_owner"}
+    homes = ("idempotent", "producer_ids")
+    guarantees = {p.name for home in homes for p in load_model(home).guarantees.GUARANTEES}
+    explored = {name for home in homes for name in ONLY_EXPLORED[home]}
+    assert guarantees - proved - explored == {"blocks_have_one_owner"}
     assert "blocks_have_one_owner" in BY_NAME["producer_ids_unique"].uses
-    assert set(ONLY_EXPLORED) <= guarantees
+    assert explored <= guarantees
 
 
 @pytest.mark.parametrize("theorem", ["duplicate_is_answered", "sequences_wrap"])
@@ -265,8 +269,11 @@ def test_a_planted_bug_fails_its_own_obligation(
 def test_without_an_assumption_its_own_obligation_fails(assumption: str, obligation: str) -> None:
     """no_false_error rests on each of its assumptions: what is left out is missed."""
     theorem = BY_NAME["no_false_error"]
-    extra = tuple(replace(c, uses=c.uses - {assumption}) for c in theorem.extra)
-    for asked, expected in ((theorem, True), (replace(theorem, extra=extra), False)):
+    of = theorem.composition
+    assert isinstance(of, OneProducer)
+    extra = tuple(replace(c, uses=c.uses - {assumption}) for c in of.extra)
+    less = replace(theorem, composition=replace(of, extra=extra))
+    for asked, expected in ((theorem, True), (less, False)):
         duties = plan((asked,), lambda t: t.variant).duties
         texts = [d.obligation.text for d in duties if obligation in d.obligation.name]
         said = {ask("z3", text, timeout_s=5).result for text in texts}
@@ -276,7 +283,8 @@ def test_without_an_assumption_its_own_obligation_fails(assumption: str, obligat
 def test_the_hypotheses_of_a_request_in_its_turn_can_hold_together() -> None:
     """A solver finds such a state: what is assumed is no contradiction."""
     theorem = BY_NAME["no_false_error"]
-    induction = Planner(load_model("idempotent")).induction(theorem.variant, theorem)
+    induction = Planner(load_model("idempotent")).obligations(theorem, theorem.variant).induction
+    assert isinstance(induction, IdempotentInduction)
     step = next(s for s in induction.steps if s.rule == "on_produce")
     uses = induction.proved | {lemma.name for lemma in induction.lemmas_of(step)}
     everything = induction.assumed({*uses, "answers_in_order", "nothing_times_out"}, step)
@@ -315,8 +323,10 @@ def test_what_arrives_finds_all_before_it_stored(scope: str) -> None:
 def test_a_clause_stands_on_nothing_that_is_not_proved_beside_it() -> None:
     """A guarantee that is used has its own obligations; a theorem that lacks it is refused."""
     theorem = BY_NAME["at_most_once_in_2_4"]
+    of = theorem.composition
+    assert isinstance(of, OneProducer)
     with pytest.raises(AssertionError, match="what nothing proves"):
-        Planner(load_model("idempotent")).induction(theorem.variant, replace(theorem, extra=()))
+        replace(of, extra=()).induction(load_model("idempotent"), theorem.variant, {})
 
 
 def test_a_theorem_is_asked_only_of_producers_that_recover_as_in_its_proof() -> None:
@@ -492,7 +502,7 @@ def test_what_an_abstraction_leaves_out_is_an_assumption_of_each_proof_that_is_m
         own = set(theorem.assumptions)
         assert (theorem.clause is None) or set(OF_ONE_PRODUCER) <= own
         assert (theorem.home != "transactions") or set(OF_TRANSACTIONS) <= own
-        makes_steps = theorem.composition is not None and theorem.composition.worlds is not None
+        makes_steps = theorem.composition.worlds is not None
         assert ("steps_are_the_events" in own) == (makes_steps or theorem.clause is not None)
 
 

@@ -12,8 +12,8 @@ import pytest
 from proofs.lift.source import load_model
 from proofs.prove.engine.composition import Composition, CompositionInduction
 from proofs.prove.engine.induction import Clause
+from proofs.prove.engine.scope_check import ScopeOfProof
 from proofs.prove.engine.valuation import evaluate
-from proofs.prove.idempotent.in_scope import ScopeOfProof
 from proofs.prove.run.theorems import THEOREMS
 from proofs.prove.transactions.epochs import given_is_past
 from proofs.prove.transactions.in_scope import TransactionsScopeState, left_in
