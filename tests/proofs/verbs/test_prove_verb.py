@@ -13,11 +13,12 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.mutants import find
 from proofs.prove.engine.solvers import SolverAnswer, ask
+from proofs.prove.run import asking
 from proofs.prove.run.answers import AnswerCache
 from proofs.prove.run.broken_step import BrokenStep, broken_step, enums_of, format_value, tell_step
 from proofs.prove.run.first_trace import changed_rules, first_scopes
 from proofs.prove.run.plan import plan
-from proofs.prove.run.run import asking, chosen, subject
+from proofs.prove.run.run import chosen, subject
 from proofs.prove.run.theorems import THEOREMS, part_of
 from proofs.prove.run.vacuity import OWN_GUARDS
 from proofs.verbs import prove as verb

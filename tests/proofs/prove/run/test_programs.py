@@ -12,9 +12,9 @@ from proofs.__main__ import main
 from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.prove.engine.solvers import Said, ask_patiently
+from proofs.prove.run import programs
 from proofs.prove.run.plan import Duty, plan
 from proofs.prove.run.programs import ask_program, check_proof, draw
-from proofs.prove.run.run import programs
 from proofs.prove.run.theorems import THEOREMS
 
 WHY_FIVE = tuple(t for t in THEOREMS if t.name == "why_five")
