@@ -19,13 +19,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from proofs.lift.source import composition_of
-from proofs.prove.engine.assumptions import ASSUMPTIONS
 from proofs.prove.engine.scope_check import ScopeCheck
 from proofs.prove.engine.solvers import SOLVERS
 from proofs.prove.engine.theorem import Theorem
 from proofs.prove.run.answers import AnswerCache, answers_folder
 from proofs.prove.run.asking import AnswerSource
 from proofs.prove.run.assumption_necessity import trace_without
+from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.first_trace import first_traces
 from proofs.prove.run.output import (
     look_at_failures,

@@ -8,10 +8,10 @@ from typing import Any
 
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, load_model
-from proofs.prove.engine.assumptions import OF_ONE_PRODUCER
 from proofs.prove.engine.composition import Composition, Kept, Obligations
 from proofs.prove.engine.induction import Clause
 from proofs.prove.engine.smt import ProofObligation
+from proofs.prove.idempotent.assumptions import OF_ONE_PRODUCER
 from proofs.prove.idempotent.induction import IdempotentInduction, rules_of
 from proofs.prove.idempotent.invariant import HELPERS
 from proofs.prove.idempotent.sequence_arithmetic import SequenceArithmetic

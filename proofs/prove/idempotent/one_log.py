@@ -17,7 +17,7 @@ from proofs.lift.dag import ZERO, Node, conjunction, leaf
 from proofs.lift.evaluate import Evaluator
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec
-from proofs.prove.engine.assumptions import LEFT_OUT
+from proofs.prove.engine.assumptions import events_left_out
 from proofs.prove.engine.composition import no_limit
 from proofs.prove.engine.smt import Formula, ProofObligation, obligation
 from proofs.prove.engine.step_evaluator import actor_of
@@ -33,7 +33,7 @@ CHOSEN = number("chosen")
 
 def events_of_leaders(model: Model, variant: str) -> tuple[str, ...]:
     """The events of the world in which a leader takes a rule, but for a crash."""
-    left_out = frozenset(LEFT_OUT["no_crash"])
+    left_out = events_left_out(model, ("no_crash",))
     effects = effects_of(WorldEvents(model, variant, frozenset(), left_out))
     return tuple(
         event

@@ -31,12 +31,13 @@ from proofs.lift.containers import FocusMap, FunctionSeq
 from proofs.lift.dag import INFINITE, ZERO, Node, const, ite, leaf
 from proofs.lift.source import Model
 from proofs.lift.values import MapValue, Rec, Seq
-from proofs.prove.engine.assumptions import OF_CLIENTS, OF_ONE_PRODUCER, claimed_by
+from proofs.prove.engine.assumptions import claimed_by
 from proofs.prove.engine.formulas import LiftedGoal, Lifter, RecordSet
 from proofs.prove.engine.sizes import PREFIX, Overrides, unknown_sizes
 from proofs.prove.engine.smt import Formula
 from proofs.prove.engine.step_evaluator import StepEvaluator
 from proofs.prove.engine.unknowns import Predicate, Unknowns, function, number, truth
+from proofs.prove.idempotent.assumptions import ASSUMPTIONS, OF_CLIENTS, OF_ONE_PRODUCER
 from proofs.prove.idempotent.proof_state import (
     FlyingBatch,
     LogEntry,
@@ -70,7 +71,7 @@ BEFORE_KIP_360 = {
 """Rules that are unknown too where a producer recovers by another producer id."""
 
 
-CLAIMED = claimed_by((*OF_ONE_PRODUCER, *OF_CLIENTS))
+CLAIMED = claimed_by(ASSUMPTIONS, (*OF_ONE_PRODUCER, *OF_CLIENTS))
 """The sizes that each theorem about one producer claims."""
 IN_FLIGHT, TIMEOUTS = f"{PREFIX}in_flight", f"{PREFIX}faults.timeouts"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from model.releases import NEWEST
-from proofs.prove.engine.assumptions import EVERYWHERE, OF_CLIENTS
 from proofs.prove.engine.induction import Clause
 from proofs.prove.engine.theorem import Theorem
+from proofs.prove.idempotent.assumptions import EVERYWHERE, OF_CLIENTS
 from proofs.prove.idempotent.clauses import CLIENT
 from proofs.prove.idempotent.composition import one_producer, single_rules
 from proofs.prove.idempotent.first_ids import first_id_lemmas

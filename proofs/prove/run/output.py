@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from proofs.explore.scope import Finding
-from proofs.prove.engine.assumptions import ASSUMPTIONS
 from proofs.prove.engine.solvers import TIMEOUT_S
 from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.broken_step import BrokenStep, broken_step, tell_step
 from proofs.prove.run.plan import Duty
 from proofs.prove.run.report import Proof
@@ -36,7 +36,7 @@ def tell(
         if part := part_of(theorem):
             say(f"  part of {', '.join(part)}")
         for name in theorem.assumptions:
-            say(f"  assuming {name}: {ASSUMPTIONS[name]}")
+            say(f"  assuming {name}: {ASSUMPTIONS[name].says}")
         mine = [duty for duty in done.plan.duties if theorem.name in duty.needed_by]
         first = [duty for duty in mine if duty.needed_by[0] == theorem.name]
         if len(first) < len(mine):

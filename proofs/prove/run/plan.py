@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from proofs.lift.source import Model, load_model
 from proofs.lift.values import Rec
-from proofs.prove.engine.assumptions import LEFT_OUT, STAY
+from proofs.prove.engine.assumptions import events_left_out
 from proofs.prove.engine.composition import Kept, Obligations
 from proofs.prove.engine.formulas import Lifter
 from proofs.prove.engine.induction import Clause, Induction
@@ -18,6 +18,7 @@ from proofs.prove.engine.smt import ProofObligation
 from proofs.prove.engine.step_evaluator import exchanged
 from proofs.prove.engine.theorem import Theorem
 from proofs.prove.engine.world_events import WorldEvents
+from proofs.prove.run.assumptions import parts_that_stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,8 @@ def demand_steps(
         model,
         variant,
         frozenset(induction.lifter.overrides),
-        frozenset(event for a in theorem.assumptions for event in LEFT_OUT.get(a, ())),
-        frozenset(part for a in theorem.assumptions for part in STAY.get(a, ())),
+        events_left_out(model, theorem.assumptions),
+        parts_that_stay(theorem.assumptions),
         frozenset(claims_of(induction.lifter)),
     )
     speak = [induction.before[c.name] for c in clauses]

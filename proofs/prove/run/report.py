@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from proofs.explore.scope import Finding
-from proofs.prove.engine.assumptions import ASSUMPTIONS
 from proofs.prove.engine.scope_check import ScopeCheck
 from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.plan import Duty, ProofPlan
 from proofs.prove.run.run import Counterexample, ObligationVerdict, ProofTarget
 from proofs.prove.run.theorems import THEOREMS, part_of
@@ -118,7 +118,7 @@ def theorem_json(theorem: Theorem, of: ProofTarget) -> dict[str, Any]:
         "variant": of.under(theorem),
         "regime": theorem.regime.says,
         "part_of": list(part_of(theorem)),
-        "assumptions": [{"name": a, "says": ASSUMPTIONS[a]} for a in theorem.assumptions],
+        "assumptions": [{"name": a, "says": ASSUMPTIONS[a].says} for a in theorem.assumptions],
         "uses": list(theorem.uses),
     }
 

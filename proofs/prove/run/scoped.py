@@ -17,12 +17,13 @@ from typing import Any
 from proofs.explore.scope import Finding
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, load_model
-from proofs.prove.engine.assumptions import EVERYWHERE, LEFT_OUT
+from proofs.prove.engine.assumptions import events_left_out
 from proofs.prove.engine.composition import Composition, CompositionInduction, check_world_scope
 from proofs.prove.engine.missing_steps import changes_actor
 from proofs.prove.engine.scope_check import ScopeCheck, ScopeOfProof, seen_in
 from proofs.prove.engine.simulation import SimulationResult
 from proofs.prove.engine.theorem import Theorem
+from proofs.prove.idempotent.assumptions import EVERYWHERE
 from proofs.prove.idempotent.in_scope import check_scope
 from proofs.prove.idempotent.producer_simulation import simulate_scope
 from proofs.prove.idempotent.state import resets
@@ -310,8 +311,8 @@ def scoped(
 def never_taken(checks: Sequence[ScopeCheck]) -> tuple[str, ...]:
     """Rules of the world that the proofs cover and no checked scope takes: vacuous steps."""
     taken = {rule for check in checks for rule, times in check.firings.items() if times > 0}
-    left_out = {event for a in EVERYWHERE for event in LEFT_OUT.get(a, ())}
-    return tuple(set(load_model("idempotent").rules) - left_out - taken)
+    model = load_model("idempotent")
+    return tuple(set(model.rules) - events_left_out(model, EVERYWHERE) - taken)
 
 
 def of_composition(
@@ -336,7 +337,7 @@ def never_taken_of(
     rules of actors that some event takes, by name; or events, if these are the steps."""
     if of.worlds is None:
         return tuple(event for event in model.rules if event not in seen)
-    left_out = {event for a in theorem.assumptions for event in LEFT_OUT.get(a, ())}
+    left_out = events_left_out(model, theorem.assumptions)
     rules = {event: actor_rules_of(model, event) for event in model.rules if event not in left_out}
     steps = (s for v in of.variants for s in CompositionInduction(of, model, v).steps)
     possible = (s.taken for s in steps if EXCLUDED.get(s.rule) != frozenset())

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from proofs.prove.engine.assumptions import OF_STEPS, OF_TRANSACTIONS
+from proofs.prove.engine.assumptions import OF_STEPS
 from proofs.prove.engine.composition import Composition
 from proofs.prove.engine.induction import axiom, clause_of, clauses_of, collected
 from proofs.prove.engine.unknowns import number
@@ -24,6 +24,7 @@ from proofs.prove.transactions import (
     visibility,
     writes,
 )
+from proofs.prove.transactions.assumptions import OF_TRANSACTIONS
 from proofs.prove.transactions.in_scope import check_instances, check_partitions
 from proofs.prove.transactions.in_words import in_words
 from proofs.prove.transactions.last_stable_offset import (

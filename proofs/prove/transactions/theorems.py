@@ -7,6 +7,7 @@ from dataclasses import replace
 from proofs.prove.engine.assumptions import claimed_by
 from proofs.prove.engine.composition import Composition
 from proofs.prove.engine.theorem import Theorem
+from proofs.prove.transactions.assumptions import ASSUMPTIONS
 from proofs.prove.transactions.compositions import (
     ACKNOWLEDGED,
     CLIENT_V2,
@@ -39,7 +40,7 @@ def theorem(
 ) -> Theorem:
     """A theorem that claims the sizes that its assumptions are about."""
     made = Theorem(name, says, variant, rests_on, answered_by, composition)
-    claimed = claimed_by(made.assumptions)
+    claimed = claimed_by(ASSUMPTIONS, made.assumptions)
     return replace(made, composition=replace(composition, claimed=claimed))
 
 

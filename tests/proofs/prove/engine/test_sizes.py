@@ -10,11 +10,11 @@ import pytest
 from proofs.__main__ import main
 from proofs.lift.patch import Patch, parse_diff
 from proofs.lift.source import Model, load_model
-from proofs.prove.engine.assumptions import CLAIMED
 from proofs.prove.engine.missing_steps import MissingSteps
 from proofs.prove.engine.possible_events import ImpossibleEvent, demand_possible_events
 from proofs.prove.engine.sizes import names_of
 from proofs.prove.engine.solvers import ask
+from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.plan import Planner, plan
 from proofs.prove.run.theorems import THEOREMS
 
@@ -139,7 +139,7 @@ def test_each_event_of_the_models_can_happen_somewhere() -> None:
 
 def test_no_theorem_claims_a_size_that_no_assumption_is_about() -> None:
     for theorem in THEOREMS:
-        assumed = {size for name in theorem.assumptions for size in CLAIMED.get(name, ())}
+        assumed = {size for name in theorem.assumptions for size in ASSUMPTIONS[name].claims}
         claimed = theorem.composition.claimed
         assert claimed <= assumed, theorem.name
         assert theorem.home == "idempotent" or claimed == assumed, theorem.name
@@ -148,4 +148,4 @@ def test_no_theorem_claims_a_size_that_no_assumption_is_about() -> None:
 def test_a_claimed_size_is_one_that_the_bounds_have() -> None:
     homes = ("idempotent", "transactions")
     known = {n for home in homes for n in names_of(load_model(home).configuration.Bounds)}
-    assert {size for sizes in CLAIMED.values() for size in sizes} <= known
+    assert {size for assumption in ASSUMPTIONS.values() for size in assumption.claims} <= known

@@ -15,12 +15,12 @@ from proofs.lift.dag import FALSE, reachable
 from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.mutants import find
-from proofs.prove.engine.assumptions import EVERYWHERE, OF_CLIENTS, OF_ONE_PRODUCER
 from proofs.prove.engine.scope_check import ScopeOfProof
 from proofs.prove.engine.smt import Formula, obligation
 from proofs.prove.engine.solvers import SOLVERS, ask
 from proofs.prove.engine.theorem import Theorem
 from proofs.prove.engine.unknowns import bound, number
+from proofs.prove.idempotent.assumptions import EVERYWHERE, OF_CLIENTS, OF_ONE_PRODUCER
 from proofs.prove.idempotent.composition import configuration
 from proofs.prove.idempotent.in_scope import states_of
 from proofs.prove.idempotent.induction import IdempotentInduction
