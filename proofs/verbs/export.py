@@ -14,8 +14,7 @@ from proofs.lift import subset
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
 from proofs.lift.source import model_for
-from proofs.prove.run.plan import plan
-from proofs.prove.run.run import write_texts
+from proofs.prove.run.plan import plan, write_texts
 from proofs.prove.run.theorems import THEOREMS
 from proofs.say import say
 from proofs.trace.replay import configuration_of

@@ -26,6 +26,7 @@ from proofs.prove.run.answers import AnswerCache, answers_folder
 from proofs.prove.run.asking import AnswerSource
 from proofs.prove.run.assumption_necessity import trace_without
 from proofs.prove.run.assumptions import ASSUMPTIONS
+from proofs.prove.run.counterexamples import Counterexample, counterexample, places
 from proofs.prove.run.first_trace import first_traces
 from proofs.prove.run.output import (
     look_at_failures,
@@ -37,7 +38,7 @@ from proofs.prove.run.output import (
     tell_undecided,
     tell_vacuity,
 )
-from proofs.prove.run.plan import ProofPlan, plan
+from proofs.prove.run.plan import ProofPlan, plan, write_texts
 from proofs.prove.run.programs import (
     PROGRAMS,
     ProgramAnswer,
@@ -54,23 +55,10 @@ from proofs.prove.run.report import (
     obligation_json,
     theorem_json,
 )
-from proofs.prove.run.run import (
-    Counterexample,
-    ObligationVerdict,
-    ProofTarget,
-    UnknownName,
-    chosen,
-    counterexample,
-    elapsed,
-    failed,
-    needed,
-    places,
-    solve,
-    subject,
-    write_texts,
-)
 from proofs.prove.run.scoped import Scoped, look_at, scoped, simulation_jobs
 from proofs.prove.run.seeds import ratio, unstable
+from proofs.prove.run.solving import ObligationVerdict, failed, needed, solve
+from proofs.prove.run.target import ProofTarget, UnknownName, chosen, subject
 from proofs.prove.run.vacuity import look_for_vacuity
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
@@ -478,3 +466,8 @@ def times_of(seeds: Seeds, began: float) -> dict[str, Any]:
         "unstable": {name: list(seconds) for name, seconds in seeds.unstable.items()},
         "obligations": {full_name(v): round(v.answer.seconds, 3) for v in seeds.verdicts},
     }
+
+
+def elapsed(since: float) -> float:
+    """Seconds since `since`, a reading of the monotonic clock."""
+    return round(time.perf_counter() - since, 3)

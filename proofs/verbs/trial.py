@@ -27,7 +27,7 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import COMPOSITIONS, composition_of, load_model, patches_by_composition
 from proofs.prove.run.answers import AnswerCache, answers_folder
 from proofs.prove.run.asking import AnswerSource
-from proofs.prove.run.run import ProofTarget
+from proofs.prove.run.target import ProofTarget
 from proofs.prove.run.theorem_trial import TheoremOutcome, TheoremTrial
 from proofs.prove.run.theorems import THEOREMS
 from proofs.run import BadUse, worst

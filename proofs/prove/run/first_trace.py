@@ -12,7 +12,8 @@ from typing import Any
 
 from proofs.explore.expected import EXPECTED
 from proofs.prove.engine.theorem import Theorem
-from proofs.prove.run.run import Counterexample, ProofTarget, explored, model_of, places
+from proofs.prove.run.counterexamples import Counterexample, explored, places
+from proofs.prove.run.target import ProofTarget, model_of
 from proofs.risks import risks_of
 
 MOST_STATES = 2_000

@@ -10,10 +10,11 @@ from proofs.prove.engine.solvers import TIMEOUT_S
 from proofs.prove.engine.theorem import Theorem
 from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.broken_step import BrokenStep, broken_step, tell_step
+from proofs.prove.run.counterexamples import Counterexample
 from proofs.prove.run.plan import Duty
 from proofs.prove.run.report import Proof
-from proofs.prove.run.run import Counterexample, ProofTarget
 from proofs.prove.run.scoped import Scoped
+from proofs.prove.run.target import ProofTarget
 from proofs.prove.run.theorems import part_of
 from proofs.say import say
 from proofs.trace.breach import breach_of

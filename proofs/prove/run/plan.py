@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from proofs.lift.source import Model, load_model
 from proofs.lift.values import Rec
@@ -107,3 +108,14 @@ def plan(
                 before = duties[key].needed_by if key in duties else ()
                 duties[key] = Duty(found, (*before, theorem.name))
     return ProofPlan(tuple(duties.values()), tuple(unchanged))
+
+
+def write_texts(asked: ProofPlan, folder: Path) -> list[Path]:
+    """Each obligation as a file of SMT-LIB 2; `unsat` proves it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for number, duty in enumerate(asked.duties):
+        name = duty.obligation.name.replace("/", ".")
+        files.append(folder / f"{number:03d}.{name}.smt2")
+        files[-1].write_text(duty.obligation.text, encoding="utf-8")
+    return files

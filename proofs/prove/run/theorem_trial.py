@@ -17,7 +17,8 @@ from proofs.prove.engine.theorem import Theorem
 from proofs.prove.run.asking import AnswerSource, OutOfTime, unseen
 from proofs.prove.run.plan import Duty, Planner, ProofPlan
 from proofs.prove.run.report import Proof
-from proofs.prove.run.run import ProofTarget, failed, solve
+from proofs.prove.run.solving import failed, solve
+from proofs.prove.run.target import ProofTarget
 from proofs.prove.run.vacuity import look_for_vacuity
 
 

@@ -18,7 +18,7 @@ from proofs.prove.run.answers import AnswerCache
 from proofs.prove.run.broken_step import BrokenStep, broken_step, enums_of, format_value, tell_step
 from proofs.prove.run.first_trace import changed_rules, first_scopes
 from proofs.prove.run.plan import plan
-from proofs.prove.run.run import chosen, subject
+from proofs.prove.run.target import chosen, subject
 from proofs.prove.run.theorems import THEOREMS, part_of
 from proofs.prove.run.vacuity import OWN_GUARDS
 from proofs.verbs import prove as verb

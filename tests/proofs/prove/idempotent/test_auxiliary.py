@@ -26,8 +26,9 @@ from proofs.prove.idempotent.in_scope import states_of
 from proofs.prove.idempotent.induction import IdempotentInduction
 from proofs.prove.idempotent.invariant import GUARANTEED
 from proofs.prove.idempotent.one_log import OneLog, events_of_leaders
+from proofs.prove.run.counterexamples import counterexample
 from proofs.prove.run.plan import Planner, plan
-from proofs.prove.run.run import ProofTarget, counterexample
+from proofs.prove.run.target import ProofTarget
 from proofs.prove.run.theorems import THEOREMS
 from proofs.trace.replay import configuration_of
 from tests.sizes import sized

@@ -29,10 +29,10 @@ from proofs.prove.run.asking import AnswerSource
 from proofs.prove.run.assumption_necessity import DROPPED, trace_without
 from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.broken_step import values_of
+from proofs.prove.run.counterexamples import counterexample
 from proofs.prove.run.plan import Duty, Planner, ProofPlan, plan
 from proofs.prove.run.ranges import check_ranges
 from proofs.prove.run.report import Proof
-from proofs.prove.run.run import ObligationVerdict, counterexample, solve, subject
 from proofs.prove.run.scoped import (
     CHECKED_SCOPES,
     RANGED_SCOPES,
@@ -41,6 +41,8 @@ from proofs.prove.run.scoped import (
     never_taken,
 )
 from proofs.prove.run.seeds import ratio, unstable
+from proofs.prove.run.solving import ObligationVerdict, solve
+from proofs.prove.run.target import subject
 from proofs.prove.run.theorems import ONLY_EXPLORED, THEOREMS
 from proofs.prove.run.vacuity import EXCLUDED, ask_hypotheses, look_for_vacuity
 from proofs.prove.transactions.assumptions import OF_TRANSACTIONS

@@ -8,7 +8,7 @@ import pytest
 
 from proofs.lift.patch import Patch
 from proofs.prove.run.asking import AnswerSource, OutOfTime, SolverQuestion
-from proofs.prove.run.run import ProofTarget
+from proofs.prove.run.target import ProofTarget
 from proofs.prove.run.theorem_trial import TheoremOutcome, TheoremTrial
 from proofs.prove.run.theorems import THEOREMS
 

@@ -19,9 +19,10 @@ from proofs.prove.engine.smt import Formula, obligation
 from proofs.prove.engine.solvers import ask
 from proofs.prove.engine.theorem import Theorem
 from proofs.prove.run.assumption_necessity import trace_without
+from proofs.prove.run.counterexamples import counterexample, places
 from proofs.prove.run.plan import Planner
-from proofs.prove.run.run import counterexample, places, subject
 from proofs.prove.run.scoped import explored
+from proofs.prove.run.target import subject
 from proofs.prove.run.theorems import THEOREMS
 from proofs.prove.run.vacuity import EXCLUDED
 from proofs.prove.transactions.in_scope import check_partitions
