@@ -99,7 +99,7 @@ from proofs.systematic_mutants.verdicts import CONFIGURATIONS
 from proofs.pages.gather import IN_THE_END
 from proofs.risks import risks
 from proofs.prove.run.assumption_necessity import DROPPED
-from proofs.prove.run.theorems import THEOREMS
+from proofs.prove.run.all_theorems import THEOREMS
 
 print(DEFAULT_VARIANT, BROKERS[0], CLIENTS[0].release, *ALIASES.values())
 print(*(v for mutant in MUTANTS for v in (mutant.variant, mutant.twin)))

@@ -12,7 +12,7 @@ from proofs.explore.expected import EXPECTED
 from proofs.lift.source import COMPOSITIONS, assumed_properties_of, load_model
 from proofs.mutants.table import MUTANTS, ModelMutant
 from proofs.prove.engine.theorem import Theorem
-from proofs.prove.run.theorems import ONLY_EXPLORED, THEOREMS, bears_on
+from proofs.prove.run.all_theorems import ONLY_EXPLORED, THEOREMS, bears_on
 from proofs.trace.replay import configuration_of
 
 SAYS_NOTHING = frozenset({"name", "release"})

@@ -38,9 +38,9 @@ from proofs.pages.subjects import (
     why_not_proved,
 )
 from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.all_theorems import THEOREMS, proves
 from proofs.prove.run.assumption_necessity import DROPPED
 from proofs.prove.run.assumptions import ASSUMPTIONS
-from proofs.prove.run.theorems import THEOREMS, proves
 
 GENERATED = "*Written by `kafka-eos docs`; do not edit.*"
 

@@ -15,9 +15,9 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.prove.engine.missing_steps import MissingSteps
 from proofs.prove.engine.solvers import SOLVERS, ask
+from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.plan import Duty, plan
 from proofs.prove.run.target import ProofTarget
-from proofs.prove.run.theorems import THEOREMS
 
 TIMEOUT_S: Final = 5.0
 """For one obligation."""

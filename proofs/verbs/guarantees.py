@@ -156,8 +156,8 @@ def not_guaranteed(deployment: Deployment, reports: Sequence[ScopeReport]) -> It
 
 def theorems_for(name: str, deployment: Deployment) -> dict[str, tuple[str, ...]]:
     """The theorems that cover the configurations, with what each assumes."""
+    from proofs.prove.run.all_theorems import proves
     from proofs.prove.run.assumptions import ASSUMPTIONS
-    from proofs.prove.run.theorems import proves
 
     if not deployment.has_theorems():
         return {}

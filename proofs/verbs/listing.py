@@ -162,7 +162,7 @@ def error_codes(models: Sequence[Model]) -> Iterator[dict[str, Any]]:
 def theorems() -> Iterator[dict[str, str]]:
     """What `prove` proves; nothing where the solvers are not installed."""
     try:
-        from proofs.prove.run.theorems import THEOREMS, part_of
+        from proofs.prove.run.all_theorems import THEOREMS, part_of
     except ModuleNotFoundError:
         return
     for theorem in THEOREMS:

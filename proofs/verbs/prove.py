@@ -22,30 +22,20 @@ from proofs.lift.source import composition_of
 from proofs.prove.engine.scope_check import ScopeCheck
 from proofs.prove.engine.solvers import SOLVERS
 from proofs.prove.engine.theorem import Theorem
-from proofs.prove.run.answers import AnswerCache, answers_folder
-from proofs.prove.run.asking import AnswerSource
+from proofs.prove.run.answer_cache import AnswerCache, answers_folder
+from proofs.prove.run.answer_source import AnswerSource
 from proofs.prove.run.assumption_necessity import trace_without
 from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.counterexamples import Counterexample, counterexample, places
 from proofs.prove.run.first_trace import first_traces
-from proofs.prove.run.output import (
-    look_at_failures,
-    tell,
-    tell_counterexample,
-    tell_counts,
-    tell_dropped,
-    tell_scoped,
-    tell_undecided,
-    tell_vacuity,
-)
-from proofs.prove.run.plan import ProofPlan, plan, write_texts
-from proofs.prove.run.programs import (
+from proofs.prove.run.other_programs import (
     PROGRAMS,
     ProgramAnswer,
     ask_sample,
     draw,
     missing_among,
 )
+from proofs.prove.run.plan import ProofPlan, plan, write_texts
 from proofs.prove.run.report import (
     Proof,
     check_json,
@@ -55,7 +45,7 @@ from proofs.prove.run.report import (
     obligation_json,
     theorem_json,
 )
-from proofs.prove.run.scoped import Scoped, look_at, scoped, simulation_jobs
+from proofs.prove.run.scope_jobs import Scoped, look_at, scoped, simulation_jobs
 from proofs.prove.run.seeds import ratio, unstable
 from proofs.prove.run.solving import ObligationVerdict, failed, needed, solve
 from proofs.prove.run.target import ProofTarget, UnknownName, chosen, subject
@@ -66,6 +56,16 @@ from proofs.run.journal import Journal
 from proofs.run.progress import count_display
 from proofs.say import say
 from proofs.verbs.options import add_patch, parse_positive, patches_of, rows_of
+from proofs.verbs.prove_output import (
+    look_at_failures,
+    tell,
+    tell_counterexample,
+    tell_counts,
+    tell_dropped,
+    tell_scoped,
+    tell_undecided,
+    tell_vacuity,
+)
 
 SCHEMA_VERSION = 2
 ASKED = (

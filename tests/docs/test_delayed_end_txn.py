@@ -12,11 +12,11 @@ import pytest
 from proofs.lift.patch import Patch, parse_diff
 from proofs.lift.source import load_model
 from proofs.prove.engine.solvers import ask
+from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.counterexamples import counterexample
 from proofs.prove.run.plan import plan
 from proofs.prove.run.target import subject
-from proofs.prove.run.theorems import THEOREMS
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, model_of, replay
 from tests.docs.pages import REPOSITORY, STORIES, called, is_understood, missing, page

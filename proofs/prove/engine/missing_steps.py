@@ -3,7 +3,7 @@
 An event changes actors by their rules alone, or by what the text of the world builds (see
 `world_events.py`). So a theorem is about every run of the world if its steps evaluate each of those
 rules, and each of those texts: for actors that its clauses read, in events that no assumption of it
-leaves out. What the steps assume of inputs is compared with scopes (`simulation.py`).
+leaves out. What the steps assume of inputs is compared with scopes (`actor_simulation.py`).
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from typing import Any
 
 from proofs.explore.source import SourceGraph
 from proofs.lift.dag import Node, reachable
+from proofs.prove.engine.actor_simulation import Expected, SimulationResult, expected
 from proofs.prove.engine.induction import ProofStep
-from proofs.prove.engine.simulation import Expected, SimulationResult, expected
 from proofs.prove.engine.valuation import compiled, unknown
 
 FIRST = "first["

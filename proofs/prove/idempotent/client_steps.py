@@ -16,7 +16,14 @@ from proofs.prove.engine.step_evaluator import StepEvaluator
 from proofs.prove.engine.unknowns import Predicate, number
 from proofs.prove.idempotent import clauses, fifo
 from proofs.prove.idempotent.sequence_arithmetic import NO_WRAP, SequenceArithmetic
-from proofs.prove.idempotent.state import RECORDS_IN, REPLICAS, Builder, Seen, SymbolicState, resets
+from proofs.prove.idempotent.symbolic_state import (
+    RECORDS_IN,
+    REPLICAS,
+    Builder,
+    Seen,
+    SymbolicState,
+    resets,
+)
 
 HERE, ELSEWHERE = ZERO, const(1)
 """The partition of the theorems, and any other one: clients know partitions by number."""

@@ -12,11 +12,11 @@ from proofs.prove.engine.composition import Composition, Kept, Obligations
 from proofs.prove.engine.induction import Clause
 from proofs.prove.engine.smt import ProofObligation
 from proofs.prove.idempotent.assumptions import OF_ONE_PRODUCER
+from proofs.prove.idempotent.clause_groups import HELPERS
 from proofs.prove.idempotent.induction import IdempotentInduction, rules_of
-from proofs.prove.idempotent.invariant import HELPERS
 from proofs.prove.idempotent.sequence_arithmetic import SequenceArithmetic
-from proofs.prove.idempotent.state import BEFORE_KIP_360, CLAIMED, VARIANT, resets
 from proofs.prove.idempotent.steps import IdempotentSteps
+from proofs.prove.idempotent.symbolic_state import BEFORE_KIP_360, CLAIMED, VARIANT, resets
 
 SEARCHED_SCOPES = (
     "idempotent-tiny",

@@ -20,8 +20,8 @@ from proofs.lift.values import MapValue, Rec
 from proofs.prove.engine.smt import Formula, ProofObligation, obligation
 from proofs.prove.engine.step_evaluator import actor_of
 from proofs.prove.engine.unknowns import number
-from proofs.prove.idempotent.lemmas import WRAPPING
-from proofs.prove.idempotent.state import Builder
+from proofs.prove.idempotent.rule_lemmas import WRAPPING
+from proofs.prove.idempotent.symbolic_state import Builder
 
 NONE = const(-1)
 GIVEN = number("given_producer_ids")

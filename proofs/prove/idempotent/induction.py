@@ -8,7 +8,7 @@ from proofs.lift.source import Model
 from proofs.prove.engine.induction import Clause, Induction, Named
 from proofs.prove.engine.smt import Formula, ProofObligation
 from proofs.prove.idempotent import clauses
-from proofs.prove.idempotent.invariant import (
+from proofs.prove.idempotent.clause_groups import (
     GUARANTEED,
     HELPERS,
     HELPERS_WITH_RESETS,
@@ -19,8 +19,8 @@ from proofs.prove.idempotent.invariant import (
     WHOLE,
 )
 from proofs.prove.idempotent.sequence_arithmetic import ARITHMETIC
-from proofs.prove.idempotent.state import VARIANT, Seen, resets
 from proofs.prove.idempotent.steps import IdempotentSteps
+from proofs.prove.idempotent.symbolic_state import VARIANT, Seen, resets
 
 OPTIONAL = (*WHOLE, *ORDERED, *IN_TURN, *NEIGHBOURS, *UNFENCED, GUARANTEED["remembers_five"])
 """Clauses of some theorems, under the rules of their variants."""

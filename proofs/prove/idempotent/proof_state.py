@@ -1,7 +1,7 @@
 """What the clauses speak of: one producer at one partition, as a proof sees a state.
 
-The same clause is lifted over a state of unknowns (`proofs.prove.idempotent.state`) and evaluated,
-as plain Python, on each state of small scopes (`proofs.prove.idempotent.in_scope`).
+The same clause is lifted over a state of unknowns (`proofs.prove.idempotent.symbolic_state`) and
+evaluated, as plain Python, on each state of small scopes (`proofs.prove.idempotent.scope_state`).
 
 What a rule never reads is a ghost. Ghosts name what exists: a solver is told where a batch stands,
 and need not search.

@@ -22,10 +22,10 @@ from proofs.prove.engine.step_evaluator import StepEvaluator
 from proofs.prove.engine.unknowns import never, number, within
 from proofs.prove.idempotent import auxiliary, clauses, fifo, step_lemmas
 from proofs.prove.idempotent.clause_forms import of_replay
+from proofs.prove.idempotent.clause_groups import HELPERS
 from proofs.prove.idempotent.client_steps import IN_ORDER, IN_TURN, TAKEN, ClientSteps
-from proofs.prove.idempotent.invariant import HELPERS
 from proofs.prove.idempotent.sequence_arithmetic import NO_WRAP, SequenceArithmetic
-from proofs.prove.idempotent.state import PRODUCER, Builder, P, Seen, SymbolicState
+from proofs.prove.idempotent.symbolic_state import PRODUCER, Builder, P, Seen, SymbolicState
 
 FOLDED = number("folded")
 """How many batches a replay has taken in so far."""

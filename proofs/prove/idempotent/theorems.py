@@ -8,10 +8,7 @@ from model.releases import NEWEST
 from proofs.prove.engine.induction import Clause
 from proofs.prove.engine.theorem import Theorem
 from proofs.prove.idempotent.assumptions import EVERYWHERE, OF_CLIENTS
-from proofs.prove.idempotent.clauses import CLIENT
-from proofs.prove.idempotent.composition import one_producer, single_rules
-from proofs.prove.idempotent.first_ids import first_id_lemmas
-from proofs.prove.idempotent.invariant import (
+from proofs.prove.idempotent.clause_groups import (
     GUARANTEED,
     IN_TURN,
     NEIGHBOURS,
@@ -20,8 +17,11 @@ from proofs.prove.idempotent.invariant import (
     WHOLE,
     in_calm,
 )
-from proofs.prove.idempotent.lemmas import WRAPPING, duplicate_lemmas, wrap_lemmas
-from proofs.prove.idempotent.one_log import one_log_lemmas
+from proofs.prove.idempotent.clauses import CLIENT
+from proofs.prove.idempotent.composition import one_producer, single_rules
+from proofs.prove.idempotent.first_ids import first_id_lemmas
+from proofs.prove.idempotent.high_watermark import one_log_lemmas
+from proofs.prove.idempotent.rule_lemmas import WRAPPING, duplicate_lemmas, wrap_lemmas
 from proofs.prove.idempotent.sequence_arithmetic import NO_WRAP, WRAPS, SequenceArithmetic
 from proofs.prove.idempotent.why_five import why_five_lemmas
 from proofs.prove.idempotent.without_assumptions import BELOW_IS_DUPLICATE

@@ -28,7 +28,7 @@ from proofs.prove.engine.sizes import unknown_sizes
 from proofs.prove.engine.smt import Formula, ProofObligation, obligation
 from proofs.prove.engine.unknowns import bound, function, number, within
 from proofs.prove.idempotent.sequence_arithmetic import MAX_SEQUENCE
-from proofs.prove.idempotent.state import CLAIMED, PRODUCER, REPLICAS, VARIANT, Builder, P
+from proofs.prove.idempotent.symbolic_state import CLAIMED, PRODUCER, REPLICAS, VARIANT, Builder, P
 
 WINDOW = leaf("window", 1, INFINITE)
 IN_FLIGHT = leaf("in_flight", 1, INFINITE)

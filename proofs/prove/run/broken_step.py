@@ -19,8 +19,8 @@ from proofs.lift.source import load_model
 from proofs.lift.values import Shapes
 from proofs.prove.engine.smt import ProofObligation
 from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.plan import Duty
-from proofs.prove.run.theorems import THEOREMS
 from proofs.prove.run.vacuity import step_of
 
 PATIENCE_MS = 3000

@@ -12,12 +12,12 @@ from typing import Any
 from proofs.explore.scope import Finding
 from proofs.prove.engine.scope_check import ScopeCheck
 from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.all_theorems import THEOREMS, part_of
 from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.counterexamples import Counterexample
 from proofs.prove.run.plan import Duty, ProofPlan
 from proofs.prove.run.solving import ObligationVerdict
 from proofs.prove.run.target import ProofTarget
-from proofs.prove.run.theorems import THEOREMS, part_of
 from proofs.prove.run.vacuity import Vacuity, is_labelled, step_of
 from proofs.trace.format import dumps
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from proofs.prove.engine.solvers import RESULTS, SOLVERS, TIMEOUT_S, SolverAnswer
-from proofs.prove.run.asking import AnswerSource, SolverQuestion, unseen
+from proofs.prove.run.all_theorems import THEOREMS
+from proofs.prove.run.answer_source import AnswerSource, SolverQuestion, unseen
 from proofs.prove.run.plan import Duty, ProofPlan
-from proofs.prove.run.theorems import THEOREMS
 
 
 @dataclass(frozen=True, slots=True)

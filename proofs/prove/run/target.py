@@ -17,7 +17,7 @@ from proofs.lift.source import (
 from proofs.mutants import find
 from proofs.mutants.table import ModelMutant
 from proofs.prove.engine.theorem import Theorem
-from proofs.prove.run.theorems import THEOREMS
+from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.transactions.theorems import PROVED_AS
 from proofs.run import nearest
 

@@ -18,7 +18,7 @@ from proofs.prove.engine.simple_states import but_for_one_place, with_slopes
 from proofs.prove.engine.smt import Formula, ProofObligation
 from proofs.prove.engine.solvers import TIMEOUT_S
 from proofs.prove.engine.theorem import Theorem
-from proofs.prove.run.asking import AnswerSource, SolverQuestion, unseen
+from proofs.prove.run.answer_source import AnswerSource, SolverQuestion, unseen
 from proofs.prove.run.plan import Duty
 
 WAYS: tuple[tuple[Callable[[str], str], float], ...] = (

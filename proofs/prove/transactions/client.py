@@ -8,7 +8,7 @@ from model.transactions.configuration import Configuration
 from proofs.prove.engine.induction import invariant
 from proofs.prove.transactions.decisions import DECIDED
 from proofs.prove.transactions.epochs import AWAITED
-from proofs.prove.transactions.state import NONE, InstanceState, Pair, pair
+from proofs.prove.transactions.symbolic_state import NONE, InstanceState, Pair, pair
 
 ITS = (
     "client_speaks_v2",

@@ -25,15 +25,15 @@ from proofs.prove.transactions import (
     writes,
 )
 from proofs.prove.transactions.assumptions import OF_TRANSACTIONS
-from proofs.prove.transactions.in_scope import check_instances, check_partitions
 from proofs.prove.transactions.in_words import in_words
 from proofs.prove.transactions.last_stable_offset import (
     fold_of_entries,
     late_markers,
     stable_offsets,
 )
-from proofs.prove.transactions.rules import BUMPS, without
+from proofs.prove.transactions.scope_states import check_instances, check_partitions
 from proofs.prove.transactions.steps import Transactions
+from proofs.prove.transactions.unknown_rules import BUMPS, without
 
 CONTRACTS = {
     "fold": fold_of_entries,

@@ -16,7 +16,7 @@ from proofs.lift.dag import FALSE, Node, conjunction, const, disjunction, ite
 from proofs.lift.values import Rec, Scalars
 from proofs.prove.engine.step_evaluator import RuleApplication
 from proofs.prove.engine.unknowns import number
-from proofs.prove.transactions.state import (
+from proofs.prove.transactions.symbolic_state import (
     AGAIN,
     ANEW,
     ME,

@@ -14,8 +14,8 @@ from proofs.lift.dag import reachable
 from proofs.prove.engine.composition import Worlds
 from proofs.prove.engine.induction import Clause
 from proofs.prove.engine.smt import Formula, ProofObligation, obligation
-from proofs.prove.transactions.state import HERE, ME, TRANSACTIONS, at_partition
 from proofs.prove.transactions.steps import Transactions
+from proofs.prove.transactions.symbolic_state import HERE, ME, TRANSACTIONS, at_partition
 
 
 def in_words(said: Mapping[str, Sequence[str]]) -> Callable[[Worlds], Iterator[ProofObligation]]:

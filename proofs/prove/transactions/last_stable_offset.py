@@ -22,8 +22,8 @@ from proofs.prove.transactions.partition import (
     log_has_epochs,
     others_are_in_the_log,
 )
-from proofs.prove.transactions.state import NONE, TransactionsState
 from proofs.prove.transactions.steps import Transactions
+from proofs.prove.transactions.symbolic_state import NONE, TransactionsState
 
 P = bound("p")
 """Any producer id."""

@@ -23,7 +23,7 @@ from proofs.prove.transactions.coordinator import (
 from proofs.prove.transactions.decisions import epochs_rotate, ids_are_remembered
 from proofs.prove.transactions.epochs import GIVEN
 from proofs.prove.transactions.partition import entry, is_open
-from proofs.prove.transactions.state import NONE, Image, TransactionsState
+from proofs.prove.transactions.symbolic_state import NONE, Image, TransactionsState
 
 PAST = (*GIVEN, "terms_are_past", "markers_are_past", "written_is_past")
 ROTATED = (*GIVEN, "retries_are_taken", "nobody_rests_at_the_last", "told_is_before_its_marker")

@@ -49,7 +49,7 @@ from proofs.prove.transactions.coordinator import (
 from proofs.prove.transactions.epochs import AWAITED
 from proofs.prove.transactions.partition import entry, is_open
 from proofs.prove.transactions.single_instance import is_to_be_added
-from proofs.prove.transactions.state import (
+from proofs.prove.transactions.symbolic_state import (
     NONE,
     Image,
     InstanceState,

@@ -23,7 +23,7 @@ from proofs.prove.transactions.coordinator import (
     is_ongoing,
     is_prepared,
 )
-from proofs.prove.transactions.state import (
+from proofs.prove.transactions.symbolic_state import (
     NONE,
     Image,
     InstanceState,

@@ -35,7 +35,7 @@ from proofs.prove.transactions.coordinator import (
     is_unlogged,
 )
 from proofs.prove.transactions.partition import entry, is_open
-from proofs.prove.transactions.state import (
+from proofs.prove.transactions.symbolic_state import (
     NONE,
     Image,
     InstanceState,

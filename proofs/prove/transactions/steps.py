@@ -31,7 +31,7 @@ from proofs.prove.transactions import ghosts
 from proofs.prove.transactions import message_assumptions as assumes
 from proofs.prove.transactions.client import asked_at_is_asked, works_at_works
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
-from proofs.prove.transactions.state import (
+from proofs.prove.transactions.symbolic_state import (
     HERE,
     ME,
     PARTITIONS,

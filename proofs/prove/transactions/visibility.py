@@ -13,7 +13,7 @@ from proofs.prove.transactions.partition import (
     is_open,
     is_open_at,
 )
-from proofs.prove.transactions.state import NONE, TransactionsState, pair
+from proofs.prove.transactions.symbolic_state import NONE, TransactionsState, pair
 from proofs.prove.transactions.writes import KNOWN, OUTSIDE
 
 OPEN = (*OUTSIDE, *DECIDED, "no_fence_fails", *EXACT)

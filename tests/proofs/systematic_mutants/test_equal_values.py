@@ -11,7 +11,7 @@ from proofs.systematic_mutants.equal_values import (
     has_equal_values,
 )
 from proofs.systematic_mutants.lost_proofs import first_lost
-from proofs.systematic_mutants.systematic import functions_that_act, selected
+from proofs.systematic_mutants.mutants import functions_that_act, selected
 
 pytest.importorskip("z3")
 pytest.importorskip("cvc5")

@@ -15,9 +15,7 @@ from proofs.run.files import REPOSITORY
 from proofs.run.journal import Journal
 from proofs.systematic_mutants import verdicts
 from proofs.systematic_mutants.baseline import Overgrown
-from proofs.systematic_mutants.operators import OPERATORS
-from proofs.systematic_mutants.summary import REASONS, kept_page
-from proofs.systematic_mutants.systematic import (
+from proofs.systematic_mutants.mutants import (
     SystematicMutant,
     UnknownSystematicMutant,
     changed_text,
@@ -26,6 +24,8 @@ from proofs.systematic_mutants.systematic import (
     functions_that_act,
     selected,
 )
+from proofs.systematic_mutants.operators import OPERATORS
+from proofs.systematic_mutants.summary import REASONS, kept_page
 from proofs.systematic_mutants.verdicts import CONFIGURATIONS, IN_THE_END, few_enough, verdict_on
 from proofs.trace.replay import configuration_of
 from proofs.verbs import systematic_mutants as verb

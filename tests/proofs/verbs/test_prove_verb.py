@@ -13,13 +13,13 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.mutants import find
 from proofs.prove.engine.solvers import SolverAnswer, ask
-from proofs.prove.run import asking
-from proofs.prove.run.answers import AnswerCache
+from proofs.prove.run import answer_source
+from proofs.prove.run.all_theorems import THEOREMS, part_of
+from proofs.prove.run.answer_cache import AnswerCache
 from proofs.prove.run.broken_step import BrokenStep, broken_step, enums_of, format_value, tell_step
 from proofs.prove.run.first_trace import changed_rules, first_scopes
 from proofs.prove.run.plan import plan
 from proofs.prove.run.target import chosen, subject
-from proofs.prove.run.theorems import THEOREMS, part_of
 from proofs.prove.run.vacuity import OWN_GUARDS
 from proofs.verbs import prove as verb
 
@@ -77,7 +77,7 @@ def test_a_patch_is_proved_and_only_what_it_changes_is_asked_again(
         asked.append(text)
         return ask(solver, text, *more)
 
-    monkeypatch.setattr(asking, "ask", counted)
+    monkeypatch.setattr(answer_source, "ask", counted)
     file, report = tmp_path / "idea.diff", tmp_path / "report.json"
     file.write_text(WIDER, encoding="utf-8")
     words = ["prove", "--only", "sequences_wrap", "--processes", "1", "--cache", str(tmp_path)]

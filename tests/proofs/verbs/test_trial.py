@@ -16,7 +16,7 @@ from proofs.lift.patch import parse_diff
 from proofs.lift.source import model_folder, read_patches
 from proofs.mutants.table import MUTANTS
 from proofs.prove.engine.theorem import Theorem
-from proofs.prove.run.theorem_trial import TheoremOutcome, TheoremTrial
+from proofs.prove.run.theorems_under_change import TheoremOutcome, TheoremTrial
 from proofs.verbs import trial
 
 MUTANT = next(m for m in MUTANTS if m.name == "gap_dropped_silently")

@@ -14,9 +14,9 @@ from proofs.prove.engine.missing_steps import MissingSteps
 from proofs.prove.engine.possible_events import ImpossibleEvent, demand_possible_events
 from proofs.prove.engine.sizes import names_of
 from proofs.prove.engine.solvers import ask
+from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.plan import Planner, plan
-from proofs.prove.run.theorems import THEOREMS
 
 BY_NAME = {t.name: t for t in THEOREMS}
 CUT = "replace(leader, log=leader.log[:-1])"

@@ -21,11 +21,12 @@ from proofs.prove.engine.solvers import ask
 from proofs.prove.engine.unknowns import number
 from proofs.prove.engine.world_events import WorldEvents, effects_of, has_requirements
 from proofs.prove.engine.world_simulation import simulate_rules
-from proofs.prove.idempotent.producer_simulation import simulate_scope
+from proofs.prove.idempotent.simulation import simulate_scope
 from proofs.prove.producer_ids import composition as producer_ids
 from proofs.prove.producer_ids.composition import PRODUCER_IDS
+from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.plan import Planner, plan
-from proofs.prove.run.scoped import (
+from proofs.prove.run.scope_jobs import (
     ALONE,
     MORE_SIMULATED,
     SIMULATED_SCOPES,
@@ -33,7 +34,6 @@ from proofs.prove.run.scoped import (
     simulated_of,
     simulation_jobs,
 )
-from proofs.prove.run.theorems import THEOREMS
 from proofs.trace.replay import configuration_of
 from proofs.verbs.prove import simulation_totals
 

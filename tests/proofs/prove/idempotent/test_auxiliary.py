@@ -21,15 +21,15 @@ from proofs.prove.engine.solvers import SOLVERS, ask
 from proofs.prove.engine.theorem import Theorem
 from proofs.prove.engine.unknowns import bound, number
 from proofs.prove.idempotent.assumptions import EVERYWHERE, OF_CLIENTS, OF_ONE_PRODUCER
+from proofs.prove.idempotent.clause_groups import GUARANTEED
 from proofs.prove.idempotent.composition import configuration
-from proofs.prove.idempotent.in_scope import states_of
+from proofs.prove.idempotent.high_watermark import OneLog, events_of_leaders
 from proofs.prove.idempotent.induction import IdempotentInduction
-from proofs.prove.idempotent.invariant import GUARANTEED
-from proofs.prove.idempotent.one_log import OneLog, events_of_leaders
+from proofs.prove.idempotent.scope_state import states_of
+from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.counterexamples import counterexample
 from proofs.prove.run.plan import Planner, plan
 from proofs.prove.run.target import ProofTarget
-from proofs.prove.run.theorems import THEOREMS
 from proofs.trace.replay import configuration_of
 from tests.sizes import sized
 

@@ -20,10 +20,10 @@ from proofs.prove.engine.composition import (
 from proofs.prove.engine.scope_check import ScopeOfProof
 from proofs.prove.engine.solvers import SOLVERS, ask
 from proofs.prove.producer_ids.composition import PRODUCER_IDS, blocks_have_one_owner
+from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.counterexamples import counterexample
-from proofs.prove.run.scoped import ScopeJob, composed_of, scoped
+from proofs.prove.run.scope_jobs import ScopeJob, composed_of, scoped
 from proofs.prove.run.target import subject
-from proofs.prove.run.theorems import THEOREMS
 from proofs.trace.replay import configuration_of
 from tests.sizes import sized
 

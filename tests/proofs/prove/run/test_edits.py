@@ -18,8 +18,8 @@ from proofs.prove.engine.composition import CompositionInduction
 from proofs.prove.engine.smt import obligation
 from proofs.prove.engine.solvers import SOLVERS, TIMEOUT_S, SolverAnswer, ask
 from proofs.prove.engine.unknowns import number
-from proofs.prove.run.answers import AnswerCache
-from proofs.prove.run.asking import AnswerSource, SolverQuestion, unseen
+from proofs.prove.run.answer_cache import AnswerCache
+from proofs.prove.run.answer_source import AnswerSource, SolverQuestion, unseen
 from proofs.prove.run.plan import Duty, ProofPlan
 from proofs.prove.run.solving import QUICK_S, solve
 from proofs.prove.transactions import ghosts
@@ -107,7 +107,7 @@ def test_another_version_of_a_solver_is_asked_anew(
     cache.add("(check-sat)", SolverAnswer("z3", "proved", 0.1))
     assert cache.get("z3", "(check-sat)") is not None
     monkeypatch.setattr(
-        "proofs.prove.run.answers.version_of", lambda solver: f"{solver} of tomorrow"
+        "proofs.prove.run.answer_cache.version_of", lambda solver: f"{solver} of tomorrow"
     )
     assert cache.get("z3", "(check-sat)") is None
 

@@ -9,8 +9,8 @@ import pytest
 from proofs.__main__ import main
 from proofs.prove.engine.solvers import ask
 from proofs.prove.idempotent.composition import SingleRules
+from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.plan import plan
-from proofs.prove.run.theorems import THEOREMS
 from proofs.verbs import export
 
 LEMMAS = tuple(t for t in THEOREMS if isinstance(t.composition, SingleRules))

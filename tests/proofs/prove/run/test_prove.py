@@ -21,19 +21,20 @@ from proofs.prove.engine.smt import Formula, obligation
 from proofs.prove.engine.solvers import ask
 from proofs.prove.engine.unknowns import number
 from proofs.prove.idempotent.assumptions import OF_ONE_PRODUCER
+from proofs.prove.idempotent.clause_groups import GUARANTEED
 from proofs.prove.idempotent.composition import OneProducer
-from proofs.prove.idempotent.in_scope import ScopeState, check_scope
 from proofs.prove.idempotent.induction import IdempotentInduction
-from proofs.prove.idempotent.invariant import GUARANTEED
-from proofs.prove.run.asking import AnswerSource
+from proofs.prove.idempotent.scope_state import ScopeState, check_scope
+from proofs.prove.run.all_theorems import ONLY_EXPLORED, THEOREMS
+from proofs.prove.run.answer_source import AnswerSource
 from proofs.prove.run.assumption_necessity import DROPPED, trace_without
 from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.broken_step import values_of
 from proofs.prove.run.counterexamples import counterexample
 from proofs.prove.run.plan import Duty, Planner, ProofPlan, plan
-from proofs.prove.run.ranges import check_ranges
+from proofs.prove.run.range_check import check_ranges
 from proofs.prove.run.report import Proof
-from proofs.prove.run.scoped import (
+from proofs.prove.run.scope_jobs import (
     CHECKED_SCOPES,
     RANGED_SCOPES,
     ScopeJob,
@@ -43,7 +44,6 @@ from proofs.prove.run.scoped import (
 from proofs.prove.run.seeds import ratio, unstable
 from proofs.prove.run.solving import ObligationVerdict, solve
 from proofs.prove.run.target import subject
-from proofs.prove.run.theorems import ONLY_EXPLORED, THEOREMS
 from proofs.prove.run.vacuity import EXCLUDED, ask_hypotheses, look_for_vacuity
 from proofs.prove.transactions.assumptions import OF_TRANSACTIONS
 from proofs.run.journal import Journal

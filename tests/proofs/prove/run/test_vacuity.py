@@ -6,10 +6,10 @@ from proofs.lift import dag
 from proofs.lift.dag import ZERO
 from proofs.prove.engine.smt import obligation
 from proofs.prove.engine.unknowns import bound, function
-from proofs.prove.run.asking import AnswerSource
+from proofs.prove.run.all_theorems import THEOREMS
+from proofs.prove.run.answer_source import AnswerSource
 from proofs.prove.run.plan import Duty, ProofPlan, plan
 from proofs.prove.run.report import Proof
-from proofs.prove.run.theorems import THEOREMS
 from proofs.prove.run.vacuity import Vacuity, ask_hypotheses, look_for_vacuity
 from proofs.verbs.prove import verdict_of
 

@@ -14,9 +14,9 @@ from proofs.prove.engine.composition import Composition, CompositionInduction
 from proofs.prove.engine.induction import Clause
 from proofs.prove.engine.scope_check import ScopeOfProof
 from proofs.prove.engine.valuation import evaluate
-from proofs.prove.run.theorems import THEOREMS
+from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.transactions.epochs import given_is_past
-from proofs.prove.transactions.in_scope import TransactionsScopeState, left_in
+from proofs.prove.transactions.scope_states import TransactionsScopeState, left_in
 from proofs.trace.replay import configuration_of
 
 OF = {t.name: (t.composition, t.variant) for t in THEOREMS if t.home == "transactions"}

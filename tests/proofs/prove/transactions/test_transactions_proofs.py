@@ -18,15 +18,15 @@ from proofs.prove.engine.scope_check import ScopeOfProof
 from proofs.prove.engine.smt import Formula, obligation
 from proofs.prove.engine.solvers import ask
 from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.assumption_necessity import trace_without
 from proofs.prove.run.counterexamples import counterexample, places
 from proofs.prove.run.plan import Planner
-from proofs.prove.run.scoped import explored
+from proofs.prove.run.scope_jobs import explored
 from proofs.prove.run.target import subject
-from proofs.prove.run.theorems import THEOREMS
 from proofs.prove.run.vacuity import EXCLUDED
-from proofs.prove.transactions.in_scope import check_partitions
 from proofs.prove.transactions.message_assumptions import refused_is_absent
+from proofs.prove.transactions.scope_states import check_partitions
 from proofs.prove.transactions.steps import Transactions
 from proofs.prove.transactions.theorems import ONLY_EXPLORED, PROVED_AS, WITH_V1
 from proofs.trace.replay import configuration_of

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from proofs.explore.scope import Finding
 from proofs.prove.engine.solvers import TIMEOUT_S
 from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.all_theorems import part_of
 from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.broken_step import BrokenStep, broken_step, tell_step
 from proofs.prove.run.counterexamples import Counterexample
 from proofs.prove.run.plan import Duty
 from proofs.prove.run.report import Proof
-from proofs.prove.run.scoped import Scoped
+from proofs.prove.run.scope_jobs import Scoped
 from proofs.prove.run.target import ProofTarget
-from proofs.prove.run.theorems import part_of
 from proofs.say import say
 from proofs.trace.breach import breach_of
 from proofs.trace.format import label

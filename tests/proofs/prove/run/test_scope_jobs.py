@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from proofs.prove.run.scoped import ScopeJob, look_at
+from proofs.prove.run.scope_jobs import ScopeJob, look_at
 
 
 def is_held_back() -> bool:

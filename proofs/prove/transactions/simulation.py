@@ -9,15 +9,15 @@ from itertools import product
 from typing import Any
 
 from proofs.lift.source import Model
+from proofs.prove.engine.actor_simulation import Simulation, SimulationResult
 from proofs.prove.engine.composition import Composition, CompositionInduction
 from proofs.prove.engine.missing_steps import actors_read
 from proofs.prove.engine.scope_check import ScopeOfProof
-from proofs.prove.engine.simulation import Simulation, SimulationResult
 from proofs.prove.engine.sizes import PREFIX
 from proofs.prove.engine.step_evaluator import exchanged
 from proofs.prove.engine.valuation import unknown
-from proofs.prove.transactions.in_scope import TransactionsScopeState, left_in
-from proofs.prove.transactions.state import GHOSTS
+from proofs.prove.transactions.scope_states import TransactionsScopeState, left_in
+from proofs.prove.transactions.symbolic_state import GHOSTS
 from proofs.trace.messages import RuleCall
 
 OWN = frozenset({*GHOSTS.values, "here", "me"})

@@ -14,7 +14,7 @@ from enum import StrEnum
 from proofs.prove.engine.missing_steps import MissingSteps
 from proofs.prove.engine.solvers import SOLVERS
 from proofs.prove.engine.theorem import Theorem
-from proofs.prove.run.asking import AnswerSource, OutOfTime, unseen
+from proofs.prove.run.answer_source import AnswerSource, OutOfTime, unseen
 from proofs.prove.run.plan import Duty, Planner, ProofPlan
 from proofs.prove.run.report import Proof
 from proofs.prove.run.solving import failed, solve

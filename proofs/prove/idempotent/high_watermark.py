@@ -23,8 +23,8 @@ from proofs.prove.engine.smt import Formula, ProofObligation, obligation
 from proofs.prove.engine.step_evaluator import actor_of
 from proofs.prove.engine.unknowns import bound, number
 from proofs.prove.engine.world_events import WorldEvents, effects_of
-from proofs.prove.idempotent.lemmas import WRAPPING
-from proofs.prove.idempotent.state import REPLICAS, Builder, P
+from proofs.prove.idempotent.rule_lemmas import WRAPPING
+from proofs.prove.idempotent.symbolic_state import REPLICAS, Builder, P
 
 AT, NEXT = bound("i"), bound("j")
 CHOSEN = number("chosen")

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from proofs.lift.patch import Patch
-from proofs.prove.run.asking import AnswerSource, OutOfTime, SolverQuestion
+from proofs.prove.run.all_theorems import THEOREMS
+from proofs.prove.run.answer_source import AnswerSource, OutOfTime, SolverQuestion
 from proofs.prove.run.target import ProofTarget
-from proofs.prove.run.theorem_trial import TheoremOutcome, TheoremTrial
-from proofs.prove.run.theorems import THEOREMS
+from proofs.prove.run.theorems_under_change import TheoremOutcome, TheoremTrial
 
 SMALL = ("sequences_wrap", "duplicate_is_answered", "ids_come_first")
 """Theorems about single rules."""

@@ -15,7 +15,7 @@ from model.language import Map
 from proofs.lift.source import Model
 from proofs.prove.engine.induction import Clause
 from proofs.prove.engine.scope_check import ScopeCheck, ScopeOfProof, TotalLog, check_clauses
-from proofs.prove.idempotent.invariant import (
+from proofs.prove.idempotent.clause_groups import (
     GUARANTEED,
     HELPERS,
     IN_TURN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proofs.lift.dag import Node, leaf
 from proofs.prove.engine.unknowns import number, truth
-from proofs.prove.transactions.state import PARTITIONS, PRODUCER_IDS
+from proofs.prove.transactions.symbolic_state import PARTITIONS, PRODUCER_IDS
 
 RULES = {
     ("Variant", name): leaf(name, low, high)

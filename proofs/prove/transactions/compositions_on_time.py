@@ -33,9 +33,9 @@ from proofs.prove.transactions.compositions import (
     SENDS,
     SOUND,
 )
-from proofs.prove.transactions.in_scope import check_instances
 from proofs.prove.transactions.in_words import in_words
-from proofs.prove.transactions.rules import BUMPS, without
+from proofs.prove.transactions.scope_states import check_instances
+from proofs.prove.transactions.unknown_rules import BUMPS, without
 
 ON_TIME = (
     *(step for step in DECIDING if step != "end"),

@@ -16,7 +16,7 @@ from model.transactions.leader import Kind, Stored
 from proofs.explore.source import SourceGraph
 from proofs.prove.engine.composition import Composition
 from proofs.prove.engine.scope_check import ScopeCheck, ScopeOfProof, TotalLog, check_clauses
-from proofs.prove.transactions.state import (
+from proofs.prove.transactions.symbolic_state import (
     AGAIN,
     ANEW,
     NOBODY_WAITS,
@@ -36,7 +36,7 @@ NOWHERE = Stored(Kind.OTHER, NONE, NONE, NONE, NONE, NONE, NONE)
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a run has left: see `proofs.prove.transactions.state`."""
+    """What a run has left: see `proofs.prove.transactions.symbolic_state`."""
 
     given: frozenset[Pair] = frozenset()
     sent: frozenset[tuple[int, int, int, int]] = frozenset()

@@ -17,22 +17,22 @@ from typing import Any
 from proofs.explore.scope import Finding
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, load_model
+from proofs.prove.engine.actor_simulation import SimulationResult
 from proofs.prove.engine.assumptions import events_left_out
 from proofs.prove.engine.composition import Composition, CompositionInduction, check_world_scope
 from proofs.prove.engine.missing_steps import changes_actor
 from proofs.prove.engine.scope_check import ScopeCheck, ScopeOfProof, seen_in
-from proofs.prove.engine.simulation import SimulationResult
 from proofs.prove.engine.theorem import Theorem
 from proofs.prove.idempotent.assumptions import EVERYWHERE
-from proofs.prove.idempotent.in_scope import check_scope
-from proofs.prove.idempotent.producer_simulation import simulate_scope
-from proofs.prove.idempotent.state import resets
+from proofs.prove.idempotent.scope_state import check_scope
+from proofs.prove.idempotent.simulation import simulate_scope
+from proofs.prove.idempotent.symbolic_state import resets
 from proofs.prove.producer_ids.composition import PRODUCER_IDS
+from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.assumption_necessity import DROPPED, trace_without
-from proofs.prove.run.ranges import RangeCheck, check_ranges
-from proofs.prove.run.theorems import THEOREMS
+from proofs.prove.run.range_check import RangeCheck, check_ranges
 from proofs.prove.run.vacuity import EXCLUDED
-from proofs.prove.transactions.transition_simulation import simulate_transactions
+from proofs.prove.transactions.simulation import simulate_transactions
 from proofs.run.interrupts import without_interrupts
 from proofs.trace.events import actor_rules_of
 from proofs.trace.replay import configuration_of

@@ -2,7 +2,7 @@
 instance of the application, and the ghosts that remember what was said.
 
 Theory of operation. The same clause is lifted over a state of unknowns (`UnknownState`) and
-evaluated, as plain Python, on each state of small scopes (`proofs.prove.transactions.in_scope`).
+evaluated, as plain Python, on each state of small scopes (`scope_states`).
 
 Ghosts are nobody's state: no rule reads them. They remember, of a run that may be of any length,
 which pairs (producer id, epoch) were told to somebody (`given`), to whom the transactional id

@@ -13,13 +13,13 @@ from typing import Any
 from model.idempotent.configuration import SequenceOrder
 from proofs.explore.source import SourceGraph
 from proofs.lift.source import Model
-from proofs.prove.engine.simulation import Simulation, SimulationResult
+from proofs.prove.engine.actor_simulation import Simulation, SimulationResult
 from proofs.prove.engine.sizes import PREFIX, size_in
 from proofs.prove.idempotent.composition import configuration
-from proofs.prove.idempotent.in_scope import ScopeState, pasts
+from proofs.prove.idempotent.scope_state import ScopeState, pasts
 from proofs.prove.idempotent.sequence_arithmetic import NO_WRAP, SEQUENCE, wrapping
-from proofs.prove.idempotent.state import BEFORE_KIP_360, VARIANT
 from proofs.prove.idempotent.steps import IdempotentSteps
+from proofs.prove.idempotent.symbolic_state import BEFORE_KIP_360, VARIANT
 from proofs.trace.messages import RuleCall
 
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from proofs.prove.engine.solvers import TIMEOUT_S, SolverAnswer, ask, version_of
-from proofs.prove.run.answers import AnswerCache
+from proofs.prove.run.answer_cache import AnswerCache
 from proofs.run.interrupts import without_interrupts
 from proofs.run.journal import Journal
 

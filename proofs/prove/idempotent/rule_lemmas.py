@@ -13,7 +13,7 @@ from proofs.lift.values import Rec
 from proofs.prove.engine.smt import Formula, ProofObligation, obligation
 from proofs.prove.engine.unknowns import number, within
 from proofs.prove.idempotent.sequence_arithmetic import MAX_SEQUENCE, NO_WRAP
-from proofs.prove.idempotent.state import Builder, P
+from proofs.prove.idempotent.symbolic_state import Builder, P
 
 WRAPPING = replace(NO_WRAP, assumptions=(), says="any sequence, wrapping after any last one")
 """What single rules do, whatever the last sequence is."""

@@ -12,10 +12,10 @@ from proofs.__main__ import main
 from proofs.lift.patch import Patch
 from proofs.lift.source import load_model
 from proofs.prove.engine.solvers import Said, ask_patiently
-from proofs.prove.run import programs
+from proofs.prove.run import other_programs
+from proofs.prove.run.all_theorems import THEOREMS
+from proofs.prove.run.other_programs import ask_program, check_proof, draw
 from proofs.prove.run.plan import Duty, plan
-from proofs.prove.run.programs import ask_program, check_proof, draw
-from proofs.prove.run.theorems import THEOREMS
 
 WHY_FIVE = tuple(t for t in THEOREMS if t.name == "why_five")
 NEEDED = "(assert (<= |in_flight| |window|))\n"
@@ -85,7 +85,7 @@ def test_the_verb_says_what_each_program_said(tmp_path: Path) -> None:
 def test_a_program_that_is_missing_is_left_out_and_what_nobody_proves_is_undecided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+    monkeypatch.setattr(other_programs.shutil, "which", lambda name: None)
     words = ["prove", "--only", "sequences_wrap", "--sample", "2", "--programs", "cvc5"]
     assert main(words) == 3
     said = capsys.readouterr().out
