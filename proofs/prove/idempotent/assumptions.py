@@ -57,3 +57,18 @@ EVERYWHERE = ("nothing_forgotten", "nothing_deleted", "no_crash", "no_splits", "
 
 OF_CLIENTS = ("no_splits", "id_for_life")
 """What of it matters where no clause speaks of leaders: any error may be heard there, any time."""
+
+EXCLUDED_STEPS: Mapping[str, frozenset[str]] = {
+    "expire_batch": frozenset({"nothing_times_out"}),
+    "on_error": frozenset({"answers_in_order"}),
+    "bump_epoch": frozenset({"answers_in_order", "nothing_times_out"}),
+    "resolve_sequences": frozenset({"answers_in_order", "nothing_times_out"}),
+    "restart": frozenset({"no_restart"}),
+    "expire_batch_elsewhere": frozenset({"nothing_times_out"}),
+    "on_late_disconnect_elsewhere": frozenset({"nothing_times_out"}),
+    "on_error_elsewhere": frozenset({"answers_in_order"}),
+    "on_produce_without_replicas": frozenset({"answers_in_order"}),
+    "on_invalid_produce": frozenset({"nothing_is_rejected"}),
+    "on_produce_then_unreplicated": frozenset({"answers_in_order"}),
+}
+"""The steps that assumptions exclude: who assumes these does not speak of the step."""

@@ -24,72 +24,25 @@ from proofs.prove.engine.missing_steps import changes_actor
 from proofs.prove.engine.scope_check import ScopeCheck, ScopeOfProof, seen_in
 from proofs.prove.engine.theorem import Theorem
 from proofs.prove.idempotent.assumptions import EVERYWHERE
+from proofs.prove.idempotent.checked_scopes import CHECKED_SCOPES, RANGED_SCOPES
 from proofs.prove.idempotent.scope_state import check_scope
 from proofs.prove.idempotent.simulation import simulate_scope
 from proofs.prove.idempotent.symbolic_state import resets
-from proofs.prove.producer_ids.composition import PRODUCER_IDS
+from proofs.prove.producer_ids import simulated_scopes as producer_ids
 from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.assumption_necessity import DROPPED, trace_without
 from proofs.prove.run.range_check import RangeCheck, check_ranges
 from proofs.prove.run.vacuity import EXCLUDED
+from proofs.prove.transactions import simulated_scopes as transactions
+from proofs.prove.transactions.simulated_scopes import SIMULATED_SCOPES
 from proofs.prove.transactions.simulation import simulate_transactions
 from proofs.run.interrupts import without_interrupts
 from proofs.trace.events import actor_rules_of
 from proofs.trace.replay import configuration_of
 
-VARIANTS_OF_IDS = PRODUCER_IDS.variants
-STRICT = "first_sequence=strict/restart_window=full"
-RANGED_SCOPES: dict[str, str | None] = {
-    "idempotent-tiny": None,
-    "idempotent-failover": STRICT,
-    "idempotent-wrap": "sequence_order=wraps",
-}
-CHECKED_SCOPES: dict[str, str | None] = {
-    **RANGED_SCOPES,
-    "idempotent-tiny/refusals=0": STRICT,
-    "idempotent-tiny/refusals=0/restarts=0": "2.4.1",
-    "idempotent-failover/refusals=0/restarts=0": "2.0.0",
-    "idempotent-failover/refusals=0": STRICT,
-    "idempotent-partitions/records=2": STRICT,
-    "idempotent-loss": STRICT,
-    "idempotent-late-error": STRICT,
-    "idempotent-rejection/records=3/late_errors=0": STRICT,
-    "idempotent-timeout/records=2/timeouts=1/breaks=1/refusals=1": STRICT,
-}
-"""Where ranges, and where clauses are checked on every state: together the scopes take each step of
-the proofs. The small one under each variant in question in which a producer keeps its id, the
-others under the one named."""
-
-SIMULATED_SCOPES: dict[str, tuple[str, str]] = {
-    "transaction_epochs": ("transactions-log/begun=0", "v2"),
-    "partition_is_sound": ("transactions-small/begun=1/unheard=0/delays=0", "v1"),
-    "all_or_none": ("transactions-small/begun=1/unheard=0/delays=0", "v2"),
-    "stored_once": ("transactions-readers/begun=1/delays=0/unheard=0", "v1"),
-    "all_or_none_on_time": ("transactions-readers/begun=1/delays=0/unheard=0", "v1"),
-    "markers_are_taken": ("transactions-readers/begun=1/delays=0/unheard=0", "v1"),
-    "no_false_fencing": ("transactions-tiny", "v2"),
-}
-"""Where each transition is compared with the steps of a theorem about transactions, under which
-variant: one scope for each kind of steps."""
-ALONE = "producer-ids-alone"
-MORE_SIMULATED: dict[str, tuple[tuple[str, str], ...]] = {
-    "all_or_none": (
-        ("transactions-log/begun=0", "v2"),
-        ("transactions-forgotten/begun=0", "v2"),
-        ("transactions-offsets/begun=1/timeouts=0", "v2"),
-        ("transactions-markers/begun=1", "v2"),
-        ("transactions-readers/begun=1/delays=0/unheard=0", "v2"),
-        ("transactions-tiny", "v2"),
-        ("transactions-rejection/begun=1", "v2"),
-        ("transactions-small/begun=1/unheard=0/delays=0", "v2"),
-        ("transactions-late-batch/begun=1/delays=1", "v2"),
-        ("transactions-markers/begun=1/moves=0", "v2"),
-        ("transactions-offsets/begun=1/timeouts=0/delays=0", "v2"),
-    ),
-    "producer_ids_unique": (
-        *((scope, v) for scope in ("producer-ids", ALONE) for v in VARIANTS_OF_IDS),
-        *((f"{ALONE}/asked={asked}", v) for asked in (3, 5) for v in VARIANTS_OF_IDS[:2]),
-    ),
+MORE_SIMULATED: Mapping[str, tuple[tuple[str, str], ...]] = {
+    **transactions.MORE_SIMULATED,
+    **producer_ids.MORE_SIMULATED,
 }
 """What `prove --simulate` looks at beside: ten scopes of these compositions. Of idempotent
 producers these are CHECKED_SCOPES; no theorem is about processing."""

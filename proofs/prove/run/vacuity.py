@@ -18,8 +18,10 @@ from proofs.prove.engine.simple_states import but_for_one_place, with_slopes
 from proofs.prove.engine.smt import Formula, ProofObligation
 from proofs.prove.engine.solvers import TIMEOUT_S
 from proofs.prove.engine.theorem import Theorem
+from proofs.prove.idempotent import assumptions as idempotent
 from proofs.prove.run.answer_source import AnswerSource, SolverQuestion, unseen
 from proofs.prove.run.plan import Duty
+from proofs.prove.transactions import assumptions as transactions
 
 WAYS: tuple[tuple[Callable[[str], str], float], ...] = (
     (but_for_one_place, 0.3),
@@ -32,22 +34,10 @@ form first, which is quick; then in any, where it finds soon if there is none.""
 OWN_GUARDS = "its own guards"
 
 EXCLUDED: Mapping[str, frozenset[str]] = {
-    "expire_batch": frozenset({"nothing_times_out"}),
-    "on_error": frozenset({"answers_in_order"}),
-    "bump_epoch": frozenset({"answers_in_order", "nothing_times_out"}),
-    "resolve_sequences": frozenset({"answers_in_order", "nothing_times_out"}),
-    "restart": frozenset({"no_restart"}),
-    "expire_batch_elsewhere": frozenset({"nothing_times_out"}),
-    "on_late_disconnect_elsewhere": frozenset({"nothing_times_out"}),
-    "on_error_elsewhere": frozenset({"answers_in_order"}),
-    "on_produce_without_replicas": frozenset({"answers_in_order"}),
-    "on_invalid_produce": frozenset({"nothing_is_rejected"}),
-    "on_produce_then_unreplicated": frozenset({"answers_in_order"}),
-    "add_partitions": frozenset(),
-    "add_offsets": frozenset(),
+    **idempotent.EXCLUDED_STEPS,
+    **transactions.EXCLUDED_STEPS,
 }
-"""The steps that assumptions of theorems exclude: who assumes these does not speak of the step.
-Where nothing is assumed, the variant excludes the step: clients of V2 never ask to add anything."""
+"""The steps that assumptions of theorems exclude: who assumes these does not speak of the step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,3 +79,9 @@ ASSUMPTIONS: Mapping[str, Assumption] = {
 
 OF_TRANSACTIONS = ("logs_are_kept", "nothing_expires", "one_conversation", "one_batch_in_flight")
 """What the model of transactions leaves out, or has one of."""
+
+EXCLUDED_STEPS: Mapping[str, frozenset[str]] = {
+    "add_partitions": frozenset(),
+    "add_offsets": frozenset(),
+}
+"""The steps that a variant excludes, and no assumption: clients of V2 never ask to add anything."""

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import product
 from typing import Any
 
 from model.transactions.leader import Kind, Stored
 from proofs.explore.source import SourceGraph
+from proofs.lift.source import load_model
+from proofs.prove.engine.assumptions import events_left_out
 from proofs.prove.engine.composition import Composition
 from proofs.prove.engine.scope_check import ScopeCheck, ScopeOfProof, TotalLog, check_clauses
+from proofs.prove.transactions.assumptions import ASSUMPTIONS
 from proofs.prove.transactions.symbolic_state import (
     AGAIN,
     ANEW,
@@ -26,6 +29,7 @@ from proofs.prove.transactions.symbolic_state import (
     Pair,
     pair,
 )
+from proofs.trace.events import actor_rules_of
 
 NOBODY = (NONE, NONE)
 NOWHERE = Stored(Kind.OTHER, NONE, NONE, NONE, NONE, NONE, NONE)
@@ -58,22 +62,50 @@ def prepared(known: Any) -> int | None:
     return {2: 1, 3: 0}.get(int(known.metadata.state))
 
 
-MARKS = ("marker_is_written", "marker_is_delayed")
-BEGINS = ("producer_id_is_asked", "late_init_arrives")
-CHANGES = (
-    "partitions_are_added",
-    "offsets_are_added",
-    "late_addition_arrives",
-    "transaction_is_ended",
-    "late_end_arrives",
-)
-"""The rules by which a marker, InitProducerId, and any other request comes to its receiver."""
+@cache
+def events_taking(rule: str) -> frozenset[str]:
+    """The events in which an actor takes a rule, but for those that assumptions leave out."""
+    model = load_model("transactions")
+    events = set(model.rules) - events_left_out(model, ASSUMPTIONS)
+    return frozenset(event for event in events if rule in actor_rules_of(model, event))
+
+
+def sends_marker(event: str) -> bool:
+    """Whether a marker sets out."""
+    return event in events_taking("marker_for")
+
+
+def initializes(event: str) -> bool:
+    """Whether InitProducerId comes to the coordinator."""
+    return event in events_taking("on_init_producer_id")
+
+
+def changes_transaction(event: str) -> bool:
+    """Whether a client's AddPartitionsToTxn, AddOffsetsToTxn or EndTxn comes to the coordinator,
+    and not what a leader asks of it."""
+    changing = events_taking("on_add_partitions") | events_taking("on_end_txn")
+    return event in changing - events_taking("on_verify")
+
+
+def sends_end(event: str) -> bool:
+    """Whether an EndTxn sets out."""
+    return event in events_taking("end_transaction")
+
+
+def sends_records(event: str) -> bool:
+    """Whether a batch of records sets out: it has a sequence."""
+    return event in events_taking("produce")
+
+
+def sends_batch(event: str) -> bool:
+    """Whether a batch sets out: of records, or of offsets, which have no sequence."""
+    return sends_records(event) or event in events_taking("commit_offsets")
 
 
 def with_marker(past: Past, rule: str, before: Any) -> Past:
     """The coordinator has sent a marker of what it knows."""
     outcome = prepared(before.coordinator.known)
-    if rule not in MARKS or outcome is None:
+    if not sends_marker(rule) or outcome is None:
         return past
     marker = (*known(before), outcome, before.coordinator.coordinator_epoch)
     return replace(past, sent=past.sent | {marker})
@@ -90,12 +122,12 @@ def with_request(past: Past, rule: str, choice: Mapping[str, int], before: Any, 
     and whether an older pair than the reign has changed what is known, or is to be."""
     now, then = before.coordinator, after.coordinator
     same = (then.known, then.log, then.is_appending) == (now.known, now.log, now.is_appending)
-    if rule in CHANGES and not same:
+    if changes_transaction(rule) and not same:
         past = replace(past, disturbed=past.disturbed or shown(choice, before) < past.reign)
     if now.is_appending and then.is_appending:
         return past
     tells = then.answer.error == 0 and then.answer.producer_id != NONE
-    if not (then.is_appending and rule in BEGINS and tells):
+    if not (then.is_appending and initializes(rule) and tells):
         return replace(past, awaited=NOBODY_WAITS)
     asked = shown(choice, before)
     again = asked[0] != NONE and asked != known(before)
@@ -182,15 +214,11 @@ def pasts(found: SourceGraph) -> list[Past]:
 
 Key = tuple[int, int, int, int]
 """A record: instance, partition, transaction, number."""
-ENDS = ("transaction_is_ended", "end_is_delayed")
-RECORDS = ("batch_is_produced", "batch_is_rejected", "batch_is_delayed")
-BATCHES = (*RECORDS, "offsets_are_committed", "offsets_are_delayed")
-"""Those that send a batch: of records, and of offsets, which have no sequence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What the instances have left: see `proofs.prove.transactions.instances`."""
+    """What the instances have left: see `proofs.prove.transactions.symbolic_state`."""
 
     held: Mapping[int, frozenset[Pair]] = field(default_factory=dict)
     pairs: Mapping[Pair, Pair] = field(default_factory=dict)
@@ -213,15 +241,15 @@ class Own:
                 started = {(me, client.begun - 1): pair}
                 turns = {(me, client.begun - 1): turn, **own.turns}
                 own = replace(own, pairs={**started, **own.pairs}, turns=turns)
-        if rule in ENDS:
+        if sends_end(rule):
             me = choice["instance"]
             sender = before.clients[me]
             commits = int(sender.state.name == "COMMITTING")
             own = replace(own, ends=own.ends | {(me, sender.begun - 1, commits)})
-        if rule in BATCHES:
+        if sends_batch(rule):
             me, here = choice["instance"], choice["partition"]
             sender = before.clients[me]
-            own = own.with_batch((me, here), sender, after.clients[me], rule in RECORDS)
+            own = own.with_batch((me, here), sender, after.clients[me], sends_records(rule))
         return own
 
     def with_batch(self, place: Pair, sender: Any, after: Any, counts: bool) -> Own:

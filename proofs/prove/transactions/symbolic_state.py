@@ -169,7 +169,7 @@ class TransactionsState:
 
 
 class InstanceState(TransactionsState):
-    """A state with one instance in it: see `proofs.prove.transactions.instances`."""
+    """A state with one instance in it: see `proofs.prove.transactions.client`."""
 
     me: int
     client: Client

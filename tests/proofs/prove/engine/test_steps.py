@@ -24,16 +24,11 @@ from proofs.prove.engine.world_simulation import simulate_rules
 from proofs.prove.idempotent.simulation import simulate_scope
 from proofs.prove.producer_ids import composition as producer_ids
 from proofs.prove.producer_ids.composition import PRODUCER_IDS
+from proofs.prove.producer_ids.simulated_scopes import ALONE
 from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.plan import Planner, plan
-from proofs.prove.run.scope_jobs import (
-    ALONE,
-    MORE_SIMULATED,
-    SIMULATED_SCOPES,
-    ScopeJob,
-    simulated_of,
-    simulation_jobs,
-)
+from proofs.prove.run.scope_jobs import MORE_SIMULATED, ScopeJob, simulated_of, simulation_jobs
+from proofs.prove.transactions.simulated_scopes import SIMULATED_SCOPES
 from proofs.trace.replay import configuration_of
 from proofs.verbs.prove import simulation_totals
 

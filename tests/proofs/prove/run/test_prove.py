@@ -21,6 +21,7 @@ from proofs.prove.engine.smt import Formula, obligation
 from proofs.prove.engine.solvers import ask
 from proofs.prove.engine.unknowns import number
 from proofs.prove.idempotent.assumptions import OF_ONE_PRODUCER
+from proofs.prove.idempotent.checked_scopes import CHECKED_SCOPES, RANGED_SCOPES
 from proofs.prove.idempotent.clause_groups import GUARANTEED
 from proofs.prove.idempotent.composition import OneProducer
 from proofs.prove.idempotent.induction import IdempotentInduction
@@ -34,13 +35,7 @@ from proofs.prove.run.counterexamples import counterexample
 from proofs.prove.run.plan import Duty, Planner, ProofPlan, plan
 from proofs.prove.run.range_check import check_ranges
 from proofs.prove.run.report import Proof
-from proofs.prove.run.scope_jobs import (
-    CHECKED_SCOPES,
-    RANGED_SCOPES,
-    ScopeJob,
-    clauses_of,
-    never_taken,
-)
+from proofs.prove.run.scope_jobs import ScopeJob, clauses_of, never_taken
 from proofs.prove.run.seeds import ratio, unstable
 from proofs.prove.run.solving import ObligationVerdict, solve
 from proofs.prove.run.target import subject
