@@ -1,1 +1,1 @@
-"""Small changes of the model, made by operators: who notices each."""
+"""Small changes of the model, made by operators, and which check notices each."""

@@ -1,1 +1,1 @@
-"""What proves, of any composition: formulas, induction, steps, solvers."""
+"""The engine of the proofs: formulas, inductions, steps and solvers, for any composition."""

@@ -1,1 +1,1 @@
-"""What is proved of brokers that give producer ids."""
+"""What is proved of the brokers that give producer ids."""

@@ -131,15 +131,10 @@ def chosen(only: str | None) -> tuple[Theorem, ...]:
     composition; or all. Raises UnknownName with the names most like it."""
     names = {t.name for t in THEOREMS}
     name = only if only in names else PROVED_AS.get(only or "", only)
-    homes = tuple(dict.fromkeys(home(t) for t in THEOREMS))
-    found = tuple(t for t in THEOREMS if name in (None, t.name, home(t)))
+    homes = tuple(dict.fromkeys(t.home for t in THEOREMS))
+    found = tuple(t for t in THEOREMS if name in (None, t.name, t.home))
     if not found:
         names.update(PROVED_AS, homes)
         near = nearest(str(only), sorted(names), "list theorems")
         raise UnknownName(f"no theorem is called {only!r}; {near}")
     return found
-
-
-def home(theorem: Theorem) -> str:
-    """The composition that a theorem is about."""
-    return theorem.home
