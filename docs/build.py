@@ -23,8 +23,8 @@ from conformance.verbs.matrix import kept_pages
 from kafka_eos.command_line import parser_of
 from kafka_eos.verbs import VERBS, Verb, find_verb
 from model.releases import CHANGES, NEWEST, RuleChange
-from proofs.mutants.summary import kept_page as kept_systematic_mutants
-from proofs.pages.risks import risk_page
+from proofs.pages.risk_page import risk_page
+from proofs.systematic_mutants.summary import kept_page as kept_systematic_mutants
 from proofs.trace.format import read
 from proofs.trace.html import page_of
 

@@ -122,7 +122,7 @@ VERBS: Final = (
     ),
     Verb(
         "prove",
-        "proofs.prove.verb",
+        "proofs.verbs.prove",
         "Prove the theorems, obligation by obligation, with two solvers.",
     ),
     Verb(

@@ -249,18 +249,22 @@ class Incident:
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """What is known of an event beside what it does. Without `wire` no test brings it about at
-    running brokers."""
+    running brokers. `excluded_by` is the assumption that leaves it out of theorems, if one does."""
 
     thread: Thread
     incidents: tuple[Incident, ...]
     wire: Wire | None
+    excluded_by: str = ""
 
 
-def event(thread: Thread, *incidents: Incident, wire: Wire | None = None) -> Callable[[F], F]:
+def event(
+    thread: Thread, *incidents: Incident, wire: Wire | None = None, excluded_by: str = ""
+) -> Callable[[F], F]:
     """A rule of the world, (configuration, world, choices...) -> world, with its declaration."""
 
     def declare(function: F) -> F:
-        vars(function).update(kind="event", declaration=Declaration(thread, incidents, wire))
+        declaration = Declaration(thread, incidents, wire, excluded_by)
+        vars(function).update(kind="event", declaration=declaration)
         return function
 
     return declare

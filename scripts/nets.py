@@ -139,8 +139,8 @@ def explored(variant: str, scopes: Sequence[str]) -> dict[str, Any]:
 
 PLAN = """
 import json
-from proofs.prove.plan import plan
-from proofs.prove.theorems import THEOREMS
+from proofs.prove.run.plan import plan
+from proofs.prove.run.all_theorems import THEOREMS
 planned = plan(THEOREMS, lambda theorem: theorem.variant)
 print(json.dumps(list(planned.unchanged)))
 for duty in planned.duties:

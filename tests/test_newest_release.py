@@ -95,11 +95,11 @@ from model.transactions.spec import ASSUMPTIONS
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.source import load_model
 from proofs.mutants.table import MUTANTS
-from proofs.mutants.verdicts import CONFIGURATIONS
+from proofs.systematic_mutants.verdicts import CONFIGURATIONS
 from proofs.pages.gather import IN_THE_END
-from proofs.pages.risks import risks
-from proofs.prove.assumption_necessity import DROPPED
-from proofs.prove.theorems import THEOREMS
+from proofs.risks import risks
+from proofs.prove.run.assumption_necessity import DROPPED
+from proofs.prove.run.all_theorems import THEOREMS
 
 print(DEFAULT_VARIANT, BROKERS[0], CLIENTS[0].release, *ALIASES.values())
 print(*(v for mutant in MUTANTS for v in (mutant.variant, mutant.twin)))

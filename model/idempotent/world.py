@@ -156,7 +156,7 @@ def client_bumps_epoch(k: Configuration, w: World, producer: Producer) -> World:
     return replace(w, clients=w.clients.put(producer, bumped))
 
 
-@event(Thread("producer ids", ("producer",)), wire=Wire.REQUESTS)
+@event(Thread("producer ids", ("producer",)), wire=Wire.REQUESTS, excluded_by="id_for_life")
 def client_receives_producer_id(k: Configuration, w: World, producer: Producer) -> World:
     """The answer to InitProducerId: a producer id that nobody had before."""
     require(k.bounds.without_producer_id)
@@ -342,6 +342,7 @@ def high_watermark_advances(k: Configuration, w: World, partition: Partition) ->
     Thread("expiry of producer ids", ("partition",)),
     Incident("producer_id_expiry"),
     wire=Wire.DYNAMIC_CONFIGS,
+    excluded_by="nothing_forgotten",
 )
 def producer_id_expires(
     k: Configuration, w: World, partition: Partition, producer_id: ProducerId
@@ -352,7 +353,12 @@ def producer_id_expires(
     return replace(counted, leaders=w.leaders.put(partition, forgetful))
 
 
-@event(Thread("retention", ("partition",)), Incident("deleted_records"), wire=Wire.DELETE_RECORDS)
+@event(
+    Thread("retention", ("partition",)),
+    Incident("deleted_records"),
+    wire=Wire.DELETE_RECORDS,
+    excluded_by="nothing_deleted",
+)
 def records_are_deleted(
     k: Configuration, w: World, partition: Partition, deleted: StoredCount
 ) -> World:
@@ -440,7 +446,7 @@ def leader_restarts(k: Configuration, w: World, partition: Partition) -> World:
     return without_connections(k, counted, partition, restarted)
 
 
-@event(RESTARTS, Incident("crash"), wire=Wire.RESTARTS)
+@event(RESTARTS, Incident("crash"), wire=Wire.RESTARTS, excluded_by="no_crash")
 def leader_crashes(k: Configuration, w: World, partition: Partition, covered: StoredCount) -> World:
     """The leader's broker is killed and comes back; its last snapshot has `covered` batches."""
     require(covered <= len(w.leaders[partition].log))

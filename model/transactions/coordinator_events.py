@@ -39,6 +39,7 @@ MOVES = Thread("moves", ())
     Incident("transaction_timeout"),
     EXHAUSTED_EPOCHS,
     wire=Wire.REQUESTS,
+    excluded_by="undisturbed",
 )
 def transaction_times_out(k: Configuration, w: World) -> World:
     """The open transaction has lasted too long."""
@@ -46,7 +47,7 @@ def transaction_times_out(k: Configuration, w: World) -> World:
     return with_coordinator(k, counted, coordinator_rules.time_out(k, w.coordinator))
 
 
-@event(MOVES, Incident("coordinator_move"), wire=Wire.CLUSTER)
+@event(MOVES, Incident("coordinator_move"), wire=Wire.CLUSTER, excluded_by="undisturbed")
 def coordinator_moves(k: Configuration, w: World) -> World:
     """Another broker takes the coordinator's place, and everybody knows it at once."""
     within_scope(not k.bounds.loads)
@@ -54,7 +55,7 @@ def coordinator_moves(k: Configuration, w: World) -> World:
     return replace(counted, coordinator=leadership_rules.take_over(k, w.coordinator))
 
 
-@event(MOVES, Incident("move_with_append"))
+@event(MOVES, Incident("move_with_append"), excluded_by="undisturbed")
 def coordinator_moves_with_append(k: Configuration, w: World) -> World:
     """The same, while an append is on its way, and it is in the log that the next one reads."""
     require(k.bounds.appends)
@@ -70,7 +71,12 @@ def without_requester(k: Configuration, w: World) -> World:
     return with_client(w, requester, client_rules.lose_coordinator(k, w.clients[requester]))
 
 
-@event(Thread("expiry of the id", ()), Incident("forgotten_id"), wire=Wire.STATIC_CONFIGS)
+@event(
+    Thread("expiry of the id", ()),
+    Incident("forgotten_id"),
+    wire=Wire.STATIC_CONFIGS,
+    excluded_by="undisturbed",
+)
 def transactional_id_is_forgotten(k: Configuration, w: World) -> World:
     """The id was not used for long."""
     counted = spend(k, w, Faults(forgotten=1))
@@ -127,6 +133,7 @@ def append_is_done(k: Configuration, w: World) -> World:
     Incident("append_refused", is_not_in_log),
     Incident("append_refused_in_log", is_in_log),
     wire=Wire.BROKER_CONNECTIONS,
+    excluded_by="undisturbed",
 )
 def append_is_refused(k: Configuration, w: World, in_log: Flag) -> World:
     """The append is reported as failed; it may be in the log all the same."""

@@ -26,7 +26,11 @@ from model.transactions.world import World, room_in_log, with_client, with_leade
 FORMER_COORDINATOR = Thread("the former coordinator", ())
 
 
-@event(Thread("moves that nobody knows of", ()), Incident("coordinator_move"))
+@event(
+    Thread("moves that nobody knows of", ()),
+    Incident("coordinator_move"),
+    excluded_by="moves_are_known",
+)
 def coordinator_is_replaced(k: Configuration, w: World) -> World:
     """Another broker is elected; the one before does not know."""
     within_scope(k.bounds.loads)
@@ -38,14 +42,14 @@ def coordinator_is_replaced(k: Configuration, w: World) -> World:
     return replace(counted, coordinator=loading, placement=placement)
 
 
-@event(Thread("loading", ()))
+@event(Thread("loading", ()), excluded_by="moves_are_known")
 def log_is_loaded(k: Configuration, w: World) -> World:
     """The new coordinator has read the log, and serves."""
     within_scope(k.bounds.loads)
     return replace(w, coordinator=leadership_rules.finish_loading(k, w.coordinator))
 
 
-@event(FORMER_COORDINATOR)
+@event(FORMER_COORDINATOR, excluded_by="moves_are_known")
 def former_resigns(k: Configuration, w: World) -> World:
     """The former coordinator hears that it is none."""
     within_scope(k.bounds.loads)
@@ -53,7 +57,7 @@ def former_resigns(k: Configuration, w: World) -> World:
     return replace(w, placement=replace(w.placement, former=gone))
 
 
-@event(Thread("lookups", ("instance",)))
+@event(Thread("lookups", ("instance",)), excluded_by="moves_are_known")
 def coordinator_is_found(k: Configuration, w: World, instance: Instance, stale: Flag) -> World:
     """FindCoordinator, of a broker that may not have heard of the last move."""
     within_scope(k.bounds.loads)
@@ -66,7 +70,7 @@ def coordinator_is_found(k: Configuration, w: World, instance: Instance, stale: 
     return with_client(replace(w, placement=knows), instance, client)
 
 
-@event(Thread("metadata", ("partition",)))
+@event(Thread("metadata", ("partition",)), excluded_by="moves_are_known")
 def metadata_arrives(k: Configuration, w: World, partition: Partition) -> World:
     """A leader hears who the coordinator is."""
     within_scope(k.bounds.loads)
@@ -76,7 +80,7 @@ def metadata_arrives(k: Configuration, w: World, partition: Partition) -> World:
     return replace(w, placement=replace(w.placement, of_leaders=known))
 
 
-@event(FORMER_COORDINATOR)
+@event(FORMER_COORDINATOR, excluded_by="moves_are_known")
 def former_writes_marker(k: Configuration, w: World, partition: Partition) -> World:
     """The former coordinator goes on with what was decided when it was one."""
     within_scope(k.bounds.loads)

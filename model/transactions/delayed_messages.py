@@ -106,7 +106,7 @@ def batch_is_delayed(k: Configuration, w: World, instance: Instance, partition: 
     return delayed_to_leader(k, w, instance, asked, partition)
 
 
-@event(DELAYS, wire=Wire.CONNECTIONS)
+@event(DELAYS, wire=Wire.CONNECTIONS, excluded_by="one_batch_in_flight")
 def batch_is_delayed_again(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
@@ -183,7 +183,7 @@ def late_offsets_arrive(k: Configuration, w: World, late: LateIndex, partition: 
     return arrived(produced(k, w, request.batch, partition, 1).actor, late)
 
 
-@event(LATE_BATCHES)
+@event(LATE_BATCHES, excluded_by="guards")
 def late_batch_is_verified(
     k: Configuration, w: World, late: LateIndex, partition: Partition
 ) -> World:
@@ -206,7 +206,7 @@ def late_batch_is_verified(
     return replace(with_leader(moved, partition, held), late=known)
 
 
-@event(Thread("verified batches", ("partition",)), Incident("delayed_batch"))
+@event(Thread("verified batches", ("partition",)), Incident("delayed_batch"), excluded_by="guards")
 def verified_batch_arrives(
     k: Configuration, w: World, late: LateIndex, partition: Partition
 ) -> World:

@@ -429,7 +429,7 @@ def is_late(w: World, partition: Partition) -> bool:
     return any(r.api == Api.PRODUCE and r.partition == partition for r in w.late)
 
 
-@event(BATCHES)
+@event(BATCHES, excluded_by="one_batch_in_flight")
 def batch_is_turned_away(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
@@ -446,7 +446,7 @@ def batch_is_turned_away(
     return with_client(w, instance, told)
 
 
-@event(BATCHES, LOST_ANSWER, wire=Wire.REQUESTS)
+@event(BATCHES, LOST_ANSWER, wire=Wire.REQUESTS, excluded_by="one_batch_in_flight")
 def batch_is_produced_again(
     k: Configuration, w: World, instance: Instance, partition: Partition, heard: Flag
 ) -> World:
@@ -462,7 +462,7 @@ def batch_is_produced_again(
     return with_client(after, instance, told if heard == 1 else lost)
 
 
-@event(BATCHES, Incident("rejection"))
+@event(BATCHES, Incident("rejection"), excluded_by="one_batch_in_flight")
 def batch_is_rejected_again(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
@@ -504,7 +504,7 @@ def marker_is_written(k: Configuration, w: World, partition: Partition, heard: F
     return replace(after, coordinator=told if heard == 1 else lost)
 
 
-@event(MARKERS, wire=Wire.BROKERS)
+@event(MARKERS, wire=Wire.BROKERS, excluded_by="leaders_are_there")
 def marker_is_skipped(k: Configuration, w: World, partition: Partition) -> World:
     """The coordinator takes a partition without a leader for one that is no more."""
     require(k.variant.leaderless_marker == LeaderlessMarker.SKIPPED)
@@ -516,7 +516,12 @@ def marker_is_skipped(k: Configuration, w: World, partition: Partition) -> World
 # Leaders
 
 
-@event(Thread("absence", ("partition",)), Incident("absent_leader"), wire=Wire.CLUSTER)
+@event(
+    Thread("absence", ("partition",)),
+    Incident("absent_leader"),
+    wire=Wire.CLUSTER,
+    excluded_by="leaders_are_there",
+)
 def leader_leaves(k: Configuration, w: World, partition: Partition) -> World:
     """A leader goes, and nobody can take its place."""
     within_scope(not k.bounds.guards)
@@ -532,7 +537,7 @@ def disconnected(k: Configuration, w: World, partition: Partition) -> World:
     return replace(w, clients=Map(clients))
 
 
-@event(Thread("return", ("partition",)), wire=Wire.CLUSTER)
+@event(Thread("return", ("partition",)), wire=Wire.CLUSTER, excluded_by="leaders_are_there")
 def leader_returns(k: Configuration, w: World, partition: Partition) -> World:
     """It is there again, with its log; what it had asked it has forgotten."""
     require(w.leaderless[partition])

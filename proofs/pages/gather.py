@@ -28,7 +28,7 @@ from proofs.pages.subjects import (
     page_of,
     trace_of,
 )
-from proofs.prove.assumption_necessity import DROPPED, trace_without
+from proofs.prove.run.assumption_necessity import DROPPED, trace_without
 from proofs.trace.format import Trace, label
 from proofs.trace.pictures import text
 from proofs.trace.replay import configuration_of, model_of, replay

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -11,9 +11,8 @@ from model.properties import always
 from proofs.explore.expected import EXPECTED
 from proofs.lift.source import COMPOSITIONS, assumed_properties_of, load_model
 from proofs.mutants.table import MUTANTS, ModelMutant
-from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import ONLY_EXPLORED, THEOREMS, bears_on
-from proofs.prove.transactions.compositions import ONLY_EXPLORED as OF_TRANSACTIONS
+from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.all_theorems import ONLY_EXPLORED, THEOREMS, bears_on
 from proofs.trace.replay import configuration_of
 
 SAYS_NOTHING = frozenset({"name", "release"})
@@ -21,14 +20,6 @@ OF_NO_THEOREM = frozenset({"leaderless_marker"})
 """What only rules ask that theorems leave out, as their assumptions say."""
 CONVERSATION = frozenset({"level", "requests"})
 """Parts of a variant that change nothing without transactions."""
-
-
-REASONS: Mapping[str, Mapping[str, str]] = {
-    "idempotent": ONLY_EXPLORED,
-    "producer_ids": ONLY_EXPLORED,
-    "transactions": OF_TRANSACTIONS,
-}
-"""Why guarantees of a composition are explored only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,21 +140,24 @@ def trace_of(page: str) -> str:
 def theorems_of(composition: str, name: str) -> tuple[Theorem, ...]:
     """The theorems about the model as it stands that are of a guarantee, or bear on it."""
     return tuple(
-        t for t in THEOREMS if t.home == composition and not t.patches and bears_on(t, name)
+        t
+        for t in THEOREMS
+        if t.home == composition and not t.composition.patches and bears_on(t, name)
     )
 
 
 def why_not_proved(composition: str, name: str) -> str:
     """What no theorem covers of a guarantee, and why; "" if there is nothing to say."""
-    return REASONS.get(composition, {}).get(name, "")
+    return ONLY_EXPLORED.get(composition, {}).get(name, "")
 
 
 def covers(theorem: Theorem, variant: str) -> bool:
     """Whether a variant has the rules that a theorem is about; what is unknown to its proof may be
     anything."""
     parse = load_model(theorem.home).variants.parse
-    unknown = theorem.composition.unknown if theorem.composition else ()
-    silent = silent_in(theorem.home) | OF_NO_THEOREM | {name for _, name in unknown}
+    silent = (
+        silent_in(theorem.home) | OF_NO_THEOREM | {name for _, name in theorem.composition.unknown}
+    )
     one, other = parse(theorem.variant), parse(variant)
     return all(
         getattr(one, f.name) == getattr(other, f.name) for f in fields(one) if f.name not in silent

@@ -37,10 +37,10 @@ from proofs.pages.subjects import (
     trace_of,
     why_not_proved,
 )
-from proofs.prove.assumption_necessity import DROPPED
-from proofs.prove.assumptions import ASSUMPTIONS
-from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import THEOREMS, proves
+from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.all_theorems import THEOREMS, proves
+from proofs.prove.run.assumption_necessity import DROPPED
+from proofs.prove.run.assumptions import ASSUMPTIONS
 
 GENERATED = "*Written by `kafka-eos docs`; do not edit.*"
 
@@ -67,7 +67,7 @@ def assumption_row(evidence: Evidence, name: str) -> tuple[str, str, str]:
     """An assumption, what it says, and what happens without it."""
     run = evidence.without.get(name)
     lost = f"[{after(run)}](../without/{name}.md)" if run else "nothing is known to break"
-    return f"`{name}`", ASSUMPTIONS[name], lost
+    return f"`{name}`", ASSUMPTIONS[name].says, lost
 
 
 def theorem_lines(evidence: Evidence, theorem: Theorem, name: str) -> Lines:
@@ -319,7 +319,7 @@ def without_page(evidence: Evidence, name: str) -> str:
     theorems = ", ".join(f"`{t.name}`" for t in resting_on(name))
     return page(
         [
-            *title(f"Without {name}", f"Assumed: {ASSUMPTIONS[name]}"),
+            *title(f"Without {name}", f"Assumed: {ASSUMPTIONS[name].says}"),
             *paragraph(f"**Theorems that rest on it:** {theorems}."),
             *section("The shortest run without it", console_block(command, told, code=1)),
         ]
@@ -427,7 +427,7 @@ def unseen_table() -> Lines:
 def without_table(evidence: Evidence) -> Lines:
     """What each assumption of the theorems is for."""
     rows = [
-        (f"[{name}](without/{name}.md)", ASSUMPTIONS[name], after(evidence.without[name]))
+        (f"[{name}](without/{name}.md)", ASSUMPTIONS[name].says, after(evidence.without[name]))
         for name in DROPPED
         if name in evidence.without
     ]

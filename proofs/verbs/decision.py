@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from proofs.explore.scope import Finding, ScopeReport
 from proofs.pages import subjects
-from proofs.pages.risks import Risk, risks_of
+from proofs.risks import Risk, risks_of
 from proofs.trace.breach import breach_of
 from proofs.trace.format import label
 from proofs.verbs.deployment import Deployment

@@ -15,7 +15,7 @@ from proofs.explore.scope import ScopeReport, explore_scope, read_pairs
 from proofs.java import FetchFailed, MissingTool
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of, load_model, model_for, scope_names
-from proofs.pages.risks import risks_of
+from proofs.risks import risks_of
 from proofs.run import BadUse, worst
 from proofs.run.directory import Remote
 from proofs.say import say

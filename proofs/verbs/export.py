@@ -14,9 +14,8 @@ from proofs.lift import subset
 from proofs.lift.build import lift
 from proofs.lift.machine import Machine
 from proofs.lift.source import model_for
-from proofs.prove.plan import plan
-from proofs.prove.run import write_texts
-from proofs.prove.theorems import THEOREMS
+from proofs.prove.run.all_theorems import THEOREMS
+from proofs.prove.run.plan import plan, write_texts
 from proofs.say import say
 from proofs.trace.replay import configuration_of
 from proofs.verbs.options import add_engine, add_output, add_variant

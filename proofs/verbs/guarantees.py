@@ -156,13 +156,13 @@ def not_guaranteed(deployment: Deployment, reports: Sequence[ScopeReport]) -> It
 
 def theorems_for(name: str, deployment: Deployment) -> dict[str, tuple[str, ...]]:
     """The theorems that cover the configurations, with what each assumes."""
-    from proofs.prove.assumptions import ASSUMPTIONS
-    from proofs.prove.theorems import proves
+    from proofs.prove.run.all_theorems import proves
+    from proofs.prove.run.assumptions import ASSUMPTIONS
 
     if not deployment.has_theorems():
         return {}
     return {
-        theorem.name: tuple(f"{a}: {ASSUMPTIONS[a]}" for a in theorem.assumptions)
+        theorem.name: tuple(f"{a}: {ASSUMPTIONS[a].says}" for a in theorem.assumptions)
         for theorem in subjects.theorems_of(deployment.composition, name)
         if proves(theorem, name) and subjects.covers(theorem, deployment.variant)
     }

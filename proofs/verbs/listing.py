@@ -15,7 +15,7 @@ from proofs.explore.engines import ENGINES
 from proofs.explore.expected import EXPECTED, Expected
 from proofs.lift.source import COMPOSITIONS, Model, assumed_properties_of, load_model
 from proofs.mutants.table import MUTANTS
-from proofs.pages.risks import Risk, risks
+from proofs.risks import Risk, risks
 from proofs.run import HOLDS, one_of
 from proofs.run.files import write_json
 from proofs.say import say
@@ -162,7 +162,7 @@ def error_codes(models: Sequence[Model]) -> Iterator[dict[str, Any]]:
 def theorems() -> Iterator[dict[str, str]]:
     """What `prove` proves; nothing where the solvers are not installed."""
     try:
-        from proofs.prove.theorems import THEOREMS, part_of
+        from proofs.prove.run.all_theorems import THEOREMS, part_of
     except ModuleNotFoundError:
         return
     for theorem in THEOREMS:

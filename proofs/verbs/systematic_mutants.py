@@ -12,15 +12,15 @@ from dataclasses import asdict
 from datetime import date
 from typing import Any
 
-from proofs.mutants.summary import REASONS, Figures, page_lines
-from proofs.mutants.systematic import SystematicMutant, diff, selected
-from proofs.mutants.verdicts import EQUAL, FATES, MutantVerdict, verdict_on
 from proofs.pages.markdown import page
 from proofs.run.files import REPOSITORY, code_digest, write_json, write_whole
 from proofs.run.interrupts import without_interrupts
 from proofs.run.journal import Journal
 from proofs.run.progress import CountDisplay
 from proofs.say import say
+from proofs.systematic_mutants.mutants import SystematicMutant, diff, selected
+from proofs.systematic_mutants.summary import REASONS, Figures, page_lines
+from proofs.systematic_mutants.verdicts import EQUAL, FATES, MutantVerdict, verdict_on
 from proofs.verbs.output import Output
 
 Row = Mapping[str, Any]

@@ -25,11 +25,11 @@ from proofs.explore.scope import (
 )
 from proofs.lift.patch import Patch
 from proofs.lift.source import COMPOSITIONS, composition_of, load_model, patches_by_composition
-from proofs.prove.answers import AnswerCache, answers_folder
-from proofs.prove.asking import AnswerSource
-from proofs.prove.run import ProofTarget
-from proofs.prove.theorem_trial import TheoremOutcome, TheoremTrial
-from proofs.prove.theorems import THEOREMS
+from proofs.prove.run.all_theorems import THEOREMS
+from proofs.prove.run.answer_cache import AnswerCache, answers_folder
+from proofs.prove.run.answer_source import AnswerSource
+from proofs.prove.run.target import ProofTarget
+from proofs.prove.run.theorems_under_change import TheoremOutcome, TheoremTrial
 from proofs.run import BadUse, worst
 from proofs.run.progress import count_display
 from proofs.say import say

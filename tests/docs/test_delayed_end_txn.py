@@ -11,11 +11,12 @@ import pytest
 
 from proofs.lift.patch import Patch, parse_diff
 from proofs.lift.source import load_model
-from proofs.prove.assumptions import ASSUMPTIONS
-from proofs.prove.plan import plan
-from proofs.prove.run import counterexample, subject
-from proofs.prove.solvers import ask
-from proofs.prove.theorems import THEOREMS
+from proofs.prove.engine.solvers import ask
+from proofs.prove.run.all_theorems import THEOREMS
+from proofs.prove.run.assumptions import ASSUMPTIONS
+from proofs.prove.run.counterexamples import counterexample
+from proofs.prove.run.plan import plan
+from proofs.prove.run.target import subject
 from proofs.trace.format import read
 from proofs.trace.replay import configuration_of, model_of, replay
 from tests.docs.pages import REPOSITORY, STORIES, called, is_understood, missing, page
@@ -86,7 +87,7 @@ def test_the_assumptions_stand_beside_the_theorem() -> None:
     text = (REPOSITORY / "docs" / "delayed_end_txn.md").read_text(encoding="utf-8")
     table = text.partition("| `all_or_none` assumes | that |\n|---|---|\n")[2].partition("\n\n")[0]
     theorem = next(t for t in THEOREMS if t.name == "all_or_none")
-    said = [f"| `{name}` | {ASSUMPTIONS[name]} |" for name in theorem.assumptions]
+    said = [f"| `{name}` | {ASSUMPTIONS[name].says} |" for name in theorem.assumptions]
     assert table.splitlines() == said
 
 

@@ -9,7 +9,8 @@ from model.releases import RELEASES, numbers
 from proofs.explore.scope import explore_scope
 from proofs.lift.source import load_model
 from proofs.mutants.table import MUTANTS
-from proofs.pages.risks import SECTIONS, Risk, cell, risk_page, risks
+from proofs.pages.risk_page import SECTIONS, cell, risk_page
+from proofs.risks import Risk, risks
 from proofs.verbs.decision import GuaranteeAnswer, promised, summary
 from tests.sizes import sized
 

@@ -9,7 +9,7 @@ from model.transactions.configuration import Configuration
 from model.transactions.coordinator import TransactionState as Txn
 from model.transactions.leader import Kind, Stored
 from model.transactions.messages import Error
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.client import (
     ASKED,
     ENDING_STATES,
@@ -26,7 +26,7 @@ from proofs.prove.transactions.client import (
 )
 from proofs.prove.transactions.coordinator import is_answer, is_complete, is_prepared
 from proofs.prove.transactions.partition import LOGGED, entry, has_data, in_log, is_data
-from proofs.prove.transactions.state import NONE, Image, InstanceState, Pair, pair
+from proofs.prove.transactions.symbolic_state import NONE, Image, InstanceState, Pair, pair
 
 WRITTEN = (*SENDS, "batches_are_sent", "log_says_who", *ENDS, *LOGGED)
 SETTLED = ("held_is_there", "sent_is_counted", "outcomes_are_of_states", *LOGGED)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from model.transactions.client_state import ClientPartition, Membership, Outcome, Write
 from model.transactions.client_state import ClientState as State
 from model.transactions.configuration import Configuration
-from proofs.prove.induction import invariant
+from proofs.prove.engine.induction import invariant
 from proofs.prove.transactions.decisions import DECIDED
 from proofs.prove.transactions.epochs import AWAITED
-from proofs.prove.transactions.state import NONE, InstanceState, Pair, pair
+from proofs.prove.transactions.symbolic_state import NONE, InstanceState, Pair, pair
 
 ITS = (
     "client_speaks_v2",

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from proofs.prove.composition import Composition
-from proofs.prove.induction import axiom, clause_of, clauses_of, collected
+from proofs.prove.engine.assumptions import OF_STEPS
+from proofs.prove.engine.composition import Composition
+from proofs.prove.engine.induction import axiom, clause_of, clauses_of, collected
+from proofs.prove.engine.unknowns import number
 from proofs.prove.transactions import (
     acknowledgements,
     client,
@@ -22,16 +24,16 @@ from proofs.prove.transactions import (
     visibility,
     writes,
 )
-from proofs.prove.transactions.in_scope import check_instances, check_partitions
+from proofs.prove.transactions.assumptions import OF_TRANSACTIONS
 from proofs.prove.transactions.in_words import in_words
 from proofs.prove.transactions.last_stable_offset import (
     fold_of_entries,
     late_markers,
     stable_offsets,
 )
-from proofs.prove.transactions.rules import BUMPS, without
+from proofs.prove.transactions.scope_states import check_instances, check_partitions
 from proofs.prove.transactions.steps import Transactions
-from proofs.prove.unknowns import number
+from proofs.prove.transactions.unknown_rules import BUMPS, without
 
 CONTRACTS = {
     "fold": fold_of_entries,
@@ -93,6 +95,7 @@ ANYONE = Composition(
     axioms=(axiom(coordinator.epochs_are_many),),
     contracts=CONTRACTS,
     worlds=Transactions,
+    assumes=(*OF_STEPS, *OF_TRANSACTIONS),
     check=check_partitions,
     searched=SEARCHED,
     variants=("v1", "v2"),
@@ -417,46 +420,3 @@ SOLE_INSTANCE = replace(
         "transactions-readers/begun=1/delays=0/unheard=0",
     ),
 )
-
-PROVED_AS = {
-    "epochs_unique": "transaction_epochs",
-    "one_outcome": "transaction_decisions",
-    "no_write_outside": "no_write_outside",
-    "last_stable_offset_sound": "last_stable_offset_sound",
-    "no_dirty_read": "last_stable_offset_sound",
-    "fenced": "fenced",
-    "markers_are_taken": "markers_are_taken",
-    "last_epoch_is_nobodys": "last_epoch_is_nobodys",
-    "no_false_fencing": "no_false_fencing",
-    "no_aborted_read": "all_or_none",
-    "all_or_none": "all_or_none",
-    "no_lost_write": "all_or_none",
-    "offsets_with_outcome": "all_or_none",
-    "acked_once": "stored_once",
-}
-"""The theorem that is about all of a guarantee; of some with V2 only."""
-
-WITH_V1 = dict.fromkeys(
-    ("no_aborted_read", "all_or_none", "no_lost_write", "offsets_with_outcome"),
-    "all_or_none_on_time",
-)
-"""The theorem that is about it with V1."""
-
-ONLY_EXPLORED: dict[str, str] = {
-    "leaders_know_their_logs": "no obligation compares a leader's state with its whole log",
-    "records_are_where_sent": "no step says which partition an application sent a record to",
-    "coordinator_knows_its_log": "theorems say of each step what it makes of the log",
-    "no_gap": "clauses say that the sequences of an epoch rise, and not that none is left out",
-    "order_kept": "the same clauses say it of V2, where a record's number is its sequence",
-    "stuck_only_while_aborting": "no clause speaks of an epoch that is never requested",
-    "untroubled_commits": "theorems say what an answer means, and not that there is a good one",
-    "newer_coordinators_fence": "it says what a leader would answer, which no clause does",
-    "nothing_joins_prepared": "it says what a coordinator would answer, which no clause does",
-    "epochs_have_causes": "how often something went wrong is counted in scopes only",
-    "last_stable_offset_waits_for_others": (
-        "clauses say where another id's open transaction begins, not which of its records end one"
-    ),
-    "coordinator_epochs_rise": "how often the coordinator has moved is counted in scopes only",
-}
-"""What of the guarantees no theorem covers, or not all of it, and why: they are explored in scopes.
-Of no theorem is a batch whose verification and append are apart (`guards`)."""

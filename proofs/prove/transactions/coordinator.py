@@ -5,8 +5,8 @@ from __future__ import annotations
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import Coordinator
 from model.transactions.coordinator import TransactionState as Txn
-from proofs.prove.induction import invariant
-from proofs.prove.transactions.state import (
+from proofs.prove.engine.induction import invariant
+from proofs.prove.transactions.symbolic_state import (
     NONE,
     Image,
     Pair,

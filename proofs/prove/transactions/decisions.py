@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from model.transactions.configuration import Configuration, IdMemory, Rotation
 from model.transactions.coordinator import TransactionState as Txn
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.coordinator import (
     SOUND,
     is_not_after,
@@ -12,7 +12,7 @@ from proofs.prove.transactions.coordinator import (
     is_prepared,
     is_same,
 )
-from proofs.prove.transactions.state import NONE, Image, TransactionsState
+from proofs.prove.transactions.symbolic_state import NONE, Image, TransactionsState
 
 ENDS_KNOWN = ("ids_are_remembered", "epochs_rotate")
 DECIDED = (*SOUND, *ENDS_KNOWN, "prepare_is_next")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.coordinator import SOUND, is_absent, is_answer, is_before, is_past
-from proofs.prove.transactions.state import ANEW, TransactionsState, pair
+from proofs.prove.transactions.symbolic_state import ANEW, TransactionsState, pair
 
 GIVEN = (*SOUND, "given_is_past", "answers_are_of_images")
 AWAITED = (*GIVEN, "what_is_awaited_is_new")

@@ -11,8 +11,8 @@ from proofs.lift.dag import Node
 from proofs.lift.evaluate import Frame
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
-from proofs.prove.step_evaluator import StepEvaluator, any_result
-from proofs.prove.unknowns import Unknowns
+from proofs.prove.engine.step_evaluator import StepEvaluator, any_result
+from proofs.prove.engine.unknowns import Unknowns
 
 
 class UnboundedEvaluator(StepEvaluator):

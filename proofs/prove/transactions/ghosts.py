@@ -14,8 +14,9 @@ from typing import Any
 from model.transactions.coordinator import TransactionState as Txn
 from proofs.lift.dag import FALSE, Node, conjunction, const, disjunction, ite
 from proofs.lift.values import Rec, Scalars
-from proofs.prove.step_evaluator import RuleApplication
-from proofs.prove.transactions.state import (
+from proofs.prove.engine.step_evaluator import RuleApplication
+from proofs.prove.engine.unknowns import number
+from proofs.prove.transactions.symbolic_state import (
     AGAIN,
     ANEW,
     ME,
@@ -27,7 +28,6 @@ from proofs.prove.transactions.state import (
     is_older,
     pair,
 )
-from proofs.prove.unknowns import number
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from proofs.lift.dag import reachable
-from proofs.prove.composition import Worlds
-from proofs.prove.induction import Clause
-from proofs.prove.smt import Formula, ProofObligation, obligation
-from proofs.prove.transactions.state import HERE, ME, TRANSACTIONS, at_partition
+from proofs.prove.engine.composition import Worlds
+from proofs.prove.engine.induction import Clause
+from proofs.prove.engine.smt import Formula, ProofObligation, obligation
 from proofs.prove.transactions.steps import Transactions
+from proofs.prove.transactions.symbolic_state import HERE, ME, TRANSACTIONS, at_partition
 
 
 def in_words(said: Mapping[str, Sequence[str]]) -> Callable[[Worlds], Iterator[ProofObligation]]:

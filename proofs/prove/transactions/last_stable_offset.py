@@ -10,8 +10,9 @@ from model.transactions.messages import Marker, speaks_v2
 from proofs.lift.containers import FunctionSeq
 from proofs.lift.dag import ZERO, Node, ite
 from proofs.lift.evaluate import Evaluator
-from proofs.prove.composition import Worlds
-from proofs.prove.smt import Formula, ProofObligation, obligation
+from proofs.prove.engine.composition import Worlds
+from proofs.prove.engine.smt import Formula, ProofObligation, obligation
+from proofs.prove.engine.unknowns import bound, number
 from proofs.prove.transactions.partition import (
     ended_is_exact,
     entry,
@@ -21,9 +22,8 @@ from proofs.prove.transactions.partition import (
     log_has_epochs,
     others_are_in_the_log,
 )
-from proofs.prove.transactions.state import NONE, TransactionsState
 from proofs.prove.transactions.steps import Transactions
-from proofs.prove.unknowns import bound, number
+from proofs.prove.transactions.symbolic_state import NONE, TransactionsState
 
 P = bound("p")
 """Any producer id."""

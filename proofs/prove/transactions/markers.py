@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from model.transactions.configuration import Configuration, Fence, MarkerEpoch, Ongoing
 from model.transactions.messages import speaks_v2
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.coordinator import (
     SOUND,
     is_answer,
@@ -23,7 +23,7 @@ from proofs.prove.transactions.coordinator import (
 from proofs.prove.transactions.decisions import epochs_rotate, ids_are_remembered
 from proofs.prove.transactions.epochs import GIVEN
 from proofs.prove.transactions.partition import entry, is_open
-from proofs.prove.transactions.state import NONE, Image, TransactionsState
+from proofs.prove.transactions.symbolic_state import NONE, Image, TransactionsState
 
 PAST = (*GIVEN, "terms_are_past", "markers_are_past", "written_is_past")
 ROTATED = (*GIVEN, "retries_are_taken", "nobody_rests_at_the_last", "told_is_before_its_marker")

@@ -10,7 +10,7 @@ from model.transactions.messages import Answer, Batch, Error, Marker, ProduceAns
 from proofs.prove.transactions.client import here, is_of_group, own_pair
 from proofs.prove.transactions.coordinator import in_transaction, is_ongoing
 from proofs.prove.transactions.partition import is_data
-from proofs.prove.transactions.state import NONE, InstanceState, TransactionsState, pair
+from proofs.prove.transactions.symbolic_state import NONE, InstanceState, TransactionsState, pair
 
 # Of anybody
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from model.transactions.coordinator import TransactionState as Txn
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.coordinator import is_ongoing, is_prepared
 from proofs.prove.transactions.partition import EXACT, is_data, is_open_at
-from proofs.prove.transactions.state import NONE, Image, TransactionsState
+from proofs.prove.transactions.symbolic_state import NONE, Image, TransactionsState
 from proofs.prove.transactions.visibility import says
 from proofs.prove.transactions.writes import KNOWN, OUTSIDE
 

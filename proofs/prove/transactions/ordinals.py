@@ -20,7 +20,7 @@ from model.transactions.client_state import Membership, Outcome, Write
 from model.transactions.configuration import Configuration
 from model.transactions.coordinator import TransactionState as Txn
 from model.transactions.messages import Error
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.acknowledgements import (
     is_committed,
     is_own_record,
@@ -49,7 +49,7 @@ from proofs.prove.transactions.coordinator import (
 from proofs.prove.transactions.epochs import AWAITED
 from proofs.prove.transactions.partition import entry, is_open
 from proofs.prove.transactions.single_instance import is_to_be_added
-from proofs.prove.transactions.state import (
+from proofs.prove.transactions.symbolic_state import (
     NONE,
     Image,
     InstanceState,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from model.transactions.client_state import ClientState as State
 from model.transactions.configuration import Configuration
-from proofs.prove.induction import invariant
+from proofs.prove.engine.induction import invariant
 from proofs.prove.transactions.client import (
     ACTS,
     OWNED,
@@ -23,7 +23,7 @@ from proofs.prove.transactions.coordinator import (
     is_ongoing,
     is_prepared,
 )
-from proofs.prove.transactions.state import (
+from proofs.prove.transactions.symbolic_state import (
     NONE,
     Image,
     InstanceState,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from model.transactions.leader import Kind, ProducerStateEntry, Stored
-from proofs.prove.induction import invariant
-from proofs.prove.transactions.state import NONE, TransactionsState
+from proofs.prove.engine.induction import invariant
+from proofs.prove.transactions.symbolic_state import NONE, TransactionsState
 
 LOGGED = ("log_has_epochs",)
 MARKED = (*LOGGED, "last_marker_is_last")

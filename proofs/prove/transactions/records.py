@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from model.transactions.client_state import Membership, Write
 from model.transactions.configuration import Configuration
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.acknowledgements import (
     holds,
     is_own_record,
@@ -22,7 +22,7 @@ from proofs.prove.transactions.client import (
     there,
 )
 from proofs.prove.transactions.partition import LOGGED, is_data
-from proofs.prove.transactions.state import InstanceState, pair
+from proofs.prove.transactions.symbolic_state import InstanceState, pair
 
 NAMED = ("client_has_batches", "batches_keep_their_names", *LOGGED)
 ACKED = (*NAMED, "log_has_names", "held_is_there")

@@ -14,7 +14,7 @@ from model.transactions.client_state import Membership, Write
 from model.transactions.configuration import Configuration, Pending
 from model.transactions.coordinator import TransactionState as Txn
 from model.transactions.messages import speaks_v2
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.client import (
     ENDING_STATES,
     NEW_STATES,
@@ -35,7 +35,7 @@ from proofs.prove.transactions.coordinator import (
     is_unlogged,
 )
 from proofs.prove.transactions.partition import entry, is_open
-from proofs.prove.transactions.state import (
+from proofs.prove.transactions.symbolic_state import (
     NONE,
     Image,
     InstanceState,

@@ -21,16 +21,17 @@ from proofs.lift.containers import FunctionMap
 from proofs.lift.dag import FALSE, TRUE, Node, reachable
 from proofs.lift.source import Model
 from proofs.lift.values import Rec
-from proofs.prove.composition import Composition, Worlds
-from proofs.prove.induction import ProofStep
-from proofs.prove.missing_steps import actors_read
-from proofs.prove.smt import Formula
-from proofs.prove.step_evaluator import RuleApplication, exchanged
+from proofs.prove.engine.composition import Composition, Worlds
+from proofs.prove.engine.induction import ProofStep
+from proofs.prove.engine.missing_steps import actors_read
+from proofs.prove.engine.smt import Formula
+from proofs.prove.engine.step_evaluator import RuleApplication, exchanged
+from proofs.prove.engine.unknowns import number
 from proofs.prove.transactions import ghosts
 from proofs.prove.transactions import message_assumptions as assumes
 from proofs.prove.transactions.client import asked_at_is_asked, works_at_works
 from proofs.prove.transactions.evaluator import UnboundedEvaluator
-from proofs.prove.transactions.state import (
+from proofs.prove.transactions.symbolic_state import (
     HERE,
     ME,
     PARTITIONS,
@@ -40,7 +41,6 @@ from proofs.prove.transactions.state import (
     at_partition,
     first_state,
 )
-from proofs.prove.unknowns import number
 
 Contract = Callable[..., bool]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from proofs.prove.assumptions import claimed_by
-from proofs.prove.composition import Composition
-from proofs.prove.sequence_arithmetic import UNCOUNTED
-from proofs.prove.theorem import Theorem
+from proofs.prove.engine.assumptions import claimed_by
+from proofs.prove.engine.composition import Composition
+from proofs.prove.engine.theorem import Theorem
+from proofs.prove.transactions.assumptions import ASSUMPTIONS
 from proofs.prove.transactions.compositions import (
     ACKNOWLEDGED,
     CLIENT_V2,
@@ -24,7 +24,7 @@ from proofs.prove.transactions.compositions import (
     SOLE_INSTANCE,
     VISIBILITY,
 )
-from proofs.prove.transactions.no_delays import TOLD_V1, VISIBILITY_V1
+from proofs.prove.transactions.compositions_on_time import TOLD_V1, VISIBILITY_V1
 
 LED = ("guards", "leaders_are_there", "moves_are_known")
 """Assumed of all leaders of partitions and of coordinators."""
@@ -38,10 +38,9 @@ def theorem(
     answered_by: tuple[str, ...],
     composition: Composition,
 ) -> Theorem:
-    """A theorem of a composition, in which no sequence is counted. It claims the sizes that its
-    assumptions are about."""
-    made = Theorem(name, says, variant, UNCOUNTED, rests_on, answered_by, composition=composition)
-    claimed = claimed_by(made.assumptions)
+    """A theorem that claims the sizes that its assumptions are about."""
+    made = Theorem(name, says, variant, rests_on, answered_by, composition)
+    claimed = claimed_by(ASSUMPTIONS, made.assumptions)
     return replace(made, composition=replace(composition, claimed=claimed))
 
 
@@ -242,3 +241,46 @@ TRANSACTIONAL: tuple[Theorem, ...] = (
         ACKNOWLEDGED,
     ),
 )
+
+PROVED_AS = {
+    "epochs_unique": "transaction_epochs",
+    "one_outcome": "transaction_decisions",
+    "no_write_outside": "no_write_outside",
+    "last_stable_offset_sound": "last_stable_offset_sound",
+    "no_dirty_read": "last_stable_offset_sound",
+    "fenced": "fenced",
+    "markers_are_taken": "markers_are_taken",
+    "last_epoch_is_nobodys": "last_epoch_is_nobodys",
+    "no_false_fencing": "no_false_fencing",
+    "no_aborted_read": "all_or_none",
+    "all_or_none": "all_or_none",
+    "no_lost_write": "all_or_none",
+    "offsets_with_outcome": "all_or_none",
+    "acked_once": "stored_once",
+}
+"""The theorem that is about all of a guarantee; of some with V2 only."""
+
+WITH_V1 = dict.fromkeys(
+    ("no_aborted_read", "all_or_none", "no_lost_write", "offsets_with_outcome"),
+    "all_or_none_on_time",
+)
+"""The theorem that is about it with V1."""
+
+ONLY_EXPLORED: dict[str, str] = {
+    "leaders_know_their_logs": "no obligation compares a leader's state with its whole log",
+    "records_are_where_sent": "no step says which partition an application sent a record to",
+    "coordinator_knows_its_log": "theorems say of each step what it makes of the log",
+    "no_gap": "clauses say that the sequences of an epoch rise, and not that none is left out",
+    "order_kept": "the same clauses say it of V2, where a record's number is its sequence",
+    "stuck_only_while_aborting": "no clause speaks of an epoch that is never requested",
+    "untroubled_commits": "theorems say what an answer means, and not that there is a good one",
+    "newer_coordinators_fence": "it says what a leader would answer, which no clause does",
+    "nothing_joins_prepared": "it says what a coordinator would answer, which no clause does",
+    "epochs_have_causes": "how often something went wrong is counted in scopes only",
+    "last_stable_offset_waits_for_others": (
+        "clauses say where another id's open transaction begins, not which of its records end one"
+    ),
+    "coordinator_epochs_rise": "how often the coordinator has moved is counted in scopes only",
+}
+"""What of the guarantees no theorem covers, or not all of it, and why: they are explored in scopes.
+Of no theorem is a batch whose verification and append are apart (`guards`)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from model.transactions.leader import Kind
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.coordinator import is_ongoing, is_prepared
 from proofs.prove.transactions.decisions import DECIDED
 from proofs.prove.transactions.partition import (
@@ -13,7 +13,7 @@ from proofs.prove.transactions.partition import (
     is_open,
     is_open_at,
 )
-from proofs.prove.transactions.state import NONE, TransactionsState, pair
+from proofs.prove.transactions.symbolic_state import NONE, TransactionsState, pair
 from proofs.prove.transactions.writes import KNOWN, OUTSIDE
 
 OPEN = (*OUTSIDE, *DECIDED, "no_fence_fails", *EXACT)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from model.transactions.configuration import Configuration, Verification
 from model.transactions.messages import speaks_v2
-from proofs.prove.induction import guarantee, invariant
+from proofs.prove.engine.induction import guarantee, invariant
 from proofs.prove.transactions.coordinator import SOUND, in_transaction, is_before
 from proofs.prove.transactions.epochs import AWAITED
 from proofs.prove.transactions.partition import entry, is_open
-from proofs.prove.transactions.state import Image, TransactionsState
+from proofs.prove.transactions.symbolic_state import Image, TransactionsState
 
 KNOWN = (*SOUND, "partitions_are_in_transactions")
 OUTSIDE = (*KNOWN, "leaders_ask", "no_write_outside")

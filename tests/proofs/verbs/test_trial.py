@@ -15,8 +15,8 @@ from proofs.__main__ import main as run
 from proofs.lift.patch import parse_diff
 from proofs.lift.source import model_folder, read_patches
 from proofs.mutants.table import MUTANTS
-from proofs.prove.theorem import Theorem
-from proofs.prove.theorem_trial import TheoremOutcome, TheoremTrial
+from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.theorems_under_change import TheoremOutcome, TheoremTrial
 from proofs.verbs import trial
 
 MUTANT = next(m for m in MUTANTS if m.name == "gap_dropped_silently")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import islice, product
@@ -10,13 +11,14 @@ from typing import Any
 import pytest
 
 from proofs.lift.source import load_model
-from proofs.prove.composition import Composition, CompositionInduction
-from proofs.prove.in_scope import ScopeOfProof
-from proofs.prove.induction import Clause
-from proofs.prove.theorems import THEOREMS
+from proofs.prove.engine.composition import Composition, CompositionInduction
+from proofs.prove.engine.induction import Clause
+from proofs.prove.engine.scope_check import ScopeOfProof
+from proofs.prove.engine.valuation import evaluate
+from proofs.prove.run.all_theorems import THEOREMS
+from proofs.prove.transactions import scope_states
 from proofs.prove.transactions.epochs import given_is_past
-from proofs.prove.transactions.in_scope import TransactionsScopeState, left_in
-from proofs.prove.valuation import evaluate
+from proofs.prove.transactions.scope_states import TransactionsScopeState, left_in
 from proofs.trace.replay import configuration_of
 
 OF = {t.name: (t.composition, t.variant) for t in THEOREMS if t.home == "transactions"}
@@ -109,3 +111,27 @@ def test_without_what_a_clause_needs_less_is_assumed() -> None:
     lean = replace(of, clauses=tuple(c for c in of.clauses if c.name != "reign_is_past"))
     induction = CompositionInduction(lean, load_model("transactions"), variant)
     assert "reign_is_past" not in induction.before
+
+
+SENDING = {
+    scope_states.sends_marker: "marker_is_written marker_is_delayed",
+    scope_states.initializes: "producer_id_is_asked late_init_arrives",
+    scope_states.changes_transaction: (
+        "partitions_are_added offsets_are_added late_addition_arrives"
+        " transaction_is_ended late_end_arrives"
+    ),
+    scope_states.sends_end: "transaction_is_ended end_is_delayed",
+    scope_states.sends_records: "batch_is_produced batch_is_rejected batch_is_delayed",
+    scope_states.sends_batch: (
+        "batch_is_produced batch_is_rejected batch_is_delayed"
+        " offsets_are_committed offsets_are_delayed"
+    ),
+}
+"""The events that were listed by hand, by what is now read from their text."""
+
+
+@pytest.mark.parametrize("happens", SENDING, ids=lambda happens: happens.__name__)
+def test_what_an_event_sends_is_read_from_its_text(happens: Callable[[str], bool]) -> None:
+    assert {event for event in load_model("transactions").rules if happens(event)} == {
+        *SENDING[happens].split()
+    }

@@ -12,22 +12,23 @@ from proofs.lift import dag
 from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of, load_model, model_folder
 from proofs.mutants.table import TRANSACTIONAL
-from proofs.prove.assumption_necessity import trace_without
-from proofs.prove.composition import CompositionInduction
-from proofs.prove.in_scope import ScopeOfProof
-from proofs.prove.missing_steps import MissingSteps
-from proofs.prove.plan import Planner
-from proofs.prove.run import counterexample, places, subject
-from proofs.prove.scoped import explored
-from proofs.prove.smt import Formula, obligation
-from proofs.prove.solvers import ask
-from proofs.prove.theorem import Theorem
-from proofs.prove.theorems import THEOREMS
-from proofs.prove.transactions.compositions import ONLY_EXPLORED, PROVED_AS, WITH_V1
-from proofs.prove.transactions.in_scope import check_partitions
+from proofs.prove.engine.composition import CompositionInduction
+from proofs.prove.engine.missing_steps import MissingSteps
+from proofs.prove.engine.scope_check import ScopeOfProof
+from proofs.prove.engine.smt import Formula, obligation
+from proofs.prove.engine.solvers import ask
+from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.all_theorems import THEOREMS
+from proofs.prove.run.assumption_necessity import trace_without
+from proofs.prove.run.counterexamples import counterexample, places
+from proofs.prove.run.plan import Planner
+from proofs.prove.run.scope_jobs import explored
+from proofs.prove.run.target import subject
+from proofs.prove.run.vacuity import EXCLUDED
 from proofs.prove.transactions.message_assumptions import refused_is_absent
+from proofs.prove.transactions.scope_states import check_partitions
 from proofs.prove.transactions.steps import Transactions
-from proofs.prove.vacuity import EXCLUDED
+from proofs.prove.transactions.theorems import ONLY_EXPLORED, PROVED_AS, WITH_V1
 from proofs.trace.replay import configuration_of
 from tests.proofs.prove.transactions.planted import PLANTED
 from tests.sizes import sized
@@ -43,7 +44,6 @@ MINE = {t.name: t for t in THEOREMS if t.home == "transactions"}
 def induction(theorem: str, variant: str = "", *patches: Patch) -> CompositionInduction:
     """The induction of a theorem, under its own variant or another, with patches."""
     found = MINE[theorem]
-    assert found.composition is not None
     model = load_model("transactions", patches)
     return CompositionInduction(found.composition, model, variant or found.variant)
 
@@ -220,7 +220,6 @@ def test_a_mutant_fails_its_own_obligation(mutant: str) -> None:
     theorem, failing = ANSWERED[mutant]
     of, found = subject(mutant, None), MINE[theorem]
     assert found in of.asks(THEOREMS)
-    assert found.composition is not None
     variant = of.under(found)
     model = of.models.get(found.home) or load_model(found.home)
     ruled = found.composition.ruled_by(model, variant, found.variant)
@@ -296,7 +295,6 @@ def test_without_a_rule_its_own_obligation_fails(
 ) -> None:
     """What is assumed of releases is not assumed under a variant that has another rule."""
     found = MINE[theorem]
-    assert found.composition is not None
     model = load_model("transactions")
     ruled = found.composition.ruled_by(model, variant, found.variant)
     assert proved(induction(theorem), obligation)

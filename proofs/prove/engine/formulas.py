@@ -1,0 +1,501 @@
+"""Formulas from text: a predicate over a proof state, lifted to a term over bound numbers.
+
+Theory of operation. A clause is a function in plain Python. Over a concrete state Python evaluates
+it; over a state of unknowns the lifter does, by the rules of `proofs.lift.evaluate` and one more: a
+comprehension over something of any size is a quantifier. The number that it runs over gets a
+fresh name, which no unknown of a state or a step may have: none is captured.
+A formula is true for all values of its bound numbers. So a quantifier may stand only where it
+becomes one of those: `all` where the clause asserts it, `any` where the clause denies it. What
+exists is named by a ghost.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any, TypeVar
+
+from proofs.lift import containers, dag
+from proofs.lift.dag import FALSE, TRUE, ZERO, Node
+from proofs.lift.evaluate import Evaluator, Frame
+from proofs.lift.source import Model
+from proofs.lift.values import Rec, Seq
+from proofs.prove.engine.smt import Formula
+from proofs.prove.engine.unknowns import bound, function, number
+
+T = TypeVar("T")
+
+SIGN = "?"
+"""In a frame: 1 where the function that is evaluated is asserted, -1 where it is denied, else 0."""
+REDUCTIONS = ("all", "any")
+
+
+def every(size: int) -> range:
+    """In a scope, each number that there is; where it is lifted, any number at all."""
+    return range(size)
+
+
+def as_tuple(*numbers: Node) -> tuple[Node, ...]:
+    """What a set of tuples has in it."""
+    return numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordSet:
+    """A set of records, of any size: those whose numbers `holds` is true of.
+
+    `names` are the numbers that tell a record, `made` is the record that has them.
+    """
+
+    holds: Callable[..., Node]
+    names: tuple[str, ...]
+    made: Callable[..., Any] = as_tuple
+
+    def __call__(self, *numbers: Node) -> Node:
+        """Whether the record with these numbers is in it."""
+        return self.holds(*numbers)
+
+    def plus(self, numbers: Sequence[Node], condition: Node = TRUE) -> RecordSet:
+        """With one more record, if a condition holds."""
+
+        def holds(*asked: Node) -> Node:
+            same = (a.eq(b) for a, b in zip(asked, numbers, strict=True))
+            return self.holds(*asked) | dag.conjunction((condition, *same))
+
+        return replace(self, holds=holds)
+
+    def any_record(self, fresh: Callable[..., Node]) -> tuple[Node, Any]:
+        """One that stands for each."""
+        numbers = [fresh(f".{name}") for name in self.names]
+        return self.holds(*numbers), self.made(*numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesByCondition:
+    """Values, each of which is there if its condition holds."""
+
+    cases: tuple[tuple[Node, Any], ...]
+
+
+def present(*cases: tuple[Any, T]) -> tuple[T, ...]:
+    """The values whose condition holds. Where that is unknown, the lifter knows what is meant."""
+    if any(isinstance(condition, Node) for condition, _ in cases):
+        return ValuesByCondition(tuple((dag.operand(there), v) for there, v in cases))  # type: ignore[return-value]
+    return tuple(value for condition, value in cases if condition)
+
+
+@dataclass(frozen=True, slots=True)
+class LiftedGoal:
+    """What is to be proved, in which nothing is bound: of `records`, each any one of a tuple, or of
+    a map, with its place there. `choices` say which ones those are that it says exist; they may be
+    assumed. `kept` are the places of those of a tuple that it keeps."""
+
+    node: Node
+    choices: tuple[Formula, ...]
+    records: tuple[tuple[Node, Rec], ...]
+    kept: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lifter:
+    """Lifts predicates over the states of one model in one configuration; see `Evaluator`.
+
+    `view` gives a state of unknowns as clauses read it.
+    """
+
+    model: Model
+    k: Any
+    overrides: Mapping[tuple[str, str], Node]
+    contracts: Mapping[str, Callable[..., Any]]
+    view: Callable[[Any], Any]
+
+    def formula(self, predicate: Callable[..., Any], *arguments: Any) -> Formula:
+        """What a predicate says of its arguments; it may take the configuration before them."""
+        evaluator = FormulaEvaluator(self.model, self.k, self.overrides, self.contracts)
+        value = evaluator.call(predicate, [*configured(predicate, self.k), *arguments], 1)
+        return tuple(evaluator.numbers), value
+
+    def goal(self, predicate: Callable[..., Any], *arguments: Any) -> LiftedGoal:
+        """What a predicate says, to be proved of any elements."""
+        evaluator = GoalEvaluator(self.model, self.k, self.overrides, self.contracts)
+        value = evaluator.call(predicate, [*configured(predicate, self.k), *arguments], 1)
+        return LiftedGoal(value, *map(tuple, evaluator.noted))
+
+    def node(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The value of a function in which nothing is bound."""
+        bound, value = self.formula(function, *arguments)
+        assert not bound, f"{function.__name__} binds {bound}"
+        return value
+
+
+@functools.cache
+def takes_configuration(predicate: Callable[..., Any]) -> bool:
+    """Whether a predicate takes the configuration first."""
+    return next(iter(inspect.signature(predicate).parameters)) == "k"
+
+
+def configured(predicate: Callable[..., Any], k: Any) -> tuple[Any, ...]:
+    """The configuration, if a predicate takes it first."""
+    return (k,) if takes_configuration(predicate) else ()
+
+
+class FormulaEvaluator(Evaluator):
+    """Evaluates predicates; `numbers` are those that quantifiers have bound."""
+
+    def __init__(
+        self,
+        model: Model,
+        k: Any,
+        overrides: Mapping[tuple[str, str], Node],
+        contracts: Mapping[str, Callable[..., Any]],
+    ) -> None:
+        super().__init__(model, k, overrides, contracts)
+        self.numbers: list[Node] = []
+        self._signs: list[int] = []
+
+    # Calls
+
+    def call(self, function: Callable[..., Any], arguments: Sequence[Any], sign: int = 0) -> Any:
+        """The value of function(*arguments), of the model or of the proofs."""
+        if contract := self.contract_of(function):
+            return contract(self, *arguments)
+        is_ours = function.__module__.startswith("proofs.")
+        tree = text_of(function) if is_ours else self.model.tree_of(function) or text_of(function)
+        note_signs(tree)
+        assert isinstance(function, FunctionType)
+        names = [a.arg for a in tree.args.args]
+        frame: Frame = {"": function.__globals__, SIGN: sign}
+        frame |= dict(zip(names, arguments, strict=True))
+        self._files.append(f"{function.__module__.replace('.', '/')}.py")
+        self._names.append(function.__name__)
+        try:
+            return self.block(tree.body, frame)
+        finally:
+            self._files.pop()
+            self._names.pop()
+
+    def _Call(self, node: ast.Call, frame: Frame) -> Any:
+        sign = frame[SIGN] * _SIGNS.get(node, 0)
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name in REDUCTIONS and isinstance(node.args[0], ast.GeneratorExp):
+            return self.reduced(name, node.args[0], frame, sign)
+        self._signs.append(sign)
+        try:
+            return super()._Call(node, frame)
+        finally:
+            self._signs.pop()
+
+    def apply(
+        self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]
+    ) -> Any:
+        """As of the model; also a function or a class of the proofs, and a ghost, which is a
+        function of unknowns."""
+        if isinstance(function, FunctionType) and has_text(self.model, function):
+            return self.call(function, arguments, self._signs[-1])
+        if callable(function) and function.__module__.startswith("proofs."):
+            return self.lift(function(*arguments, **named))
+        return super().apply(node, function, arguments, named)
+
+    # Without paths: what is true of a state is true wherever it is read
+
+    def choose(self, condition: Node, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+        """Both outcomes, merged."""
+        if condition.is_const:
+            return then() if condition.value else otherwise()
+        return containers.merge(self.shapes, condition, then(), otherwise())
+
+    def _BoolOp(self, node: ast.BoolOp, frame: Frame) -> Node:
+        parts = [self.boolean(part, frame) for part in node.values]
+        joined = dag.conjunction if isinstance(node.op, ast.And) else dag.disjunction
+        return joined(parts)
+
+    # Tuples, as what is looked for and where
+
+    def _Tuple(self, node: ast.Tuple, frame: Frame) -> Any:
+        if any(isinstance(part, ast.Starred) for part in node.elts):
+            return super()._Tuple(node, frame)
+        return Seq(dag.const(len(node.elts)), tuple(self.value(e, frame) for e in node.elts))
+
+    def compared(self, node: ast.Compare, operator: ast.cmpop, left: Any, right: Any) -> Node:
+        """One comparison; also whether a tuple is in a set of records, or a value in a tuple."""
+        if not isinstance(operator, (ast.In, ast.NotIn)) or not isinstance(right, (RecordSet, Seq)):
+            return super().compared(node, operator, left, right)
+        if isinstance(right, RecordSet):
+            inside = right.holds(*left.slots)
+        else:
+            inside = dag.disjunction(containers.equal(left, slot) for slot in right.slots)
+        return inside if isinstance(operator, ast.In) else ~inside
+
+    # Comprehensions
+
+    def reduced(self, name: str, generator: ast.GeneratorExp, frame: Frame, sign: int) -> Node:
+        """all or any of a generator. What is so of a slot is told apart as the text does."""
+        known = len(self.numbers)
+        found = list(self.cases(generator.generators, frame, sign * (1 if name == "all" else -1)))
+        values = [(kept, self.boolean(generator.elt, inner)) for kept, inner in found]
+        if name == "any":
+            return dag.disjunction(kept & value for kept, value in values)
+        if len(self.numbers) > known:
+            return dag.conjunction(kept.implies(value) for kept, value in values)
+        return dag.conjunction(
+            kept.implies(part) for kept, value in values for part in conjuncts(value)
+        )
+
+    def cases(
+        self, clauses: Sequence[ast.comprehension], frame: Frame, sign: int
+    ) -> Iterator[tuple[Node, Frame]]:
+        """For each way to choose elements: whether there is one, and the names that it binds. Where
+        there is any number of elements, one that stands for each."""
+        if not clauses:
+            yield TRUE, frame
+            return
+        clause, *rest = clauses
+        for exists, element in self.chosen(clause, frame, sign):
+            inner = {**frame, **self.bound_to(clause.target, element)}
+            kept = dag.conjunction((exists, *(self.boolean(test, inner) for test in clause.ifs)))
+            if kept is not FALSE:
+                for more, names in self.cases(rest, inner, sign):
+                    yield kept & more, names
+
+    def chosen(
+        self, clause: ast.comprehension, frame: Frame, sign: int
+    ) -> Iterator[tuple[Node, Any]]:
+        """What one generator runs over: whether it exists, and its value."""
+        many = self.many(clause.iter, frame)
+        if many is None:
+            yield from self.elements(clause.iter, frame)
+            return
+        if sign <= 0:
+            raise self.fail(clause.iter, "of what is there one exists; let a ghost name it")
+        target = clause.target.elts[0] if isinstance(clause.target, ast.Tuple) else clause.target
+        assert isinstance(target, ast.Name)
+        yield many(lambda field="": self.fresh(f"{target.id}{field}"))
+
+    def fresh(self, name: str) -> Node:
+        """A number that is bound from here on, whose name nothing else has."""
+        again = sum(node.name.partition("'")[0] == bound(name).name for node in self.numbers)
+        self.numbers.append(bound(f"{name}'{again}" if again else name))
+        return self.numbers[-1]
+
+    def many(self, node: ast.expr, frame: Frame) -> Many | None:
+        """What a generator over any number of elements stands for; None if they are some slots."""
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Name) and called.id == "range":
+            assert isinstance(node, ast.Call)
+            ends = [self.integer(a, frame) for a in node.args]
+            lo, hi = [ZERO, *ends][-2:]
+            return None if lo.is_const and hi.is_const else in_range(lo, hi)
+        if isinstance(called, ast.Name) and called.id == every.__name__:
+            return lambda fresh: (TRUE, fresh())
+        counted = isinstance(called, ast.Name) and called.id == "enumerate"
+        if isinstance(called, ast.Name) and called.id == "pairwise":
+            return None
+        if isinstance(called, ast.Attribute) and called.attr == "items":
+            owner, counted = self.value(called.value, frame), True
+        else:
+            assert not counted or isinstance(node, ast.Call)
+            owner = self.value(node.args[0] if counted else node, frame)  # type: ignore[attr-defined]
+        return many_of(owner, counted=counted)
+
+    def elements(self, node: ast.expr, frame: Frame) -> list[tuple[Node, Any]]:
+        """The slots that a generator runs over; also neighbours among them."""
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and isinstance(called, ast.Name) and called.id == "pairwise":
+            slots = super().elements(node.args[0], frame)
+            return [(there, (a, b)) for (_, a), (there, b) in itertools.pairwise(slots)]
+        owner = self.value(node, frame) if isinstance(node, ast.Attribute) else None
+        if isinstance(owner, ValuesByCondition):
+            return list(owner.cases)
+        return super().elements(node, frame)
+
+    def bound_to(self, target: ast.expr, element: Any) -> Frame:
+        """The names that a generator binds, to an element or to the parts of one."""
+        if isinstance(target, ast.Tuple):
+            pairs = zip(target.elts, element, strict=True)
+            return {n: v for t, e in pairs for n, v in self.bound_to(t, e).items()}
+        assert isinstance(target, ast.Name)
+        return {target.id: element}
+
+
+class GoalEvaluator(FormulaEvaluator):
+    """Evaluates what is to be proved. It is so of any elements: these are constants. Where it says
+    that one exists, that is the first; a tuple of those that are kept has them in their order."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.records: list[tuple[Node, Rec]] = []
+        self.kept: list[Node] = []
+
+    @property
+    def noted(self) -> tuple[list[Any], ...]:
+        """What was met on the way."""
+        return self.choices, self.records, self.kept
+
+    def fresh(self, name: str) -> Node:
+        """Any number."""
+        self.numbers.append(number(f"any {name} {len(self.numbers)}"))
+        return self.numbers[-1]
+
+    def chosen(
+        self, clause: ast.comprehension, frame: Frame, sign: int
+    ) -> Iterator[tuple[Node, Any]]:
+        """What one generator runs over; the records of a tuple of any size are noted."""
+        known = len(self.numbers)
+        for exists, element in super().chosen(clause, frame, sign):
+            if len(self.numbers) > known:
+                parts = element if isinstance(element, tuple) else (element,)
+                place = self.numbers[known]
+                self.records += [(place, part) for part in parts if isinstance(part, Rec)]
+            yield exists, element
+
+    def reduced(self, name: str, generator: ast.GeneratorExp, frame: Frame, sign: int) -> Node:
+        """all or any of a generator."""
+        clause = generator.generators[0]
+        is_bound = sign * (1 if name == "all" else -1) > 0
+        owner = None if is_bound else self.any_size(clause.iter, frame)
+        if owner is None:
+            return super().reduced(name, generator, frame, sign)
+        found: Node = self.search(name, generator, owner, frame)
+        return found
+
+    def any_size(self, node: ast.expr, frame: Frame) -> containers.FunctionSeq | None:
+        """A tuple of any size that a generator runs over, or one of its elements with theirs."""
+        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        called = node.func.id if is_call else ""  # type: ignore[attr-defined]
+        if called in ("range", "pairwise", every.__name__):
+            return None
+        if called == "enumerate":
+            inner = self.any_size(node.args[0], frame)  # type: ignore[attr-defined]
+            return inner and containers.FunctionSeq(inner.length, lambda i: (i, inner.at(i)))
+        owner = self.value(node, frame)
+        return owner if isinstance(owner, containers.FunctionSeq) else None
+
+    def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:
+        """tuple of a generator, also of what is kept of any number of elements."""
+        clause = generator.generators[0]
+        owner = self.value(clause.iter, frame)
+        if name != "tuple" or not clause.ifs or not isinstance(owner, containers.FunctionSeq):
+            return super().reduce(name, generator, frame)
+
+        def inner(place: Node) -> Frame:
+            return {**frame, **self.bound(clause.target, owner.at(place))}
+
+        def is_kept(place: Node) -> Node:
+            tests = (self.boolean(test, inner(place)) for test in clause.ifs)
+            return dag.conjunction(((place >= 0) & (place < owner.length), *tests))
+
+        mark = len(self.choices)
+        length, place_of, rank_of = (f"{n} {mark}" for n in ("kept", "place of", "rank of"))
+        count, at, rank = number(length), function(place_of), function(rank_of)
+        n, m = bound("n"), bound("m")
+        inside = (n >= 0) & (n < count)
+        kept = is_kept(n).implies((rank(n) >= 0) & (rank(n) < count) & at(rank(n)).eq(n))
+        self.choices += [
+            ((), count >= 0),
+            ((n,), inside.implies(is_kept(at(n)))),
+            ((n, m), (inside & (n < m) & (m < count)).implies(at(n) < at(m))),
+            ((n,), kept),
+        ]
+
+        def element(i: Node) -> Any:
+            self.kept.append(at(i))
+            return self.value(generator.elt, inner(at(i)))
+
+        return containers.FunctionSeq(count, element)
+
+
+Many = Callable[[Callable[..., Node]], tuple[Node, Any]]
+"""One element that stands for each: with fresh numbers, whether it is one, and its value."""
+
+
+def many_of(owner: Any, *, counted: bool) -> Many | None:
+    """A tuple, map or set of any size; `counted` if an element comes with its index."""
+    if isinstance(owner, (containers.FunctionSeq, containers.FunctionMap)):
+        size = owner.length if isinstance(owner, containers.FunctionSeq) else owner.size
+        at = owner.at
+        return in_range(ZERO, size, (lambda i: (i, at(i))) if counted else at)
+    if isinstance(owner, containers.PredicateSet):
+        holds = owner.holds
+        return lambda fresh: (holds(i := fresh()), i)
+    if isinstance(owner, RecordSet):
+        return owner.any_record
+    return None
+
+
+def in_range(lo: Node, hi: Node, element: Callable[[Node], Any] = lambda i: i) -> Many:
+    """Each number from `lo` to before `hi`, or what stands there."""
+
+    def any_one(fresh: Callable[..., Node]) -> tuple[Node, Any]:
+        i = fresh()
+        return (lo <= i) & (i < hi), element(i)
+
+    return any_one
+
+
+def conjuncts(node: Node) -> tuple[Node, ...]:
+    """What must all hold, in order."""
+    found: list[Node] = []
+    left = [node]
+    while left:
+        part = left.pop()
+        if part.op == "and":
+            left.extend(reversed(part.args))
+        else:
+            found.append(part)
+    return tuple(found)
+
+
+# Text
+
+
+@functools.cache
+def _trees(module: str) -> dict[str, ast.FunctionDef]:
+    """The functions of a module of the proofs."""
+    text = inspect.getsource(importlib.import_module(module))
+    return {f.name: f for f in ast.parse(text).body if isinstance(f, ast.FunctionDef)}
+
+
+def text_of(function: Callable[..., Any]) -> ast.FunctionDef:
+    """The text of a function of the proofs."""
+    return _trees(function.__module__)[function.__name__]
+
+
+def has_text(model: Model, function: Callable[..., Any]) -> bool:
+    """Whether a function is one of the model or of the proofs, at the top of its module."""
+    if model.tree_of(function) is not None:
+        return True
+    ours = function.__module__.startswith(("proofs.prove", "model."))
+    return ours and function.__qualname__ in _trees(function.__module__)
+
+
+_SIGNS: dict[ast.AST, int] = {}
+"""Of each call: 1 where it is asserted if its function is, -1 where it is denied."""
+
+
+@functools.cache
+def note_signs(tree: ast.FunctionDef) -> None:
+    """Note where a function asserts, and where it denies, what it calls."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Return) and node.value is not None:
+            _note_sign(node.value, 1)
+
+
+def _note_sign(node: ast.expr, sign: int) -> None:
+    if isinstance(node, ast.BoolOp):
+        for part in node.values:
+            _note_sign(part, sign)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        _note_sign(node.operand, -sign)
+    elif isinstance(node, ast.IfExp):
+        _note_sign(node.body, sign)
+        _note_sign(node.orelse, sign)
+    elif isinstance(node, ast.Call):
+        _SIGNS[node] = sign
+        for generator in (a for a in node.args if isinstance(a, ast.GeneratorExp)):
+            _note_sign(generator.elt, sign)

@@ -1,0 +1,1 @@
+"""All theorems as a job: planned, asked, looked at in scopes, reported."""

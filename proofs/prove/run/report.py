@@ -1,0 +1,176 @@
+"""A finished proof: what became of each obligation; and its report."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from proofs.explore.scope import Finding
+from proofs.prove.engine.scope_check import ScopeCheck
+from proofs.prove.engine.theorem import Theorem
+from proofs.prove.run.all_theorems import THEOREMS, part_of
+from proofs.prove.run.assumptions import ASSUMPTIONS
+from proofs.prove.run.counterexamples import Counterexample
+from proofs.prove.run.plan import Duty, ProofPlan
+from proofs.prove.run.solving import ObligationVerdict
+from proofs.prove.run.target import ProofTarget
+from proofs.prove.run.vacuity import Vacuity, is_labelled, step_of
+from proofs.trace.format import dumps
+
+KINDS = ("proved", "excluded", "trivial", "unconfirmed", "failed")
+"""An obligation is proved, or proved only because nothing meets its hypotheses, or has the constant
+true for its goal, or is proved by one solver and not asked of the other, since the theorems that
+need it have failed, or is not proved."""
+
+BY_NAME = {theorem.name: theorem for theorem in THEOREMS}
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedStep:
+    """A step that something excludes, in obligations of some theorems; `labelled` if these assume
+    it."""
+
+    step: str
+    by: tuple[str, ...]
+    obligations: int
+    theorems: tuple[str, ...]
+    labelled: bool
+
+
+@dataclass(frozen=True)
+class Proof:
+    """All obligations, what solvers said of them, and what excludes their hypotheses; `solvers` is
+    how many were to be asked."""
+
+    plan: ProofPlan
+    verdicts: tuple[ObligationVerdict, ...]
+    vacuity: Vacuity
+    solvers: int = 0
+
+    @cached_property
+    def _by_duty(self) -> dict[int, list[ObligationVerdict]]:
+        found: dict[int, list[ObligationVerdict]] = {}
+        for verdict in self.verdicts:
+            found.setdefault(id(verdict.duty), []).append(verdict)
+        return found
+
+    def verdicts_of(self, duty: Duty) -> Sequence[ObligationVerdict]:
+        """What each solver said of an obligation."""
+        return self._by_duty.get(id(duty), ())
+
+    def kind_of(self, duty: Duty) -> str:
+        """One of KINDS."""
+        if duty.obligation.is_trivial:
+            return "trivial"
+        if any(v.answer.result != "proved" for v in self.verdicts_of(duty)):
+            return "failed"
+        if len(self.verdicts_of(duty)) < self.solvers:
+            return "unconfirmed"
+        return "excluded" if self.vacuity.excluded_by(duty) else "proved"
+
+    def is_refuted(self, duty: Duty) -> bool:
+        """Whether a solver has found a state in which an obligation fails."""
+        return any(v.answer.result == "failed" for v in self.verdicts_of(duty))
+
+    def counts(self, duties: Sequence[Duty]) -> dict[str, int]:
+        """How many of some obligations are of each kind."""
+        found = Counter(map(self.kind_of, duties))
+        return {kind: found[kind] for kind in KINDS}
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether all that is excluded is assumed to be."""
+        return all(exclusion.labelled for exclusion in self.exclusions)
+
+    @cached_property
+    def unsettled(self) -> tuple[str, ...]:
+        """The obligations of whose hypotheses nobody knows whether anything meets them."""
+        unknown = filter(self.vacuity.is_undecided, self.plan.duties)
+        return tuple(duty.obligation.name for duty in unknown)
+
+    @cached_property
+    def exclusions(self) -> tuple[ExcludedStep, ...]:
+        """What is excluded, by step and by what excludes it."""
+        groups: dict[tuple[str, tuple[str, ...], bool], list[Duty]] = {}
+        for duty in self.plan.duties:
+            by = self.vacuity.excluded_by(duty)
+            if by and self.kind_of(duty) == "excluded":
+                key = (step_of(duty), by, is_labelled(duty, by, BY_NAME))
+                groups.setdefault(key, []).append(duty)
+        return tuple(
+            ExcludedStep(step, by, len(duties), theorems_of(duties), labelled)
+            for (step, by, labelled), duties in groups.items()
+        )
+
+
+def theorems_of(duties: Sequence[Duty]) -> tuple[str, ...]:
+    """The theorems that need one of some obligations."""
+    return tuple(dict.fromkeys(name for duty in duties for name in duty.needed_by))
+
+
+def theorem_json(theorem: Theorem, of: ProofTarget) -> dict[str, Any]:
+    """A theorem in the report."""
+    return {
+        "name": theorem.name,
+        "statement": theorem.says,
+        "variant": of.under(theorem),
+        "regime": theorem.regime.says,
+        "part_of": list(part_of(theorem)),
+        "assumptions": [{"name": a, "says": ASSUMPTIONS[a].says} for a in theorem.assumptions],
+        "uses": list(theorem.uses),
+    }
+
+
+def obligation_json(done: Proof, verdict: ObligationVerdict) -> dict[str, Any]:
+    """One solver's answer in the report."""
+    return {
+        "name": verdict.duty.obligation.name,
+        "theorem": verdict.duty.needed_by[0],
+        "needed_by": list(verdict.duty.needed_by),
+        "solver": verdict.answer.solver,
+        "result": verdict.answer.result,
+        "kind": done.kind_of(verdict.duty),
+        "excluded_by": list(done.vacuity.excluded_by(verdict.duty)),
+    }
+
+
+def check_json(check: ScopeCheck) -> dict[str, Any]:
+    """One scope in which the clauses were checked."""
+    return {
+        "scope": check.scope,
+        "variant": check.variant,
+        "states": check.states,
+        "firings": dict(sorted(check.firings.items())),
+        "matched": dict(sorted(check.matched.items())),
+        "failed": list(check.failed),
+    }
+
+
+def counterexample_json(found: Counterexample) -> dict[str, Any]:
+    """A trace that answers a failure."""
+    return {
+        "theorem": found.theorem,
+        "scope": found.scope,
+        "property": found.finding.property,
+        "steps": found.finding.steps,
+        "events": found.finding.events,
+        "trace": [json.loads(line) for line in dumps(found.finding.trace).splitlines()],
+    }
+
+
+def dropped_json(name: str, found: Finding | None) -> dict[str, Any]:
+    """What happens without an assumption; `steps` is null where nothing is known to."""
+    if found is None:
+        return {"assumption": name, "property": None, "steps": None, "trace": []}
+    trace = [json.loads(line) for line in dumps(found.trace).splitlines()]
+    return {"assumption": name, "property": found.property, "steps": found.steps, "trace": trace}
+
+
+def full_name(verdict: ObligationVerdict) -> str:
+    """The theorem, the obligation, and the solver."""
+    duty, answer = verdict.duty, verdict.answer
+    return f"{duty.needed_by[0]}: {duty.obligation.name} ({answer.solver})"
