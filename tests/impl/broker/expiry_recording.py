@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.connection import BrokerConnection
+from conformance.kafka.wait import poll
 from impl.coordinator.consumer_group import RecordKind
 from impl.coordinator.consumer_group_records import decode_consumer_group_record
 from impl.coordinator.group_records import decode_group_key
@@ -46,6 +47,8 @@ Values = dict[str, Any]
 READ = b"\0\0\0\0\0\1\0\4read\xff\xff\xff\xff"
 """A consumer's subscription to the topic `read`."""
 TOPICS = ("read", "unread", "gone")
+GONE_S = 15.0
+"""How long a broker may take to look for what has expired: it should every second."""
 
 
 class Kafka:
@@ -226,6 +229,11 @@ class Kafka:
         rows = sorted(listed, key=lambda row: row["group_id"])
         return {row["group_id"]: self._look(row) for row in rows}
 
+    def picture_after(self, seconds: float, gone: Collection[str]) -> dict[str, Any]:
+        """The picture after so many seconds, and after these have gone, if they do."""
+        self.wait_until(seconds)
+        return poll(self.picture, lambda seen: not (seen.keys() | places(seen)) & {*gone}, GONE_S)
+
     def _look(self, row: Values) -> list[Any]:
         group_id = row["group_id"]
         asked = {"group_id": group_id, "member_id": None, "member_epoch": -1, "topics": None}
@@ -285,6 +293,11 @@ class Kafka:
         return decode_batches(topic["partitions"][0]["records"] or b"")
 
 
+def places(picture: Mapping[str, Any]) -> set[str]:
+    """The offsets of all groups."""
+    return {f"{group_id}/{place}" for group_id, row in picture.items() for place in row[3]}
+
+
 def named(key: bytes) -> tuple[str, str]:
     """The group and kind of a record."""
     offset = decode_key(key)
@@ -308,6 +321,21 @@ def in_order(rows: list[str]) -> list[str]:
 UNREAD, READ_0, GONE = ("unread", 0), ("read", 0), ("gone", 0)
 
 
+GONE_AT_ONCE = ("never committed", "never joined", "new, never committed", "deleted topic")
+GONE_WHEN_SAID = ("simple, 20 s", "left, 20 s/unread-1")
+GONE_AFTER_A_MINUTE = (
+    *("left", "left, committed later", "left, 20 s", "connect, left"),
+    *("simple", "simple, committed later/unread-0", "deleted topic, and another"),
+    *("new/unread-0", "new, left", "new, left, committed later/unread-0"),
+    *("reader/unread-0", "open, another partition/unread-0"),
+)
+GONE_IN_THE_END = (
+    *("open", "open, another partition", "open, nothing else", "simple, 90 s"),
+    *("simple, committed later", "new, left, committed later"),
+)
+"""Groups, and offsets of groups, that a picture waits for: a busy machine looks for them late."""
+
+
 def record_lives(kafka: Kafka) -> Iterator[Any]:
     """Groups of all kinds, and pictures of them before and after their minute."""
     kafka.prepare()
@@ -321,20 +349,16 @@ def record_lives(kafka: Kafka) -> Iterator[Any]:
         kafka.begin("open, nothing else", 0),
     ]
     kafka.ask(K.DELETE_TOPICS, 5, {"topic_names": ["gone"], "timeout_ms": 10_000})
-    kafka.wait_until(5)
-    yield kafka.picture()
+    yield kafka.picture_after(5, GONE_AT_ONCE)
     yield ErrorCode(kafka.join("never joined", "admin", unborn)["error_code"]).name
     kafka.wait_until(40)
     for name in ("left", "simple", "new, left"):
         kafka.commit(f"{name}, committed later", ("unread", 1))
-    kafka.wait_until(55)
-    yield kafka.picture()
-    kafka.wait_until(75)
-    yield kafka.picture()
+    yield kafka.picture_after(55, GONE_WHEN_SAID)
+    yield kafka.picture_after(75, GONE_AFTER_A_MINUTE)
     for transaction, commits in zip(transactions, (False, False, True), strict=True):
         kafka.end(transaction, commits=commits)
-    kafka.wait_until(110)
-    yield kafka.picture()
+    yield kafka.picture_after(110, GONE_IN_THE_END)
     yield kafka.errors("left", "new, left", "simple", "reader")
     yield kafka.tombstones()
 
