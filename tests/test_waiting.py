@@ -41,7 +41,7 @@ ALLOWED = {
     "::test_a_first_answer_does_not_wait_for_later_requests::handle_slowly": (
         "work that takes longer than a write"
     ),
-    "tests/proofs/prove/test_programs.py"
+    "tests/proofs/prove/run/test_other_programs.py"
     "::test_who_had_no_processor_is_asked_again_with_more_patience::attempt": (
         "work that takes its whole limit"
     ),
