@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from impl.broker.topic_settings import (
+from impl.broker.setting_views import (
     ConfigSource,
     ConfigType,
     SettingView,
     Synonym,
-    TopicRefused,
-    parse_number,
+    explain_inert,
 )
+from impl.broker.topic_settings import TopicRefused, parse_number
 from impl.protocol.errors import ErrorCode
 
 _LEAST_MS: Final = 100
@@ -51,13 +51,15 @@ def describe_client_metrics(configs: Mapping[str, str]) -> list[SettingView]:
 
 
 def _describe(name: str, setting: _MetricsSetting, own: str | None) -> SettingView:
+    kind = setting.config_type
+    about = explain_inert(kind, setting.default, "clients are never asked for metrics")
     if own is None:
-        return SettingView(name, setting.default, ConfigSource.DEFAULT, setting.config_type, ())
+        return SettingView(name, setting.default, ConfigSource.DEFAULT, kind, (), about)
     value = own.strip()
-    if setting.config_type is ConfigType.LIST:
+    if kind is ConfigType.LIST:
         value = ",".join(_items(own))
     place = Synonym(name, value, ConfigSource.CLIENT_METRICS)
-    return SettingView(name, value, place.source, setting.config_type, (place,))
+    return SettingView(name, value, place.source, kind, (place,), about)
 
 
 def _items(text: str) -> list[str]:

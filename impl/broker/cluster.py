@@ -23,9 +23,11 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from impl.broker.client_quotas import ClientQuotas
+from impl.broker.dynamic_settings import format_defaults
+from impl.broker.node_settings import with_log_changes
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
 from impl.broker.replicas import ReplicaPlacement
-from impl.broker.resource_configs import ResourceConfigs
+from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType, ResourceConfigs
 from impl.broker.topics import Topic, Topics
 from impl.log.disk import DiskSpace
 from impl.partition.leader import PartitionLeader
@@ -67,13 +69,14 @@ class BrokerEndPoint(NamedTuple):
 
 class Cluster:
     """Read-only: `brokers` by id, `topics`, `cluster_id`, `producer_id_blocks`, `access`, `quotas`,
-    and `resources`, the settings of groups and of client metrics.
+    and `resources`, the settings of brokers, groups and client metrics.
 
     `transaction_version` is None until UpdateFeatures sets it: nodes have it from their settings.
     `features_epoch` counts these changes.
     """
 
     __slots__ = (
+        "_started_with",
         "access",
         "brokers",
         "cluster_id",
@@ -97,10 +100,39 @@ class Cluster:
         self.brokers: dict[int, BrokerEndPoint] = {}
         self.access = Access(security or Security())
         self.topics = Topics(cluster_id, config)
+        self._started_with = config
         self.quotas = ClientQuotas()
         self.resources = ResourceConfigs()
         self.transaction_version: int | None = None
         self.features_epoch = 0
+
+    def format_settings(self, release: str) -> None:
+        """Give all brokers what a new cluster of a release has. Raises `TopicRefused`."""
+        name = ALL_BROKERS
+        known = self.resources.get(ConfigResourceType.BROKER, name)
+        missing = format_defaults(release, self._started_with.min_insync_replicas)
+        if not missing.keys() <= known.keys():
+            self.configure_brokers(name, {**missing, **known})
+
+    def configure_brokers(self, name: str, configs: Mapping[str, str]) -> None:
+        """Give a broker, or all of them, settings that take effect at once.
+
+        Raises `TopicRefused` if they cannot be stored.
+        """
+        self.resources.replace(ConfigResourceType.BROKER, name, configs)
+        self._apply_settings()
+
+    def _apply_settings(self) -> None:
+        """Topics without their own settings follow those of all brokers, and of who leads them."""
+        kind = ConfigResourceType.BROKER
+        of_all = self.resources.get(kind, ALL_BROKERS)
+        config = with_log_changes(self._started_with, of_all)
+        of_nodes = {
+            int(name): with_log_changes(config, self.resources.get(kind, name))
+            for number, name in self.resources
+            if number == kind and name.isdecimal()
+        }
+        self.topics.change_defaults(config, of_nodes)
 
     def set_transaction_version(self, level: int) -> None:
         """Change the feature for all nodes, which adopt it before their next request."""
@@ -145,12 +177,13 @@ class Cluster:
     def _settled(
         self, topic: Topic, lost: int | None = None, heirs: Sequence[int] = ()
     ) -> list[ReplicaPlacement]:
-        is_unclean = topic.configs.get("unclean.leader.election.enable") == "true"
         return [
             ReplicaPlacement.on([heirs[index % len(heirs)]], self.brokers)
             if heirs and placement.replicas == (lost,)
             else placement.settle(
-                self.brokers, leader.config.min_insync_replicas, is_unclean=is_unclean
+                self.brokers,
+                leader.config.min_insync_replicas,
+                is_unclean=leader.config.unclean_leader_election_enable,
             )
             for index, (leader, placement) in enumerate(
                 zip(topic.partitions, topic.placements, strict=True)
@@ -236,7 +269,10 @@ class Cluster:
             if index in elected or _changes_leader(topic.placements[index], placements[index]):
                 leaders[index] = _elect(topic.partitions[index])
         partitions = tuple(leaders)
-        self.topics.replace(replace(topic, partitions=partitions, placements=tuple(placements)))
+        replaced = replace(topic, partitions=partitions, placements=tuple(placements))
+        self.topics.replace(replaced)
+        if replaced.leader_ids != topic.leader_ids:
+            self.topics.configure_logs(replaced)
         for index in changed:
             if leaders[index] is not topic.partitions[index]:
                 log = topic.partitions[index].resign()

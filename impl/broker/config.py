@@ -38,6 +38,8 @@ class NodeConfig(Settings):
     its markers are sent; its producer's next one meets CONCURRENT_TRANSACTIONS meanwhile.
     `max_connections` and the four after it: `connection_limits`; -1 is none.
     `release`: whose versions it serves; `of_release` sets its rules as well.
+    `named`: what was given by Kafka's names, as text (`impl.broker.node_settings`); settings
+    without effect are there alone.
 
     Raises `InvalidSetting`.
     """
@@ -52,6 +54,7 @@ class NodeConfig(Settings):
     default_replication_factor: int = integer(1, least=1, greatest=MAX_REPLICAS)
     broker_epoch: int = integer(0)
     auto_create_topics: bool = True
+    delete_topic_enable: bool = True
     producer_id_expiration_check_interval_ms: int = integer(600_000)
     log_retention_check_interval_ms: int = integer(300_000)
     log_cleaner_backoff_ms: int = integer(15_000)
@@ -74,6 +77,7 @@ class NodeConfig(Settings):
     groups: GroupConfig = field(default_factory=GroupConfig)
     consumer_groups: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
     security: Security = field(default_factory=Security)
+    named: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check each setting."""

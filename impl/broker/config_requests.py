@@ -6,7 +6,7 @@ Four rules:
 1. Settings of topics can be changed; their leaders apply them at once.
 2. Those of groups and of client metrics can be changed, too, in the releases that have them. The
    group need not exist.
-3. Settings of a node cannot: an attempt is refused, as Kafka refuses those that are read-only.
+3. Of the settings of a node, and of all nodes, some can be changed: `dynamic_settings`.
 4. Loggers have no settings here.
 
 Sources: `ConfigHelper.describeConfigs`, `ConfigAdminManager`,
@@ -15,6 +15,7 @@ Sources: `ConfigHelper.describeConfigs`, `ConfigAdminManager`,
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -23,19 +24,18 @@ from typing import Final, NamedTuple
 
 from impl.broker.client_metrics import check_client_metrics, describe_client_metrics
 from impl.broker.config import NodeConfig
+from impl.broker.dynamic_settings import check_changes, check_in_sync, check_values
 from impl.broker.group_settings import check_group, describe_group
 from impl.broker.handler import Handler, HandlerContext
-from impl.broker.node_settings import describe_node
+from impl.broker.kafka_settings import KAFKA_SETTINGS
+from impl.broker.node_views import describe_all_brokers, describe_node, topic_layers
 from impl.broker.outputs import DecodedRequest
 from impl.broker.releases import is_in
-from impl.broker.resource_configs import ConfigResourceType
+from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType
+from impl.broker.setting_views import ConfigSource, ConfigType, SettingView
 from impl.broker.topic_settings import (
     TOPIC_SETTINGS,
-    ConfigSource,
-    ConfigType,
-    SettingView,
     TopicRefused,
-    TopicSetting,
     describe_settings,
     named_values,
 )
@@ -45,6 +45,7 @@ from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 
 _E: Final = ErrorCode
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 _SINCE: Final = MappingProxyType(
     {
@@ -122,12 +123,9 @@ def _describe_resource(node: HandlerContext, body: Value, asked: Value) -> Value
     except TopicRefused as refusal:
         return row | {"error_code": refusal.error, "error_message": str(refusal)}
     wanted = asked["configuration_keys"]
-    is_node = asked["resource_type"] == ConfigResourceType.BROKER
     return row | {
         "configs": [
-            _config_row(setting, is_node, body["include_synonyms"])
-            for setting in found
-            if not wanted or setting.name in wanted
+            _config_row(setting, body) for setting in found if not wanted or setting.name in wanted
         ]
     }
 
@@ -135,10 +133,14 @@ def _describe_resource(node: HandlerContext, body: Value, asked: Value) -> Value
 def _settings_of(node: HandlerContext, kind: int, name: str) -> list[SettingView]:
     """Raises `TopicRefused`."""
     if kind == ConfigResourceType.TOPIC:
-        return describe_settings(_find_topic(node, name, "").configs, node.topics.config)
-    if kind == ConfigResourceType.BROKER and name:
+        configs = _find_topic(node, name, "").configs
+        base = node.topics.config_at(node.config.node_id)
+        return describe_settings(configs, base, topic_layers(node))
+    if kind == ConfigResourceType.BROKER:
+        if name == ALL_BROKERS:
+            return describe_all_brokers(node)
         _check_node_id(node, name, "Broker id", "expected {} or empty string")
-        return describe_node(node.config)
+        return describe_node(node)
     if kind == ConfigResourceType.BROKER_LOGGER:
         if not name:
             raise TopicRefused(_E.INVALID_REQUEST, "Broker id must not be empty")
@@ -164,27 +166,26 @@ def _find_topic(node: HandlerContext, name: str, missing: str) -> Topic:
 
 def _check_node_id(node: HandlerContext, name: str, what: str, expected: str) -> None:
     """Raises `TopicRefused` if this is not the node's id."""
-    try:
-        node_id = int(name)
-    except ValueError:
-        problem = f"{what} must be an integer, but it is: {name}"
-        raise TopicRefused(_E.INVALID_REQUEST, problem) from None
     me = node.config.node_id
-    if node_id != me:
+    if not _INTEGER.fullmatch(name):
+        problem = f"{what} must be an integer, but it is: {name}"
+        raise TopicRefused(_E.INVALID_REQUEST, problem)
+    if int(name) != me:
         problem = f"Unexpected broker id, {expected.format(me)}, but received {name}"
         raise TopicRefused(_E.INVALID_REQUEST, problem)
 
 
-def _config_row(setting: SettingView, read_only: bool, with_synonyms: bool) -> Value:
+def _config_row(setting: SettingView, body: Value) -> Value:
     return {
         "name": setting.name,
         "value": setting.value,
-        "read_only": read_only,
+        "read_only": setting.is_read_only,
         "is_default": setting.source is ConfigSource.DEFAULT,
         "config_source": setting.source,
-        "is_sensitive": False,
-        "synonyms": [row._asdict() for row in setting.synonyms] if with_synonyms else [],
+        "is_sensitive": setting.is_sensitive,
+        "synonyms": [row._asdict() for row in setting.synonyms] if body["include_synonyms"] else [],
         "config_type": setting.config_type,
+        "documentation": setting.documentation if body["include_documentation"] else None,
     }
 
 
@@ -228,9 +229,12 @@ def _alter_resource(node: HandlerContext, asked: Value, alter: _Alter, validate_
         raise TopicRefused(_E.INVALID_REQUEST, "Error due to duplicate config keys")
     if kind not in _types(node):
         raise TopicRefused(_E.INVALID_REQUEST, f"Unknown resource type {kind}")
+    if kind == ConfigResourceType.BROKER:
+        _alter_brokers(node, asked, alter, validate_only)
+        return
     kept = _KEPT.get(kind)
     if kind != ConfigResourceType.TOPIC and kept is None:
-        if name and kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
+        if name:
             _check_node_id(node, name, "Node id", "expected {}")
         refused = ", ".join(row["name"] for row in rows)
         problem = f"Cannot update these configs dynamically: [{refused}]"
@@ -251,6 +255,27 @@ def _alter_resource(node: HandlerContext, asked: Value, alter: _Alter, validate_
         resources.replace(kind, name, configs)
 
 
+def _alter_brokers(node: HandlerContext, asked: Value, alter: _Alter, validate_only: bool) -> None:
+    """Change settings of this broker, or of all. Raises `TopicRefused`."""
+    name, rows = asked["resource_name"], asked["configs"]
+    if name != ALL_BROKERS:
+        _check_node_id(node, name, "Node id", "expected {}")
+        name = str(int(name))
+    is_of_all = name == ALL_BROKERS
+    kind = ConfigResourceType.BROKER
+    kept = [row for row in rows if row.get("config_operation") != _Operation.DELETE]
+    named_values(kept)
+    before = node.cluster.resources.get(kind, name)
+    after = alter(before, rows, kind)
+    changed = [row["name"] for row in kept]
+    check_changes(changed, of_all=is_of_all)
+    check_values({each: after[each] for each in changed})
+    touched = [row["name"] for row in rows]
+    check_in_sync(before, after, touched, node.config.release, of_all=is_of_all)
+    if not validate_only:
+        node.cluster.configure_brokers(name, after)
+
+
 class _Operation(IntEnum):
     """`AlterConfigOp.OpType`."""
 
@@ -263,9 +288,11 @@ class _Operation(IntEnum):
 def _apply_operations(
     before: Mapping[str, str], rows: Sequence[Value], kind: int
 ) -> dict[str, str]:
-    """Only topics have lists of which items are added or removed. Raises `TopicRefused`."""
+    """Only topics and brokers have lists of which items are added or removed.
+
+    Raises `TopicRefused`.
+    """
     configs = dict(before)
-    lists = TOPIC_SETTINGS if kind == ConfigResourceType.TOPIC else {}
     for row in rows:
         name, value, operation = row["name"], row["value"], row["config_operation"]
         if operation == _Operation.SET:
@@ -273,25 +300,33 @@ def _apply_operations(
         elif operation == _Operation.DELETE:
             configs.pop(name, None)
         elif operation in (_Operation.APPEND, _Operation.SUBTRACT):
-            setting = lists.get(name)
-            configs[name] = _change_list(name, setting, configs, value, _Operation(operation))
+            default = _default_list(name, kind, _Operation(operation))
+            configs[name] = _change_list(configs.get(name, default), value, _Operation(operation))
+        elif kind == ConfigResourceType.BROKER:
+            raise TopicRefused(_E.INVALID_REQUEST, f"Unknown operations type {operation}")
         else:
             raise TopicRefused(_E.UNKNOWN_SERVER_ERROR, "")
     return configs
 
 
-def _change_list(
-    name: str,
-    setting: TopicSetting | None,
-    configs: Mapping[str, str],
-    value: str,
-    operation: _Operation,
-) -> str:
-    """Raises `TopicRefused` where the setting is no list."""
+def _default_list(name: str, kind: int, operation: _Operation) -> str:
+    """The items of a list that has none of its own. Raises `TopicRefused` where it is no list."""
+    if kind == ConfigResourceType.BROKER:
+        fact = KAFKA_SETTINGS.get(name)
+        if fact is None or fact.config_type is not ConfigType.LIST:
+            verb = operation.name.lower()
+            problem = f"Config value {verb} is not allowed for config key: {name}"
+            raise TopicRefused(_E.INVALID_CONFIG, problem)
+        return fact.default or ""
+    setting = TOPIC_SETTINGS.get(name) if kind == ConfigResourceType.TOPIC else None
     if setting is None or setting.config_type is not ConfigType.LIST:
         problem = f"Can't {operation.name} to key {name} because its type is not LIST."
         raise TopicRefused(_E.INVALID_CONFIG, problem)
-    items = _split(configs.get(name, setting.default))
+    return setting.default
+
+
+def _change_list(before: str, value: str, operation: _Operation) -> str:
+    items = _split(before)
     changes = _split(value)
     if operation is _Operation.APPEND:
         items += [item for item in changes if item not in items]
@@ -329,7 +364,8 @@ def _resources(node: HandlerContext) -> Iterable[tuple[ConfigResourceType, str]]
     for topic in node.topics:
         yield ConfigResourceType.TOPIC, topic.name
     for number, name in node.cluster.resources:
-        yield ConfigResourceType(number), name
+        if number != ConfigResourceType.BROKER:
+            yield ConfigResourceType(number), name
 
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(

@@ -226,6 +226,7 @@ class DurableCluster(Cluster):
         kept = {entity: values for entity, values in image.quotas.items() if values}
         self.quotas.keep_in(_DurableQuotas(self._metadata, self._clock_ms), kept)
         self.resources.keep_in(image.resources, self._store_configs)
+        self._apply_settings()
 
     def _load(self, image: TopicImage, now_ms: int) -> Topic:
         """A topic whose replicas on nodes of this cluster all have the log."""

@@ -34,7 +34,8 @@ from impl.broker.listeners import Answer, Handle
 from impl.broker.log_view import LogView, view_log
 from impl.broker.monotonic_time import wall_clock_ms
 from impl.broker.node import Node
-from impl.broker.node_settings import configure
+from impl.broker.node_effects import find_reason
+from impl.broker.node_settings import configure, has_effect
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import NEWEST_RELEASE
 from impl.broker.server import Server
@@ -149,10 +150,12 @@ class Broker:
             check_new_name(name)
         if release != config.release:
             config = config.of_release(release)
-        for name, text in settings.items():
-            config = configure(config, name, text)
         if security is not None:
             config = replace(config, security=security)
+        for name, text in settings.items():
+            config = configure(config, name, text)
+            if not has_effect(name):
+                _log.warning("the setting %s has no effect: %s", name, find_reason(name))
         check_ports(config, nodes)
         self._config = config
         self._topics = dict(topics)

@@ -22,11 +22,14 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from impl.broker.releases import is_in
-from impl.broker.topic_settings import (
+from impl.broker.setting_views import (
     ConfigSource,
     ConfigType,
     SettingView,
     Synonym,
+    explain_inert,
+)
+from impl.broker.topic_settings import (
     invalid_config,
     invalid_value,
     parse_number,
@@ -202,7 +205,16 @@ def _describe(
         places.append(Synonym(broker_name, on_broker, ConfigSource.STATIC_BROKER))
     places.append(Synonym(broker_name, setting.default, ConfigSource.DEFAULT))
     first = places[0]
-    return SettingView(name, first.value, first.source, setting.config_type, tuple(places))
+    about = _explain(name, setting)
+    return SettingView(name, first.value, first.source, setting.config_type, tuple(places), about)
+
+
+def _explain(name: str, setting: GroupSetting) -> str:
+    family, _, rest = name.partition(".")
+    if setting.field:
+        return f"{rest} of this group, instead of the broker's group.{name}."
+    reason = f"{family} groups are not served"
+    return explain_inert(setting.config_type, setting.default, reason)
 
 
 def with_settings(configs: Mapping[str, str], base: ConsumerGroupConfig) -> ConsumerGroupConfig:

@@ -16,6 +16,7 @@ from impl.broker.cluster import BrokerEndPoint
 from impl.broker.cluster_requests import NOT_REQUESTED, cluster_operations
 from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
+from impl.broker.node_views import topic_layers
 from impl.broker.outputs import DecodedRequest
 from impl.broker.replicas import ReplicaPlacement, check_replicas, check_running, misplaced
 from impl.broker.topic_settings import (
@@ -36,6 +37,8 @@ TOPIC_IDS_FROM: Final = 12
 """The first Metadata version whose requests may name topics by id."""
 
 DELETE_BY_ID_FROM: Final = 6
+DELETION_DISABLED_FROM: Final = 3
+"""The first version of DeleteTopics with this error."""
 NO_LEADER: Final = -1
 
 MAX_REQUEST_PARTITIONS: Final = 10_000
@@ -214,7 +217,9 @@ def _create_topic(node: HandlerContext, asked: Value, validate_only: bool) -> Va
             "config_source": setting.source,
             "is_sensitive": False,
         }
-        for setting in describe_settings(topic.configs, node.topics.config)
+        for setting in describe_settings(
+            topic.configs, node.topics.config_at(node.config.node_id), topic_layers(node)
+        )
     ]
     return {
         "name": topic.name,
@@ -280,6 +285,14 @@ def delete_topics(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
         asked = [(row["name"], row["topic_id"]) for row in body["topics"]]
     else:
         asked = [(name, ZERO_UUID) for name in body["topic_names"]]
+    if not node.config.delete_topic_enable:
+        error = ErrorCode.TOPIC_DELETION_DISABLED
+        if request.version < DELETION_DISABLED_FROM:
+            error = ErrorCode.INVALID_REQUEST
+        rows = [
+            {"name": name, "topic_id": topic_id, "error_code": error} for name, topic_id in asked
+        ]
+        return {"responses": rows}
     times = Counter(asked)
     return {
         "responses": [

@@ -111,6 +111,7 @@ class Node(HandlerContext):
         super().__init__(me, cluster or Cluster(me.cluster_id, me.log, blocks, me.security))
         served = served_versions(me.release)
         self._served = {int(key): (versions[0], versions[-1]) for key, versions in served.items()}
+        self.cluster.format_settings(me.release)
         self.fetch_sessions = FetchSessions(
             me.max_incremental_fetch_session_cache_slots, self.topics
         )
@@ -173,6 +174,7 @@ class Node(HandlerContext):
                 None,
             ),
         )
+        self.follow_settings()
         self.coordinators.follow_leadership(now_ms)
         try:
             if api_key == _FETCH:
@@ -213,6 +215,7 @@ class Node(HandlerContext):
 
     def advance(self, now_ms: int) -> list[Output]:
         """Do what is due, and what was deferred."""
+        self.follow_settings()
         self.coordinators.follow_leadership(now_ms)
         self._serve_controller(now_ms)
         self._run_periodic_checks(now_ms)

@@ -1,163 +1,118 @@
-"""A node's settings under Kafka's names, as DescribeConfigs shows them."""
+"""A node's settings under Kafka's names: taken from text, and told as text.
+
+Four rules:
+
+1. Every setting of Kafka's brokers is accepted but for those of `ELSEWHERE`; a value that is none
+   of its type, or out of range, is refused.
+2. What a setting does here, or that it does nothing, is in `node_effects` and in its documentation.
+3. A setting in larger units counts only where none in smaller units is given.
+4. Those of an authorizer bring one with them.
+
+Sources: `AbstractKafkaConfig`, `ConfigDef.parseType`, `StandardAuthorizer.configure`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from impl.broker.config import NodeConfig
+from impl.broker.kafka_settings import KAFKA_SETTINGS
+from impl.broker.node_effects import ELSEWHERE, NODE_SETTINGS, find_reason
+from impl.broker.setting_views import ConfigType, explain_inert, family_of, format_value
 from impl.broker.topic_settings import (
     TOPIC_SETTINGS,
-    ConfigSource,
-    ConfigType,
-    SettingView,
-    Synonym,
-    describe_settings,
+    TopicRefused,
+    explain_topic_setting,
+    field_value,
+    format_base,
+    invalid_config,
+    parse_boolean,
+    parse_decimal,
+    parse_number,
+    parse_value,
 )
-from impl.settings import InvalidSetting
+from impl.partition.log_config import LogConfig
+from impl.suggestions import explain_unknown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T", bound="DataclassInstance")
 
-_BOOLEAN, _INT, _LONG = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.LONG
-_STRING: Final = ConfigType.STRING
-
-
-class NodeSetting(NamedTuple):
-    """Where a setting stands in `NodeConfig`; `default` is Kafka's, "" where it has none."""
-
-    path: str
-    default: str
-    config_type: ConfigType = _INT
-
-
-NODE_SETTINGS: Final = MappingProxyType(
-    {
-        "add.partitions.to.txn.retry.backoff.max.ms": NodeSetting(
-            "add_partitions_to_txn_retry_backoff_max_ms", "100"
-        ),
-        "add.partitions.to.txn.retry.backoff.ms": NodeSetting(
-            "add_partitions_to_txn_retry_backoff_ms", "20"
-        ),
-        "auto.create.topics.enable": NodeSetting("auto_create_topics", "true", _BOOLEAN),
-        "broker.id": NodeSetting("node_id", ""),
-        "connections.max.idle.ms": NodeSetting("connections_max_idle_ms", "600000", _LONG),
-        "default.replication.factor": NodeSetting("default_replication_factor", "1"),
-        "fetch.max.bytes": NodeSetting("fetch_max_bytes", "57671680"),
-        "group.consumer.assignment.interval.ms": NodeSetting(
-            "consumer_groups.assignment_interval_ms", "1000"
-        ),
-        "group.consumer.heartbeat.interval.ms": NodeSetting(
-            "consumer_groups.heartbeat_interval_ms", "5000"
-        ),
-        "group.consumer.max.assignment.interval.ms": NodeSetting(
-            "consumer_groups.max_assignment_interval_ms", "15000"
-        ),
-        "group.consumer.max.heartbeat.interval.ms": NodeSetting(
-            "consumer_groups.max_heartbeat_interval_ms", "15000"
-        ),
-        "group.consumer.max.size": NodeSetting("consumer_groups.max_size", "2147483647"),
-        "group.consumer.max.session.timeout.ms": NodeSetting(
-            "consumer_groups.max_session_timeout_ms", "60000"
-        ),
-        "group.consumer.migration.policy": NodeSetting(
-            "consumer_groups.migration_policy", "bidirectional", _STRING
-        ),
-        "group.consumer.min.assignment.interval.ms": NodeSetting(
-            "consumer_groups.min_assignment_interval_ms", "0"
-        ),
-        "group.consumer.min.heartbeat.interval.ms": NodeSetting(
-            "consumer_groups.min_heartbeat_interval_ms", "5000"
-        ),
-        "group.consumer.min.session.timeout.ms": NodeSetting(
-            "consumer_groups.min_session_timeout_ms", "45000"
-        ),
-        "group.consumer.session.timeout.ms": NodeSetting(
-            "consumer_groups.session_timeout_ms", "45000"
-        ),
-        "group.initial.rebalance.delay.ms": NodeSetting(
-            "groups.initial_rebalance_delay_ms", "3000"
-        ),
-        "group.max.size": NodeSetting("groups.max_size", "2147483647"),
-        "group.max.session.timeout.ms": NodeSetting("groups.max_session_timeout_ms", "1800000"),
-        "group.min.session.timeout.ms": NodeSetting("groups.min_session_timeout_ms", "6000"),
-        "log.cleaner.backoff.ms": NodeSetting("log_cleaner_backoff_ms", "15000", _LONG),
-        "log.retention.check.interval.ms": NodeSetting(
-            "log_retention_check_interval_ms", "300000", _LONG
-        ),
-        "max.connections": NodeSetting("max_connections", "2147483647"),
-        "max.connections.per.ip": NodeSetting("max_connections_per_ip", "2147483647"),
-        "node.id": NodeSetting("node_id", ""),
-        "num.partitions": NodeSetting("num_partitions", "1"),
-        "offset.metadata.max.bytes": NodeSetting("offsets.offset_metadata_max_bytes", "4096"),
-        "offsets.retention.check.interval.ms": NodeSetting(
-            "offsets.retention_check_interval_ms", "600000", _LONG
-        ),
-        "offsets.retention.minutes": NodeSetting("offsets.retention_minutes", "10080"),
-        "offsets.topic.replication.factor": NodeSetting("offsets.replication_factor", "3"),
-        "offsets.topic.segment.bytes": NodeSetting("offsets.segment_bytes", "104857600"),
-        "offsets.topic.num.partitions": NodeSetting("offsets.num_partitions", "50"),
-        "producer.id.expiration.check.interval.ms": NodeSetting(
-            "producer_id_expiration_check_interval_ms", "600000"
-        ),
-        "producer.id.expiration.ms": NodeSetting("log.producer_id_expiration_ms", "86400000"),
-        "queued.max.request.bytes": NodeSetting("queued_max_request_bytes", "-1", _LONG),
-        "socket.request.max.bytes": NodeSetting("socket_request_max_bytes", "104857600"),
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": NodeSetting(
-            "transactions.abort_timed_out_interval_ms", "10000"
-        ),
-        "transaction.max.timeout.ms": NodeSetting(
-            "transactions.transaction_max_timeout_ms", "900000"
-        ),
-        "transaction.partition.verification.enable": NodeSetting(
-            "log.rules.verifies", "true", _BOOLEAN
-        ),
-        "transaction.remove.expired.transaction.cleanup.interval.ms": NodeSetting(
-            "transactions.remove_expired_interval_ms", "3600000"
-        ),
-        "transaction.state.log.min.isr": NodeSetting("transactions.min_insync_replicas", "2"),
-        "transaction.state.log.replication.factor": NodeSetting(
-            "transactions.replication_factor", "3"
-        ),
-        "transaction.state.log.segment.bytes": NodeSetting(
-            "transactions.segment_bytes", "104857600"
-        ),
-        "transaction.state.log.num.partitions": NodeSetting("transactions.num_partitions", "50"),
-        "transactional.id.expiration.ms": NodeSetting(
-            "transactions.transactional_id_expiration_ms", "604800000"
-        ),
-    }
+TOPIC_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
+    {setting.broker_name: name for name, setting in TOPIC_SETTINGS.items() if setting.broker_name}
 )
-"""Those that are not also a topic's."""
+"""The topic's setting of which a broker's is the default, by the broker's name."""
 
+_RETENTION: Final = "log.retention.ms"
+_LOG: Final = "log."
+_EVERYONE: Final = "allow.everyone.if.no.acl.found"
+_SUPER_USERS: Final = "super.users"
+AUTHORIZER_SETTINGS: Final = (_EVERYONE, _SUPER_USERS)
+"""Kafka has them too, but does not list them: they are those of a class."""
 
-def describe_node(config: NodeConfig) -> list[SettingView]:
-    """The settings of a node, its topics' defaults included. `ConfigHelper.describeConfigs`."""
-    own = [_describe(name, setting, config) for name, setting in NODE_SETTINGS.items()]
-    return own + [
-        setting._replace(name=broker_name)
-        for setting in describe_settings({}, config.log)
-        if (broker_name := TOPIC_SETTINGS[setting.name].broker_name)
-    ]
-
-
-def _describe(name: str, setting: NodeSetting, config: NodeConfig) -> SettingView:
-    value = str(attrgetter(setting.path)(config))
-    if setting.config_type is _BOOLEAN:
-        value = value.lower()
-    default = Synonym(name, setting.default, ConfigSource.DEFAULT)
-    places = [Synonym(name, value, ConfigSource.STATIC_BROKER)] if value != setting.default else []
-    if setting.default:
-        places.append(default)
-    return SettingView(name, value, places[0].source, setting.config_type, tuple(places))
+_INTEGERS: Final = (ConfigType.INT, ConfigType.LONG, ConfigType.SHORT)
 
 
 class UnknownSetting(ValueError):
     """A name or value that is none of a node's."""
+
+
+DYNAMIC: Final = frozenset(
+    {
+        "group.consumer.assignment.interval.ms",
+        "log.cleaner.backoff.ms",
+        "producer.id.expiration.ms",
+        "transaction.partition.verification.enable",
+    }
+)
+"""The settings that are no topic's and take effect when they are changed."""
+
+
+def can_change(name: str) -> bool:
+    """Whether a change of a setting takes effect while brokers run."""
+    return name in TOPIC_DEFAULTS or name in DYNAMIC
+
+
+def path_of(name: str) -> str:
+    """Where `NodeConfig` has a setting; "" for one without effect."""
+    setting = NODE_SETTINGS.get(name)
+    if setting is not None:
+        return setting.path
+    topics_name = TOPIC_DEFAULTS.get(name)
+    field = TOPIC_SETTINGS[topics_name].field if topics_name else ""
+    return f"{_LOG}{field}" if field else ""
+
+
+def has_effect(name: str) -> bool:
+    """Whether a setting of Kafka's brokers does anything here."""
+    return bool(path_of(name)) or name in AUTHORIZER_SETTINGS or name in ELSEWHERE
+
+
+def explain_node_setting(name: str) -> str:
+    """The documentation of a setting, one sentence."""
+    if name in NODE_SETTINGS:
+        return NODE_SETTINGS[name].about
+    if name in ELSEWHERE:
+        return f"Described as it is; given by {ELSEWHERE[name]}."
+    topics_name = TOPIC_DEFAULTS.get(name)
+    if topics_name and path_of(name):
+        return f"{topics_name} of topics without their own: {_lowered(topics_name)}"
+    fact = KAFKA_SETTINGS[name]
+    return explain_inert(fact.config_type, fact.default, find_reason(name))
+
+
+def _lowered(topics_name: str) -> str:
+    text = explain_topic_setting(topics_name)
+    return text[0].lower() + text[1:]
+
+
+# ---- from text
 
 
 def configure(config: NodeConfig, name: str, text: str) -> NodeConfig:
@@ -165,41 +120,163 @@ def configure(config: NodeConfig, name: str, text: str) -> NodeConfig:
 
     Raises `UnknownSetting`, `InvalidSetting`.
     """
-    setting = NODE_SETTINGS.get(name)
-    if setting is None:
+    if name in AUTHORIZER_SETTINGS:
+        return _remember(_configure_authorizer(config, name, text), name, text)
+    if name not in KAFKA_SETTINGS:
         raise UnknownSetting(_explain_unknown(name))
-    if setting.config_type is _BOOLEAN:
-        if text not in ("true", "false"):
-            raise UnknownSetting(f"{name} must be true or false, is {text!r}")
-        return _replace(config, setting.path, text == "true")
-    if setting.config_type is _STRING:
-        return _replace(config, setting.path, text.lower())
+    if name in ELSEWHERE:
+        raise UnknownSetting(f"{name} is not given by name: it is that of {ELSEWHERE[name]}")
     try:
-        return _replace(config, setting.path, int(text))
-    except ValueError as error:
-        if isinstance(error, InvalidSetting):
-            raise
-        raise UnknownSetting(f"{name} must be an integer, is {text!r}") from None
+        value = parse_setting(name, text)
+    except TopicRefused as error:
+        raise UnknownSetting(_explain_value(name, text) or str(error)) from None
+    return _remember(_apply(config, name, value, config.named), name, text)
+
+
+def _remember(config: NodeConfig, name: str, text: str) -> NodeConfig:
+    return replace(config, named={**config.named, name: text})
 
 
 def _explain_unknown(name: str) -> str:
-    """What to write instead of a name."""
-    from difflib import get_close_matches  # only who mistypes a name waits for it
-
-    for topics_name, setting in TOPIC_SETTINGS.items():
-        if name in (topics_name, setting.broker_name):
-            return f"{name!r} is served for topics alone: create them with {topics_name}"
-    near = get_close_matches(name, NODE_SETTINGS) or [
-        each for each in NODE_SETTINGS if name in each
-    ]
-    if near:
-        return f"{name!r} is no setting; did you mean {' or '.join(near)}?"
-    return f"{name!r} is no setting that is served; there are {', '.join(NODE_SETTINGS)}"
+    where = "docs/reference/settings.md lists them"
+    return explain_unknown(
+        "setting",
+        name,
+        (*KAFKA_SETTINGS, *AUTHORIZER_SETTINGS),
+        where=where,
+        aliases={topics_name: broker_name for broker_name, topics_name in TOPIC_DEFAULTS.items()},
+    )
 
 
-def _replace(settings: T, path: str, value: int | str) -> T:
+def _explain_value(name: str, text: str) -> str:
+    """What a text of the wrong type must be; "" for another problem."""
+    kind = KAFKA_SETTINGS[name].config_type
+    if kind is ConfigType.BOOLEAN:
+        return f"{name} must be true or false, is {text!r}"
+    if kind in _INTEGERS and not text.strip().lstrip("+-").isdecimal():
+        return f"{name} must be an integer, is {text!r}"
+    return ""
+
+
+def _configure_authorizer(config: NodeConfig, name: str, text: str) -> NodeConfig:
+    """Raises `UnknownSetting`, `InvalidSetting`."""
+    security = config.security
+    changes: dict[str, Any] = {"acls": security.acls or ()}
+    if name == _SUPER_USERS:
+        users = tuple(each.strip() for each in text.split(";") if each.strip())
+        changes |= {"super_users": users}
+    elif text not in ("true", "false"):
+        raise UnknownSetting(f"{name} must be true or false, is {text!r}")
+    elif text == "false" and security.acls is None:
+        return config
+    else:
+        changes |= {"allow_everyone_if_no_acl_found": text == "true"}
+    return replace(config, security=replace(security, **changes))
+
+
+def parse_setting(name: str, text: str) -> Any:
+    """The value of a text. Raises `TopicRefused` (INVALID_CONFIG).
+
+    QUIRK: a retention below 0 is unlimited, and none at all is refused.
+    """
+    kind = KAFKA_SETTINGS[name].config_type
+    if name == _RETENTION:
+        return _parse_retention(text)
+    topics_name = TOPIC_DEFAULTS.get(name)
+    if topics_name is not None:
+        return parse_value(name, TOPIC_SETTINGS[topics_name], text)
+    if kind is ConfigType.BOOLEAN:
+        return parse_boolean(name, text)
+    if kind is ConfigType.DOUBLE:
+        return parse_decimal(name, text)
+    if kind in _INTEGERS:
+        return parse_number(name, text, kind)
+    return text.strip().lower() if path_of(name) else text
+
+
+def _parse_retention(text: str) -> int:
+    number = parse_number(_RETENTION, text, ConfigType.LONG)
+    if number == 0:
+        may_be = "must be unlimited (-1) or, greater than or equal to 1"
+        raise invalid_config(f"requirement failed: {_RETENTION} {may_be}")
+    return max(number, -1)
+
+
+def _apply(config: T, name: str, value: Any, named: Iterable[str], within: str = "") -> T:
+    """Settings with a value where it belongs, if that is `within` them."""
+    path = path_of(name)
+    finer = family_of(name)[: family_of(name).index(name)]
+    if not path.startswith(within) or not path or any(each in named for each in finer):
+        return config
+    if name in TOPIC_DEFAULTS:
+        value = field_value(TOPIC_SETTINGS[TOPIC_DEFAULTS[name]], value)
+    unit = NODE_SETTINGS[name].unit if name in NODE_SETTINGS else 1
+    return _replace(config, path.removeprefix(within), value * unit if unit > 1 else value)
+
+
+def _replace(settings: T, path: str, value: Any) -> T:
     """A dataclass with another value at the end of a path of fields."""
     name, _, rest = path.partition(".")
     return replace(
         settings, **{name: _replace(getattr(settings, name), rest, value) if rest else value}
     )
+
+
+def with_changes(config: NodeConfig, changes: Mapping[str, str]) -> NodeConfig:
+    """The settings of a node with changes of it that take effect while it runs."""
+    for name, value in _parse_changes(changes):
+        config = _apply(config, name, value, ())
+    return config
+
+
+def with_log_changes(config: LogConfig, changes: Mapping[str, str]) -> LogConfig:
+    """The settings of topics without their own, with changes of a broker."""
+    for name, value in _parse_changes(changes):
+        config = _apply(config, name, value, (), _LOG)
+    return config
+
+
+def _parse_changes(changes: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    """What can be applied: a directory of another broker may have more."""
+    for name, text in changes.items():
+        if can_change(name):
+            with suppress(TopicRefused):
+                yield name, parse_setting(name, text)
+
+
+# ---- to text
+
+
+def static_texts(config: NodeConfig, names: Iterable[str]) -> dict[str, str]:
+    """What a node was started with, by Kafka's names: all that is not Kafka's default."""
+    texts = {name: _static_text(config, name) for name in names}
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def _static_text(config: NodeConfig, name: str) -> str | None:
+    given = config.named.get(name)
+    coarser = family_of(name)[family_of(name).index(name) + 1 :]
+    is_coarse = name in NODE_SETTINGS and NODE_SETTINGS[name].unit > 1
+    if is_coarse or not path_of(name):
+        return given
+    if given is None and any(each in config.named for each in coarser):
+        return None
+    text = format_setting(config, name)
+    if given is not None and format_value(KAFKA_SETTINGS[name].config_type, given) == text:
+        return given
+    return None if text == _kafkas_default(name) else text
+
+
+def format_setting(config: NodeConfig, name: str) -> str:
+    """The value of a setting with effect."""
+    if name in TOPIC_DEFAULTS:
+        return format_base(TOPIC_SETTINGS[TOPIC_DEFAULTS[name]], config.log)
+    value = attrgetter(path_of(name))(config)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _kafkas_default(name: str) -> str | None:
+    """Also of settings whose default is counted in another unit."""
+    if KAFKA_SETTINGS[name].default is None and name in TOPIC_DEFAULTS:
+        return TOPIC_SETTINGS[TOPIC_DEFAULTS[name]].default
+    return KAFKA_SETTINGS[name].default

@@ -1,4 +1,4 @@
-"""The settings of groups and of client metrics: what has any of its own, by type and name.
+"""The settings of brokers, groups and client metrics: what has any of its own, by type and name.
 
 A group has settings before its first member and after its last. Source: `ConfigRepository`.
 """
@@ -25,6 +25,9 @@ class ConfigResourceType(IntEnum):
     GROUP = 32
 
 
+ALL_BROKERS: Final = ""
+"""The name of the broker that stands for all."""
+
 NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 StoreConfigs = Callable[[int, str, Mapping[str, str]], None]
@@ -36,13 +39,14 @@ def _forget(kind: int, name: str, configs: Mapping[str, str]) -> None:
 
 
 class ResourceConfigs:
-    """Those of a cluster; iterates over types and names."""
+    """Those of a cluster; iterates over types and names. Read-only: `version` counts changes."""
 
-    __slots__ = ("_configs", "_store")
+    __slots__ = ("_configs", "_store", "version")
 
     def __init__(self) -> None:
         self._configs: dict[tuple[int, str], Mapping[str, str]] = {}
         self._store: StoreConfigs = _forget
+        self.version = 0
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         return iter(self._configs)
@@ -53,6 +57,7 @@ class ResourceConfigs:
         """Begin with what is stored, and store what follows first."""
         self._configs = {key: dict(configs) for key, configs in known.items() if configs}
         self._store = store
+        self.version += 1
 
     def get(self, kind: int, name: str) -> Mapping[str, str]:
         """A resource's own settings."""
@@ -67,3 +72,4 @@ class ResourceConfigs:
         self._configs.pop((kind, name), None)
         if configs:
             self._configs[kind, name] = dict(configs)
+        self.version += 1

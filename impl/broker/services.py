@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 
 from impl.broker.cluster import BrokerEndPoint, Cluster
 from impl.broker.config import NodeConfig
+from impl.broker.node_settings import with_changes
 from impl.broker.outputs import BrokerRequest, Close, DecodedRequest, Output, Response
+from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType
 from impl.broker.topics import Topic, Topics
 from impl.partition.leader import PartitionLeader
 from impl.protocol.errors import ErrorCode
@@ -48,7 +50,8 @@ class _DelayedAnswer(NamedTuple):
 class NodeServices:
     """The side of a `Node` that its coordinators use, and its handlers.
 
-    Read-only: `config`; `cluster`, the metadata that all nodes share; `topics` of the cluster.
+    Read-only: `config`, which follows changes, and `started_with`; `cluster`, the metadata that all
+    nodes share; `topics` of the cluster.
     """
 
     __slots__ = (
@@ -58,15 +61,18 @@ class NodeServices:
         "_due_ms",
         "_in_flight",
         "_outputs",
+        "_settings_version",
         "_timers",
         "cluster",
         "config",
+        "started_with",
         "topics",
     )
 
     def __init__(self, config: NodeConfig, cluster: Cluster) -> None:
-        self.config = config
+        self.config = self.started_with = config
         self.cluster = cluster
+        self._settings_version = 0
         self.topics: Topics = cluster.topics
         self._outputs: list[Output] = []
         self._deferred: deque[Action] = deque()
@@ -80,6 +86,15 @@ class NodeServices:
                 config.node_id, config.host, config.port, advertised_host=config.advertised_host
             )
         )
+
+    def follow_settings(self) -> None:
+        """Have what was changed of this node's settings."""
+        resources = self.cluster.resources
+        if resources.version != self._settings_version:
+            self._settings_version = resources.version
+            kind = ConfigResourceType.BROKER
+            of_all = with_changes(self.started_with, resources.get(kind, ALL_BROKERS))
+            self.config = with_changes(of_all, resources.get(kind, str(self.config.node_id)))
 
     def answer(self, request: DecodedRequest, body: Value | None) -> None:
         """Answer a request, now or after DEFERRED; None where its client expects no answer."""

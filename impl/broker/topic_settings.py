@@ -3,11 +3,11 @@
 Four rules:
 
 1. A value that Kafka takes is stored and described; any other is refused with Kafka's text.
-2. A setting without a field of `LogConfig` changes nothing here: it is about other replicas, remote
-   storage, or when files are written and removed.
+2. A setting without a field of `LogConfig` changes nothing here, and its description says why.
 3. What would need something that is not there is refused: remote storage, or a codec whose library
    is not installed.
-4. A value without a default of its own comes from the broker's `LogConfig`.
+4. A topic without a value of its own has the broker's: that of `LogConfig`, or the one that the
+   broker was given for a setting without a field.
 
 Sources: `TopicConfig`, `LogConfig`, `ServerTopicConfigSynonyms`, `ConfigDef.parseType`,
 `ThrottledReplicaListValidator`, and the answers of 4.3.1 to DescribeConfigs and
@@ -20,10 +20,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from impl.broker.setting_views import (
+    ConfigSource,
+    ConfigType,
+    Layers,
+    SettingView,
+    Synonym,
+    explain_inert,
+    find_places,
+    format_value,
+)
 from impl.partition.log_config import (
     COMPACT,
     COMPRESSION_TYPES,
@@ -33,29 +42,7 @@ from impl.partition.log_config import (
 from impl.protocol.compression import is_installed
 from impl.protocol.errors import ErrorCode
 from impl.protocol.message_form import Value
-from impl.settings import INT_MAX, LONG_MAX
-
-
-class ConfigType(IntEnum):
-    """How a value is written. `DescribeConfigsResponse.ConfigType`."""
-
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    SHORT = 4
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from. `DescribeConfigsResponse.ConfigSource`."""
-
-    DYNAMIC_TOPIC = 1
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    CLIENT_METRICS = 7
-    GROUP = 8
+from impl.settings import INT_MAX, LONG_MAX, MAX_REPLICAS
 
 
 class TopicRefused(ValueError):
@@ -91,7 +78,7 @@ _BOOLEAN, _STRING, _INT, _LONG, _DOUBLE = (
     ConfigType.LONG,
     ConfigType.DOUBLE,
 )
-_MOST: Final = {_INT: INT_MAX, _LONG: LONG_MAX}
+_MOST: Final = {_INT: INT_MAX, _LONG: LONG_MAX, ConfigType.SHORT: MAX_REPLICAS}
 _NEVER: Final = str(LONG_MAX)
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 
@@ -138,7 +125,7 @@ TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
         "flush.messages": TopicSetting(
             _LONG, _NEVER, "log.flush.interval.messages", "flush_messages", 1
         ),
-        "flush.ms": TopicSetting(_LONG, _NEVER),
+        "flush.ms": TopicSetting(_LONG, _NEVER, "log.flush.interval.ms"),
         "follower.replication.throttled.replicas": TopicSetting(ConfigType.LIST, ""),
         "index.interval.bytes": TopicSetting(_INT, "4096", "log.index.interval.bytes"),
         "leader.replication.throttled.replicas": TopicSetting(ConfigType.LIST, ""),
@@ -188,14 +175,64 @@ TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
         "retention.ms": TopicSetting(_LONG, "604800000", "log.retention.ms", "retention_ms", -1),
         "segment.bytes": TopicSetting(_INT, "1073741824", "log.segment.bytes", "segment_bytes", 1),
         "segment.index.bytes": TopicSetting(_INT, "10485760", "log.index.size.max.bytes", least=4),
-        "segment.jitter.ms": TopicSetting(_LONG, "0"),
+        "segment.jitter.ms": TopicSetting(_LONG, "0", "log.roll.jitter.ms"),
         "segment.ms": TopicSetting(_LONG, "604800000", "log.roll.ms", "segment_ms", 1),
         "unclean.leader.election.enable": TopicSetting(
-            _BOOLEAN, "false", "unclean.leader.election.enable"
+            _BOOLEAN, "false", "unclean.leader.election.enable", "unclean_leader_election_enable"
         ),
     }
 )
 """All of 4.3.1, by name."""
+
+_NO_FILES: Final = "the rule for its files is the operating system's or this broker's own"
+_NO_FOLLOWERS: Final = "all replicas share one log, and nothing is sent between them"
+_NO_TIERS: Final = "there is no remote storage"
+_ABOUT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "cleanup.policy": "Whether old segments are deleted, compacted, or both.",
+        "compression.gzip.level": "The level at which the broker compresses batches with gzip.",
+        "compression.lz4.level": "The level at which the broker compresses batches with lz4.",
+        "compression.type": "The codec into which batches are converted; producer keeps theirs.",
+        "compression.zstd.level": "The level at which the broker compresses batches with zstd.",
+        "delete.retention.ms": "How long tombstones, and markers without data, stay.",
+        "file.delete.delay.ms": _NO_FILES,
+        "flush.messages": "After this many messages a log on disk is flushed.",
+        "flush.ms": _NO_FILES,
+        "follower.replication.throttled.replicas": _NO_FOLLOWERS,
+        "index.interval.bytes": _NO_FILES,
+        "leader.replication.throttled.replicas": _NO_FOLLOWERS,
+        "local.retention.bytes": _NO_TIERS,
+        "local.retention.ms": _NO_TIERS,
+        "max.compaction.lag.ms": "After this time a record is compacted in any case.",
+        "max.message.bytes": "The largest batch that is appended.",
+        "message.timestamp.after.max.ms": "How far ahead of the broker a timestamp may be.",
+        "message.timestamp.before.max.ms": "How far behind the broker a timestamp may be.",
+        "message.timestamp.type": "Whether timestamps are the producer's or the broker's.",
+        "min.cleanable.dirty.ratio": "A log is compacted when more of it than this is not yet.",
+        "min.compaction.lag.ms": "Before this time a record is not compacted.",
+        "min.insync.replicas": "How many replicas must be in sync for a batch with acks=all.",
+        "preallocate": _NO_FILES,
+        "remote.log.copy.disable": _NO_TIERS,
+        "remote.log.delete.on.disable": _NO_TIERS,
+        "remote.storage.enable": f"{_NO_TIERS}, and true is refused",
+        "retention.bytes": "Above this size of a partition its oldest segments are deleted.",
+        "retention.ms": "Segments whose records are all older than this are deleted; -1: none.",
+        "segment.bytes": "The size at which a segment ends.",
+        "segment.index.bytes": _NO_FILES,
+        "segment.jitter.ms": "all segments of this age end at once",
+        "segment.ms": "The age at which a segment ends.",
+        "unclean.leader.election.enable": "Whether a replica that was not in sync may lead.",
+    }
+)
+"""What a setting does; of one without a field, why it does nothing."""
+
+
+def explain_topic_setting(name: str) -> str:
+    """The documentation of a topic's setting."""
+    setting = TOPIC_SETTINGS[name]
+    if setting.field:
+        return _ABOUT[name]
+    return explain_inert(setting.config_type, setting.default, _ABOUT[name])
 
 
 def named_values(
@@ -217,7 +254,11 @@ def log_config(base: LogConfig, configs: Mapping[str, str]) -> LogConfig:
     fields = [(TOPIC_SETTINGS[name].field, name, value) for name, value in values.items()]
     config = replace(
         base,
-        **{field: _field_value(name, value, base) for field, name, value in fields if field},
+        **{
+            field: field_value(TOPIC_SETTINGS[name], value)
+            for field, name, value in fields
+            if field
+        },
     )
     least_ms, most_ms = config.min_compaction_lag_ms, config.max_compaction_lag_ms
     if least_ms > most_ms:
@@ -237,21 +278,25 @@ _NO_REMOTE_STORAGE: Final = (
 )
 
 
-def _field_value(name: str, value: Any, base: LogConfig) -> Any:
-    """A parsed value as `LogConfig` has it: where it has a flag, that is the second choice."""
-    setting = TOPIC_SETTINGS[name]
-    if isinstance(getattr(base, setting.field), bool):
-        return setting.choices.index(value) == 1
-    return value
+def field_value(setting: TopicSetting, value: Any) -> Any:
+    """A parsed value as `LogConfig` has it: a word of two is whether it is the second."""
+    return value == _TIMESTAMP_TYPES[1] if setting.choices is _TIMESTAMP_TYPES else value
 
 
-def _parse(name: str, text: str) -> Any:
-    """The value of a text. `ConfigDef.parseType` and the validator of the setting."""
-    setting = TOPIC_SETTINGS[name]
+def parse_value(name: str, setting: TopicSetting, text: str) -> Any:
+    """The value of a text, under this name. Raises `TopicRefused` (INVALID_CONFIG).
+
+    `ConfigDef.parseType` and the validator of the setting.
+    """
     return _PARSERS[setting.config_type](name, setting, text)
 
 
-def _parse_boolean(name: str, setting: TopicSetting, text: str) -> bool:
+def _parse(name: str, text: str) -> Any:
+    return parse_value(name, TOPIC_SETTINGS[name], text)
+
+
+def parse_boolean(name: str, text: str) -> bool:
+    """The value of a BOOLEAN. Raises `TopicRefused` (INVALID_CONFIG)."""
     value = {"true": True, "false": False}.get(text.strip().lower())
     if value is None:
         raise invalid_value(name, text, "Expected value to be either true or false")
@@ -289,10 +334,15 @@ def _check_replicas(name: str, words: list[str]) -> str:
     return ",".join(words)
 
 
-def _parse_ratio(name: str, setting: TopicSetting, text: str) -> float:
+def parse_decimal(name: str, text: str) -> float:
+    """The number of a DOUBLE. Raises `TopicRefused` (INVALID_CONFIG)."""
     if not _DECIMAL.fullmatch(text.strip()):
         raise invalid_value(name, text, "Not a number of type DOUBLE")
-    value = float(text.strip().rstrip("dDfF"))
+    return float(text.strip().rstrip("dDfF"))
+
+
+def _parse_ratio(name: str, setting: TopicSetting, text: str) -> float:
+    value = parse_decimal(name, text)
     if not 0 <= value <= 1:
         limit = "at least 0" if value < 0 else "no more than 1"
         raise invalid_value(name, str(value), f"Value must be {limit}")
@@ -308,7 +358,7 @@ def _parse_integer(name: str, setting: TopicSetting, text: str) -> int:
 
 
 def parse_number(name: str, text: str, config_type: ConfigType) -> int:
-    """The number of an INT or LONG. Raises `TopicRefused` (INVALID_CONFIG)."""
+    """The number of an INT, SHORT or LONG. Raises `TopicRefused` (INVALID_CONFIG)."""
     most = _MOST[config_type]
     number = int(text) if _INTEGER.fullmatch(text.strip()) else most + 1
     if not -most - 1 <= number <= most:
@@ -332,7 +382,7 @@ _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?
 _REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?")
 _PARSERS: Final[Mapping[ConfigType, Callable[[str, TopicSetting, str], Any]]] = MappingProxyType(
     {
-        _BOOLEAN: _parse_boolean,
+        _BOOLEAN: lambda name, _, text: parse_boolean(name, text),
         _STRING: _parse_choice,
         ConfigType.LIST: _parse_list,
         _DOUBLE: _parse_ratio,
@@ -355,57 +405,43 @@ def invalid_value(name: str, text: str, problem: str) -> TopicRefused:
 _JAVA_PLAIN_FROM: Final = 1e-3
 """Smaller numbers are written with an exponent. `Double.toString`."""
 
-_NULL_BY_DEFAULT: Final = frozenset({"log.retention.ms", "log.roll.ms"})
-"""Settings of a broker that count in hours, unless these are set."""
 
+def describe_settings(
+    configs: Mapping[str, str], base: LogConfig, layers: Layers
+) -> list[SettingView]:
+    """All settings of a topic with these of its own, by name. `ConfigHelper.describeConfigs`.
 
-class Synonym(NamedTuple):
-    """A place that a value can come from."""
-
-    name: str
-    value: str
-    source: ConfigSource
-
-
-class SettingView(NamedTuple):
-    """A setting as DescribeConfigs and CreateTopics answer it; the first synonym has the value."""
-
-    name: str
-    value: str
-    source: ConfigSource
-    config_type: ConfigType
-    synonyms: tuple[Synonym, ...]
-
-
-def describe_settings(configs: Mapping[str, str], base: LogConfig) -> list[SettingView]:
-    """All settings of a topic with these of its own, by name. `ConfigHelper.describeConfigs`."""
+    `base` is what a topic without its own has, `layers` say where that comes from.
+    """
     return [
-        _describe(name, setting, configs.get(name), base)
+        _describe(name, setting, configs.get(name), base, layers)
         for name, setting in TOPIC_SETTINGS.items()
     ]
 
 
-def _describe(name: str, setting: TopicSetting, own: str | None, base: LogConfig) -> SettingView:
-    places = []
+def _describe(
+    name: str, setting: TopicSetting, own: str | None, base: LogConfig, layers: Layers
+) -> SettingView:
+    on_broker = find_places(setting.broker_name, layers) if setting.broker_name else ()
+    places = on_broker
+    value = format_base(setting, base)
+    if not setting.field and on_broker and on_broker[0].value:
+        value = format_value(setting.config_type, on_broker[0].value)
     if own is not None:
         value = _text_of(_parse(name, own))
-        places = [Synonym(name, value, ConfigSource.DYNAMIC_TOPIC)]
-    on_broker = _broker_value(setting, base)
-    if on_broker != setting.default:
-        places.append(Synonym(setting.broker_name, on_broker, ConfigSource.STATIC_BROKER))
-    default = Synonym(setting.broker_name, setting.default, ConfigSource.DEFAULT)
-    if setting.broker_name and setting.broker_name not in _NULL_BY_DEFAULT:
-        places.append(default)
-    first = places[0] if places else default
-    return SettingView(name, first.value, first.source, setting.config_type, tuple(places))
+        places = (Synonym(name, value, ConfigSource.DYNAMIC_TOPIC), *on_broker)
+    source = places[0].source if places else ConfigSource.DEFAULT
+    return SettingView(
+        name, value, source, setting.config_type, places, explain_topic_setting(name)
+    )
 
 
-def _broker_value(setting: TopicSetting, base: LogConfig) -> str:
-    """The value of topics without their own."""
+def format_base(setting: TopicSetting, base: LogConfig) -> str:
+    """The value of topics without their own; Kafka's default where nothing applies it."""
     if not setting.field:
         return setting.default
     value = getattr(base, setting.field)
-    return setting.choices[value] if isinstance(value, bool) else str(value)
+    return _TIMESTAMP_TYPES[value] if setting.choices is _TIMESTAMP_TYPES else _text_of(value)
 
 
 def _text_of(value: Any) -> str:

@@ -142,7 +142,7 @@ class Topics:
     Public state: `node_ids`, on which new partitions are placed in turn, and `down_ids` of nodes
     that do not run, which get replicas where there are too few; `version`, incremented by each
     change; `storage`, which gets each change first. Read-only: `config`, the settings of topics
-    without their own.
+    without their own, but for partitions that a node with other ones leads.
     """
 
     __slots__ = (
@@ -150,6 +150,7 @@ class Topics:
         "_by_metric_name",
         "_by_name",
         "_cluster_id",
+        "_configs_of_nodes",
         "_partitions",
         "config",
         "down_ids",
@@ -161,6 +162,7 @@ class Topics:
     def __init__(self, cluster_id: str, config: LogConfig) -> None:
         self._cluster_id = cluster_id
         self.config = config
+        self._configs_of_nodes: Mapping[int, LogConfig] = {}
         self.node_ids: tuple[int, ...] = ()
         self.down_ids: tuple[int, ...] = ()
         self.storage: TopicStorage = _Memory()
@@ -213,14 +215,14 @@ class Topics:
         `replicas` places each partition; by default the nodes get so many replicas in turn.
         """
         self.check_name(name)
-        config = log_config(self.config, configs)
+        log_config(self.config, configs)  # settings are refused before numbers
         total = self._total_with(num_partitions)
         new = range(num_partitions)
         placements = self._place(new, replicas, replication_factor)
         topic_id = self._new_id(name)
         topic = Topic(name, topic_id, MappingProxyType(dict(configs)), (), placements)
         if not validate_only:
-            topic = replace(topic, partitions=self._new_leaders(topic, new, placements, config))
+            topic = replace(topic, partitions=self._new_leaders(topic, new, placements))
             self.replace(topic)
             self._partitions = total
         return topic
@@ -237,12 +239,12 @@ class Topics:
         topic: Topic,
         partitions: range,
         placements: Sequence[ReplicaPlacement],
-        config: LogConfig,
     ) -> tuple[PartitionLeader, ...]:
+        configs = self._log_configs(topic, placements)
         with _refuse_storage_errors():
             leaders = tuple(
                 PartitionLeader(log=self.storage.new_log(topic.name, topic.topic_id, index, config))
-                for index in partitions
+                for index, config in zip(partitions, configs, strict=True)
             )
         for leader, placement in zip(leaders, placements, strict=True):
             leader.update_replicas(len(placement.replicas), len(placement.in_sync))
@@ -271,11 +273,10 @@ class Topics:
         placements = self._place(new, replicas, topic.replication_factor)
         if validate_only:
             return
-        config = log_config(self.config, topic.configs)
         self.replace(
             replace(
                 topic,
-                partitions=topic.partitions + self._new_leaders(topic, new, placements, config),
+                partitions=topic.partitions + self._new_leaders(topic, new, placements),
                 placements=topic.placements + placements,
             )
         )
@@ -285,12 +286,34 @@ class Topics:
         self, topic: Topic, configs: Mapping[str, str], *, validate_only: bool = False
     ) -> None:
         """Give a topic other settings, which its leaders apply at once. Raises `TopicRefused`."""
-        config = log_config(self.config, configs)
+        log_config(self.config, configs)
         if validate_only:
             return
-        self.replace(replace(topic, configs=MappingProxyType(dict(configs))))
-        for leader in topic.partitions:
+        changed = replace(topic, configs=MappingProxyType(dict(configs)))
+        self.replace(changed)
+        self.configure_logs(changed)
+
+    def configure_logs(self, topic: Topic) -> None:
+        """Give the logs of a topic the settings that they have now."""
+        configs = self._log_configs(topic, topic.placements)
+        for leader, config in zip(topic.partitions, configs, strict=True):
             leader.log.configure(config)
+
+    def change_defaults(self, config: LogConfig, of_nodes: Mapping[int, LogConfig]) -> None:
+        """Topics without their own settings have others, also those that some nodes lead."""
+        self.config, self._configs_of_nodes = config, of_nodes
+        for topic in self:
+            self.configure_logs(topic)
+
+    def config_at(self, node_id: int) -> LogConfig:
+        """The settings of topics without their own where this node leads."""
+        return self._configs_of_nodes.get(node_id, self.config)
+
+    def _log_configs(self, topic: Topic, placements: Sequence[ReplicaPlacement]) -> list[LogConfig]:
+        """The settings of a topic's logs, wherever they are led."""
+        bases = [self.config_at(placement.leader_id) for placement in placements]
+        by_base = {id(base): log_config(base, topic.configs) for base in bases}
+        return [by_base[id(base)] for base in bases]
 
     def restore(self, topic: Topic) -> None:
         """Add a topic that is stored already."""

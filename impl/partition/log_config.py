@@ -62,6 +62,7 @@ class LogConfig(Settings):
     delete_retention_ms: int = integer(86_400_000)
     flush_messages: int = integer(LONG_MAX, least=1)
     """After so many messages a log on disk is flushed; with 1, before a batch is acknowledged."""
+    unclean_leader_election_enable: bool = False
     compression_type: str = required(PRODUCER, _KNOWN_TYPE)
     compression_gzip_level: int = integer(GZIP_DEFAULT_LEVEL, least=-1, greatest=9)
     compression_lz4_level: int = integer(9, least=1, greatest=17)
