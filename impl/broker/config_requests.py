@@ -269,7 +269,7 @@ def _alter_brokers(node: HandlerContext, asked: Value, alter: _Alter, validate_o
     after = alter(before, rows, kind)
     changed = [row["name"] for row in kept]
     check_changes(changed, of_all=is_of_all)
-    check_values({each: after[each] for each in changed})
+    check_values({each: after[each] for each in changed}, node.config)
     touched = [row["name"] for row in rows]
     check_in_sync(before, after, touched, node.config.release, of_all=is_of_all)
     if not validate_only:
@@ -313,7 +313,9 @@ def _default_list(name: str, kind: int, operation: _Operation) -> str:
     """The items of a list that has none of its own. Raises `TopicRefused` where it is no list."""
     if kind == ConfigResourceType.BROKER:
         fact = KAFKA_SETTINGS.get(name)
-        if fact is None or fact.config_type is not ConfigType.LIST:
+        if fact is None:
+            raise TopicRefused(_E.INVALID_CONFIG, f"Unknown config name: {name}")
+        if fact.config_type is not ConfigType.LIST:
             verb = operation.name.lower()
             problem = f"Config value {verb} is not allowed for config key: {name}"
             raise TopicRefused(_E.INVALID_CONFIG, problem)

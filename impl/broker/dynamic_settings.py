@@ -20,15 +20,18 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from impl.broker.config import NodeConfig
 from impl.broker.kafka_settings import KAFKA_SETTINGS, UpdateMode
 from impl.broker.node_effects import find_reason
-from impl.broker.node_settings import TOPIC_DEFAULTS, can_change, parse_setting, path_of
+from impl.broker.node_settings import TOPIC_NAMES, can_change, parse_setting, path_of
 from impl.broker.releases import is_in
 from impl.broker.topic_settings import TopicRefused
+from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
 from impl.protocol.errors import ErrorCode
 from impl.suggestions import explain_unknown
 
 _E: Final = ErrorCode
+_INTERVAL: Final = "group.consumer.assignment.interval.ms"
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 ELIGIBLE_REPLICAS_SINCE: Final = "4.1"
 """The first release that formats a cluster with eligible replicas (KIP-966)."""
@@ -62,23 +65,34 @@ def check_changes(changed: Collection[str], *, of_all: bool) -> None:
 def _explain(name: str) -> str:
     """Why a setting is not changed that Kafka would change."""
     if name not in KAFKA_SETTINGS:
-        aliases = {topics_name: name for name, topics_name in TOPIC_DEFAULTS.items()}
-        where = "docs/reference/settings.md lists them"
-        return explain_unknown(
-            "setting of a broker", name, KAFKA_SETTINGS, where=where, aliases=aliases
-        )
+        where = "docs/reference/settings.md lists all"
+        return explain_unknown("setting", name, KAFKA_SETTINGS, where=where, aliases=TOPIC_NAMES)
     if path_of(name):
         return f"{name} is applied when this broker starts, and stays what it is while it runs"
     return f"{name} has no effect in this broker, and so it cannot be changed: {find_reason(name)}"
 
 
-def check_values(configs: Mapping[str, str]) -> None:
-    """Raise `TopicRefused` for a value that Kafka refuses."""
+def check_values(configs: Mapping[str, str], me: NodeConfig) -> None:
+    """Raise `TopicRefused` for a value that Kafka refuses on a node with these settings."""
     for name, text in configs.items():
         try:
             parse_setting(name, text)
         except TopicRefused as refusal:
             raise TopicRefused(_E.INVALID_REQUEST, str(refusal)) from refusal
+    if _INTERVAL in configs:
+        _check_interval(int(configs[_INTERVAL]), me.consumer_groups)
+
+
+def _check_interval(interval_ms: int, groups: ConsumerGroupConfig) -> None:
+    """Raise `TopicRefused` for what no group may set either. `GroupCoordinatorConfig`."""
+    for is_out, words, bound in (
+        (interval_ms < groups.min_assignment_interval_ms, "greater", "min"),
+        (interval_ms > groups.max_assignment_interval_ms, "less", "max"),
+    ):
+        if is_out:
+            limit = _INTERVAL.replace(".assignment", f".{bound}.assignment")
+            problem = f"{_INTERVAL} must be {words} than or equal to {limit}"
+            raise TopicRefused(_E.INVALID_REQUEST, problem)
 
 
 def check_in_sync(

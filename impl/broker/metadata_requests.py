@@ -19,6 +19,7 @@ from impl.broker.handler import Handler, HandlerContext
 from impl.broker.node_views import topic_layers
 from impl.broker.outputs import DecodedRequest
 from impl.broker.replicas import ReplicaPlacement, check_replicas, check_running, misplaced
+from impl.broker.setting_views import ConfigSource, SettingView, find_all_places
 from impl.broker.topic_settings import (
     TopicRefused,
     describe_settings,
@@ -212,13 +213,13 @@ def _create_topic(node: HandlerContext, asked: Value, validate_only: bool) -> Va
     described = [
         {
             "name": setting.name,
-            "value": setting.value,
+            "value": _as_written(setting),
             "read_only": False,
             "config_source": setting.source,
             "is_sensitive": False,
         }
         for setting in describe_settings(
-            topic.configs, node.topics.config_at(node.config.node_id), topic_layers(node)
+            topic.configs, node.topics.config, topic_layers(node), find_all_places
         )
     ]
     return {
@@ -229,6 +230,13 @@ def _create_topic(node: HandlerContext, asked: Value, validate_only: bool) -> Va
         "replication_factor": topic.replication_factor,
         "configs": described,
     }
+
+
+def _as_written(setting: SettingView) -> str | None:
+    """QUIRK: the value of a changed setting of brokers as it was sent."""
+    places = setting.synonyms
+    is_changed = bool(places) and places[0].source is ConfigSource.DYNAMIC_DEFAULT_BROKER
+    return places[0].value if is_changed else setting.value
 
 
 def _assigned_replicas(node: HandlerContext, asked: Value) -> list[list[int]]:

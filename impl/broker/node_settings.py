@@ -27,6 +27,7 @@ from impl.broker.setting_views import ConfigType, explain_inert, family_of, form
 from impl.broker.topic_settings import (
     TOPIC_SETTINGS,
     TopicRefused,
+    TopicSetting,
     explain_topic_setting,
     field_value,
     format_base,
@@ -37,7 +38,8 @@ from impl.broker.topic_settings import (
     parse_value,
 )
 from impl.partition.log_config import LogConfig
-from impl.suggestions import explain_unknown
+from impl.settings import LONG_MAX
+from impl.suggestions import FEW, explain_unknown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -48,8 +50,28 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {setting.broker_name: name for name, setting in TOPIC_SETTINGS.items() if setting.broker_name}
 )
 """The topic's setting of which a broker's is the default, by the broker's name."""
+TOPIC_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {topics_name: broker_name for broker_name, topics_name in TOPIC_DEFAULTS.items()}
+)
 
 _RETENTION: Final = "log.retention.ms"
+_LEAST_MS: Final[Mapping[str, int]] = MappingProxyType({"log.roll.ms": 1, "log.roll.jitter.ms": 0})
+_RULES: Final[Mapping[str, TopicSetting]] = MappingProxyType(
+    {
+        **{
+            setting.broker_name: setting
+            for setting in TOPIC_SETTINGS.values()
+            if setting.broker_name
+        },
+        "group.consumer.assignment.interval.ms": TopicSetting(ConfigType.INT, "1000"),
+        "log.cleaner.backoff.ms": TopicSetting(ConfigType.LONG, "15000"),
+        "log.flush.interval.ms": TOPIC_SETTINGS["flush.ms"]._replace(least=-LONG_MAX - 1),
+        "log.segment.bytes": TOPIC_SETTINGS["segment.bytes"]._replace(least=1 << 20),
+        "producer.id.expiration.ms": TopicSetting(ConfigType.INT, "86400000", least=1),
+    }
+)
+"""The ranges of those that can be changed, where they are not in `NodeConfig` alone."""
+
 _LOG: Final = "log."
 _EVERYONE: Final = "allow.everyone.if.no.acl.found"
 _SUPER_USERS: Final = "super.users"
@@ -138,14 +160,12 @@ def _remember(config: NodeConfig, name: str, text: str) -> NodeConfig:
 
 
 def _explain_unknown(name: str) -> str:
-    where = "docs/reference/settings.md lists them"
-    return explain_unknown(
-        "setting",
-        name,
-        (*KAFKA_SETTINGS, *AUTHORIZER_SETTINGS),
-        where=where,
-        aliases={topics_name: broker_name for broker_name, topics_name in TOPIC_DEFAULTS.items()},
-    )
+    names = (*KAFKA_SETTINGS, *AUTHORIZER_SETTINGS)
+    having = [each for each in names if name in each]
+    where = "docs/reference/settings.md lists all"
+    if 0 < len(having) <= FEW:
+        where = f"there are {', '.join(having)}"
+    return explain_unknown("setting", name, names, where=where, aliases=TOPIC_NAMES)
 
 
 def _explain_value(name: str, text: str) -> str:
@@ -182,9 +202,10 @@ def parse_setting(name: str, text: str) -> Any:
     kind = KAFKA_SETTINGS[name].config_type
     if name == _RETENTION:
         return _parse_retention(text)
-    topics_name = TOPIC_DEFAULTS.get(name)
-    if topics_name is not None:
-        return parse_value(name, TOPIC_SETTINGS[topics_name], text)
+    if name in _LEAST_MS:
+        return _parse_roll(name, text, _LEAST_MS[name])
+    if name in _RULES:
+        return parse_value(name, _RULES[name], text)
     if kind is ConfigType.BOOLEAN:
         return parse_boolean(name, text)
     if kind is ConfigType.DOUBLE:
@@ -200,6 +221,14 @@ def _parse_retention(text: str) -> int:
         may_be = "must be unlimited (-1) or, greater than or equal to 1"
         raise invalid_config(f"requirement failed: {_RETENTION} {may_be}")
     return max(number, -1)
+
+
+def _parse_roll(name: str, text: str, least_ms: int) -> int:
+    number = parse_number(name, text, ConfigType.LONG)
+    if number < least_ms:
+        may_be = f"must be greater than or equal to {least_ms}"
+        raise invalid_config(f"requirement failed: {name} {may_be}")
+    return number
 
 
 def _apply(config: T, name: str, value: Any, named: Iterable[str], within: str = "") -> T:

@@ -91,15 +91,22 @@ def family_of(name: str) -> tuple[str, ...]:
 
 
 def find_places(name: str, layers: Layers) -> tuple[Synonym, ...]:
-    """Where a broker has a value of a setting, as it was written there."""
+    """Where a broker has a value of a setting, as it was written there. `configSynonyms`."""
+    return tuple(dropwhile(lambda place: place.name != name, find_all_places(name, layers)))
+
+
+def find_all_places(name: str, layers: Layers) -> tuple[Synonym, ...]:
+    """The same with larger units that come first: the view of a controller.
+
+    `KafkaConfigSchema.resolveEffectiveTopicConfig`.
+    """
     names = family_of(name)
-    places = [
+    return tuple(
         Synonym(each, values[each], source)
         for source, values in layers
         for each in names
         if each in values
-    ]
-    return tuple(dropwhile(lambda place: place.name != name, places))
+    )
 
 
 def format_value(config_type: ConfigType, text: str) -> str:

@@ -406,23 +406,28 @@ _JAVA_PLAIN_FROM: Final = 1e-3
 """Smaller numbers are written with an exponent. `Double.toString`."""
 
 
+FindPlaces = Callable[[str, Layers], tuple[Synonym, ...]]
+
+
 def describe_settings(
-    configs: Mapping[str, str], base: LogConfig, layers: Layers
+    configs: Mapping[str, str], base: LogConfig, layers: Layers, find: FindPlaces = find_places
 ) -> list[SettingView]:
     """All settings of a topic with these of its own, by name. `ConfigHelper.describeConfigs`.
 
-    `base` is what a topic without its own has, `layers` say where that comes from.
+    `base` is what a topic without its own has, `layers` say where that comes from, and `find` which
+    of these places count.
     """
-    return [
-        _describe(name, setting, configs.get(name), base, layers)
+    on_broker = {
+        name: find(setting.broker_name, layers) if setting.broker_name else ()
         for name, setting in TOPIC_SETTINGS.items()
-    ]
+    }
+    return [_describe(name, configs.get(name), base, places) for name, places in on_broker.items()]
 
 
 def _describe(
-    name: str, setting: TopicSetting, own: str | None, base: LogConfig, layers: Layers
+    name: str, own: str | None, base: LogConfig, on_broker: tuple[Synonym, ...]
 ) -> SettingView:
-    on_broker = find_places(setting.broker_name, layers) if setting.broker_name else ()
+    setting = TOPIC_SETTINGS[name]
     places = on_broker
     value = format_base(setting, base)
     if not setting.field and on_broker and on_broker[0].value:
