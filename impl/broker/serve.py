@@ -19,7 +19,7 @@ from impl.broker.releases import NEWEST_RELEASE, RELEASES
 from impl.broker.topics import MAX_PARTITIONS
 from impl.form import FORM
 from impl.log.disk import StorageError
-from impl.security.config import USER, Security, SecurityProtocol
+from impl.security.config import MECHANISMS, USER, Password, Security, SecurityProtocol
 from impl.security.tls import CLIENT_AUTHS, Tls
 from impl.settings import LONG_MAX
 
@@ -138,12 +138,27 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
         help="a user of SASL PLAIN and SCRAM; may be repeated",
     )
     parser.add_argument(
+        "--sasl-password",
+        dest="passwords",
+        type=_password,
+        action="append",
+        default=[],
+        metavar="MECHANISM:NAME:PASSWORD",
+        help="a user's password for one mechanism, such as SCRAM-SHA-512:alice:secret; may be"
+        " repeated",
+    )
+    parser.add_argument(
         "--super-user",
         dest="super_users",
         action="append",
         default=[],
         metavar="PRINCIPAL",
         help="User:NAME, who may do everything; may be repeated. Others may do what ACLs allow",
+    )
+    parser.add_argument(
+        "--allow-everyone-if-no-acl-found",
+        action="store_true",
+        help="with ACLs: a resource without any is open to all",
     )
 
 
@@ -163,8 +178,9 @@ def problems_of(options: argparse.Namespace) -> Iterator[str]:
         (options.tls_ca and not options.tls_cert, "--tls-ca goes with --tls-cert: add it"),
         (options.tls_client_auth != "none" and not has_tls, f"--tls-client-auth {needs_tls}"),
         (options.users and not has_sasl, f"--sasl-user {needs_sasl}"),
+        (options.passwords and not has_sasl, f"--sasl-password {needs_sasl}"),
         (
-            is_for_users and not options.users and not options.directory,
+            is_for_users and not (options.users or options.passwords or options.directory),
             "all listeners have SASL, and nobody could connect: add --sasl-user NAME:PASSWORD",
         ),
         (
@@ -195,6 +211,30 @@ def _user(text: str) -> tuple[str, str]:
     return name, password
 
 
+def _password(text: str) -> tuple[tuple[str, str], str]:
+    mechanism, _, user = text.partition(":")
+    if mechanism not in MECHANISMS:
+        raise argparse.ArgumentTypeError(
+            f"must be MECHANISM:NAME:PASSWORD with one of {', '.join(MECHANISMS)}"
+        )
+    name, password = _user(user)
+    return (name, mechanism), password
+
+
+def _users_of(options: argparse.Namespace) -> dict[str, Password]:
+    """Those with one password, and those with some of their own for a mechanism."""
+    users: dict[str, Password] = dict(once("--sasl-user", options.users))
+    named = [
+        (f"{mechanism}:{name}", (name, mechanism)) for (name, mechanism), _ in options.passwords
+    ]
+    once("--sasl-password", named)
+    for (name, mechanism), password in options.passwords:
+        known = users.get(name, {})
+        every = dict.fromkeys(MECHANISMS, known) if isinstance(known, str) else known
+        users[name] = {**every, mechanism: password}
+    return users
+
+
 def _security_of(options: argparse.Namespace) -> Security:
     """Raises `InvalidSetting`."""
     tls = None
@@ -203,11 +243,12 @@ def _security_of(options: argparse.Namespace) -> Security:
         tls = Tls(options.tls_cert, key, authority)
     return Security(
         listeners=tuple(options.listeners or (SecurityProtocol.PLAINTEXT.value,)),
-        users=once("--sasl-user", options.users),
+        users=_users_of(options),
         tls=tls,
         ssl_client_auth=options.tls_client_auth,
-        acls=() if options.super_users else None,
+        acls=() if options.super_users or options.allow_everyone_if_no_acl_found else None,
         super_users=tuple(options.super_users),
+        allow_everyone_if_no_acl_found=options.allow_everyone_if_no_acl_found,
     )
 
 

@@ -94,7 +94,10 @@ class Access:
         """What a listener accepts."""
         me = self._security
         rules = SaslRules(
-            me.sasl_mechanisms, me.users, self.credentials, me.connections_max_reauth_ms
+            me.sasl_mechanisms,
+            me.passwords_for(PLAIN),
+            self.credentials,
+            me.connections_max_reauth_ms,
         )
         if listener != BETWEEN_BROKERS:
             return rules
@@ -130,9 +133,9 @@ def _credentials(security: Security) -> dict[CredentialKey, ScramCredential]:
         return {}
     return {
         (name, mechanism): _credential(mechanism, password)
-        for name, password in security.users.items()
         for title, mechanism in SCRAM_MECHANISMS.items()
         if title in security.sasl_mechanisms
+        for name, password in security.passwords_for(title).items()
     }
 
 

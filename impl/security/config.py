@@ -49,7 +49,10 @@ MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
 USER: Final = "User:"
 """How principals begin."""
 
-NO_USERS: Final[Mapping[str, str]] = MappingProxyType({})
+Password = str | Mapping[str, str]
+"""A user's password for all mechanisms, or one for each of some, by mechanism."""
+
+NO_USERS: Final[Mapping[str, Password]] = MappingProxyType({})
 
 
 def _some_of(valid: Sequence[str]) -> ValidValues:
@@ -67,9 +70,18 @@ def _is_principal(value: object) -> bool:
 
 
 _LISTENERS: Final = _some_of([protocol.value for protocol in SecurityProtocol])
+
+
+def _is_password(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value) and maps_only(value, MECHANISMS.__contains__, is_text)
+    return is_text(value)
+
+
 _USERS: Final = ValidValues(
-    'a mapping of names to passwords, such as {"alice": "secret"}',
-    lambda value: maps_only(value, is_text, is_text),
+    'a mapping of names to passwords, such as {"alice": "secret"}, or to a password of each'
+    ' mechanism, such as {"alice": {"SCRAM-SHA-512": "secret"}}',
+    lambda value: maps_only(value, is_text, _is_password),
 )
 _TLS: Final = ValidValues("a Tls(...)", lambda value: isinstance(value, Tls)).or_none()
 _ACLS: Final = ValidValues(
@@ -88,7 +100,8 @@ class Security(Settings):
     """Listeners, users and access control of a broker.
 
     `listeners`: a security protocol each; clients are sent to ports of the listener that they use,
-    and `bootstrap_servers` names the first. `users`: passwords by name, for SASL PLAIN and SCRAM.
+    and `bootstrap_servers` names the first. `users`: passwords by name, for SASL PLAIN and SCRAM:
+    one for all mechanisms, or a mapping of mechanisms to passwords.
     `tls`: the files of certificates; without, the openssl program makes some when the broker
     starts. `ssl_client_auth`: "none", "requested" or "required". `connections_max_reauth_ms`: how
     long an authentication lasts, 0 for ever (KIP-368). `acls`: those that exist first; None for no
@@ -97,7 +110,7 @@ class Security(Settings):
     """
 
     listeners: tuple[str, ...] = required((SecurityProtocol.PLAINTEXT.value,), _LISTENERS)
-    users: Mapping[str, str] = required(NO_USERS, _USERS)
+    users: Mapping[str, Password] = required(NO_USERS, _USERS)
     sasl_mechanisms: tuple[str, ...] = required(MECHANISMS, _some_of(MECHANISMS))
     connections_max_reauth_ms: int = integer(0)
     tls: Tls | None = required(None, _TLS)  # noqa: RUF009 - as the others; a `Tls` is frozen, too
@@ -113,6 +126,14 @@ class Security(Settings):
             raise InvalidSetting(self, "ssl_client_auth", f"one of {', '.join(CLIENT_AUTHS)}")
         if self.acls is None and (self.super_users or self.allow_everyone_if_no_acl_found):
             raise InvalidSetting(self, "acls", "() at least, for an authorizer")
+
+    def passwords_for(self, mechanism: str) -> dict[str, str]:
+        """The passwords of the users that this mechanism knows."""
+        passwords = {
+            name: password if isinstance(password, str) else password.get(mechanism, "")
+            for name, password in self.users.items()
+        }
+        return {name: password for name, password in passwords.items() if password}
 
     @property
     def protocols(self) -> tuple[SecurityProtocol, ...]:
