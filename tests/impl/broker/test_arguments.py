@@ -29,6 +29,7 @@ from impl.broker.faults import InvalidFault
 from impl.broker.replicas import ReplicaPlacement
 from impl.broker.topic_settings import TopicRefused
 from impl.broker.topics import MAX_PARTITIONS
+from impl.security.authenticator import ClientSession
 from impl.security.certificates import certificates_of_process
 from impl.security.tls import InvalidCertificate, Tls
 from impl.settings import InvalidArgument, InvalidSetting
@@ -408,12 +409,26 @@ def refusal(
         ("--topic a --topic a:2", "--topic a is given twice"),
         ("--topic a/b", "Topic name is invalid: 'a/b'"),
         ("--nodes 3 --listen 127.0.0.1:65535", "at most 65533, as 3 ports from there on"),
-        ("--config max.conections=1", "did you mean max.connections"),
-        ("--config idle=1", "did you mean connections.max.idle.ms?"),
-        ("--config foo=1", "'foo' is no setting that is served; there are add.partitions.to"),
-        ("--config compression.type=gzip", "for topics alone: create them with compression.type"),
-        ("--config log.retention.ms=1", "served for topics alone: create them with retention.ms"),
+        ("--config max.conections=1", "did you mean 'max.connections'?"),
+        ("--config idle=1", "unknown setting 'idle'; there are connections.max.idle.ms"),
+        ("--config foo=1", "unknown setting 'foo'; docs/reference/settings.md lists all"),
+        ("--config retention.ms=1", "did you mean 'log.retention.ms'?"),
+        ("--config compression.type=rar", "String must be one of: uncompressed, zstd"),
+        ("--config log.retention.ms=x", "log.retention.ms must be an integer, is 'x'"),
         ("--config max.connections=x", "max.connections must be an integer, is 'x'"),
+        ("--config num.io.threads=x", "num.io.threads must be an integer, is 'x'"),
+        (
+            "--config listeners=PLAINTEXT://:1",
+            "is not given by name: it is that of NodeConfig(host",
+        ),
+        ("--config log.dirs=/tmp", "or serve --dir DIR"),
+        ("--config allow.everyone.if.no.acl.found=x", "must be true or false, is 'x'"),
+        ("--config super.users=admin", 'such as ("User:admin",)'),
+        ("--sasl-password PLAIN:a:b", "--sasl-password is for a listener with SASL"),
+        (
+            "--listener SASL_SSL --sasl-password PLAIN:a:b --sasl-password PLAIN:a:c",
+            "--sasl-password PLAIN:a is given twice",
+        ),
     ],
 )
 def test_serve_refuses_what_it_would_not_do(
@@ -431,3 +446,80 @@ def test_serve_takes_users_that_are_kept_or_made_by_others(tmp_path: Path) -> No
     assert problems("--listener", "SASL_SSL", "--dir", str(tmp_path)) == []
     assert problems("--listener", "SASL_PLAINTEXT", "--listener", "PLAINTEXT") == []
     assert problems("--listener", "SASL_PLAINTEXT") != []
+
+
+def broker_of(*options: str) -> Broker:
+    """What `serve` would start."""
+    parser = serve.argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    return serve.broker_of(parser.parse_args(options))
+
+
+def test_serve_names_each_setting_without_effect(caplog: pytest.LogCaptureFixture) -> None:
+    """One line, with the reason; a setting with an effect has none."""
+    broker_of(
+        *("--config", "num.io.threads=4"),
+        *("--config", "replica.fetch.max.bytes=5"),
+        *("--config", "num.partitions=4"),
+        *("--config", "log.retention.hours=1"),
+        *("--config", "super.users=User:a"),
+    )
+    assert [record.getMessage() for record in caplog.records] == [
+        "the setting num.io.threads has no effect: one event loop serves all connections",
+        "the setting replica.fetch.max.bytes has no effect: all replicas share one log, and nothing"
+        " is sent between them",
+    ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--allow-everyone-if-no-acl-found",),
+        ("--config", "allow.everyone.if.no.acl.found=true"),
+        ("--super-user", "User:a", "--allow-everyone-if-no-acl-found"),
+        (
+            "--config",
+            "allow.everyone.if.no.acl.found=true",
+            "--config",
+            "super.users=User:a;User:b",
+        ),
+    ],
+)
+def test_serve_may_open_what_has_no_acl(options: tuple[str, ...]) -> None:
+    access = broker_of(*options).cluster.access
+    session = ClientSession(principal="User:nobody")
+    name, operation, kind = "orders", AclOperation.WRITE, ResourceType.TOPIC
+    assert access.is_allowed(session, operation, kind, name)
+    access.change_acls([ALICE])
+    assert not access.is_allowed(session, operation, kind, name)
+    assert access.is_allowed(ClientSession(principal="User:alice"), operation, kind, name)
+
+
+def test_serve_closes_what_has_no_acl_unless_it_is_told() -> None:
+    for options in (("--super-user", "User:a"), ("--config", "super.users=User:a")):
+        access = broker_of(*options).cluster.access
+        kind = ResourceType.TOPIC
+        for principal, may in (("User:nobody", False), ("User:a", True)):
+            session = ClientSession(principal=principal)
+            assert access.is_allowed(session, AclOperation.WRITE, kind, "orders") == may
+    assert broker_of("--config", "allow.everyone.if.no.acl.found=false").cluster.access.is_allowed(
+        ClientSession(principal="User:nobody"), AclOperation.WRITE, ResourceType.TOPIC, "orders"
+    )
+
+
+def test_serve_takes_a_password_for_each_mechanism() -> None:
+    broker = broker_of(
+        *("--listener", "SASL_PLAINTEXT", "--sasl-user", "alice:every"),
+        *("--sasl-password", "SCRAM-SHA-512:alice:long"),
+        *("--sasl-password", "SCRAM-SHA-256:bob:short"),
+    )
+    security = broker._config.security
+    assert security.passwords_for("PLAIN") == {"alice": "every"}
+    assert security.passwords_for("SCRAM-SHA-256") == {"alice": "every", "bob": "short"}
+    assert security.passwords_for("SCRAM-SHA-512") == {"alice": "long"}
+    known = {(name, mechanism.title) for name, mechanism in broker.cluster.access.credentials}
+    assert known == {
+        ("alice", "SCRAM-SHA-256"),
+        ("alice", "SCRAM-SHA-512"),
+        ("bob", "SCRAM-SHA-256"),
+    }

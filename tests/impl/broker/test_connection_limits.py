@@ -237,7 +237,7 @@ def test_settings_have_kafkas_names() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
-        ("max.conections", "7", "is no setting; did you mean max.connections or"),
+        ("max.conections", "7", "unknown setting 'max.conections': did you mean 'max.connections'"),
         ("max.connections", "many", "must be an integer"),
         ("max.connections", "0", "from 1"),
         ("auto.create.topics.enable", "yes", "true or false"),

@@ -57,7 +57,7 @@ def test_with_serves_clients_that_block_and_leaves_nothing() -> None:
 
 
 def test_settings_have_the_names_of_kafka() -> None:
-    with pytest.raises(UnknownSetting, match=r"did you mean group\.initial\.rebalance\.delay\.ms"):
+    with pytest.raises(UnknownSetting, match=r"did you mean 'group\.initial\.rebalance\.delay\.ms"):
         Broker(settings={"group.initial.rebalance.delay": "3000"})
     settings = {"group.initial.rebalance.delay.ms": "1500"}
     with Broker(topics={"t": 1}, settings=settings) as kafka:

@@ -54,6 +54,7 @@ from impl.security.scram import (
 )
 from impl.security.scram import ScramMechanism as ScramDigest
 from impl.security.tls import format_subject
+from impl.settings import InvalidSetting
 from tests.impl.broker.sasl_scripts import SCRIPTS, play
 from tests.impl.protocol.wire_messages import FORMS, Form, bodies, encode, name_of
 
@@ -398,12 +399,40 @@ def test_every_request_can_be_refused(form: Form, data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
+async def test_a_user_has_a_password_for_each_mechanism() -> None:
+    passwords = {"SCRAM-SHA-256": "short", "SCRAM-SHA-512": "long"}
+    security = Security(listeners=("SASL_PLAINTEXT",), users={"alice": passwords})
+    async with Broker(topics={"t": 1}, security=security) as broker:
+        for mechanism in MECHANISMS:
+            for password in passwords.values():
+                client = Producer(
+                    broker.bootstrap_servers,
+                    security_protocol="SASL_PLAINTEXT",
+                    sasl_mechanism=mechanism,
+                    sasl_plain_username="alice",
+                    sasl_plain_password=password,
+                )
+                if passwords.get(mechanism) == password:
+                    async with client as producer:
+                        await producer.send_and_wait("t", b"v")
+                else:
+                    with pytest.raises(AuthenticationFailedError):
+                        await client.start()
+                    await client.stop()
+
+
+@pytest.mark.parametrize("password", [{}, {"GSSAPI": "x"}, {"PLAIN": ""}, "", 7])
+def test_a_password_that_cannot_be_is_refused(password: Any) -> None:
+    with pytest.raises(InvalidSetting, match="or to a password of each mechanism"):
+        Security(users={"alice": password})
+
+
 def test_serve_has_two_listeners() -> None:
     options = ["--listener", "SASL_SSL", "--listener", "PLAINTEXT", "--sasl-user", "alice:x"]
     command = [sys.executable, "-m", "kafka_eos", "serve", "--listen", "127.0.0.1:0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        lines = [server.stdout.readline().rstrip() for _ in range(3)]
+        lines = [server.stdout.readline().rstrip() for _ in range(4)]
         authority = Path(lines[2].removeprefix("certificate authority, for clients: ")).read_text()
         server.terminate()
         server.communicate()  # else its last line finds nobody who reads
