@@ -76,6 +76,7 @@ docs/reference/releases
 docs/reference/patches
 docs/reference/client_lines
 docs/reference/embedded_broker
+docs/reference/settings
 docs/reference/log_directory
 docs/reference/producer
 docs/reference/consumer

@@ -187,7 +187,7 @@ TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType(
 _NO_FILES: Final = "the rule for its files is the operating system's or this broker's own"
 _NO_FOLLOWERS: Final = "all replicas share one log, and nothing is sent between them"
 _NO_TIERS: Final = "there is no remote storage"
-_ABOUT: Final[Mapping[str, str]] = MappingProxyType(
+ABOUT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "cleanup.policy": "Whether old segments are deleted, compacted, or both.",
         "compression.gzip.level": "The level at which the broker compresses batches with gzip.",
@@ -231,8 +231,8 @@ def explain_topic_setting(name: str) -> str:
     """The documentation of a topic's setting."""
     setting = TOPIC_SETTINGS[name]
     if setting.field:
-        return _ABOUT[name]
-    return explain_inert(setting.config_type, setting.default, _ABOUT[name])
+        return ABOUT[name]
+    return explain_inert(setting.config_type, setting.default, ABOUT[name])
 
 
 def named_values(
