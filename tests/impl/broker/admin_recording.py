@@ -34,7 +34,6 @@ REPLACED = {
     "leader_epoch": 0,
 }
 OTHERS = {
-    "min.insync.replicas": "the feature of eligible replicas sets it for the cluster",
     "segment.index.bytes": "the recipe of the recorded broker sets it",
 }
 """Settings that are not compared, and why."""
