@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from conformance.kafka.broker import KafkaBroker
 from impl import Broker
+from impl.broker.embedded import EMBEDDED
+from impl.partition.log_config import LogConfig
 from tests.impl.jars import Unavailable, jars
 
 pytestmark = pytest.mark.slow
@@ -119,6 +122,18 @@ AFTER = (
     f"{CONFIGS} --alter --entity-type users --entity-name u --delete-config producer_byte_rate",
     f"{CONFIGS} --describe --entity-type users --entity-name u",
     f"{CLUSTER} unregister --id 9",
+    f"{CONFIGS} --describe --entity-type brokers",
+    f"{CONFIGS} --alter --entity-type brokers --entity-default --add-config"
+    " log.cleanup.policy=[compact,delete]",
+    f"{CONFIGS} --alter --entity-type brokers --entity-name 1 --add-config log.retention.ms=7000",
+    f"{CONFIGS} --describe --entity-type brokers --entity-default",
+    f"{CONFIGS} --describe --entity-type brokers --entity-name 1",
+    f"{CONFIGS} --alter --entity-type brokers --entity-name 1 --add-config num.partitions=3",
+    f"{CONFIGS} --alter --entity-type brokers --entity-default --add-config compression.type=x",
+    f"{CONFIGS} --alter --entity-type brokers --entity-default --delete-config no.such",
+    f"{CONFIGS} --alter --entity-type brokers --entity-default --delete-config log.cleanup.policy",
+    f"{CONFIGS} --alter --entity-type brokers --entity-name 1 --delete-config log.retention.ms",
+    f"{CONFIGS} --alter --entity-type brokers --entity-default --delete-config min.insync.replicas",
 )
 """On the broker with what `fill` writes."""
 
@@ -160,7 +175,12 @@ DURING = (
 )
 """While these members live, and what concerns settings of groups."""
 
-AS_KAFKA = {"group.consumer.heartbeat.interval.ms": "5000"}
+AS_KAFKA = replace(
+    EMBEDDED,
+    log=LogConfig(retention_ms=604_800_000),
+    consumer_groups=replace(EMBEDDED.consumer_groups, heartbeat_interval_ms=5_000),
+)
+"""With Kafka's defaults where ours are others, and a tool tells them."""
 
 REFUSED = {
     "org.apache.kafka.tools.MetadataQuorumCommand remove-controller --controller-id 1"
@@ -301,7 +321,7 @@ def without_ids(told: dict[str, str]) -> dict[str, str]:
 
 
 def test_kafkas_tools_write_what_they_write_at_kafka() -> None:
-    with Broker(settings=AS_KAFKA) as kafka:
+    with Broker(config=AS_KAFKA) as kafka:
         told = without_ids(conversation(kafka.bootstrap_servers))
     recorded = json.loads(RECORDED.read_text())
     assert told.keys() == recorded.keys()
