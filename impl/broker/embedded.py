@@ -38,6 +38,7 @@ from impl.broker.node_effects import find_reason
 from impl.broker.node_settings import configure, has_effect
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import NEWEST_RELEASE
+from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType
 from impl.broker.server import Server
 from impl.broker.timeline import Timeline
 from impl.broker.topics import check_new_name
@@ -184,6 +185,7 @@ class Broker:
             self._disk.close()
             raise
         self._config = cluster.settings_of(self._config)
+        _warn_of_kept_settings(cluster, self._config)
         return cluster
 
     # ---- start and stop
@@ -458,6 +460,20 @@ class Broker:
             when = "has ended" if self._has_ended else "has not begun"
             block = "in the block of `with Broker(...) as kafka`"
             raise RuntimeError(f"the broker serves {block}, which {when}")
+
+
+def _warn_of_kept_settings(cluster: Cluster, config: NodeConfig) -> None:
+    """Name each setting of the start that counts for nothing: a change of it was kept."""
+    kept = cluster.resources.get(ConfigResourceType.BROKER, ALL_BROKERS)
+    for name, text in config.named.items():
+        if kept.get(name, text) != text:
+            _log.warning(
+                "the setting %s stays %s, not %s: the directory keeps it for all brokers, and it"
+                " can be changed while they run",
+                name,
+                kept[name],
+                text,
+            )
 
 
 def _check_loop() -> None:

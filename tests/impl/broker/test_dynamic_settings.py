@@ -234,6 +234,22 @@ def test_a_directory_keeps_how_many_replicas_must_be_in_sync(tmp_path: Path) -> 
         assert found["value"] == "2"
 
 
+def test_a_setting_of_the_start_that_a_directory_overrides_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Broker(directory=tmp_path) as kafka, conversation(kafka) as c:
+        c.ask(*change(NODE, "", (SIZE, SET, "5000")))
+    assert caplog.records == []
+    settings = {SIZE: "70", "min.insync.replicas": "2", "num.partitions": "3", RETENTION: "5"}
+    with Broker(directory=tmp_path, settings=settings) as kafka, conversation(kafka) as c:
+        [found] = c.ask(*describe(NODE, "1", SIZE))["results"][0]["configs"]
+    assert (found["value"], found["config_source"]) == ("5000", DEFAULT)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "the setting message.max.bytes stays 5000, not 70",
+        "the setting min.insync.replicas stays 1, not 2",
+    ]
+
+
 def test_settings_that_another_broker_left_do_no_harm() -> None:
     """A directory of Kafka may have names and values that nothing here follows."""
     cluster = Cluster("c", LogConfig())

@@ -13,7 +13,7 @@ from impl import Broker
 from impl.broker.config import NodeConfig
 from impl.broker.node_settings import configure
 from impl.protocol.errors import ErrorCode
-from tests.impl.broker.admin_recording import DELETE, SET, change, describe, resources
+from tests.impl.broker.admin_recording import DELETE, NODE, SET, TOPIC, change, describe, resources
 from tests.impl.broker.conversation import Conversation
 from tests.impl.broker.network import Network
 from tests.impl.broker.resource_recording import (
@@ -85,6 +85,24 @@ def test_a_release_without_these_resources_does_not_know_the_type(release: str, 
     assert refused["error_message"] == f"Unknown resource type {kind}"
     [row] = node.ask(*describe(kind, "g"))["results"]
     assert row["error_code"] == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(TOPIC, "t"), (NODE, "1"), (GROUP, "g"), (METRICS, "m")]
+)
+def test_each_setting_has_a_sentence_where_it_is_asked_for(kind: int, name: str) -> None:
+    node = Network()
+    node.create("t", 1)
+    api_key, _, body = describe(kind, name)
+    for version, is_asked in ((1, True), (3, False), (3, True), (4, True)):
+        asked = {**body, "include_documentation": is_asked and version >= 3}
+        [resource] = node.ask(api_key, version, asked)["results"]
+        told = [row["documentation"] for row in resource["configs"]]
+        assert told
+        if asked["include_documentation"]:
+            assert all(text.endswith(".") for text in told)
+        else:
+            assert set(told) == {None}
 
 
 def test_settings_of_resources_are_kept_in_a_directory(tmp_path: Path) -> None:
