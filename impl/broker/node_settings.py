@@ -28,6 +28,7 @@ from impl.broker.topic_settings import (
     TOPIC_SETTINGS,
     TopicRefused,
     TopicSetting,
+    check_codec,
     explain_topic_setting,
     field_value,
     format_base,
@@ -205,7 +206,10 @@ def parse_setting(name: str, text: str) -> Any:
     if name in _LEAST_MS:
         return _parse_roll(name, text, _LEAST_MS[name])
     if name in _RULES:
-        return parse_value(name, _RULES[name], text)
+        value = parse_value(name, _RULES[name], text)
+        if name == "compression.type":
+            check_codec(value)
+        return value
     if kind is ConfigType.BOOLEAN:
         return parse_boolean(name, text)
     if kind is ConfigType.DOUBLE:

@@ -34,6 +34,7 @@ from impl.broker.setting_views import (
     format_value,
 )
 from impl.partition.log_config import (
+    CODECS,
     COMPACT,
     COMPRESSION_TYPES,
     DELETE,
@@ -246,32 +247,46 @@ def named_values(
 
 
 def log_config(base: LogConfig, configs: Mapping[str, str]) -> LogConfig:
-    """`base` with a topic's own settings. Raises `TopicRefused` (INVALID_CONFIG)."""
+    """`base` with a topic's own settings. Raises `TopicRefused` (INVALID_CONFIG).
+
+    QUIRK: what contradicts itself in `base` alone is met by topics with settings of their own.
+    """
     for name in configs:
         if name not in TOPIC_SETTINGS:
             raise invalid_config(f"Unknown topic config name: {name}")
-    values = {name: _parse(name, text) for name, text in configs.items()}
-    fields = [(TOPIC_SETTINGS[name].field, name, value) for name, value in values.items()]
-    config = replace(
-        base,
-        **{
-            field: field_value(TOPIC_SETTINGS[name], value)
-            for field, name, value in fields
-            if field
-        },
-    )
+    config = with_topic_settings(base, configs)
+    if not configs:
+        return config
     least_ms, most_ms = config.min_compaction_lag_ms, config.max_compaction_lag_ms
     if least_ms > most_ms:
         rows = f"min.compaction.lag.ms ({least_ms}) > max.compaction.lag.ms ({most_ms})"
         raise invalid_config(f"conflict topic config setting {rows}")
-    if values.get("remote.storage.enable"):
+    if parse_boolean(_REMOTE, configs.get(_REMOTE, "false")):
         raise invalid_config(_NO_REMOTE_STORAGE)
-    if "compression.type" in values and config.codec and not is_installed():
-        problem = "its library is not installed, pip install 'kafka-eos[compression]' does it"
-        raise invalid_value("compression.type", config.compression_type, problem)
+    if _COMPRESSION in configs:
+        check_codec(config.compression_type)
     return config
 
 
+def with_topic_settings(base: LogConfig, configs: Mapping[str, str]) -> LogConfig:
+    """`base` with settings that a topic has, however they go together."""
+    values = {
+        name: field_value(TOPIC_SETTINGS[name], _parse(name, configs[name])) for name in configs
+    }
+    fields = {TOPIC_SETTINGS[name].field: value for name, value in values.items()}
+    fields.pop("", None)
+    return replace(base, **fields)
+
+
+def check_codec(compression_type: str) -> None:
+    """Raise `TopicRefused` for a codec whose library is not installed."""
+    if CODECS.get(compression_type) and not is_installed():
+        problem = "its library is not installed, pip install 'kafka-eos[compression]' does it"
+        raise invalid_value(_COMPRESSION, compression_type, problem)
+
+
+_REMOTE: Final = "remote.storage.enable"
+_COMPRESSION: Final = "compression.type"
 _NO_REMOTE_STORAGE: Final = (
     "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote"
     " log storage."

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from impl.broker.replicas import ReplicaPlacement, spread
-from impl.broker.topic_settings import TopicRefused, log_config
+from impl.broker.topic_settings import TopicRefused, log_config, with_topic_settings
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import METADATA
 from impl.log.disk import StorageError
@@ -312,7 +312,7 @@ class Topics:
     def _log_configs(self, topic: Topic, placements: Sequence[ReplicaPlacement]) -> list[LogConfig]:
         """The settings of a topic's logs, wherever they are led."""
         bases = [self.config_at(placement.leader_id) for placement in placements]
-        by_base = {id(base): log_config(base, topic.configs) for base in bases}
+        by_base = {id(base): with_topic_settings(base, topic.configs) for base in bases}
         return [by_base[id(base)] for base in bases]
 
     def restore(self, topic: Topic) -> None:

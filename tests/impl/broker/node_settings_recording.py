@@ -38,6 +38,7 @@ PROPERTIES = {"log.retention.ms": "-1", "num.partitions": "1", "log.roll.hours":
 ALL, ME = "", "1"
 SIZE, RETENTION, POLICY = "message.max.bytes", "log.retention.ms", "log.cleanup.policy"
 IN_SYNC = "min.insync.replicas"
+LAG, MOST_LAG = "log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"
 TOPICS = (
     "max.message.bytes",
     "retention.ms",
@@ -209,6 +210,11 @@ REQUESTS: list[Request] = [
     change(NODE, ALL, (IN_SYNC, SET, "1")),
     describe(NODE, ALL),
     describe(TOPIC, "t", *TOPICS),
+    change(NODE, ALL, (LAG, SET, "10"), (MOST_LAG, SET, "5")),
+    describe(TOPIC, "t", "min.compaction.lag.ms", "max.compaction.lag.ms"),
+    create("v"),
+    change(TOPIC, "t", ("retention.ms", SET, "5")),
+    change(NODE, ALL, (LAG, DELETE, None), (MOST_LAG, DELETE, None)),
     resources(1),
 ]
 

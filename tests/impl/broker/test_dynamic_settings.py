@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from impl import Broker
+from impl.broker import topic_settings
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
-from impl.broker.node_settings import TOPIC_DEFAULTS, configure, path_of
+from impl.broker.node_settings import TOPIC_DEFAULTS, UnknownSetting, configure, path_of
 from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType
 from impl.broker.setting_views import ConfigSource
 from impl.partition.log_config import LogConfig
@@ -198,6 +199,35 @@ def test_a_node_follows_what_changes(name: str, text: str, read: Any) -> None:
     alter(network, "", (name, DELETE, None))
     network.run(1)
     assert [read(node.config) for node in network.nodes.values()] == [read(NodeConfig()), 9]
+
+
+@pytest.mark.parametrize("own", [{}, {"retention.ms": "5"}])
+def test_defaults_that_contradict_each_other_break_nothing(own: dict[str, str]) -> None:
+    """4.3.1 takes them, too; a topic with settings of its own meets them when these change."""
+    network = Network()
+    network.create("t", 1)
+    alter_topic(network, *((name, SET, value) for name, value in own.items()))
+    lag = "log.cleaner.{}.compaction.lag.ms".format
+    alter(network, "", (lag("min"), SET, "10"), (lag("max"), SET, "5"))
+    config = network.leader("t").config
+    assert (config.min_compaction_lag_ms, config.max_compaction_lag_ms) == (10, 5)
+    asked = change(TOPIC, "t", ("retention.ms", SET, "6"))
+    [answer] = network.ask(*asked)["responses"]
+    assert answer["error_code"] == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_brokers_get_no_codec_that_is_not_there(
+    codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_settings, "is_installed", lambda: False)
+    network = Network()
+    [answer] = network.ask(*change(NODE, "", ("compression.type", SET, codec)))["responses"]
+    assert answer["error_code"] == ErrorCode.INVALID_REQUEST
+    assert "its library is not installed" in answer["error_message"]
+    with pytest.raises(UnknownSetting, match="its library is not installed"):
+        configure(NodeConfig(), "compression.type", codec)
+    alter(network, "", ("compression.type", SET, "producer"))
 
 
 def test_consumer_groups_follow_a_changed_interval() -> None:
