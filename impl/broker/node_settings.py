@@ -77,7 +77,7 @@ _LOG: Final = "log."
 _EVERYONE: Final = "allow.everyone.if.no.acl.found"
 _SUPER_USERS: Final = "super.users"
 AUTHORIZER_SETTINGS: Final = (_EVERYONE, _SUPER_USERS)
-"""Kafka has them too, but does not list them: they are those of a class."""
+"""Those of a class of Kafka, which its brokers describe without values, and only where given."""
 
 _INTEGERS: Final = (ConfigType.INT, ConfigType.LONG, ConfigType.SHORT)
 

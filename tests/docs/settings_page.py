@@ -93,7 +93,7 @@ def page() -> str:
         table("setting", "default", "changed while it runs", "meaning", rows=effective()),
         f"{' and '.join(f'`{name}`' for name in AUTHORIZER_SETTINGS)} are those of Kafka's"
         " authorizer: either brings an authorizer with it, and `super.users` has `;` between its"
-        " principals. Kafka does not describe them, either.\n",
+        " principals. They are described without values where they are given, as by Kafka.\n",
         "## Brokers: given by other means\n",
         "They are described as they are; their names are refused with the means.\n",
         table("setting", "given by", rows=((f"`{name}`", how) for name, how in ELSEWHERE.items())),

@@ -201,6 +201,26 @@ def test_a_node_follows_what_changes(name: str, text: str, read: Any) -> None:
     assert [read(node.config) for node in network.nodes.values()] == [read(NodeConfig()), 9]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "read"),
+    [
+        ("producer.id.expiration.ms", "7", lambda log: log.producer_id_expiration_ms),
+        ("transaction.partition.verification.enable", "false", lambda log: log.rules.verifies),
+    ],
+)
+def test_all_logs_follow_what_is_no_topics(name: str, text: str, read: Any) -> None:
+    network = Network()
+    network.create("t", 1)
+    plain = read(LogConfig())
+    alter(network, "", (name, SET, text))
+    network.create("u", 1)
+    found = [read(network.leader(topic).config) for topic in "tu"]
+    assert [str(value).lower() for value in found] == [text] * 2
+    assert described(network, NODE, "1", name) == (text, DEFAULT)
+    alter(network, "", (name, DELETE, None))
+    assert [read(network.leader(topic).config) for topic in "tu"] == [plain] * 2
+
+
 @pytest.mark.parametrize("own", [{}, {"retention.ms": "5"}])
 def test_defaults_that_contradict_each_other_break_nothing(own: dict[str, str]) -> None:
     """4.3.1 takes them, too; a topic with settings of its own meets them when these change."""
