@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from impl import Broker, Security
 from impl.broker.config import NodeConfig
+from impl.broker.embedded import EMBEDDED
 from impl.broker.kafka_settings import KAFKA_SETTINGS, UpdateMode
 from impl.broker.node import Node
 from impl.broker.node_effects import ELSEWHERE, NODE_SETTINGS
@@ -27,6 +29,7 @@ from impl.broker.topic_settings import TOPIC_SETTINGS
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_response, encode_request
 from tests.impl.broker.admin_recording import NODE, describe
+from tests.impl.broker.conversation import Conversation
 from tests.impl.broker.network import Network
 from tests.impl.broker.node_settings_recording import REQUESTS, record, recorded_of
 
@@ -193,3 +196,55 @@ def another_value(name: str) -> str:
         number = int(fact.default or 1)
         return str(number - 1 if number > 100 else number + 1)
     return "0.25" if fact.config_type is ConfigType.DOUBLE else "x"
+
+
+# ---- what the broker itself has
+
+
+def test_a_node_tells_where_it_is(tmp_path: Path) -> None:
+    security = Security(
+        listeners=("PLAINTEXT", "SASL_PLAINTEXT"),
+        users={"alice": "secret"},
+        sasl_mechanisms=("PLAIN",),
+        connections_max_reauth_ms=7_000,
+        acls=(),
+        super_users=("User:ANONYMOUS",),
+    )
+    config = replace(EMBEDDED, advertised_host="localhost")
+    with Broker(directory=tmp_path, config=config, security=security) as kafka:
+        host, _, port = kafka.bootstrap_servers_of("PLAINTEXT").rpartition(":")
+        others = kafka.bootstrap_servers_of("SASL_PLAINTEXT").rpartition(":")[2]
+        with Conversation(host, int(port)) as c:
+            [result] = c.ask(*describe(NODE, "1"))["results"]
+    told = {row["name"]: row["value"] for row in result["configs"] if row["config_source"] == 4}
+    ports = f"PLAINTEXT://{{0}}:{port},SASL_PLAINTEXT://{{0}}:{others}"
+    assert told["listeners"] == ports.format("127.0.0.1")
+    assert told["advertised.listeners"] == ports.format("localhost")
+    assert told["log.dirs"] == str(tmp_path)
+    assert told["inter.broker.listener.name"] == "BETWEEN_BROKERS"
+    assert told["security.inter.broker.protocol"] == "SASL_PLAINTEXT"
+    protocols = dict(each.split(":") for each in told["listener.security.protocol.map"].split(","))
+    assert protocols == {
+        "PLAINTEXT": "PLAINTEXT",
+        "SASL_PLAINTEXT": "SASL_PLAINTEXT",
+        "BETWEEN_BROKERS": "SASL_PLAINTEXT",
+    }
+    assert told["sasl.enabled.mechanisms"] == "PLAIN"
+    assert told["connections.max.reauth.ms"] == "7000"
+    assert told["authorizer.class.name"] == "impl.security.acls.Authorizer"
+
+
+def test_an_address_of_ipv6_has_brackets() -> None:
+    rows = described_by(NodeConfig(host="::1", port=9094))
+    [listeners] = [row["value"] for row in rows if row["name"] == "listeners"]
+    assert listeners == "PLAINTEXT://[::1]:9094"
+
+
+def test_settings_of_the_authorizer_are_told_without_values() -> None:
+    """4.3.1 answered so, about super.users."""
+    rows = described_by(configure(NodeConfig(), "super.users", "User:ANONYMOUS"))
+    [row] = [row for row in rows if row["name"] == "super.users"]
+    assert (row["value"], row["config_source"], row["config_type"]) == (None, STATIC, 0)
+    assert (row["read_only"], row["is_sensitive"]) == (True, True)
+    assert [(each["value"], each["source"]) for each in row["synonyms"]] == [(None, STATIC)]
+    assert len(rows) == len(KAFKA_SETTINGS) + 1
