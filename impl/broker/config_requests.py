@@ -28,7 +28,12 @@ from impl.broker.dynamic_settings import check_changes, check_in_sync, check_val
 from impl.broker.group_settings import check_group, describe_group
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.kafka_settings import KAFKA_SETTINGS
-from impl.broker.node_views import describe_all_brokers, describe_node, topic_layers
+from impl.broker.node_views import (
+    describe_all_brokers,
+    describe_node,
+    group_layers,
+    topic_layers,
+)
 from impl.broker.outputs import DecodedRequest
 from impl.broker.releases import is_in
 from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType
@@ -71,7 +76,7 @@ class _KeptSettings(NamedTuple):
     """
 
     check: Callable[[Mapping[str, str], NodeConfig], None]
-    describe: Callable[[Mapping[str, str], NodeConfig], list[SettingView]]
+    describe: Callable[[Mapping[str, str], HandlerContext], list[SettingView]]
     undescribed: str
     unaltered: str
 
@@ -86,7 +91,7 @@ _KEPT: Final[Mapping[int, _KeptSettings]] = MappingProxyType(
         ),
         ConfigResourceType.GROUP: _KeptSettings(
             lambda configs, me: check_group(configs, me.consumer_groups, me.release),
-            lambda configs, me: describe_group(configs, me.consumer_groups, me.release),
+            lambda configs, node: describe_group(configs, node.config.release, group_layers(node)),
             "Group name must not be empty",
             "Default group resources are not allowed.",
         ),
@@ -150,7 +155,7 @@ def _settings_of(node: HandlerContext, kind: int, name: str) -> list[SettingView
         return []
     if not name:
         raise TopicRefused(_E.INVALID_REQUEST, kept.undescribed)
-    return kept.describe(node.cluster.resources.get(kind, name), node.config)
+    return kept.describe(node.cluster.resources.get(kind, name), node)
 
 
 def _find_topic(node: HandlerContext, name: str, missing: str) -> Topic:

@@ -25,9 +25,12 @@ from impl.broker.releases import is_in
 from impl.broker.setting_views import (
     ConfigSource,
     ConfigType,
+    Layers,
     SettingView,
     Synonym,
     explain_inert,
+    find_places,
+    format_value,
 )
 from impl.broker.topic_settings import (
     invalid_config,
@@ -185,28 +188,28 @@ def _broker_value(setting: GroupSetting, base: ConsumerGroupConfig) -> str:
 # ---- what is described, and what is followed
 
 
-def describe_group(
-    configs: Mapping[str, str], base: ConsumerGroupConfig, release: str
-) -> list[SettingView]:
-    """All settings of a group with these of its own, by name."""
+BROKERS_NAMES: Final = tuple(f"group.{name}" for name in GROUP_SETTINGS)
+"""The broker's settings of groups without their own, and names that no broker has."""
+
+
+def describe_group(configs: Mapping[str, str], release: str, layers: Layers) -> list[SettingView]:
+    """All settings of a group with these of its own, by name; `layers` are the broker's."""
     return [
-        _describe(name, setting, configs.get(name), base)
+        _describe(name, setting, configs.get(name), layers)
         for name, setting in sorted(settings_of(release).items())
     ]
 
 
-def _describe(
-    name: str, setting: GroupSetting, own: str | None, base: ConsumerGroupConfig
-) -> SettingView:
-    broker_name = f"group.{name}" if setting.has_synonym else name
-    on_broker = _broker_value(setting, base)
-    places = [] if own is None else [Synonym(name, _parse(name, own), ConfigSource.GROUP)]
-    if on_broker != setting.default:
-        places.append(Synonym(broker_name, on_broker, ConfigSource.STATIC_BROKER))
-    places.append(Synonym(broker_name, setting.default, ConfigSource.DEFAULT))
+def _describe(name: str, setting: GroupSetting, own: str | None, layers: Layers) -> SettingView:
+    places = (Synonym(name, setting.default, ConfigSource.DEFAULT),)
+    if setting.has_synonym:
+        places = find_places(f"group.{name}", layers)
+    if own is not None:
+        places = (Synonym(name, _parse(name, own), ConfigSource.GROUP), *places)
     first = places[0]
+    value = format_value(setting.config_type, first.value or "")
     about = _explain(name, setting)
-    return SettingView(name, first.value, first.source, setting.config_type, tuple(places), about)
+    return SettingView(name, value, first.source, setting.config_type, places, about)
 
 
 def _explain(name: str, setting: GroupSetting) -> str:

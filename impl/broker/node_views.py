@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from impl.broker.cluster import BrokerEndPoint
+from impl.broker.group_settings import BROKERS_NAMES
 from impl.broker.kafka_settings import KAFKA_SETTINGS, UpdateMode
 from impl.broker.node_settings import (
     AUTHORIZER_SETTINGS,
@@ -42,6 +43,12 @@ _BROKER: Final = ConfigResourceType.BROKER
 def topic_layers(node: NodeServices) -> Layers:
     """Where topics without their own settings have them from."""
     return _layers(node, static_texts(node.started_with, _OF_TOPICS))
+
+
+def group_layers(node: NodeServices) -> Layers:
+    """Where groups without their own settings have them from."""
+    names = [name for name in BROKERS_NAMES if name in KAFKA_SETTINGS]
+    return _layers(node, static_texts(node.started_with, names))
 
 
 def _layers(node: NodeServices, static: Mapping[str, str]) -> Layers:

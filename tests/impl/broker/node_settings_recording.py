@@ -30,7 +30,13 @@ from tests.impl.broker.admin_recording import (
     describe,
     resources,
 )
-from tests.impl.broker.resource_recording import READING, SETTLING_S, replace_all
+from tests.impl.broker.resource_recording import (
+    GROUP,
+    INTERVAL,
+    READING,
+    SETTLING_S,
+    replace_all,
+)
 
 PROPERTIES = {"log.retention.ms": "-1", "num.partitions": "1", "log.roll.hours": "24"}
 """Given to the broker that is asked: the default of ours, Kafka's own default, larger units."""
@@ -197,6 +203,7 @@ REQUESTS: list[Request] = [
     describe(NODE, ALL),
     describe(NODE, ME, *(name for name, _ in CHANGES)),
     describe(TOPIC, "t", *TOPICS),
+    describe(GROUP, "g", INTERVAL),
     create("u"),
     change(NODE, ME, (SIZE, SET, "3000"), (RETENTION, SET, "6000")),
     change(TOPIC, "t", ("retention.ms", SET, "-1")),
