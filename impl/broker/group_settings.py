@@ -201,7 +201,7 @@ def describe_group(configs: Mapping[str, str], release: str, layers: Layers) -> 
 
 
 def _describe(name: str, setting: GroupSetting, own: str | None, layers: Layers) -> SettingView:
-    places = (Synonym(name, setting.default, ConfigSource.DEFAULT),)
+    places: tuple[Synonym, ...] = (Synonym(name, setting.default, ConfigSource.DEFAULT),)
     if setting.has_synonym:
         places = find_places(f"group.{name}", layers)
     if own is not None:
