@@ -22,8 +22,8 @@ from typing import Final
 
 from impl.broker.config import NodeConfig
 from impl.broker.kafka_settings import KAFKA_SETTINGS, UpdateMode
-from impl.broker.node_effects import find_reason
-from impl.broker.node_settings import TOPIC_NAMES, can_change, parse_setting, path_of
+from impl.broker.node_effects import ELSEWHERE, find_reason
+from impl.broker.node_settings import TOPIC_NAMES, can_change, parse_setting
 from impl.broker.releases import is_in
 from impl.broker.topic_settings import TopicRefused
 from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
@@ -32,6 +32,15 @@ from impl.suggestions import explain_unknown
 
 _E: Final = ErrorCode
 _INTERVAL: Final = "group.consumer.assignment.interval.ms"
+_NOT_ZERO: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "max.connections": "Invalid value org.apache.kafka.common.config.ConfigException: Invalid"
+        " max.connections 0 for configuration Invalid dynamic configuration",
+        "max.connections.per.ip": "requirement failed: max.connections.per.ip can be set to zero"
+        " only if max.connections.per.ip.overrides property is set.",
+    }
+)
+"""How Kafka refuses 0 while it runs."""
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 ELIGIBLE_REPLICAS_SINCE: Final = "4.1"
 """The first release that formats a cluster with eligible replicas (KIP-966)."""
@@ -67,8 +76,8 @@ def _explain(name: str) -> str:
     if name not in KAFKA_SETTINGS:
         where = "docs/reference/settings.md lists all"
         return explain_unknown("setting", name, KAFKA_SETTINGS, where=where, aliases=TOPIC_NAMES)
-    if path_of(name):
-        return f"{name} is applied when this broker starts, and stays what it is while it runs"
+    if name in ELSEWHERE:
+        return f"{name} stays what it is while this broker runs: it is that of {ELSEWHERE[name]}"
     return f"{name} has no effect in this broker, and so it cannot be changed: {find_reason(name)}"
 
 
@@ -79,6 +88,8 @@ def check_values(configs: Mapping[str, str], me: NodeConfig) -> None:
             parse_setting(name, text)
         except TopicRefused as refusal:
             raise TopicRefused(_E.INVALID_REQUEST, str(refusal)) from refusal
+        if name in _NOT_ZERO and int(text) == 0:
+            raise TopicRefused(_E.INVALID_REQUEST, _NOT_ZERO[name])
     if _INTERVAL in configs:
         _check_interval(int(configs[_INTERVAL]), me.consumer_groups)
 

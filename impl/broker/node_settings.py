@@ -67,6 +67,8 @@ _RULES: Final[Mapping[str, TopicSetting]] = MappingProxyType(
         "group.consumer.assignment.interval.ms": TopicSetting(ConfigType.INT, "1000"),
         "log.cleaner.backoff.ms": TopicSetting(ConfigType.LONG, "15000"),
         "log.flush.interval.ms": TOPIC_SETTINGS["flush.ms"]._replace(least=-LONG_MAX - 1),
+        "max.connections": TopicSetting(ConfigType.INT, ""),
+        "max.connections.per.ip": TopicSetting(ConfigType.INT, ""),
         "log.segment.bytes": TOPIC_SETTINGS["segment.bytes"]._replace(least=1 << 20),
         "producer.id.expiration.ms": TopicSetting(ConfigType.INT, "86400000", least=1),
     }
@@ -90,6 +92,8 @@ DYNAMIC: Final = frozenset(
     {
         "group.consumer.assignment.interval.ms",
         "log.cleaner.backoff.ms",
+        "max.connections",
+        "max.connections.per.ip",
         "producer.id.expiration.ms",
         "transaction.partition.verification.enable",
     }

@@ -250,6 +250,8 @@ class Server:
     async def _attend(self, listener: Listener, me: ServedConnection) -> None:
         _log.debug("a connection from %s", me.peer)
         try:
+            self.node.follow_settings()
+            self._limits.follow(self.node.config)
             async with self._limits.admit(me):
                 if listener.context:
                     await me.start_tls(listener.context)
@@ -304,6 +306,7 @@ class Server:
         while True:
             self._wake.clear()
             self._perform(self.node.advance(self._clock_ms()))
+            self._limits.follow(self.node.config)
             now_ms, due_ms = self._clock_ms(), self.node.next_due_ms
             wait_ms = TICK_MS if due_ms is None else max(0, min(TICK_MS, due_ms - now_ms))
             self._advances_at_ms = now_ms + wait_ms

@@ -73,6 +73,8 @@ CHANGES = (
     ("producer.id.expiration.ms", "7000"),
     ("transaction.partition.verification.enable", "false"),
     ("unclean.leader.election.enable", "TRUE"),
+    ("max.connections", "700"),
+    ("max.connections.per.ip", "70"),
 )
 SAMPLES = {
     ConfigType.BOOLEAN: "true",
@@ -131,7 +133,12 @@ def values() -> Iterator[Request]:
             yield only_check(name, ALL, value)
         for choice in setting.choices:
             yield only_check(name, ALL, choice)
-    for name in ("log.cleaner.backoff.ms", "producer.id.expiration.ms"):
+    for name in (
+        "log.cleaner.backoff.ms",
+        "producer.id.expiration.ms",
+        "max.connections",
+        "max.connections.per.ip",
+    ):
         for value in ("x", "-1", "0", "1"):
             yield only_check(name, ALL, value)
     for value in ("x", "-1", "0", "15000", "15001"):

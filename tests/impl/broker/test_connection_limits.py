@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from impl.broker import served_connection
+from impl.broker import connection_limits, served_connection
 from impl.broker.config import NodeConfig
 from impl.broker.listeners import Answer, Handle, settle
 from impl.broker.node_settings import UnknownSetting, configure
@@ -24,6 +24,7 @@ from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
 from impl.security.config import Security
 from impl.settings import InvalidSetting
+from tests.impl.broker.admin_recording import NODE, SET, change
 
 SECONDS = 20
 REQUEST = frame(encode_request(ApiKey.API_VERSIONS, 0, 1, "c", {}))
@@ -147,6 +148,49 @@ async def test_a_connection_waits_until_another_one_ends() -> None:
         assert await waits(second, first)
         first[1].close()
         assert await is_answered(second)
+
+
+def limit(name: str, value: str) -> bytes:
+    """A request that changes a limit."""
+    api_key, version, body = change(NODE, "", (name, SET, value))
+    return frame(encode_request(api_key, version, 1, "c", body))
+
+
+async def test_connections_that_wait_are_served_when_more_may_be() -> None:
+    async with serving(max_connections=1) as connect:
+        first = await connect()
+        second, third = await connect(REQUEST), await connect(REQUEST)
+        assert await waits(second, first)
+        first[1].write(limit("max.connections", "2"))
+        await read_answer(first)
+        assert await is_answered(second)
+        assert await waits(third, first)
+        second[1].close()
+        assert await is_answered(third)
+
+
+async def test_a_host_may_have_fewer_connections_from_now_on() -> None:
+    async with serving() as connect:
+        first, second = await connect(), await connect()
+        first[1].write(limit("max.connections.per.ip", "2"))
+        await read_answer(first)
+        assert not await is_answered(await connect(), REQUEST)
+        assert await is_answered(first, REQUEST)
+        assert await is_answered(second, REQUEST)
+
+
+async def test_a_connection_that_stops_waiting_takes_no_place() -> None:
+    async with asyncio.timeout(SECONDS):
+        places = connection_limits._Places(1)
+        await places.__aenter__()
+        waiting = [asyncio.ensure_future(places.__aenter__()) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        await places.__aexit__()
+        waiting[1].cancel()  # it has the place already, and does not know it yet
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert [each.cancelled() for each in waiting] == [True, True, False]
+        assert places._taken == 1
 
 
 async def test_an_idle_connection_is_closed(caplog: pytest.LogCaptureFixture) -> None:

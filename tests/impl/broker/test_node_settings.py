@@ -23,6 +23,7 @@ from impl.broker.node_settings import (
     configure,
     explain_node_setting,
     has_effect,
+    path_of,
 )
 from impl.broker.setting_views import ConfigType
 from impl.broker.topic_settings import TOPIC_SETTINGS
@@ -100,7 +101,7 @@ def test_a_node_answers_about_its_settings_as_the_broker_did() -> None:
         if is_about_inert_settings(wanted):
             [refused] = found[3]["responses"]
             assert refused["error_code"] == ErrorCode.INVALID_REQUEST
-            own = ("has no effect in this broker", "is applied when this broker starts")
+            own = ("has no effect in this broker", "stays what it is while this broker runs")
             is_own = any(text in refused["error_message"] for text in own)
             assert is_own or LOADED in refused["error_message"]
         else:
@@ -135,8 +136,11 @@ def test_no_setting_stands_in_two_tables() -> None:
     assert not NODE_SETTINGS.keys() & TOPIC_DEFAULTS.keys()
     assert can_change("log.retention.ms")
     assert not can_change("num.partitions")
-    changeable = [name for name in KAFKA_SETTINGS if can_change(name)]
-    assert all(KAFKA_SETTINGS[name].mode is UpdateMode.CLUSTER for name in changeable)
+    changeable = {name for name in KAFKA_SETTINGS if can_change(name)}
+    modes = {name: fact.mode for name, fact in KAFKA_SETTINGS.items()}
+    assert {modes[name] for name in changeable} == {UpdateMode.CLUSTER}
+    effective = {name for name in KAFKA_SETTINGS if path_of(name)}
+    assert {modes[name] for name in effective - changeable} == {UpdateMode.STATIC}
 
 
 def test_a_node_takes_each_setting_and_tells_it() -> None:
