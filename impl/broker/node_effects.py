@@ -145,7 +145,8 @@ NODE_SETTINGS: Final[Mapping[str, NodeSetting]] = MappingProxyType(
             "offsets.offset_metadata_max_bytes", "The largest metadata of a committed offset."
         ),
         "offsets.retention.check.interval.ms": NodeSetting(
-            "offsets.retention_check_interval_ms", "How often offsets are looked at that may expire."
+            "offsets.retention_check_interval_ms",
+            "How often offsets are looked at that may expire.",
         ),
         "offsets.retention.minutes": NodeSetting(
             "offsets.retention_minutes",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
+from conformance.kafka.administration import await_applied
 from conformance.kafka.broker import KafkaBroker
 from impl.broker.kafka_settings import KAFKA_SETTINGS
 from impl.broker.setting_views import ConfigType
@@ -31,10 +31,9 @@ from tests.impl.broker.admin_recording import (
     resources,
 )
 from tests.impl.broker.resource_recording import (
+    CHANGING,
     GROUP,
     INTERVAL,
-    READING,
-    SETTLING_S,
     replace_all,
 )
 
@@ -261,9 +260,10 @@ def recorded_of(release: str) -> dict[str, Any]:
     with KafkaBroker(release, properties=PROPERTIES) as broker, broker.connect() as connection:
 
         def ask(api_key: ApiKey, version: int, body: dict[str, Any]) -> Any:
-            if api_key in READING:
-                time.sleep(SETTLING_S)
-            return connection.ask(api_key, version, body)
+            answer = connection.ask(api_key, version, body)
+            if api_key in CHANGING or api_key is ApiKey.CREATE_TOPICS:
+                await_applied(connection.ask)
+            return answer
 
         properties = decode_properties((broker.folder / "server.properties").read_bytes())
         return {"properties": properties, "answers": list(record(ask))}
