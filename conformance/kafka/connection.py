@@ -160,6 +160,10 @@ class BrokerConnection:
         finally:
             self._asked.clear()
 
+    def send_bytes(self, payload: bytes) -> None:
+        """Send a whole payload, header included, which no answer follows. Raises ConnectionLost."""
+        self._write(frame(payload))
+
     def pipeline(
         self, requests: Iterable[WireRequest], in_flight: int = USUAL_IN_FLIGHT
     ) -> Iterator[WireAnswer]:

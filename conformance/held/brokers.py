@@ -1,0 +1,54 @@
+"""The brokers that are asked: a real Kafka, a new node of ours, any broker that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from conformance.held.cases import cases_of
+from conformance.held.conversation import ANSWER_TIMEOUT_MS, CLIENT_ID, Conversation
+from conformance.held.own_node import NEVER_MS, OwnNode
+from conformance.held.recording import Answers, write_recording
+from conformance.kafka.broker import KafkaBroker
+from conformance.kafka.connection import BrokerConnection
+from conformance.kafka.releases import NEWEST
+from impl.protocol.schemas import ApiKey
+from proofs.say import note
+
+_SETTLING_S: Final = 0.01
+"""How long a broker that has answered may take to learn of what it was asked to change."""
+_PROPERTIES: Final = {"producer.id.expiration.check.interval.ms": NEVER_MS}
+"""Records of cases are old: their producers would expire."""
+
+
+def record(apis: Iterable[ApiKey], folder: Path) -> None:
+    """Ask a real broker all cases, and write its answers.
+
+    Raises NotPrepared, OSError, and as `KafkaBroker.start`.
+    """
+    with KafkaBroker(NEWEST, properties=_PROPERTIES) as broker:
+        for api_key in apis:
+            answers = served_answers(*broker.address, api_key)
+            write_recording(folder, NEWEST, api_key, answers)
+            note(f"{api_key.name}: {len(answers)} answers recorded")
+
+
+def our_answers(api_key: ApiKey) -> Answers:
+    """What a new node of ours answers to all cases of an API."""
+    own = OwnNode()
+    return _answers(Conversation(own.connect, own.address[1]), api_key)
+
+
+def served_answers(host: str, port: int, api_key: ApiKey) -> Answers:
+    """What a running broker answers to all cases of an API. Raises NotPrepared, ConnectionLost."""
+    connect = partial(
+        BrokerConnection, host, port, timeout_ms=ANSWER_TIMEOUT_MS, client_id=CLIENT_ID
+    )
+    return _answers(Conversation(connect, port, _SETTLING_S), api_key)
+
+
+def _answers(conversation: Conversation, api_key: ApiKey) -> Answers:
+    played = conversation.play(cases_of(api_key))
+    return {(case.name, case.version): answer for case, answer in played}

@@ -1,0 +1,251 @@
+"""Cases played at one broker, whoever's it is.
+
+Each case has a connection of its own. The steps before it are repeated while the broker answers
+"not yet"; the case itself is asked once, or twice if it says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol, Self
+
+from conformance.held.cases import Case, Moment
+from conformance.held.normalized import Json, Normalizer
+from conformance.held.scenes import STEPS, Step, create_topics
+from conformance.held.worlds import World
+from conformance.kafka.errors import AnswerTimeout, ConnectionLost
+from impl.protocol.errors import DecodeError, ErrorCode
+from impl.protocol.fields import CoordinatorType
+from impl.protocol.messages import decode_response, encode_request
+from impl.protocol.schemas import ApiKey
+
+CLOSED: Final = "connection closed"
+UNANSWERED: Final = "no answer"
+UNREADABLE: Final = "answer of another form"
+CLIENT_ID: Final = "held"
+
+_PATIENCE_S: Final = 20.0
+_PAUSE_S: Final = 0.003
+ANSWER_TIMEOUT_MS: Final = 2_500
+_NOT_YET: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.TOPIC_ALREADY_EXISTS,  # it is being deleted
+    }
+)
+_WORLDS_OF_API: Final = 10_000
+_TOPIC: Final = "topic"
+_TOPICS_AT_ONCE: Final = 100
+_CREATE_TOPICS: Final = 7
+_FIND_COORDINATOR: Final = 1
+_LIST_OFFSETS: Final = 2
+_METADATA: Final = 4
+
+
+class Connection(Protocol):
+    """What a case needs of a connection."""
+
+    def ask(self, api_key: int, api_version: int, body: Any) -> Any:
+        """The body of the answer."""
+
+    def ask_bytes(self, payload: bytes) -> bytes:
+        """The answer to a whole request."""
+
+    def send_bytes(self, payload: bytes) -> None:
+        """Send a request that has no answer."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class NotPrepared(Exception):
+    """A step before a case was refused."""
+
+
+class Conversation:
+    """The cases that one broker is asked. `settling_s`: how long it takes to learn of a change."""
+
+    def __init__(
+        self, connect: Callable[[], Connection], port: int, settling_s: float = 0.0
+    ) -> None:
+        self._connect = connect
+        self._port = port
+        self._settling_s = settling_s
+        self._worlds: dict[str, World] = {}
+        self._count = 0
+
+    def play(self, cases: Sequence[Case]) -> Iterator[tuple[Case, Json]]:
+        """Each case with what it was answered. Raises NotPrepared, ConnectionLost."""
+        self._create_internal_topics()
+        for some in batched(cases, _TOPICS_AT_ONCE):
+            worlds = [self._world_of(case) for case in some]
+            self._create_topics(zip(some, worlds, strict=True))
+            for case, world in zip(some, worlds, strict=True):
+                self._prepare(case, world)
+                yield case, self._answer(case, world)
+
+    def _world_of(self, case: Case) -> World:
+        """The world of the case, a new one if it shares none."""
+        world = self._worlds.get(case.world)
+        if world is None:
+            self._count += 1
+            world = World(_WORLDS_OF_API * case.api_key + self._count)
+        if case.world:
+            self._worlds[case.world] = world
+        return world
+
+    def _answer(self, case: Case, world: World) -> Json:
+        if case.moment in (Moment.DELETED, Moment.RECREATED):
+            self._delete(world, is_created_again=case.moment is Moment.RECREATED)
+        body = world.fill(case.body)
+        with self._connect() as connection:
+            answer = self._ask_raw(connection, case, body)
+            if case.moment is Moment.TWICE and answer is not None:
+                answer = self._ask_again(case, body)
+        normalizer = Normalizer(case.api_key, world, self._port)
+        return normalizer.body(answer) if isinstance(answer, dict) else answer
+
+    # ---- the case
+
+    def _ask_raw(self, connection: Connection, case: Case, body: Any) -> Any:
+        """The body of the answer, or what came instead."""
+        payload = bytearray(encode_request(case.api_key, case.form, -1, CLIENT_ID, body))
+        payload[2:4] = case.version.to_bytes(2, "big", signed=True)
+        if case.api_key is ApiKey.PRODUCE and not body["acks"]:
+            return self._ask_unanswered(connection, bytes(payload))
+        try:
+            return decode_response(case.api_key, case.form, connection.ask_bytes(bytes(payload)))[1]
+        except ConnectionLost:
+            return CLOSED
+        except AnswerTimeout:
+            return UNANSWERED
+        except DecodeError:
+            return UNREADABLE
+
+    def _ask_unanswered(self, connection: Connection, payload: bytes) -> str:
+        """Whether the next request on the connection is the first that is answered."""
+        try:
+            connection.send_bytes(payload)
+            connection.ask(ApiKey.API_VERSIONS, 0, {})
+        except ConnectionLost:
+            return CLOSED
+        return UNANSWERED
+
+    def _ask_again(self, case: Case, body: Any) -> Any:
+        """The second answer, once what the first one began has ended."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            time.sleep(self._settling_s)
+            with self._connect() as connection:
+                answer = self._ask_raw(connection, case, body)
+            running = ErrorCode.CONCURRENT_TRANSACTIONS in errors_of(answer)
+            if not running or time.monotonic() > deadline:
+                return answer
+
+    # ---- before it
+
+    def _create_internal_topics(self) -> None:
+        """Have coordinators before all cases: the first request for one creates its topic."""
+        with self._connect() as connection:
+            for key_type in CoordinatorType:
+                body = {"key": "any", "key_type": key_type}
+                self._insist(connection, ApiKey.FIND_COORDINATOR, _FIND_COORDINATOR, body)
+
+    def _create_topics(self, cases: Iterable[tuple[Case, World]]) -> None:
+        """Create the topics of many cases at once, which is much faster."""
+        wanted = {
+            world.number: world
+            for case, world in cases
+            if _TOPIC in case.steps and _TOPIC not in world.done
+        }
+        if not wanted:
+            return
+        names = {world.fill("$topic"): world for world in wanted.values()}
+        with self._connect() as connection:
+            body = create_topics(names)
+            answer = self._insist(connection, ApiKey.CREATE_TOPICS, _CREATE_TOPICS, body)
+            for row in answer["topics"]:
+                names[row["name"]].learnt["topic_id"] = row["topic_id"]
+                names[row["name"]].done.add(_TOPIC)
+            self._await_leaders(connection, names)
+
+    def _prepare(self, case: Case, world: World) -> None:
+        """Take the steps of a case that its world has not taken yet."""
+        missing = [name for name in case.steps if name not in world.done]
+        if missing:
+            with self._connect() as connection:
+                for name in missing:
+                    for step in STEPS[name]:
+                        self._take(connection, step, world)
+        world.done.update(missing)
+
+    def _take(self, connection: Connection, step: Step, world: World) -> None:
+        answer = self._insist(connection, step.api_key, step.version, world.fill(step.body))
+        for symbol, path in step.brings.items():
+            value = answer
+            for key in path:
+                value = value[key]
+            world.learnt[symbol] = value
+
+    def _insist(self, connection: Connection, key: ApiKey, version: int, body: Any) -> Any:
+        """The answer, once it is not "not yet". Raises NotPrepared."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            answer = connection.ask(key, version, body)
+            errors = errors_of(answer)
+            if not errors:
+                return answer
+            if not errors <= _NOT_YET or time.monotonic() > deadline:
+                raise NotPrepared(f"{key.name} version {version}: {body} was answered {answer}")
+            time.sleep(_PAUSE_S)
+
+    def _await_leaders(self, connection: Connection, names: Iterable[str]) -> None:
+        rows = [{"partition_index": 0, "timestamp": -1}]
+        topics = [{"name": name, "partitions": rows} for name in names]
+        body = {"replica_id": -1, "isolation_level": 0, "topics": topics}
+        self._insist(connection, ApiKey.LIST_OFFSETS, _LIST_OFFSETS, body)
+        time.sleep(self._settling_s)
+
+    def _delete(self, world: World, *, is_created_again: bool) -> None:
+        name = world.fill("$topic")
+        with self._connect() as connection:
+            body = {"topic_names": [name], "timeout_ms": 10_000}
+            self._insist(connection, ApiKey.DELETE_TOPICS, 1, body)
+            asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+            while not errors_of(connection.ask(ApiKey.METADATA, _METADATA, asked)):
+                time.sleep(_PAUSE_S)
+            time.sleep(2 * self._settling_s)
+            if is_created_again:
+                body = create_topics([name])
+                self._insist(connection, ApiKey.CREATE_TOPICS, _CREATE_TOPICS, body)
+                self._await_leaders(connection, [name])
+
+
+def batched(cases: Sequence[Case], count: int) -> Iterator[Sequence[Case]]:
+    """Slices of at most `count` cases."""
+    return (cases[start : start + count] for start in range(0, len(cases), count))
+
+
+def errors_of(answer: Any) -> set[int]:
+    """All error codes in an answer but 0."""
+    return {*_errors(answer)} - {ErrorCode.NONE}
+
+
+def _errors(value: Any) -> Iterator[int]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key.endswith("error_code"):
+                yield inner
+            else:
+                yield from _errors(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _errors(inner)
