@@ -24,15 +24,20 @@ _PROPERTIES: Final = {"producer.id.expiration.check.interval.ms": NEVER_MS}
 
 
 def record(apis: Iterable[ApiKey], folder: Path) -> None:
-    """Ask a real broker all cases, and write its answers.
+    """Ask a new real broker all cases of each API, and write its answers.
 
     Raises NotPrepared, OSError, and as `KafkaBroker.start`.
     """
+    for api_key in apis:
+        answers = real_answers(api_key)
+        write_recording(folder, NEWEST, api_key, answers)
+        note(f"{api_key.name}: {len(answers)} answers recorded")
+
+
+def real_answers(api_key: ApiKey) -> Answers:
+    """What a new real broker answers to all cases of an API. Raises as `record`."""
     with KafkaBroker(NEWEST, properties=_PROPERTIES) as broker:
-        for api_key in apis:
-            answers = served_answers(*broker.address, api_key)
-            write_recording(folder, NEWEST, api_key, answers)
-            note(f"{api_key.name}: {len(answers)} answers recorded")
+        return served_answers(*broker.address, api_key)
 
 
 def our_answers(api_key: ApiKey) -> Answers:

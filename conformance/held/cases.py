@@ -85,7 +85,7 @@ def _plain(field: Field, version: int, changes: Mapping[str, Any], path: str) ->
         if key in changes and (changes[key] is not None or version in field.nullable):
             return _fitting(field, version, changes[key])
     if not any(key.startswith(f"{path}.") for key in changes):
-        if field.default is not REQUIRED and not field.fields or field.default in (None, []):
+        if (field.default is not REQUIRED and not field.fields) or field.default in (None, []):
             return field.default
         if field.name.removeprefix(_OLD_PREFIX) in PLAIN:
             return PLAIN[field.name.removeprefix(_OLD_PREFIX)]
@@ -130,7 +130,7 @@ _BY_SYMBOL: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 _BY_NAME: Final[Mapping[str, tuple[Any, ...]]] = {
     "num_partitions": (-2, -1, 0, 1, 20_000),
-    "count": (-1, 0, 1, 2, 20_000),
+    "count": (-1, 0, 1, 2),
     "replication_factor": (-2, -1, 0, 2, 2**15 - 1),
     "max_wait_ms": (-1, 0),
     "session_timeout_ms": (-1, 0, 5_999, 1_800_001),
@@ -190,9 +190,7 @@ def _changed(
             yield text, body | {field.name: inner}
 
 
-def _changed_inside(
-    field: Field, version: int, value: Any, path: str
-) -> Iterator[tuple[str, Any]]:
+def _changed_inside(field: Field, version: int, value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if not field.is_array:
         if field.fields and value is not None:
             yield from _changed(field.fields, version, value, f"{path}.")
@@ -243,7 +241,9 @@ def _steps_of(body: Body, more: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in STEPS if name in wanted)
 
 
-def _of_scene(api_key: ApiKey, version: int, name: str, scene: Scene, *, is_first: bool) -> Iterator[Case]:
+def _of_scene(
+    api_key: ApiKey, version: int, name: str, scene: Scene, *, is_first: bool
+) -> Iterator[Case]:
     fields = MESSAGES[api_key, "request"].fields
     body = _build(fields, version, scene.changes, "")
     steps = _steps_of(body, scene.steps)
@@ -289,7 +289,7 @@ def cases_of(api_key: ApiKey) -> list[Case]:
     """All cases of an API, in the order in which they are asked."""
     served = served_versions(NEWEST_RELEASE)[api_key]
     plain = [case for version in served for case in _of_version(api_key, version)]
-    return plain + [*_beyond(api_key, announced_versions(NEWEST_RELEASE)[api_key])]
+    return [*plain, *_beyond(api_key, announced_versions(NEWEST_RELEASE)[api_key])]
 
 
 def api_keys() -> tuple[ApiKey, ...]:

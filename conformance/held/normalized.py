@@ -37,16 +37,16 @@ _WORDS: Final = {
     "replica_directory_id": "$id",
 }
 _WORDS_OF_API: Final = {
-    ApiKey.DESCRIBE_QUORUM: {
-        name: "$number"
-        for name in (
+    ApiKey.DESCRIBE_QUORUM: dict.fromkeys(
+        (
             "leader_epoch",
             "high_watermark",
             "log_end_offset",
             "last_fetch_timestamp",
             "last_caught_up_timestamp",
-        )
-    },
+        ),
+        "$number",
+    ),
     ApiKey.DESCRIBE_LOG_DIRS: {"partition_size": "$bytes"},
 }
 _BATCH_HEAD: Final = Struct(">8xi5xI22xq")
@@ -118,7 +118,7 @@ class Normalizer:
         return f"${match[1]}" if int(match[2]) == self._world.number else _OTHER
 
     def _number(self, value: int, field: str) -> Json:
-        if field == "port" and value == self._port:
+        if field == "port" and value > 0:
             return "$port"
         if field == "session_id" and value > 1:
             return "$session"

@@ -49,6 +49,7 @@ class OwnNode:
         self.node = Node(replace(own_config(), host=host, port=port))
         self.now_ms = _START_MS
         self._answers: dict[object, Any] = {}
+        self.node.producer_ids.generate(self.now_ms)  # asks for a block, as `Broker` does
         self._take(self.node.advance(self.now_ms))
 
     def connect(self) -> OwnConnection:

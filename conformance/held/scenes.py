@@ -26,14 +26,14 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Scene(NamedTuple):
-    """A valid request: the fields that differ from `PLAIN`, and steps beyond those of its symbols."""
+    """A valid request: the fields that differ from `PLAIN`, steps beyond those of its symbols."""
 
     changes: Mapping[str, Any] = NOTHING
     steps: tuple[str, ...] = ()
 
 
 class Step(NamedTuple):
-    """A request that prepares a case. `brings` are symbols by the path of the value in the answer."""
+    """A request that prepares a case. `brings`: the paths of values in its answer, by symbol."""
 
     api_key: ApiKey
     version: int
@@ -160,7 +160,11 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
         "records": (Step(ApiKey.PRODUCE, 9, _produce("$topic", "$records")),),
         "offset": (
             Step(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
-            Step(ApiKey.OFFSET_COMMIT, 2, {"group_id": "$group", "member_id": "", "topics": _COMMITTED}),
+            Step(
+                ApiKey.OFFSET_COMMIT,
+                2,
+                {"group_id": "$group", "member_id": "", "topics": _COMMITTED},
+            ),
         ),
         "member": (
             Step(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
@@ -310,7 +314,9 @@ SCENES: Final[Mapping[ApiKey, Mapping[str, Scene]]] = MappingProxyType(
             ),
         },
         ApiKey.LIST_OFFSETS: {
-            f"timestamp={timestamp}": Scene({"topics.partitions.timestamp": timestamp}, ("records",))
+            f"timestamp={timestamp}": Scene(
+                {"topics.partitions.timestamp": timestamp}, ("records",)
+            )
             for timestamp in (-1, -2, -3, -4, -5, -6, 1000, 2001, 9000)
         },
         ApiKey.METADATA: {

@@ -18,10 +18,14 @@ from typing import Final
 
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
-from impl.broker.releases import METADATA_VERSION, TRANSACTION_VERSION, supported_levels
+from impl.broker.releases import (
+    GROUP_VERSION,
+    METADATA_VERSION,
+    TRANSACTION_VERSION,
+    supported_levels,
+)
 from impl.log.checkpoint_files import METADATA
 from impl.protocol.errors import ErrorCode
-from impl.protocol.fields import topic_rows
 from impl.protocol.message_form import Value
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
@@ -136,15 +140,19 @@ _LOSSY: Final = {
 def _explain_level(node: HandlerContext, feature: str, level: int, kind: int) -> str:
     controller = f"Local controller {node.cluster.controller_id}"
     supported = supported_levels(node.config.release).get(feature)
-    if feature not in (TRANSACTION_VERSION, METADATA_VERSION) or supported is None:
-        return f"{controller} does not support this feature."
     if kind not in tuple(UpgradeType):
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
+    if supported is None:
+        if level == 0:
+            return f"Feature {feature} not found."
+        return f"{controller} does not support this feature."
     if level not in supported:
         return f"{controller} only supports versions {supported[0]}-{supported[-1]}"
     now = node.transaction_version if feature == TRANSACTION_VERSION else supported[-1]
+    if feature == GROUP_VERSION and level < now and kind != UpgradeType.UPGRADE:
+        return f"{controller} serves groups of both protocols at any level."
     if level < now and kind == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to"
@@ -171,13 +179,19 @@ def describe_quorum(node: HandlerContext, request: DecodedRequest, now_ms: int) 
     ]
     is_known = asked == [METADATA]
     rows = [
-        (name, _quorum_row(node, now_ms) if is_known else _no_quorum_row(index))
-        for name, index in asked
+        {
+            "topic_name": topic["topic_name"],
+            "partitions": [
+                _quorum_row(node, now_ms) if is_known else _no_quorum_row(row["partition_index"])
+                for row in topic["partitions"]
+            ],
+        }
+        for topic in topics
     ]
     return {
         "error_code": ErrorCode.NONE,
         "error_message": "",
-        "topics": topic_rows(rows, "topic_name"),
+        "topics": rows,
         "nodes": [_controller_row(node, request)] if is_known else [],
     }
 

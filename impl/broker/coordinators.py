@@ -387,26 +387,26 @@ class Coordinators:
     def write_markers(self, body: Value, now_ms: int) -> Value:
         """Write markers to partitions that this node leads. `handleWriteTxnMarkersRequest`.
 
-        QUIRK: a marker without topics has no row in the answer.
+        QUIRK: a marker without partitions has no row in the answer; markers of one producer have
+        one row, with what became of the last of them.
         """
-        rows = []
+        rows: dict[int, dict[TopicPartition, Value]] = {}
         for marker in body["markers"]:
-            topics = [
+            for topic in marker["topics"]:
+                for index in topic["partition_indexes"]:
+                    place = TopicPartition(topic["name"], index)
+                    error = self._write_marker(marker, *place, now_ms)
+                    row = {"partition_index": index, "error_code": error}
+                    rows.setdefault(marker["producer_id"], {})[place] = row
+        return {
+            "markers": [
                 {
-                    "name": topic["name"],
-                    "partitions": [
-                        {
-                            "partition_index": index,
-                            "error_code": self._write_marker(marker, topic["name"], index, now_ms),
-                        }
-                        for index in topic["partition_indexes"]
-                    ],
+                    "producer_id": producer_id,
+                    "topics": topic_rows((place.topic, row) for place, row in places.items()),
                 }
-                for topic in marker["topics"]
+                for producer_id, places in rows.items()
             ]
-            if topics:
-                rows.append({"producer_id": marker["producer_id"], "topics": topics})
-        return {"markers": rows}
+        }
 
     def _write_marker(self, marker: Value, name: str, index: int, now_ms: int) -> ErrorCode:
         topic = self._node.topics.get(name)

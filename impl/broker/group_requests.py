@@ -13,7 +13,7 @@ Sources: `KafkaApis.handleOffsetCommitRequest`, `handleTxnOffsetCommitRequest`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -26,7 +26,6 @@ from impl.coordinator.offsets import (
     ANY_VERSION,
     CommitDecision,
     FetchedOffset,
-    FetchedOffsets,
     OffsetToCommit,
     RowError,
 )
@@ -87,11 +86,11 @@ class _CommitRows:
         return tuple(RowError(row.topic, row.partition, error) for row in self.rows)
 
     def answer(self, node: HandlerContext, committed: Sequence[RowError]) -> Value:
-        """The answer, in the order of the request."""
+        """The answer, in the order of the request; a topic without partitions has no row."""
         errors: dict[tuple[str | bytes, int], ErrorCode]
         errors = {(row.topic, row.partition): row.error for row in committed}
         topics = []
-        for asked in self.request.body["topics"]:
+        for asked in (row for row in self.request.body["topics"] if row["partitions"]):
             key = self._key(asked)
             topic = node.topics.find(key)
             name = key if isinstance(topic, ErrorCode) else topic.name
@@ -279,24 +278,37 @@ def offset_fetch(node: HandlerContext, request: DecodedRequest, now_ms: int) -> 
 def _fetch_group(
     node: HandlerContext, request: DecodedRequest, asked: Value, require_stable: bool
 ) -> Value:
-    """One group's rows; topic ids without a topic are answered with UNKNOWN_TOPIC_ID."""
+    """One group's rows, as they are asked for, repeated and empty ones included.
+
+    Topic ids without a topic are answered with UNKNOWN_TOPIC_ID.
+    """
     by_id = request.version >= FETCH_TOPIC_IDS_FROM
-    topics, unknown = asked["topics"], []
-    wanted: list[tuple[str, int]] | None = None if topics is None else []
+    topics, unknown, known = asked["topics"], [], []
     for row in topics or ():
         name = _topic_name(node, row, by_id=by_id)
-        if name is None or wanted is None:
+        if name is None:
             unknown.append(row)
         else:
-            wanted += [(name, index) for index in row["partition_indexes"]]
+            known.append((name, row["partition_indexes"]))
+    wanted = [(name, index) for name, indexes in known for index in indexes]
     fetched = node.coordinators.offsets.fetch(
         asked["group_id"],
-        wanted,
+        None if topics is None else wanted,
         require_stable=require_stable,
         member_id=asked.get("member_id"),
         member_epoch=asked.get("member_epoch", -1),
     )
-    rows = _topic_rows(fetched, lambda name: _topic_id(node, name))
+    if topics is None:
+        rows = topic_rows((row.topic, _offset_row(row)) for row in fetched.rows)
+    elif fetched.error:
+        rows = []
+    else:
+        found = {(row.topic, row.partition): _offset_row(row) for row in fetched.rows}
+        rows = [
+            {"name": name, "partitions": [found[name, index] for index in indexes]}
+            for name, indexes in known
+        ]
+    rows = [row | {"topic_id": _topic_id(node, row["name"])} for row in rows]
     return {
         "group_id": asked["group_id"],
         "error_code": fetched.error,
@@ -316,11 +328,6 @@ def _topic_name(node: HandlerContext, row: Value, *, by_id: bool) -> str | None:
 def _topic_id(node: HandlerContext, name: str) -> bytes:
     topic = node.topics.get(name)
     return ZERO_UUID if topic is None else topic.topic_id
-
-
-def _topic_rows(fetched: FetchedOffsets, topic_id: Callable[[str], bytes]) -> list[Value]:
-    rows = topic_rows((row.topic, _offset_row(row)) for row in fetched.rows)
-    return [row | {"topic_id": topic_id(row["name"])} for row in rows]
 
 
 def _offset_row(row: FetchedOffset) -> Value:

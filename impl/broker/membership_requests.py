@@ -134,8 +134,8 @@ def _make_classic(
 
 def _join_row(request: DecodedRequest, joined: JoinAnswer) -> Value:
     protocol_name = joined.protocol_name
-    if protocol_name is None and request.version < NULL_PROTOCOL_FROM:
-        protocol_name = ""
+    if not protocol_name:
+        protocol_name = None if request.version >= NULL_PROTOCOL_FROM else ""
     return {
         "error_code": joined.error,
         "generation_id": joined.generation_id,
@@ -310,6 +310,13 @@ def _list(group: ClassicGroup | ConsumerGroup) -> Value:
 def describe_groups(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """The state of groups, and their members."""
     rows = [_describe(node, request, group_id) for group_id in request.body["groups"]]
+    if request.body["include_authorized_operations"]:
+        for row in rows:
+            if not row["error_code"]:
+                operations = node.authorized_operations(
+                    request, ResourceType.GROUP, row["group_id"]
+                )
+                row["authorized_operations"] = operations
     return {"groups": rows}
 
 
@@ -317,11 +324,7 @@ def _describe(node: HandlerContext, request: DecodedRequest, group_id: str) -> V
     error = _error(node, group_id) if group_id else ErrorCode.NONE
     group = None if error else _find(node, group_id)
     if isinstance(group, ClassicGroup):
-        row = _describe_group(group)
-        if request.body["include_authorized_operations"]:
-            operations = node.authorized_operations(request, ResourceType.GROUP, group_id)
-            row["authorized_operations"] = operations
-        return row
+        return _describe_group(group)
     message = None
     if not error and request.version >= NOT_FOUND_FROM:
         why = "not found" if group is None else "is not a classic group"
@@ -365,7 +368,7 @@ def delete_groups(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
     """Delete groups without members, with their offsets."""
     rows = [
         {"group_id": group_id, "error_code": _delete_group(node, group_id, now_ms)}
-        for group_id in request.body["groups_names"]
+        for group_id in dict.fromkeys(request.body["groups_names"])
     ]
     return {"results": rows}
 
@@ -401,7 +404,7 @@ def offset_delete(node: HandlerContext, request: DecodedRequest, now_ms: int) ->
         return {"error_code": error, "topics": []}
     subscribed = group.subscribed_topics
     topics, deleted = [], []
-    for asked in body["topics"]:
+    for asked in (row for row in body["topics"] if row["partitions"]):
         name, rows = asked["name"], []
         topic = node.topics.get(name)
         for index in (row["partition_index"] for row in asked["partitions"]):

@@ -7,7 +7,7 @@ Sources: `KafkaApis.handleTopicMetadataRequest`, `ReplicationControlManager.crea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
@@ -18,6 +18,7 @@ from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.node_views import topic_layers
 from impl.broker.outputs import DecodedRequest
+from impl.broker.refusals import refuse_request
 from impl.broker.replicas import ReplicaPlacement, check_replicas, check_running, misplaced
 from impl.broker.setting_views import ConfigSource, SettingView, find_all_places
 from impl.broker.topic_settings import (
@@ -45,6 +46,8 @@ NO_LEADER: Final = -1
 MAX_REQUEST_PARTITIONS: Final = 10_000
 """How many partitions one CreateTopics may create: `MAX_PARTITIONS_PER_BATCH`."""
 
+_BOTH: Final = "You may not specify both topic name and topic id."
+_NEITHER: Final = "Neither topic name nor id were specified."
 _TEXTS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
@@ -54,6 +57,9 @@ _TEXTS: Final = {
 def metadata(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """All topics, or the requested ones; a missing one may be created."""
     body, asked = request.body, request.body["topics"]
+    refusal = _refusal_of_ids(request.version, asked or ())
+    if refusal:
+        return refuse_request(request.api_key, request.version, body, refusal)
     if asked is None or (request.version == 0 and not asked):
         rows = [topic_row(node, topic) for topic in node.topics]
     else:
@@ -73,23 +79,33 @@ def metadata(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Valu
 
 def _with_operations(node: HandlerContext, request: DecodedRequest, row: Value) -> Value:
     """A topic's row with what the sender may do, if it asks for that."""
-    if row["error_code"] or not request.body["include_topic_authorized_operations"]:
+    if row["name"] is None or not request.body["include_topic_authorized_operations"]:
         return row
     operations = node.authorized_operations(request, ResourceType.TOPIC, row["name"])
     return row | {"topic_authorized_operations": operations}
 
 
+def _refusal_of_ids(version: int, asked: Iterable[Value]) -> ErrorCode:
+    """Before version 12 topics are named; from 12 on one without a name needs an id.
+
+    QUIRK: without both, it is an error of the server.
+    """
+    has_ids = any(row["topic_id"] != ZERO_UUID for row in asked)
+    lacks_names = any(row["name"] is None for row in asked)
+    if version < TOPIC_IDS_FROM:
+        return ErrorCode.INVALID_REQUEST if has_ids or lacks_names else ErrorCode.NONE
+    return ErrorCode.UNKNOWN_SERVER_ERROR if lacks_names and not has_ids else ErrorCode.NONE
+
+
 def _metadata_topics(node: HandlerContext, request: DecodedRequest) -> list[Value]:
-    """Topics by name, or all by id if one has an id; before version 12 by name alone."""
+    """Each topic once: by name, or all by id if one has an id."""
     asked = request.body["topics"]
-    if any(row["topic_id"] != ZERO_UUID or row["name"] is None for row in asked):
-        if request.version < TOPIC_IDS_FROM:
-            error = ErrorCode.INVALID_REQUEST
-            return [_no_topic(error, row["name"] or "", row["topic_id"]) for row in asked]
-        topic_ids = [row["topic_id"] for row in asked if row["topic_id"] != ZERO_UUID]
-        return [_metadata_of_id(node, topic_id) for topic_id in topic_ids]
+    ids = dict.fromkeys(row["topic_id"] for row in asked if row["topic_id"] != ZERO_UUID)
+    if ids:
+        return [_metadata_of_id(node, topic_id) for topic_id in ids]
     may_create = node.config.auto_create_topics and request.body["allow_auto_topic_creation"]
-    return [_metadata_of_name(node, row["name"], may_create) for row in asked]
+    names = dict.fromkeys(row["name"] for row in asked)
+    return [_metadata_of_name(node, name, may_create) for name in names]
 
 
 def _metadata_of_id(node: HandlerContext, topic_id: bytes) -> Value:
@@ -224,7 +240,7 @@ def _create_topic(node: HandlerContext, asked: Value, validate_only: bool) -> Va
     ]
     return {
         "name": topic.name,
-        "topic_id": ZERO_UUID if validate_only else topic.topic_id,
+        "topic_id": topic.topic_id,
         "error_code": ErrorCode.NONE,
         "num_partitions": count,
         "replication_factor": topic.replication_factor,
@@ -325,7 +341,8 @@ def _refuse_repeated(name: str | None, topic_id: bytes) -> Value:
 def _delete_topic(node: HandlerContext, name: str | None, topic_id: bytes) -> Value:
     row: Value = {"name": name, "topic_id": topic_id}
     if (name is None) == (topic_id == ZERO_UUID):
-        return row | {"error_code": ErrorCode.INVALID_REQUEST}
+        text = _NEITHER if name is None else _BOTH
+        return row | {"error_code": ErrorCode.INVALID_REQUEST, "error_message": text}
     topic = node.topics.find(topic_id if name is None else name)
     if isinstance(topic, ErrorCode):
         return row | {"error_code": topic, "error_message": _TEXTS.get(topic)}

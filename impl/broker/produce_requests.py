@@ -11,7 +11,8 @@ Seven rules:
    internal topics, leadership.
 6. QUIRK: whoever has the client id `__admin_client` may write to internal topics.
 7. A partition that is repeated in a request is appended and answered once: its last valid records
-   are appended, and its last refusal is answered, even if records were appended.
+   are appended, and its last refusal is answered, even if records were appended. A topic without
+   partitions is not answered.
 
 Sources: `KafkaApis.handleProduceRequest`, `ReplicaManager.handleProduceAppend`,
 `maybeStartTransactionVerificationForPartition`.
@@ -65,6 +66,7 @@ IMPLICIT_ADD_FROM: Final = 12
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """Clients that call themselves so may write to internal topics. `AdminUtils.ADMIN_CLIENT_ID`."""
 
+_NOT_ADDED: Final = "Partition was not added to the transaction"
 _ATTRIBUTES_OFFSET: Final = 22
 _E = ErrorCode
 _NONE: Final = ErrorCode.NONE
@@ -98,6 +100,7 @@ class _PartitionData:
         "outcome",
         "place",
         "records",
+        "text",
     )
 
     def __init__(self, place: TopicPartition, records: bytes | None) -> None:
@@ -110,9 +113,11 @@ class _PartitionData:
         self.guard = NO_GUARD
         self.outcome: ProduceOutcome | None = None
         self.answered: ProduceOutcome | None = None
+        self.text: str | None = None
 
-    def refuse(self, error: ErrorCode) -> None:
+    def refuse(self, error: ErrorCode, text: str | None = None) -> None:
         self.outcome = ProduceOutcome.refuse(error)
+        self.text = text
 
     def check_shape(self) -> None:
         """`ProduceRequest.validateRecords`."""
@@ -272,7 +277,7 @@ class _ProduceRequest:
                 errors.get(part.place, ErrorCode.UNKNOWN_SERVER_ERROR), self.request.version
             )
             if error:
-                part.refuse(error)
+                part.refuse(error, _NOT_ADDED if error is _E.INVALID_TXN_STATE else None)
         self._answer(now_ms)
 
     def _retry(self, now_ms: int) -> None:
@@ -295,9 +300,10 @@ class _ProduceRequest:
         topics = []
         for asked, parts in self.rows:
             rows = [self._row(part, _outcome(part, acks, now_ms)) for part in parts]
-            topics.append(
-                {"name": asked["name"], "topic_id": asked["topic_id"], "partitions": rows}
-            )
+            if rows:
+                topics.append(
+                    {"name": asked["name"], "topic_id": asked["topic_id"], "partitions": rows}
+                )
         if acks:
             return {"topics": topics, "node_endpoints": list(self.hints.endpoints.values())}
         failed = [row for topic in topics for row in topic["partitions"] if row["error_code"]]
@@ -307,6 +313,8 @@ class _ProduceRequest:
 
     def _row(self, part: _PartitionData, outcome: ProduceOutcome) -> Value:
         row = _row(part.index, outcome)
+        if part.text:
+            row["error_message"] = part.text
         if outcome.record_errors:
             row |= _record_errors(part, outcome)
         if outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:

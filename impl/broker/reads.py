@@ -15,7 +15,7 @@ Sources: `KafkaApis.handleFetchRequest`, `handleListOffsetRequest`, `handleDelet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -36,7 +36,7 @@ from impl.partition.reading import (
     read,
 )
 from impl.protocol.errors import ErrorCode
-from impl.protocol.fields import CONSUMER_REPLICA, Isolation, Timestamp
+from impl.protocol.fields import CONSUMER_REPLICA, Isolation, Timestamp, topic_rows
 from impl.protocol.message_form import Value
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.schemas import ApiKey
@@ -75,21 +75,17 @@ def check_leader_epoch(leader: PartitionLeader, current_leader_epoch: int) -> Er
 
 
 def delete_records(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
-    """`KafkaApis.handleDeleteRecordsRequest`."""
-    return _answer_by_topic(
-        node, request.body, lambda topic, asked: _delete_records(node, topic, asked)
+    """`KafkaApis.handleDeleteRecordsRequest`. Of a repeated partition the last row counts."""
+    asked = {
+        (topic["name"], row["partition_index"]): row
+        for topic in request.body["topics"]
+        for row in topic["partitions"]
+    }
+    answered = (
+        (name, _delete_records(node, node.topics.get(name), row))
+        for (name, _), row in asked.items()
     )
-
-
-def _answer_by_topic(
-    node: HandlerContext, body: Value, answer: Callable[[Topic | None, Value], Value]
-) -> Value:
-    rows = []
-    for asked in body["topics"]:
-        topic = node.topics.get(asked["name"])
-        answered = [answer(topic, partition) for partition in asked["partitions"]]
-        rows.append({"name": asked["name"], "partitions": answered})
-    return {"topics": rows}
+    return {"topics": topic_rows(answered)}
 
 
 def _delete_records(node: HandlerContext, topic: Topic | None, asked: Value) -> Value:
@@ -122,7 +118,7 @@ def list_offsets(node: HandlerContext, request: DecodedRequest, now_ms: int) -> 
             index = partition["partition_index"]
             partitions[index] = None if index in partitions else partition
     topics = []
-    for name, partitions in asked.items():
+    for name, partitions in ((name, rows) for name, rows in asked.items() if rows):
         topic = node.topics.get(name)
         answered = [
             _REPEATED | {"partition_index": index}
@@ -280,7 +276,7 @@ def _fetch_all(node: HandlerContext, request: DecodedRequest) -> tuple[Value, bo
     budget = Budget(max_bytes, body["isolation_level"])
     hints = LeaderHints(node, request, LEADER_HINTS_FROM)
     rows, is_refused = [], False
-    for asked in body["topics"]:
+    for asked in (topic for topic in body["topics"] if topic["partitions"]):
         topic = _find_topic(node, asked, by_id)
         answered = [
             _fetch(_leader_for(node, request, topic, row["partition"]), row, budget)
@@ -289,13 +285,18 @@ def _fetch_all(node: HandlerContext, request: DecodedRequest) -> tuple[Value, bo
         for row in answered:
             if row["error_code"] in _HINTED and isinstance(topic, Topic):
                 row |= hints.row(topic, row["partition_index"])
-        is_refused = is_refused or any(row["error_code"] for row in answered)
+        is_refused = is_refused or any(map(_is_final, answered))
         rows.append(
             {"topic": asked["topic"], "topic_id": asked["topic_id"], "partitions": answered}
         )
     is_enough = is_refused or not rows or budget.taken_bytes >= body["min_bytes"]
-    endpoints = list(hints.endpoints.values())
+    endpoints = [] if is_replica(request) else list(hints.endpoints.values())
     return {"error_code": _NONE, "responses": rows, "node_endpoints": endpoints}, is_enough
+
+
+def _is_final(row: Value) -> bool:
+    """Whether a partition's row is not worth waiting for records."""
+    return bool(row["error_code"]) or "diverging_epoch" in row
 
 
 def _leader_for(
@@ -320,6 +321,9 @@ def _fetch(leader: PartitionLeader | ErrorCode, asked: Value, budget: Budget) ->
     error = check_leader_epoch(leader, max(NO_LEADER_EPOCH, asked["current_leader_epoch"]))
     if error:
         return _refuse_partition(asked, error)
+    diverging = _diverging_epoch(leader, asked)
+    if diverging is not None:
+        return diverging
     is_committed = budget.isolation_level == _READ_COMMITTED
     found = read(
         leader.log,
@@ -343,6 +347,27 @@ def _fetch(leader: PartitionLeader | ErrorCode, asked: Value, budget: Budget) ->
         "log_start_offset": leader.log_start_offset,
         "aborted_transactions": aborted if is_committed else None,
         "records": found.records,
+    }
+
+
+def _diverging_epoch(leader: PartitionLeader, asked: Value) -> Value | None:
+    """The answer to a reader whose last records this log does not have. `Partition.readRecords`."""
+    if asked["last_fetched_epoch"] <= NO_LEADER_EPOCH:
+        return None
+    found = find_end_of_epoch(leader.log, asked["last_fetched_epoch"], leader.leader_epoch)
+    if found.end_offset == INVALID_OFFSET:
+        return _refuse_partition(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+    is_behind = found.leader_epoch < asked["last_fetched_epoch"]
+    if not is_behind and found.end_offset >= asked["fetch_offset"]:
+        return None
+    return {
+        "partition_index": asked["partition"],
+        "error_code": _NONE,
+        "high_watermark": leader.high_watermark,
+        "last_stable_offset": leader.last_stable_offset,
+        "log_start_offset": leader.log_start_offset,
+        "diverging_epoch": {"epoch": found.leader_epoch, "end_offset": found.end_offset},
+        "records": b"",
     }
 
 

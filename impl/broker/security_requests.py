@@ -51,7 +51,7 @@ _NOTHING_TO_DESCRIBE: Final = "No Authorizer is configured on the broker"
 class _RequestRefused(Exception):
     """An item of a request is refused with `error`."""
 
-    def __init__(self, error: ErrorCode, message: str) -> None:
+    def __init__(self, error: ErrorCode, message: str = "") -> None:
         super().__init__(message)
         self.error = error
 
@@ -302,7 +302,7 @@ def _alter_user(node: HandlerContext, name: str, rows: Sequence[tuple[Value, boo
         with _storing():
             access.set_credential((name, mechanism), _credential_of(mechanism, row, is_deletion))
     except _RequestRefused as refusal:
-        return answer | {"error_code": refusal.error, "error_message": str(refusal)}
+        return answer | {"error_code": refusal.error, "error_message": str(refusal) or None}
     return answer
 
 
@@ -331,6 +331,8 @@ def _check_change(access: Access, row: Value, is_deletion: bool) -> ScramMechani
             problem = "Attempt to delete a user credential that does not exist"
             raise _RequestRefused(_E.RESOURCE_NOT_FOUND, problem)
         return mechanism
+    if not row["salted_password"]:
+        raise _RequestRefused(_E.UNKNOWN_SERVER_ERROR)  # QUIRK: an exception of the controller
     if row["iterations"] < MIN_ITERATIONS:
         raise _RequestRefused(_E.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if row["iterations"] > MAX_ITERATIONS:
@@ -346,10 +348,11 @@ def refused_token(request: DecodedRequest, error: ErrorCode, time_ms: int = -1) 
     body = request.body
     requester, _, name = request.session.principal.partition(":")
     owner = body["owner_principal_type"], body["owner_principal_name"]
+    is_named = bool(owner[1]) and owner[0] is not None
     return {
         "error_code": error,
-        "principal_type": owner[0] if all(owner) else requester,
-        "principal_name": owner[1] if all(owner) else name,
+        "principal_type": owner[0] if is_named else requester,
+        "principal_name": owner[1] if is_named else name,
         "token_requester_principal_type": requester,
         "token_requester_principal_name": name,
         "issue_timestamp_ms": time_ms,
@@ -368,7 +371,9 @@ def _token_error(request: DecodedRequest) -> tuple[ErrorCode, int]:
 
 
 def create_delegation_token(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
-    """Refused."""
+    """Refused. QUIRK: an owner with a name and no type is an error of the server."""
+    if request.body["owner_principal_name"] and request.body["owner_principal_type"] is None:
+        return refused_token(request, _E.UNKNOWN_SERVER_ERROR)
     return refused_token(request, *_token_error(request))
 
 

@@ -32,6 +32,13 @@ from impl.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Produc
 from impl.protocol.schemas import ApiKey
 
 BATCHED_KEYS_FROM: Final = 4
+_SHARE: Final = 2
+"""A key type that is not served: the coordinator of a share group."""
+_MALFORMED: Final = (
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. See the broker logs for more details."
+)
+"""Kafka's own text of INVALID_REQUEST. `Errors`."""
 BROKERS_FROM: Final = 4
 """The first AddPartitionsToTxn version for brokers only."""
 
@@ -77,7 +84,9 @@ def _coordinator_row(node: HandlerContext, request: DecodedRequest, key: str) ->
     elif key_type == CoordinatorType.GROUP:
         topic, partition = OFFSETS_TOPIC, coordinators.offsets.partition_of(key)
     else:
-        return row | {"error_code": ErrorCode.INVALID_REQUEST}
+        is_share = key_type == _SHARE and request.version >= BATCHED_KEYS_FROM
+        text = "" if is_share else _MALFORMED
+        return row | {"error_code": ErrorCode.INVALID_REQUEST, "error_message": text}
     try:
         coordinators.internal_topic(topic)
     except TopicRefused as refusal:
@@ -177,7 +186,7 @@ class _AddPartitionsToTxn:
     def __init__(self, node: HandlerContext, request: DecodedRequest) -> None:
         self.node = node
         self.request = request
-        self.transactions: list[tuple[str, list[TopicPartition]]] = []
+        self.transactions: list[Value] = []
         self.errors: dict[tuple[str, TopicPartition], ErrorCode] = {}
         self.unanswered = 1  # this keeps the answer back until all transactions are begun
 
@@ -188,7 +197,7 @@ class _AddPartitionsToTxn:
             for topic in asked["topics"]
             for index in topic["partitions"]
         ]
-        self.transactions.append((transactional_id, partitions))
+        self.transactions.append(asked)
         refused = {place: error for place in partitions if (error := self._refusal(place))}
         if refused:
             for place in partitions:
@@ -224,8 +233,8 @@ class _AddPartitionsToTxn:
         if self.unanswered:
             return
         results = [
-            {"transactional_id": name, "topic_results": self._rows(name, partitions)}
-            for name, partitions in self.transactions
+            {"transactional_id": asked["transactional_id"], "topic_results": self._rows(asked)}
+            for asked in self.transactions
         ]
         unsupported = ErrorCode.UNSUPPORTED_VERSION
         if unsupported in self.errors.values():
@@ -236,9 +245,18 @@ class _AddPartitionsToTxn:
             answer = {"results_by_topic_v3_and_below": results[0]["topic_results"]}
         self.node.answer(self.request, answer)
 
-    def _rows(self, name: str, partitions: list[TopicPartition]) -> list[Value]:
-        rows = ((place.topic, self._row(name, place)) for place in partitions)
-        return topic_rows(rows, partitions="results_by_partition")
+    def _rows(self, asked: Value) -> list[Value]:
+        """A row for each that was asked for, repeated ones included."""
+        return [
+            {
+                "name": topic["name"],
+                "results_by_partition": [
+                    self._row(asked["transactional_id"], TopicPartition(topic["name"], index))
+                    for index in topic["partitions"]
+                ],
+            }
+            for topic in asked["topics"]
+        ]
 
     def _row(self, name: str, place: TopicPartition) -> Value:
         error = _error_for_version(self.request, self.errors[name, place])

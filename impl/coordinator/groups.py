@@ -143,7 +143,9 @@ class GroupCoordinator:
     ) -> None:
         """A member without an id. `classicGroupJoinNewMember`."""
         instance_id = asked.group_instance_id
-        member_id = self._new_member_id(instance_id or asked.client_id, now_ms)
+        member_id = self._new_member_id(
+            asked.client_id if instance_id is None else instance_id, now_ms
+        )
         if instance_id is not None and instance_id in group.static_members:
             self._replace_static(group, member_id, request, asked, now_ms)
         elif instance_id is None and asked.needs_known_id:

@@ -122,7 +122,10 @@ def test_rows_belong_together_by_what_they_are_about() -> None:
     ours = {"topics": [{"name": "b", "error_code": 3}, {"name": "a", "error_code": 0}]}
     theirs = {"topics": [{"name": "a", "error_code": 0}, {"name": "b", "error_code": 0}]}
     assert [*differences_of(ours, theirs)] == [("topics[b].error_code", 3, 0)]
-    assert [path for path, *_ in differences_of({"topics": []}, theirs)] == ["topics[a]", "topics[b]"]
+    assert [path for path, *_ in differences_of({"topics": []}, theirs)] == [
+        "topics[a]",
+        "topics[b]",
+    ]
 
 
 # ---- recordings
