@@ -222,7 +222,7 @@ class Conversation:
             asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
             while not errors_of(connection.ask(ApiKey.METADATA, _METADATA, asked)):
                 time.sleep(_PAUSE_S)
-            time.sleep(2 * self._settling_s)
+            time.sleep(5 * self._settling_s)
             if is_created_again:
                 body = create_topics([name])
                 self._insist(connection, ApiKey.CREATE_TOPICS, _CREATE_TOPICS, body)

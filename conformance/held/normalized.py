@@ -51,6 +51,7 @@ _WORDS_OF_API: Final = {
 }
 _BATCH_HEAD: Final = Struct(">8xi5xI22xq")
 """Length, checksum and producer id of a batch. `DefaultRecordBatch`."""
+_NOBODY: Final = -2
 _LENGTH_COUNTS_FROM, _CHECKSUM_AT, _ID_AT = 12, 17, 43
 _ABSENT: Final = (-1, "", None, ZERO_UUID)
 _WHOLE: Final = ("entity",)
@@ -101,7 +102,7 @@ class Normalizer:
 
     def _bytes(self, value: bytes, field: str) -> str:
         if field == "records":
-            return "0x" + _with_id_zero(value, self._world.learnt.get("producer_id", -1)).hex()
+            return "0x" + _with_id_zero(value, self._world.learnt.get("producer_id", _NOBODY)).hex()
         if not field.endswith("_id") or value in (ZERO_UUID, b"\7" * 16):
             return "0x" + value.hex()
         known = {id_: symbol for symbol, id_ in self._world.learnt.items()}

@@ -50,6 +50,8 @@ from impl.protocol.errors import DecodeError, ErrorCode
 from impl.protocol.fields import topic_rows
 from impl.protocol.message_form import Value
 from impl.protocol.record_batch import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
     ProducerIdAndEpoch,
     Record,
     RecordBatch,
@@ -413,6 +415,8 @@ class Coordinators:
         leader = self._node.leader(topic, index)
         if isinstance(leader, ErrorCode):
             return leader
+        if marker["producer_id"] == NO_PRODUCER_ID or marker["producer_epoch"] == NO_PRODUCER_EPOCH:
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # QUIRK: an exception while it is built
         if name == OFFSETS_TOPIC and not self.offsets.has_loaded(index):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # the coordinator retries
         commit = marker["transaction_result"]

@@ -27,7 +27,7 @@ from impl.broker.topic_settings import (
     log_config,
     named_values,
 )
-from impl.broker.topics import INTERNAL_TOPICS, Topic, is_legal_name
+from impl.broker.topics import INTERNAL_TOPICS, Topic, explain_name, is_legal_name
 from impl.log.checkpoint_files import METADATA
 from impl.protocol.errors import ErrorCode
 from impl.protocol.message_form import Value
@@ -361,24 +361,26 @@ def describe_producers(node: HandlerContext, request: DecodedRequest, now_ms: in
     rows = []
     for asked in request.body["topics"]:
         name, indexes = asked["name"], asked["partition_indexes"]
-        if is_legal_name(name):
+        problem = explain_name(name)
+        if problem:
+            error = ErrorCode.INVALID_TOPIC_EXCEPTION
+            described = [_no_producers(error, problem, index) for index in indexes]
+        else:
             topic = node.topics.get(name)
             described = [_describe_partition(node, topic, index) for index in indexes]
-        else:
-            described = [_no_producers(ErrorCode.INVALID_TOPIC_EXCEPTION, i) for i in indexes]
         rows.append({"name": name, "partitions": described})
     return {"topics": rows}
 
 
-def _no_producers(error: ErrorCode, index: int) -> Value:
-    refused = {"error_code": error, "error_message": _TEXTS.get(error)}
+def _no_producers(error: ErrorCode, text: str | None, index: int) -> Value:
+    refused = {"error_code": error, "error_message": text}
     return refused | {"partition_index": index, "active_producers": []}
 
 
 def _describe_partition(node: HandlerContext, topic: Topic | None, index: int) -> Value:
     leader = node.leader(topic, index)
     if isinstance(leader, ErrorCode):
-        return _no_producers(leader, index)
+        return _no_producers(leader, _TEXTS.get(leader) if topic is None else None, index)
     producers = [
         {
             "producer_id": producer_id,

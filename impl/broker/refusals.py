@@ -44,6 +44,8 @@ _FILLED: Final[Mapping[str, Any]] = MappingProxyType(
     | {"records": b"", "metadata": ""}
 )
 """What stands in a refusal where the schema has no default, or another, or repeats no name."""
+_EMPTY_FOR_NULL: Final = (ApiKey.METADATA,)
+"""Refusals in which a null name is empty, even where it may be null."""
 _REPEATED_AT_TOP: Final = ("session_id",)
 _ROWS_BESIDE_ERROR: Final[Mapping[int, Versions]] = MappingProxyType(
     {ApiKey.FETCH: Versions(7, 12), ApiKey.METADATA: Versions(13, 13)}
@@ -97,7 +99,8 @@ class RefusedAnswer(NamedTuple):
         source = _source(name, asked)
         repeats = is_row or name in _REPEATED_AT_TOP
         if repeats and source is not None and self._fits(field, asked[source]):
-            return asked[source]
+            is_empty = asked[source] is None and self.api_key in _EMPTY_FOR_NULL
+            return field.absent if is_empty else asked[source]
         if name in _NO_PRODUCER and not is_row:
             return -1
         is_null = field.default is REQUIRED and self.version in field.nullable

@@ -19,7 +19,7 @@ from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
 from impl.broker.replicas import ReplicaPlacement, check_replicas
 from impl.broker.topic_settings import TopicRefused
-from impl.broker.topics import Topic
+from impl.broker.topics import MAX_NAME_CHARS, Topic
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
 from impl.protocol.message_form import Value
@@ -188,12 +188,15 @@ def _election(
 
 def alter_replica_log_dirs(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
     """Move replicas to a directory of the node: to the only one, where they are."""
-    rows = [
-        (topic["name"], {"partition_index": index, "error_code": error})
+    wanted = {
+        (topic["name"], index): directory["path"]
         for directory in request.body["dirs"]
         for topic in directory["topics"]
         for index in topic["partitions"]
-        for error in (_error_of_move(node, directory["path"], topic["name"], index),)
+    }
+    rows = [
+        (name, {"partition_index": index, "error_code": _error_of_move(node, path, name, index)})
+        for (name, index), path in wanted.items()
     ]
     return {"results": topic_rows(rows, "topic_name")}
 
@@ -201,6 +204,8 @@ def alter_replica_log_dirs(node: HandlerContext, request: DecodedRequest, now_ms
 def _error_of_move(node: HandlerContext, path: str, name: str, index: int) -> ErrorCode:
     if path != node.cluster.log_dir:
         return _E.LOG_DIR_NOT_FOUND
+    if len(name) > MAX_NAME_CHARS:
+        return _E.INVALID_TOPIC_EXCEPTION
     topic = node.topics.get(name)
     if topic is None or topic.partition(index) is None:
         return _E.UNKNOWN_TOPIC_OR_PARTITION

@@ -99,7 +99,7 @@ class _Memory:
 
 def is_legal_name(name: str) -> bool:
     """`Topic.isValid`."""
-    return not _explain_name(name)
+    return not explain_name(name)
 
 
 def check_new_name(name: str) -> None:
@@ -110,13 +110,18 @@ def check_new_name(name: str) -> None:
     if name == METADATA.topic:
         problem = f"Creation of internal topic {name} is prohibited."
         raise TopicRefused(ErrorCode.INVALID_REQUEST, problem)
-    problem = _explain_name(name)
+    problem = explain_name(name)
     if problem:
-        raise TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+        raise TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+
+
+def explain_name(name: str) -> str:
+    """Why no topic may have this name, in Kafka's words; "" if one may."""
+    problem = _explain_name(name)
+    return f"Topic name is invalid: {problem}" if problem else ""
 
 
 def _explain_name(name: str) -> str:
-    """Why no topic may have this name; "" if one may."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
