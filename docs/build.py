@@ -77,6 +77,7 @@ docs/reference/patches
 docs/reference/client_lines
 docs/reference/embedded_broker
 docs/reference/settings
+docs/reference/held
 docs/reference/log_directory
 docs/reference/producer
 docs/reference/consumer

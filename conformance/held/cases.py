@@ -230,7 +230,7 @@ def _symbols(value: Any) -> Iterator[str]:
 def _steps_of(body: Body, more: tuple[str, ...]) -> tuple[str, ...]:
     """The steps in the order of `STEPS`, with those that other steps need."""
     wanted = {*more, *(NEEDS[symbol] for symbol in _symbols(body) if symbol in NEEDS)}
-    for name in reversed(STEPS):
+    for name in reversed(list(STEPS)):
         if name in wanted:
             bodies = [step.body for step in STEPS[name]]
             brought = {f"${symbol}" for step in STEPS[name] for symbol in step.brings}

@@ -44,7 +44,13 @@ _WORLDS_OF_API: Final = 10_000
 _TOPIC: Final = "topic"
 _TOPICS_AT_ONCE: Final = 100
 _CREATE_TOPICS: Final = 7
-_FIND_COORDINATOR: Final = 1
+_FIRST_REQUESTS: Final[tuple[tuple[ApiKey, int, Any], ...]] = (
+    (ApiKey.FIND_COORDINATOR, 1, {"key": "any", "key_type": CoordinatorType.GROUP}),
+    (ApiKey.FIND_COORDINATOR, 1, {"key": "any", "key_type": CoordinatorType.TRANSACTION}),
+    (ApiKey.DESCRIBE_GROUPS, 0, {"groups": ["any"]}),
+    (ApiKey.DESCRIBE_TRANSACTIONS, 0, {"transactional_ids": ["any"]}),
+    (ApiKey.INIT_PRODUCER_ID, 0, {"transactional_id": None, "transaction_timeout_ms": 1000}),
+)
 _LIST_OFFSETS: Final = 2
 _METADATA: Final = 4
 
@@ -84,7 +90,7 @@ class Conversation:
 
     def play(self, cases: Sequence[Case]) -> Iterator[tuple[Case, Json]]:
         """Each case with what it was answered. Raises NotPrepared, ConnectionLost."""
-        self._create_internal_topics()
+        self._await_coordinators()
         for some in batched(cases, _TOPICS_AT_ONCE):
             worlds = [self._world_of(case) for case in some]
             self._create_topics(zip(some, worlds, strict=True))
@@ -152,12 +158,14 @@ class Conversation:
 
     # ---- before it
 
-    def _create_internal_topics(self) -> None:
-        """Have coordinators before all cases: the first request for one creates its topic."""
+    def _await_coordinators(self) -> None:
+        """Have coordinators and producer ids before all cases.
+
+        The first request for a coordinator creates its topic, which it loads then.
+        """
         with self._connect() as connection:
-            for key_type in CoordinatorType:
-                body = {"key": "any", "key_type": key_type}
-                self._insist(connection, ApiKey.FIND_COORDINATOR, _FIND_COORDINATOR, body)
+            for request in _FIRST_REQUESTS:
+                self._insist(connection, *request)
 
     def _create_topics(self, cases: Iterable[tuple[Case, World]]) -> None:
         """Create the topics of many cases at once, which is much faster."""
@@ -200,7 +208,7 @@ class Conversation:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             answer = connection.ask(key, version, body)
-            errors = errors_of(answer)
+            errors = errors_of(answer) - {ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}
             if not errors:
                 return answer
             if not errors <= _NOT_YET or time.monotonic() > deadline:
