@@ -257,12 +257,18 @@ def _of_scene(
     yield case("", body)
     for text, changed in _changed(fields, version, body):
         path = text.partition("=")[0].removesuffix("[]")
-        if is_first or path in scene.changes or path.rpartition(".")[2] in scene.changes:
+        if is_first or _mentions(scene, path):
             yield case(text, changed)
     yield case(Moment.TWICE.value, body, Moment.TWICE)
     if {"$topic", "$topic_id"} & {*_symbols(body)}:
         yield case(Moment.DELETED.value, body, Moment.DELETED)
         yield case(Moment.RECREATED.value, body, Moment.RECREATED)
+
+
+def _mentions(scene: Scene, path: str) -> bool:
+    """Whether a scene says something of a field, by its name, or of what holds it."""
+    inside = any(path.startswith(f"{said}.") for said in scene.changes)
+    return inside or path in scene.changes or path.rpartition(".")[2] in scene.changes
 
 
 def _of_version(api_key: ApiKey, version: int) -> Iterator[Case]:

@@ -308,6 +308,7 @@ SCENES: Final[Mapping[ApiKey, Mapping[str, Scene]]] = MappingProxyType(
             "plain": Scene(steps=("records",)),
             "at end": Scene({"topics.partitions.fetch_offset": 3}, ("records",)),
             "session": Scene({"session_epoch": 0}, ("records",)),
+            "forgetting": Scene({"forgotten_topics_data": [{"partitions": [0]}]}, ("records",)),
             "open transaction": Scene(
                 {"isolation_level": 1, "topics.partitions.fetch_offset": 0},
                 ("producer", "transaction", "transactional records"),
@@ -596,7 +597,7 @@ SCENES: Final[Mapping[ApiKey, Mapping[str, Scene]]] = MappingProxyType(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {
             "plain": Scene({"deletions": [], "upsertions": [_UPSERTION]}),
             "deletion": Scene(
-                {"deletions.name": "$user", "deletions.mechanism": 1, "upsertions": []}, ("user",)
+                {"deletions": [{"name": "$user", "mechanism": 1}], "upsertions": []}, ("user",)
             ),
         },
         ApiKey.DESCRIBE_QUORUM: {"plain": Scene({"topics.topic_name": METADATA_TOPIC})},
@@ -655,6 +656,14 @@ SCENES: Final[Mapping[ApiKey, Mapping[str, Scene]]] = MappingProxyType(
                 ("topic", "consumer"),
             ),
             "static": Scene(_HEARTBEAT | {"instance_id": "$instance"}),
+            "owning": Scene(
+                _HEARTBEAT
+                | {
+                    "member_epoch": 1,
+                    "topic_partitions": [{"topic_id": "$topic_id", "partitions": [0]}],
+                },
+                ("topic", "consumer"),
+            ),
             "regex": Scene(
                 _HEARTBEAT | {"subscribed_topic_names": None, "subscribed_topic_regex": "nope.*"}
             ),

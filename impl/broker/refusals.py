@@ -44,8 +44,6 @@ _FILLED: Final[Mapping[str, Any]] = MappingProxyType(
     | {"records": b"", "metadata": ""}
 )
 """What stands in a refusal where the schema has no default, or another, or repeats no name."""
-_EMPTY_FOR_NULL: Final = (ApiKey.METADATA,)
-"""Refusals in which a null name is empty, even where it may be null."""
 _REPEATED_AT_TOP: Final = ("session_id",)
 _ROWS_BESIDE_ERROR: Final[Mapping[int, Versions]] = MappingProxyType(
     {ApiKey.FETCH: Versions(7, 12), ApiKey.METADATA: Versions(13, 13)}
@@ -99,8 +97,7 @@ class RefusedAnswer(NamedTuple):
         source = _source(name, asked)
         repeats = is_row or name in _REPEATED_AT_TOP
         if repeats and source is not None and self._fits(field, asked[source]):
-            is_empty = asked[source] is None and self.api_key in _EMPTY_FOR_NULL
-            return field.absent if is_empty else asked[source]
+            return asked[source]
         if name in _NO_PRODUCER and not is_row:
             return -1
         is_null = field.default is REQUIRED and self.version in field.nullable
@@ -139,7 +136,13 @@ def refuse_request(
     if own_form is not None:
         return own_form(body, error, text)
     refusal = RefusedAnswer(api_key, version, error, text)
-    return refusal.struct(response_fields(api_key), body, is_row=False)
+    asked = _with_empty_names(body) if api_key == ApiKey.METADATA else body
+    return refusal.struct(response_fields(api_key), asked, is_row=False)
+
+
+def _with_empty_names(body: Value) -> Value:
+    """QUIRK: a null name is empty where all of a Metadata request is refused."""
+    return body | {"topics": [row | {"name": row["name"] or ""} for row in body["topics"] or ()]}
 
 
 def encode_refusal(header: Value, body: Value, error: ErrorCode) -> bytes:

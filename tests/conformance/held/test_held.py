@@ -81,7 +81,7 @@ def test_a_changed_answer_is_seen(api_key: ApiKey) -> None:
     for case in theirs:
         ours = theirs | {case: changed_once(copy.deepcopy(theirs[case]))}
         found = compare(api_key, ours, theirs, ())
-        assert [(each.case, each.version) for each in found.unnamed] == [case]
+        assert {(each.case, each.version) for each in found.unnamed} == {case}
         assert not found.holds
         if case[1] % 5:
             break
