@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, Self
 
 from conformance.held.cases import Case, Moment
 from conformance.held.normalized import Json, Normalizer
-from conformance.held.scenes import STEPS, Step, create_topics
+from conformance.held.steps import STEPS, Step, create_topics
 from conformance.held.worlds import World
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost
 from impl.protocol.errors import DecodeError, ErrorCode

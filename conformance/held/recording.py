@@ -15,7 +15,7 @@ from typing import Final
 
 from conformance.held.cases import Case, cases_of
 from conformance.held.normalized import Json
-from conformance.held.scenes import STEPS
+from conformance.held.steps import STEPS
 from impl.protocol.schemas import ApiKey
 
 Answers = dict[tuple[str, int], Json]

@@ -12,17 +12,15 @@ Four rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from conformance.held.steps import HEARTBEAT, NOTHING, QUOTA, UPSERTION
 from impl.protocol.schemas import ApiKey
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-
-Body = dict[str, Any]
-NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Scene(NamedTuple):
@@ -30,15 +28,6 @@ class Scene(NamedTuple):
 
     changes: Mapping[str, Any] = NOTHING
     steps: tuple[str, ...] = ()
-
-
-class Step(NamedTuple):
-    """A request that prepares a case. `brings`: the paths of values in its answer, by symbol."""
-
-    api_key: ApiKey
-    version: int
-    body: Body
-    brings: Mapping[str, tuple[str | int, ...]] = NOTHING
 
 
 PLAIN: Final[Mapping[str, Any]] = MappingProxyType(
@@ -76,182 +65,6 @@ PLAIN: Final[Mapping[str, Any]] = MappingProxyType(
 )
 """Values by the name of the field."""
 
-
-def create_topics(names: Iterable[str]) -> Body:
-    """The body of a request that creates topics of one partition, which keep old records."""
-    rows = [
-        {
-            "name": name,
-            "num_partitions": 1,
-            "replication_factor": 1,
-            "configs": [{"name": "retention.ms", "value": "-1"}],
-        }
-        for name in names
-    ]
-    return {"topics": rows, "timeout_ms": 30_000}
-
-
-def _produce(name: str, records: str, transactional_id: str | None = None) -> Body:
-    rows = [{"index": 0, "records": records}]
-    return {
-        "transactional_id": transactional_id,
-        "acks": -1,
-        "timeout_ms": 5_000,
-        "topics": [{"name": name, "partitions": rows}],
-    }
-
-
-def _find(key: str, key_type: int) -> Body:
-    return {"key": key, "key_type": key_type}
-
-
-_COMMITTED: Final = [
-    {
-        "name": "$topic",
-        "partitions": [
-            {"partition_index": 0, "committed_offset": 1, "committed_metadata": "m"},
-        ],
-    }
-]
-_JOIN: Final[Body] = {
-    "group_id": "$group",
-    "session_timeout_ms": 30_000,
-    "rebalance_timeout_ms": 500,
-    "member_id": "",
-    "protocol_type": "consumer",
-    "protocols": [{"name": "range", "metadata": b"\0\1"}],
-}
-_SYNC: Final[Body] = {
-    "group_id": "$group",
-    "generation_id": 1,
-    "member_id": "$member_id",
-    "assignments": [{"member_id": "$member_id", "assignment": b"\0\2"}],
-}
-_HEARTBEAT: Final[Body] = {
-    "group_id": "$group",
-    "member_id": "$consumer",
-    "member_epoch": 0,
-    "rebalance_timeout_ms": 5_000,
-    "subscribed_topic_names": ["$topic"],
-    "topic_partitions": [],
-}
-_QUOTA: Final = {
-    "entity": [{"entity_type": "user", "entity_name": "$user"}],
-    "ops": [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}],
-}
-_UPSERTION: Final = {
-    "name": "$user",
-    "mechanism": 1,
-    "iterations": 4096,
-    "salt": b"salt",
-    "salted_password": b"password",
-}
-
-STEPS: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
-    {
-        "topic": (
-            Step(
-                ApiKey.CREATE_TOPICS,
-                7,
-                create_topics(["$topic"]),
-                {"topic_id": ("topics", 0, "topic_id")},
-            ),
-        ),
-        "records": (Step(ApiKey.PRODUCE, 9, _produce("$topic", "$records")),),
-        "offset": (
-            Step(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
-            Step(
-                ApiKey.OFFSET_COMMIT,
-                2,
-                {"group_id": "$group", "member_id": "", "topics": _COMMITTED},
-            ),
-        ),
-        "member": (
-            Step(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
-            Step(ApiKey.JOIN_GROUP, 3, _JOIN, {"member_id": ("member_id",)}),
-            Step(ApiKey.SYNC_GROUP, 2, _SYNC),
-        ),
-        "joining": (
-            Step(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
-            Step(ApiKey.JOIN_GROUP, 3, _JOIN, {"member_id": ("member_id",)}),
-        ),
-        "consumer": (
-            Step(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
-            Step(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, _HEARTBEAT),
-        ),
-        "producer": (
-            Step(ApiKey.FIND_COORDINATOR, 1, _find("$transactional_id", 1)),
-            Step(
-                ApiKey.INIT_PRODUCER_ID,
-                2,
-                {"transactional_id": "$transactional_id", "transaction_timeout_ms": 60_000},
-                {"producer_id": ("producer_id",)},
-            ),
-        ),
-        "transaction": (
-            Step(
-                ApiKey.ADD_PARTITIONS_TO_TXN,
-                3,
-                {
-                    "v3_and_below_transactional_id": "$transactional_id",
-                    "v3_and_below_producer_id": "$producer_id",
-                    "v3_and_below_producer_epoch": 0,
-                    "v3_and_below_topics": [{"name": "$topic", "partitions": [0]}],
-                },
-            ),
-        ),
-        "transactional records": (
-            Step(
-                ApiKey.PRODUCE,
-                9,
-                _produce("$topic", "$transactional_records", "$transactional_id"),
-            ),
-        ),
-        "transaction of group": (
-            Step(
-                ApiKey.ADD_OFFSETS_TO_TXN,
-                3,
-                {
-                    "transactional_id": "$transactional_id",
-                    "producer_id": "$producer_id",
-                    "producer_epoch": 0,
-                    "group_id": "$group",
-                },
-            ),
-        ),
-        "quota": (
-            Step(ApiKey.ALTER_CLIENT_QUOTAS, 1, {"entries": [_QUOTA], "validate_only": False}),
-        ),
-        "user": (
-            Step(
-                ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-                0,
-                {"deletions": [], "upsertions": [_UPSERTION]},
-            ),
-        ),
-        "directory": (
-            Step(
-                ApiKey.DESCRIBE_LOG_DIRS,
-                4,
-                {"topics": []},
-                {"directory": ("results", 0, "log_dir")},
-            ),
-        ),
-    }
-)
-"""What brings the broker into the state that a request needs."""
-
-NEEDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "$topic": "topic",
-        "$topic_id": "topic",
-        "$member_id": "member",
-        "$producer_id": "producer",
-        "$transactional_records": "producer",
-        "$directory": "directory",
-    }
-)
-"""The step that each symbol needs; others are only names."""
 
 _TRANSACTIONAL: Final = {"transactional_id": "$transactional_id"}
 _OF_TRANSACTION: Final = {
@@ -566,7 +379,7 @@ SCENES: Final[Mapping[ApiKey, Mapping[str, Scene]]] = MappingProxyType(
             ),
         },
         ApiKey.ALTER_CLIENT_QUOTAS: {
-            "plain": Scene({"entries": [_QUOTA]}),
+            "plain": Scene({"entries": [QUOTA]}),
             "client": Scene(
                 {
                     "entries": [
@@ -595,7 +408,7 @@ SCENES: Final[Mapping[ApiKey, Mapping[str, Scene]]] = MappingProxyType(
             "plain": Scene({"users.name": "$user"}, ("user",))
         },
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {
-            "plain": Scene({"deletions": [], "upsertions": [_UPSERTION]}),
+            "plain": Scene({"deletions": [], "upsertions": [UPSERTION]}),
             "deletion": Scene(
                 {"deletions": [{"name": "$user", "mechanism": 1}], "upsertions": []}, ("user",)
             ),
@@ -649,15 +462,15 @@ SCENES: Final[Mapping[ApiKey, Mapping[str, Scene]]] = MappingProxyType(
             ),
         },
         ApiKey.CONSUMER_GROUP_HEARTBEAT: {
-            "plain": Scene(_HEARTBEAT),
-            "member": Scene(_HEARTBEAT | {"member_epoch": 1}, ("topic", "consumer")),
+            "plain": Scene(HEARTBEAT),
+            "member": Scene(HEARTBEAT | {"member_epoch": 1}, ("topic", "consumer")),
             "leaving": Scene(
                 {"group_id": "$group", "member_id": "$consumer", "member_epoch": -1},
                 ("topic", "consumer"),
             ),
-            "static": Scene(_HEARTBEAT | {"instance_id": "$instance"}),
+            "static": Scene(HEARTBEAT | {"instance_id": "$instance"}),
             "owning": Scene(
-                _HEARTBEAT
+                HEARTBEAT
                 | {
                     "member_epoch": 1,
                     "topic_partitions": [{"topic_id": "$topic_id", "partitions": [0]}],
@@ -665,9 +478,9 @@ SCENES: Final[Mapping[ApiKey, Mapping[str, Scene]]] = MappingProxyType(
                 ("topic", "consumer"),
             ),
             "regex": Scene(
-                _HEARTBEAT | {"subscribed_topic_names": None, "subscribed_topic_regex": "nope.*"}
+                HEARTBEAT | {"subscribed_topic_names": None, "subscribed_topic_regex": "nope.*"}
             ),
-            "classic": Scene(_HEARTBEAT, ("member",)),
+            "classic": Scene(HEARTBEAT, ("member",)),
         },
         ApiKey.CONSUMER_GROUP_DESCRIBE: {
             "plain": Scene(steps=("topic", "consumer")),
@@ -684,6 +497,20 @@ SCENES: Final[Mapping[ApiKey, Mapping[str, Scene]]] = MappingProxyType(
 )
 """The valid requests of each API, the first one the plainest."""
 PLAINEST: Final[Mapping[str, Scene]] = MappingProxyType({"plain": Scene()})
+
+HURRIED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.UPDATE_FEATURES,
+    }
+)
+"""APIs that are not asked with a time-out of 1 ms: whether they are done by then is chance."""
 
 READING: Final = frozenset(
     {
