@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Final
 
 from conformance.held.cases import cases_of
-from conformance.held.conversation import ANSWER_TIMEOUT_MS, CLIENT_ID, Conversation
+from conformance.held.conversation import Conversation
 from conformance.held.own_node import NEVER_MS, OwnNode
 from conformance.held.recording import Answers, write_recording
+from conformance.held.worlds import CLIENT_ID
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.connection import BrokerConnection
 from conformance.kafka.releases import NEWEST
 from impl.protocol.schemas import ApiKey
 from proofs.say import note
 
+_STEP_TIMEOUT_MS: Final = 20_000
 _SETTLING_S: Final = 0.01
 """How long a broker that has answered may take to learn of what it was asked to change."""
 _PROPERTIES: Final = {"producer.id.expiration.check.interval.ms": NEVER_MS}
@@ -49,7 +51,7 @@ def our_answers(api_key: ApiKey) -> Answers:
 def served_answers(host: str, port: int, api_key: ApiKey) -> Answers:
     """What a running broker answers to all cases of an API. Raises NotPrepared, ConnectionLost."""
     connect = partial(
-        BrokerConnection, host, port, timeout_ms=ANSWER_TIMEOUT_MS, client_id=CLIENT_ID
+        BrokerConnection, host, port, timeout_ms=_STEP_TIMEOUT_MS, client_id=CLIENT_ID
     )
     return _answers(Conversation(connect, port, _SETTLING_S), api_key)
 

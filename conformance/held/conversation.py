@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, Self
 from conformance.held.cases import Case, Moment
 from conformance.held.normalized import Json, Normalizer
 from conformance.held.steps import STEPS, Step, create_topics
-from conformance.held.worlds import World
+from conformance.held.worlds import CLIENT_ID, World
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost
 from impl.protocol.errors import DecodeError, ErrorCode
 from impl.protocol.fields import CoordinatorType
@@ -23,11 +23,11 @@ from impl.protocol.schemas import ApiKey
 CLOSED: Final = "connection closed"
 UNANSWERED: Final = "no answer"
 UNREADABLE: Final = "answer of another form"
-CLIENT_ID: Final = "held"
 
 _PATIENCE_S: Final = 20.0
 _PAUSE_S: Final = 0.003
 ANSWER_TIMEOUT_MS: Final = 2_500
+"""How long a case waits for its answer. Steps before it wait as long as a connection does."""
 _NOT_YET: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -61,7 +61,7 @@ class Connection(Protocol):
     def ask(self, api_key: int, api_version: int, body: Any) -> Any:
         """The body of the answer."""
 
-    def ask_bytes(self, payload: bytes) -> bytes:
+    def ask_bytes(self, payload: bytes, timeout_ms: int) -> bytes:
         """The answer to a whole request."""
 
     def send_bytes(self, payload: bytes) -> None:
@@ -128,7 +128,8 @@ class Conversation:
         if case.api_key is ApiKey.PRODUCE and not body["acks"]:
             return self._ask_unanswered(connection, bytes(payload))
         try:
-            return decode_response(case.api_key, case.form, connection.ask_bytes(bytes(payload)))[1]
+            answer = connection.ask_bytes(bytes(payload), ANSWER_TIMEOUT_MS)
+            return decode_response(case.api_key, case.form, answer)[1]
         except ConnectionLost:
             return CLOSED
         except AnswerTimeout:

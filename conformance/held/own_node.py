@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final, Self
 
+from conformance.held.worlds import CLIENT_ID
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost
 from impl.broker.config import NodeConfig
 from impl.broker.embedded import EMBEDDED
@@ -21,7 +22,7 @@ from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_response, encode_request
 
 _START_MS: Final = 1_700_000_000_000
-_LONGEST_WAIT_MS: Final = 2_500
+_LONGEST_WAIT_MS: Final = 20_000
 NEVER_MS: Final = str(2**31 - 1)
 SETTINGS: Final = {
     "auto.create.topics.enable": "false",
@@ -56,13 +57,13 @@ class OwnNode:
         """A connection to it."""
         return OwnConnection(self)
 
-    def ask(self, payload: bytes) -> bytes | None:
+    def ask(self, payload: bytes, timeout_ms: int = _LONGEST_WAIT_MS) -> bytes | None:
         """The answer to a request. Raises ConnectionLost, AnswerTimeout."""
         reference = object()
         self.now_ms += 1
         self._take(self.node.advance(self.now_ms))
         self._take(self.node.receive(reference, payload, self.now_ms))
-        self._wait(reference)
+        self._wait(reference, timeout_ms)
         answer = self._answers.pop(reference)
         self._take(self.node.advance(self.now_ms))
         if isinstance(answer, Close):
@@ -70,13 +71,13 @@ class OwnNode:
         found: bytes | None = answer.payload
         return found
 
-    def _wait(self, reference: object) -> None:
+    def _wait(self, reference: object, timeout_ms: int) -> None:
         """Let time pass until the answer is there. Raises AnswerTimeout."""
-        end_ms = self.now_ms + _LONGEST_WAIT_MS
+        end_ms = self.now_ms + timeout_ms
         while reference not in self._answers:
             due_ms = self.node.next_due_ms
             if due_ms is None or due_ms > end_ms:
-                raise AnswerTimeout(f"no answer in {_LONGEST_WAIT_MS} ms")
+                raise AnswerTimeout(f"no answer in {timeout_ms} ms")
             self.now_ms = max(self.now_ms + 1, due_ms)
             self._take(self.node.advance(self.now_ms))
 
@@ -103,12 +104,12 @@ class OwnConnection:
 
     def ask(self, api_key: int, api_version: int, body: Value) -> Value:
         """The body of the answer. Raises ConnectionLost, AnswerTimeout."""
-        answer = self.ask_bytes(encode_request(api_key, api_version, 0, "held", body))
+        answer = self.ask_bytes(encode_request(api_key, api_version, 0, CLIENT_ID, body))
         return decode_response(api_key, api_version, answer)[1]
 
-    def ask_bytes(self, payload: bytes) -> bytes:
+    def ask_bytes(self, payload: bytes, timeout_ms: int | None = None) -> bytes:
         """Request and answer as whole payloads. Raises ConnectionLost, AnswerTimeout."""
-        answer = self._node.ask(payload)
+        answer = self._node.ask(payload, _LONGEST_WAIT_MS if timeout_ms is None else timeout_ms)
         if answer is None:
             raise AnswerTimeout("the request has no answer")
         return answer

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 
+CLIENT_ID: Final = "held"
+"""What those call themselves who ask the cases; ids of members begin with it."""
 NAME: Final = re.compile(r"(\w+?)-held-(\d+)")
 """A name: its symbol, and the number of the world."""
 _TIMES_MS: Final = (1000, 2000, 3000)

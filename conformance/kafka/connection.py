@@ -145,7 +145,7 @@ class BrokerConnection:
         self.send(api_key, api_version, body)
         return self.receive(timeout_ms).body
 
-    def ask_bytes(self, payload: bytes) -> bytes:
+    def ask_bytes(self, payload: bytes, timeout_ms: int | None = None) -> bytes:
         """As `ask`, for an API that the table of messages lacks: whole payloads, headers included.
 
         The request has correlation id UNNUMBERED. Raises as `ask`.
@@ -156,7 +156,7 @@ class BrokerConnection:
         api_key, api_version = _HEAD.unpack_from(payload)
         self._asked.append((UNNUMBERED, WireRequest(api_key, api_version, {})))
         try:
-            return self._next_payload(self.timeout_ms)
+            return self._next_payload(self.timeout_ms if timeout_ms is None else timeout_ms)
         finally:
             self._asked.clear()
 

@@ -214,7 +214,7 @@ def _total_partitions(topics: list[Value], default: int) -> int:
 
 def _create_topic(node: HandlerContext, asked: Value, validate_only: bool) -> Value:
     node.topics.check_name(asked["name"])
-    configs = named_values(asked["configs"], ErrorCode.INVALID_CONFIG)
+    configs = named_values(asked["configs"], ErrorCode.INVALID_CONFIG, "topic configs")
     log_config(node.topics.config, configs)  # settings are refused before numbers
     replicas = _assigned_replicas(node, asked)
     count, factor = (len(replicas), 1) if replicas else _numbers(node, asked)

@@ -237,12 +237,15 @@ def explain_topic_setting(name: str) -> str:
 
 
 def named_values(
-    rows: Sequence[Value], error: ErrorCode = ErrorCode.INVALID_REQUEST
+    rows: Sequence[Value], error: ErrorCode = ErrorCode.INVALID_REQUEST, what: str = ""
 ) -> dict[str, str]:
-    """The settings of a request by name. Raises `TopicRefused` for values that are null."""
+    """The settings of a request by name. Raises `TopicRefused` for values that are null.
+
+    QUIRK: of alterations the error does not say `what` is null.
+    """
     nulls = ",".join(row["name"] for row in rows if row["value"] is None)
     if nulls:
-        raise TopicRefused(error, f"Null value not supported for : {nulls}")
+        raise TopicRefused(error, f"Null value not supported for {what}: {nulls}")
     return {row["name"]: row["value"] for row in rows}
 
 
