@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from conformance.held.brokers import our_answers, record, served_answers
+from conformance.held.api_table import lines_of
+from conformance.held.broker_answers import our_answers, record, served_answers
 from conformance.held.cases import api_keys
-from conformance.held.comparison import Comparison, compare, read_names
+from conformance.held.comparison import ApiComparison, compare, read_names
 from conformance.held.recording import OutdatedRecording, read_recording
-from conformance.held.table import lines_of
 from conformance.kafka.releases import NEWEST
 from impl.addresses import Address, InvalidAddress, parse_address
 from impl.protocol.schemas import ApiKey
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return EXIT_CODES["holds" if all(each.holds for each in comparisons) else "violated"]
 
 
-def comparison_of(api_key: ApiKey, recording: Path, at: Address | None = None) -> Comparison:
+def comparison_of(api_key: ApiKey, recording: Path, at: Address | None = None) -> ApiComparison:
     """Compare an API's answers. Raises OutdatedRecording."""
     theirs = read_recording(recording, api_key)
     ours = our_answers(api_key) if at is None else served_answers(*at, api_key)

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from conformance.held.preparation import NEEDS, STEPS, Body
 from conformance.held.scenes import (
     HURRIED,
     METADATA_TOPIC,
@@ -28,7 +29,6 @@ from conformance.held.scenes import (
     SCENES,
     Scene,
 )
-from conformance.held.steps import NEEDS, STEPS, Body
 from impl.broker.releases import NEWEST_RELEASE, announced_versions, served_versions
 from impl.protocol.schemas import MESSAGES, REQUIRED, ApiKey, Field
 
@@ -37,7 +37,7 @@ _LONG: Final = "x" * 250
 _UNKNOWN_ID: Final = b"\7" * 16
 
 
-class Moment(Enum):
+class CaseKind(Enum):
     """When a request is asked that has been prepared."""
 
     NOW = ""
@@ -50,7 +50,7 @@ class Case(NamedTuple):
     """A request: symbols stand for what is known once `steps` are taken.
 
     `version` is the one of the header; `form` is the version in whose form the body is written.
-    Cases of one `world` share their names, and the steps are taken once for them.
+    Cases with the same `family` share symbols, and the steps are taken once for them.
     """
 
     api_key: ApiKey
@@ -58,8 +58,8 @@ class Case(NamedTuple):
     name: str
     body: Body
     steps: tuple[str, ...]
-    moment: Moment
-    world: str
+    kind: CaseKind
+    family: str
 
     @property
     def form(self) -> int:
@@ -246,12 +246,12 @@ def _of_scene(
     fields = MESSAGES[api_key, "request"].fields
     body = _build(fields, version, scene.changes, "")
     steps = _steps_of(body, scene.steps)
-    shared = f"{api_key.name} {name}" if api_key in READING else ""
 
-    def case(text: str, asked: Body, moment: Moment = Moment.NOW) -> Case:
+    def case(text: str, asked: Body, kind: CaseKind = CaseKind.NOW) -> Case:
         title = f"{name}: {text}" if text else name
-        world = "" if moment is not Moment.NOW else shared
-        return Case(api_key, version, title, asked, steps, moment, world)
+        is_shared = kind is CaseKind.NOW and api_key in READING
+        family = f"{api_key.name} {name}" if is_shared else ""
+        return Case(api_key, version, title, asked, steps, kind, family)
 
     yield case("", body)
     for text, changed in _changed(fields, version, body):
@@ -259,10 +259,10 @@ def _of_scene(
         is_chance = text == "timeout_ms=1" and api_key in HURRIED
         if (is_first or _mentions(scene, path)) and not is_chance:
             yield case(text, changed)
-    yield case(Moment.TWICE.value, body, Moment.TWICE)
+    yield case(CaseKind.TWICE.value, body, CaseKind.TWICE)
     if {"$topic", "$topic_id"} & {*_symbols(body)}:
-        yield case(Moment.DELETED.value, body, Moment.DELETED)
-        yield case(Moment.RECREATED.value, body, Moment.RECREATED)
+        yield case(CaseKind.DELETED.value, body, CaseKind.DELETED)
+        yield case(CaseKind.RECREATED.value, body, CaseKind.RECREATED)
 
 
 def _mentions(scene: Scene, path: str) -> bool:
@@ -276,7 +276,7 @@ def _of_version(api_key: ApiKey, version: int) -> Iterator[Case]:
     seen = set()
     for number, (name, scene) in enumerate(SCENES.get(api_key, PLAINEST).items()):
         for case in _of_scene(api_key, version, name, scene, is_first=number == 0):
-            key = repr((case.body, case.steps, case.moment))
+            key = repr((case.body, case.steps, case.kind))
             if key not in seen:
                 seen.add(key)
                 yield case

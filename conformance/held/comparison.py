@@ -50,7 +50,7 @@ _ABOUT: Final = (
 _SAYS_NOTHING: Final = ("", "0x" + "0" * 32)
 
 
-class Difference(NamedTuple):
+class FieldDifference(NamedTuple):
     """A field whose value is another one than Kafka's. `path` has the rows in brackets."""
 
     case: str
@@ -92,7 +92,7 @@ class Name(NamedTuple):
         """Whether it is about an API."""
         return _is_like(self.apis, api_key.name)
 
-    def has(self, difference: Difference) -> bool:
+    def has(self, difference: FieldDifference) -> bool:
         """Whether it names a difference of an API that it is about."""
         return (
             _is_like(self.cases, difference.case)
@@ -112,13 +112,13 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, pattern.split("*"))))
 
 
-class Comparison(NamedTuple):
+class ApiComparison(NamedTuple):
     """What became of an API: its cases, and the differences with their names, or None."""
 
     api_key: ApiKey
     cases: int
-    named: list[tuple[Difference, Name]]
-    unnamed: list[Difference]
+    named: list[tuple[FieldDifference, Name]]
+    unnamed: list[FieldDifference]
     unused: list[Name]
 
     @property
@@ -138,7 +138,7 @@ class Comparison(NamedTuple):
         return not self.unnamed and not self.unused
 
 
-def _cases_of(differences: Iterable[Difference]) -> int:
+def _cases_of(differences: Iterable[FieldDifference]) -> int:
     return len({(each.case, each.version) for each in differences})
 
 
@@ -152,14 +152,16 @@ def read_names(file: Path = TABLE) -> tuple[Name, ...]:
     return names
 
 
-def compare(api_key: ApiKey, ours: Answers, theirs: Answers, names: Iterable[Name]) -> Comparison:
+def compare(
+    api_key: ApiKey, ours: Answers, theirs: Answers, names: Iterable[Name]
+) -> ApiComparison:
     """Compare all answers of an API, those of a recording with ours."""
     about = [name for name in names if name.is_of(api_key)]
-    comparison = Comparison(api_key, len(theirs), [], [], [])
+    comparison = ApiComparison(api_key, len(theirs), [], [], [])
     for (case, version), wanted in theirs.items():
         found = ours.get((case, version), ABSENT)
         for path, mine, other in differences_of(found, wanted):
-            difference = Difference(case, version, path, mine, other)
+            difference = FieldDifference(case, version, path, mine, other)
             name = next((each for each in about if each.has(difference)), None)
             if name is None:
                 comparison.unnamed.append(difference)

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol, Self
 
-from conformance.held.cases import Case, Moment
+from conformance.held.cases import Case, CaseKind
 from conformance.held.normalized import Json, Normalizer
-from conformance.held.steps import STEPS, Step, create_topics
-from conformance.held.worlds import CLIENT_ID, World
+from conformance.held.preparation import STEPS, PreparationRequest, create_topics
+from conformance.held.symbols import CLIENT_ID, Symbols
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost
 from impl.protocol.errors import DecodeError, ErrorCode
 from impl.protocol.fields import CoordinatorType
@@ -40,7 +40,7 @@ _NOT_YET: Final = frozenset(
         ErrorCode.TOPIC_ALREADY_EXISTS,  # it is being deleted
     }
 )
-_WORLDS_OF_API: Final = 10_000
+_NAMES_OF_API: Final = 10_000
 _TOPIC: Final = "topic"
 _TOPICS_AT_ONCE: Final = 100
 _CREATE_TOPICS: Final = 7
@@ -55,7 +55,7 @@ _LIST_OFFSETS: Final = 2
 _METADATA: Final = 4
 
 
-class Connection(Protocol):
+class CaseConnection(Protocol):
     """What a case needs of a connection."""
 
     def ask(self, api_key: int, api_version: int, body: Any) -> Any:
@@ -76,52 +76,52 @@ class NotPrepared(Exception):
     """A step before a case was refused."""
 
 
-class Conversation:
+class CaseConversation:
     """The cases that one broker is asked. `settling_s`: how long it takes to learn of a change."""
 
     def __init__(
-        self, connect: Callable[[], Connection], port: int, settling_s: float = 0.0
+        self, connect: Callable[[], CaseConnection], port: int, settling_s: float = 0.0
     ) -> None:
         self._connect = connect
         self._port = port
         self._settling_s = settling_s
-        self._worlds: dict[str, World] = {}
+        self._shared: dict[str, Symbols] = {}
         self._count = 0
 
     def play(self, cases: Sequence[Case]) -> Iterator[tuple[Case, Json]]:
         """Each case with what it was answered. Raises NotPrepared, ConnectionLost."""
         self._await_coordinators()
         for some in batched(cases, _TOPICS_AT_ONCE):
-            worlds = [self._world_of(case) for case in some]
-            self._create_topics(zip(some, worlds, strict=True))
-            for case, world in zip(some, worlds, strict=True):
-                self._prepare(case, world)
-                yield case, self._answer(case, world)
+            all_symbols = [self._symbols_of(case) for case in some]
+            self._create_topics(zip(some, all_symbols, strict=True))
+            for case, symbols in zip(some, all_symbols, strict=True):
+                self._prepare(case, symbols)
+                yield case, self._answer(case, symbols)
 
-    def _world_of(self, case: Case) -> World:
-        """The world of the case, a new one if it shares none."""
-        world = self._worlds.get(case.world)
-        if world is None:
+    def _symbols_of(self, case: Case) -> Symbols:
+        """The symbols of the case, new ones if it shares none."""
+        symbols = self._shared.get(case.family)
+        if symbols is None:
             self._count += 1
-            world = World(_WORLDS_OF_API * case.api_key + self._count)
-        if case.world:
-            self._worlds[case.world] = world
-        return world
+            symbols = Symbols(_NAMES_OF_API * case.api_key + self._count)
+        if case.family:
+            self._shared[case.family] = symbols
+        return symbols
 
-    def _answer(self, case: Case, world: World) -> Json:
-        if case.moment in (Moment.DELETED, Moment.RECREATED):
-            self._delete(world, is_created_again=case.moment is Moment.RECREATED)
-        body = world.fill(case.body)
+    def _answer(self, case: Case, symbols: Symbols) -> Json:
+        if case.kind in (CaseKind.DELETED, CaseKind.RECREATED):
+            self._delete(symbols, is_created_again=case.kind is CaseKind.RECREATED)
+        body = symbols.fill(case.body)
         with self._connect() as connection:
             answer = self._ask_raw(connection, case, body)
-            if case.moment is Moment.TWICE and answer is not None:
+            if case.kind is CaseKind.TWICE and answer is not None:
                 answer = self._ask_again(case, body)
-        normalizer = Normalizer(case.api_key, world, self._port)
+        normalizer = Normalizer(case.api_key, symbols, self._port)
         return normalizer.body(answer) if isinstance(answer, dict) else answer
 
     # ---- the case
 
-    def _ask_raw(self, connection: Connection, case: Case, body: Any) -> Any:
+    def _ask_raw(self, connection: CaseConnection, case: Case, body: Any) -> Any:
         """The body of the answer, or what came instead."""
         payload = bytearray(encode_request(case.api_key, case.form, -1, CLIENT_ID, body))
         payload[2:4] = case.version.to_bytes(2, "big", signed=True)
@@ -137,7 +137,7 @@ class Conversation:
         except DecodeError:
             return UNREADABLE
 
-    def _ask_unanswered(self, connection: Connection, payload: bytes) -> str:
+    def _ask_unanswered(self, connection: CaseConnection, payload: bytes) -> str:
         """Whether the next request on the connection is the first that is answered."""
         try:
             connection.send_bytes(payload)
@@ -168,16 +168,16 @@ class Conversation:
             for request in _FIRST_REQUESTS:
                 self._insist(connection, *request)
 
-    def _create_topics(self, cases: Iterable[tuple[Case, World]]) -> None:
+    def _create_topics(self, cases: Iterable[tuple[Case, Symbols]]) -> None:
         """Create the topics of many cases at once, which is much faster."""
         wanted = {
-            world.number: world
-            for case, world in cases
-            if _TOPIC in case.steps and _TOPIC not in world.done
+            symbols.number: symbols
+            for case, symbols in cases
+            if _TOPIC in case.steps and _TOPIC not in symbols.done
         }
         if not wanted:
             return
-        names = {world.fill("$topic"): world for world in wanted.values()}
+        names = {symbols.fill("$topic"): symbols for symbols in wanted.values()}
         with self._connect() as connection:
             body = create_topics(names)
             answer = self._insist(connection, ApiKey.CREATE_TOPICS, _CREATE_TOPICS, body)
@@ -186,25 +186,25 @@ class Conversation:
                 names[row["name"]].done.add(_TOPIC)
             self._await_leaders(connection, names)
 
-    def _prepare(self, case: Case, world: World) -> None:
-        """Take the steps of a case that its world has not taken yet."""
-        missing = [name for name in case.steps if name not in world.done]
+    def _prepare(self, case: Case, symbols: Symbols) -> None:
+        """Take the steps of a case that were not taken yet for its symbols."""
+        missing = [name for name in case.steps if name not in symbols.done]
         if missing:
             with self._connect() as connection:
                 for name in missing:
                     for step in STEPS[name]:
-                        self._take(connection, step, world)
-        world.done.update(missing)
+                        self._take(connection, step, symbols)
+        symbols.done.update(missing)
 
-    def _take(self, connection: Connection, step: Step, world: World) -> None:
-        answer = self._insist(connection, step.api_key, step.version, world.fill(step.body))
+    def _take(self, connection: CaseConnection, step: PreparationRequest, symbols: Symbols) -> None:
+        answer = self._insist(connection, step.api_key, step.version, symbols.fill(step.body))
         for symbol, path in step.brings.items():
             value = answer
             for key in path:
                 value = value[key]
-            world.learnt[symbol] = value
+            symbols.learnt[symbol] = value
 
-    def _insist(self, connection: Connection, key: ApiKey, version: int, body: Any) -> Any:
+    def _insist(self, connection: CaseConnection, key: ApiKey, version: int, body: Any) -> Any:
         """The answer, once it is not "not yet". Raises NotPrepared."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
@@ -216,15 +216,15 @@ class Conversation:
                 raise NotPrepared(f"{key.name} version {version}: {body} was answered {answer}")
             time.sleep(_PAUSE_S)
 
-    def _await_leaders(self, connection: Connection, names: Iterable[str]) -> None:
+    def _await_leaders(self, connection: CaseConnection, names: Iterable[str]) -> None:
         rows = [{"partition_index": 0, "timestamp": -1}]
         topics = [{"name": name, "partitions": rows} for name in names]
         body = {"replica_id": -1, "isolation_level": 0, "topics": topics}
         self._insist(connection, ApiKey.LIST_OFFSETS, _LIST_OFFSETS, body)
         time.sleep(self._settling_s)
 
-    def _delete(self, world: World, *, is_created_again: bool) -> None:
-        name = world.fill("$topic")
+    def _delete(self, symbols: Symbols, *, is_created_again: bool) -> None:
+        name = symbols.fill("$topic")
         with self._connect() as connection:
             body = {"topic_names": [name], "timeout_ms": 10_000}
             self._insist(connection, ApiKey.DELETE_TOPICS, 1, body)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, Final
 
-from conformance.held.worlds import NAME, World
+from conformance.held.symbols import NAME, Symbols
 from impl.protocol.message_form import UNKNOWN_TAGS
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
@@ -61,16 +61,16 @@ _WHOLE: Final = ("entity",)
 class Normalizer:
     """Of the answers to one case. `port` is the broker's."""
 
-    def __init__(self, api_key: ApiKey, world: World, port: int) -> None:
+    def __init__(self, api_key: ApiKey, symbols: Symbols, port: int) -> None:
         self._words = {**_WORDS, **_WORDS_OF_API.get(api_key, {})}
-        self._world = world
+        self._symbols = symbols
         self._port = port
         self._texts = dict(self._learnt())
-        self._producer_id = re.compile(rf"\b{world.learnt.get('producer_id', 'none')}\b")
+        self._producer_id = re.compile(rf"\b{symbols.learnt.get('producer_id', 'none')}\b")
 
     def _learnt(self) -> Iterator[tuple[str, str]]:
         """What stands in error messages of the values that a case has learnt."""
-        for symbol, value in self._world.learnt.items():
+        for symbol, value in self._symbols.learnt.items():
             if isinstance(value, bytes):
                 yield urlsafe_b64encode(value).decode().rstrip("="), f"${symbol}"
             elif isinstance(value, str):
@@ -102,10 +102,12 @@ class Normalizer:
 
     def _bytes(self, value: bytes, field: str) -> str:
         if field == "records":
-            return "0x" + _with_id_zero(value, self._world.learnt.get("producer_id", _NOBODY)).hex()
+            return (
+                "0x" + _with_id_zero(value, self._symbols.learnt.get("producer_id", _NOBODY)).hex()
+            )
         if not field.endswith("_id") or value in (ZERO_UUID, b"\7" * 16):
             return "0x" + value.hex()
-        known = {id_: symbol for symbol, id_ in self._world.learnt.items()}
+        known = {id_: symbol for symbol, id_ in self._symbols.learnt.items()}
         return f"${known.get(value, 'id')}"
 
     def _text(self, value: str, field: str) -> str:
@@ -116,7 +118,7 @@ class Normalizer:
         return "$made" if field == "member_id" and len(value) == 22 else value
 
     def _name(self, match: re.Match[str]) -> str:
-        return f"${match[1]}" if int(match[2]) == self._world.number else _OTHER
+        return f"${match[1]}" if int(match[2]) == self._symbols.number else _OTHER
 
     def _number(self, value: int, field: str) -> Json:
         if field == "port" and value > 0:
@@ -126,7 +128,7 @@ class Normalizer:
         if _EARLIEST_MS < value < _LATEST_MS:
             return "$now"
         if field == "producer_id" and 0 <= value < 2**63 - 1 and value != 987_654_321:
-            mine = value == self._world.learnt.get("producer_id")
+            mine = value == self._symbols.learnt.get("producer_id")
             return "$producer_id" if mine else "$new_producer_id"
         return value
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from conformance.held.worlds import CLIENT_ID
+from conformance.held.symbols import CLIENT_ID
 from conformance.kafka.errors import AnswerTimeout, ConnectionLost
 from impl.broker.config import NodeConfig
 from impl.broker.embedded import EMBEDDED

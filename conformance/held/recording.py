@@ -15,7 +15,7 @@ from typing import Final
 
 from conformance.held.cases import Case, cases_of
 from conformance.held.normalized import Json
-from conformance.held.steps import STEPS
+from conformance.held.preparation import STEPS
 from impl.protocol.schemas import ApiKey
 
 Answers = dict[tuple[str, int], Json]
@@ -29,7 +29,13 @@ class OutdatedRecording(ValueError):
 
 def digest_of(cases: Iterable[Case]) -> str:
     """A digest of the requests, and of the steps before them."""
-    rows = [(case, [STEPS[name] for name in case.steps]) for case in cases]
+    rows = [
+        (
+            (*case[:5], case.kind.value),
+            [(*step[:3], dict(step.brings)) for name in case.steps for step in STEPS[name]],
+        )
+        for case in cases
+    ]
     return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from conformance.held.steps import HEARTBEAT, NOTHING, QUOTA, UPSERTION
+from conformance.held.preparation import HEARTBEAT, NOTHING, QUOTA, UPSERTION
 from impl.protocol.schemas import ApiKey
 
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -540,4 +540,4 @@ READING: Final = frozenset(
         ApiKey.FETCH,
     }
 )
-"""APIs that change nothing: the cases of a scene are asked in one world."""
+"""APIs that change nothing: the cases of a scene share their symbols."""

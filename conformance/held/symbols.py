@@ -10,11 +10,11 @@ from impl.protocol.record_batch import Record, client_batch, encode_batch
 CLIENT_ID: Final = "held"
 """What those call themselves who ask the cases; ids of members begin with it."""
 NAME: Final = re.compile(r"(\w+?)-held-(\d+)")
-"""A name: its symbol, and the number of the world."""
+"""A name: its symbol, and the number of the case that has it."""
 _TIMES_MS: Final = (1000, 2000, 3000)
 
 
-class World:
+class Symbols:
     """The names and values of one case, or of several that change nothing.
 
     `learnt` are values that answers brought, by symbol; `done` are the steps that are taken.

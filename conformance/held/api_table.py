@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from conformance.held.comparison import Comparison, Difference
+from conformance.held.comparison import ApiComparison, FieldDifference
 
 _COLUMNS: Final = ("cases", "equal", "named", "unnamed")
 
 
-def lines_of(comparisons: Sequence[Comparison], *, with_named: bool = False) -> Iterator[str]:
+def lines_of(comparisons: Sequence[ApiComparison], *, with_named: bool = False) -> Iterator[str]:
     """A row for each API, then what has no name, and what names nothing."""
     yield _row("API", _COLUMNS)
     rows = [_numbers(comparison) for comparison in comparisons]
@@ -25,7 +25,7 @@ def lines_of(comparisons: Sequence[Comparison], *, with_named: bool = False) -> 
         yield from _wrong(comparison)
 
 
-def _numbers(comparison: Comparison) -> tuple[int, int, int, int]:
+def _numbers(comparison: ApiComparison) -> tuple[int, int, int, int]:
     unnamed = comparison.without_name
     named = comparison.cases - comparison.equal - unnamed
     return comparison.cases, comparison.equal, named, unnamed
@@ -35,7 +35,7 @@ def _row(name: str, cells: Iterable[object]) -> str:
     return f"{name:<32}" + "".join(f"{cell:>9}" for cell in cells)
 
 
-def _reasons(comparisons: Iterable[Comparison]) -> Iterator[str]:
+def _reasons(comparisons: Iterable[ApiComparison]) -> Iterator[str]:
     """How many cases of which APIs each reason is for."""
     found: dict[str, Counter[str]] = {}
     for comparison in comparisons:
@@ -47,7 +47,7 @@ def _reasons(comparisons: Iterable[Comparison]) -> Iterator[str]:
         yield f"\n{reason}\n  {where}"
 
 
-def _wrong(comparison: Comparison) -> Iterator[str]:
+def _wrong(comparison: ApiComparison) -> Iterator[str]:
     """The differences without a name, those of neighbouring versions in one line."""
     name = comparison.api_key.name
     ordered = sorted(comparison.unnamed, key=_group)
@@ -59,5 +59,5 @@ def _wrong(comparison: Comparison) -> Iterator[str]:
         yield f"{name}: no difference is named by {unused.cases} {unused.fields}: {unused.reason}"
 
 
-def _group(difference: Difference) -> tuple[str, ...]:
+def _group(difference: FieldDifference) -> tuple[str, ...]:
     return difference.case, difference.path, repr(difference.ours), repr(difference.theirs)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from conformance.held.cases import cases_of
-from conformance.held.conversation import Conversation
+from conformance.held.conversation import CaseConversation
 from conformance.held.own_node import NEVER_MS, OwnNode
 from conformance.held.recording import Answers, write_recording
-from conformance.held.worlds import CLIENT_ID
+from conformance.held.symbols import CLIENT_ID
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.connection import BrokerConnection
 from conformance.kafka.releases import NEWEST
@@ -45,7 +45,7 @@ def real_answers(api_key: ApiKey) -> Answers:
 def our_answers(api_key: ApiKey) -> Answers:
     """What a new node of ours answers to all cases of an API."""
     own = OwnNode()
-    return _answers(Conversation(own.connect, own.address[1]), api_key)
+    return _answers(CaseConversation(own.connect, own.address[1]), api_key)
 
 
 def served_answers(host: str, port: int, api_key: ApiKey) -> Answers:
@@ -53,9 +53,9 @@ def served_answers(host: str, port: int, api_key: ApiKey) -> Answers:
     connect = partial(
         BrokerConnection, host, port, timeout_ms=_STEP_TIMEOUT_MS, client_id=CLIENT_ID
     )
-    return _answers(Conversation(connect, port, _SETTLING_S), api_key)
+    return _answers(CaseConversation(connect, port, _SETTLING_S), api_key)
 
 
-def _answers(conversation: Conversation, api_key: ApiKey) -> Answers:
+def _answers(conversation: CaseConversation, api_key: ApiKey) -> Answers:
     played = conversation.play(cases_of(api_key))
     return {(case.name, case.version): answer for case, answer in played}

@@ -12,7 +12,7 @@ Body = dict[str, Any]
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class Step(NamedTuple):
+class PreparationRequest(NamedTuple):
     """A request that prepares a case. `brings`: the paths of values in its answer, by symbol."""
 
     api_key: ApiKey
@@ -91,41 +91,41 @@ UPSERTION: Final = {
     "salted_password": b"password",
 }
 
-STEPS: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
+STEPS: Final[Mapping[str, tuple[PreparationRequest, ...]]] = MappingProxyType(
     {
         "topic": (
-            Step(
+            PreparationRequest(
                 ApiKey.CREATE_TOPICS,
                 7,
                 create_topics(["$topic"]),
                 {"topic_id": ("topics", 0, "topic_id")},
             ),
         ),
-        "records": (Step(ApiKey.PRODUCE, 9, _produce("$topic", "$records")),),
+        "records": (PreparationRequest(ApiKey.PRODUCE, 9, _produce("$topic", "$records")),),
         "offset": (
-            Step(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
-            Step(
+            PreparationRequest(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
+            PreparationRequest(
                 ApiKey.OFFSET_COMMIT,
                 2,
                 {"group_id": "$group", "member_id": "", "topics": _COMMITTED},
             ),
         ),
         "member": (
-            Step(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
-            Step(ApiKey.JOIN_GROUP, 3, _JOIN, {"member_id": ("member_id",)}),
-            Step(ApiKey.SYNC_GROUP, 2, _SYNC),
+            PreparationRequest(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
+            PreparationRequest(ApiKey.JOIN_GROUP, 3, _JOIN, {"member_id": ("member_id",)}),
+            PreparationRequest(ApiKey.SYNC_GROUP, 2, _SYNC),
         ),
         "joining": (
-            Step(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
-            Step(ApiKey.JOIN_GROUP, 3, _JOIN, {"member_id": ("member_id",)}),
+            PreparationRequest(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
+            PreparationRequest(ApiKey.JOIN_GROUP, 3, _JOIN, {"member_id": ("member_id",)}),
         ),
         "consumer": (
-            Step(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
-            Step(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, HEARTBEAT),
+            PreparationRequest(ApiKey.FIND_COORDINATOR, 1, _find("$group", 0)),
+            PreparationRequest(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, HEARTBEAT),
         ),
         "producer": (
-            Step(ApiKey.FIND_COORDINATOR, 1, _find("$transactional_id", 1)),
-            Step(
+            PreparationRequest(ApiKey.FIND_COORDINATOR, 1, _find("$transactional_id", 1)),
+            PreparationRequest(
                 ApiKey.INIT_PRODUCER_ID,
                 2,
                 {"transactional_id": "$transactional_id", "transaction_timeout_ms": 60_000},
@@ -133,7 +133,7 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
             ),
         ),
         "transaction": (
-            Step(
+            PreparationRequest(
                 ApiKey.ADD_PARTITIONS_TO_TXN,
                 3,
                 {
@@ -145,14 +145,14 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
             ),
         ),
         "transactional records": (
-            Step(
+            PreparationRequest(
                 ApiKey.PRODUCE,
                 9,
                 _produce("$topic", "$transactional_records", "$transactional_id"),
             ),
         ),
         "transaction of group": (
-            Step(
+            PreparationRequest(
                 ApiKey.ADD_OFFSETS_TO_TXN,
                 3,
                 {
@@ -164,17 +164,19 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
             ),
         ),
         "quota": (
-            Step(ApiKey.ALTER_CLIENT_QUOTAS, 1, {"entries": [QUOTA], "validate_only": False}),
+            PreparationRequest(
+                ApiKey.ALTER_CLIENT_QUOTAS, 1, {"entries": [QUOTA], "validate_only": False}
+            ),
         ),
         "user": (
-            Step(
+            PreparationRequest(
                 ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
                 0,
                 {"deletions": [], "upsertions": [UPSERTION]},
             ),
         ),
         "directory": (
-            Step(
+            PreparationRequest(
                 ApiKey.DESCRIBE_LOG_DIRS,
                 4,
                 {"topics": []},
