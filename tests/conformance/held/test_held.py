@@ -36,7 +36,6 @@ def test_each_answer_is_kafkas_or_its_difference_has_a_name(api_key: ApiKey) -> 
     assert found.holds, "\n".join(lines_of([found]))
 
 
-@pytest.mark.fast
 @APIS
 def test_each_field_of_each_version_is_changed(api_key: ApiKey) -> None:
     """So that a new API, and a new field, have cases."""
@@ -58,6 +57,9 @@ def paths_of(fields: Iterable[Field], version: int, prefix: str = "") -> Iterato
 
 # ---- planted
 
+CHANGED = 10
+"""So many answers of each API are changed."""
+
 
 def changed_once(answer: Any) -> Any:
     """A copy with another value in its last field."""
@@ -69,18 +71,15 @@ def changed_once(answer: Any) -> Any:
     return f"{answer} changed"
 
 
-@pytest.mark.fast
 @APIS
 def test_a_changed_answer_is_seen(api_key: ApiKey) -> None:
     theirs = read_recording(RECORDED, api_key)
     assert compare(api_key, theirs, theirs, ()).equal == len(theirs)
-    for case in theirs:
+    for case in [*theirs][:CHANGED]:
         ours = theirs | {case: changed_once(copy.deepcopy(theirs[case]))}
         found = compare(api_key, ours, theirs, ())
         assert {(each.case, each.version) for each in found.unnamed} == {case}
         assert not found.holds
-        if case[1] % 5:
-            break
 
 
 @pytest.mark.fast
