@@ -1,4 +1,4 @@
-"""Assumption necessity: a trace that an assumption excludes, and that breaks a guarantee."""
+"""ProofAssumption necessity: a trace that an assumption excludes, and that breaks a guarantee."""
 
 from __future__ import annotations
 
