@@ -1,4 +1,4 @@
-"""ProofAssumption necessity: a trace that an assumption excludes, and that breaks a guarantee."""
+"""Assumption necessity: a trace that an assumption excludes, and that breaks a guarantee."""
 
 from __future__ import annotations
 
