@@ -30,7 +30,7 @@ from proofs.cache import cache_folder
 from proofs.explore.scope import DEFAULT_VARIANT
 from proofs.lift.patch import Patch
 from proofs.lift.source import Model, model_for
-from proofs.systematic_mutants.mutants import changes_of, functions_that_act
+from proofs.systematic_mutants.changes import changes_of, functions_that_act
 from proofs.trace.replay import UnknownScope, configuration_of
 
 REPOSITORY = Path(__file__).parents[1]

@@ -39,6 +39,7 @@ SHARED_MODULES = {
         "client configuration coordinator faults group guarantees leader liveness messages network"
         " scopes variants world"
     ),
+    "each composition of the proofs has its own": "assumptions composition theorems",
     "what each package calls its errors, settings, messages and reports": (
         "config errors events messages network report"
     ),

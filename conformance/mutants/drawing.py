@@ -25,7 +25,7 @@ from conformance.coverage.statements import (
     qualified,
 )
 from conformance.mutants.patched_impl import trees_of
-from proofs.systematic_mutants.mutants import put
+from proofs.systematic_mutants.changes import put
 from proofs.systematic_mutants.operators import NEIGHBOURS, joined, literal, negated, number
 
 COMPARISONS: Final[Mapping[type[ast.cmpop], Sequence[type[ast.cmpop]]]] = {

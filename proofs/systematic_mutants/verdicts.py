@@ -40,9 +40,9 @@ from proofs.live.check import explore_live
 from proofs.live.refine import refine
 from proofs.systematic_mutants.baseline import Baseline, Overgrown
 from proofs.systematic_mutants.calls import Calls, difference, is_of_world, mutated, stored_calls
+from proofs.systematic_mutants.changes import SystematicMutant, functions_that_act
 from proofs.systematic_mutants.equal_values import has_equal_values
 from proofs.systematic_mutants.lost_proofs import first_lost
-from proofs.systematic_mutants.mutants import SystematicMutant, functions_that_act
 from proofs.trace.replay import configuration_of
 
 BEST: Final = "first_sequence=strict/restart_window=full"

@@ -47,9 +47,9 @@ from proofs.prove.run.report import (
 )
 from proofs.prove.run.scope_jobs import Scoped, look_at, scoped, simulation_jobs
 from proofs.prove.run.seeds import ratio, unstable
-from proofs.prove.run.solving import ObligationVerdict, failed, needed, solve
 from proofs.prove.run.target import ProofTarget, UnknownName, chosen, subject
 from proofs.prove.run.vacuity import look_for_vacuity
+from proofs.prove.run.verdicts import ObligationVerdict, failed, needed, solve
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
 from proofs.run.journal import Journal

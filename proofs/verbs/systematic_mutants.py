@@ -18,7 +18,7 @@ from proofs.run.interrupts import without_interrupts
 from proofs.run.journal import Journal
 from proofs.run.progress import CountDisplay
 from proofs.say import say
-from proofs.systematic_mutants.mutants import SystematicMutant, diff, selected
+from proofs.systematic_mutants.changes import SystematicMutant, diff, selected
 from proofs.systematic_mutants.summary import REASONS, Figures, page_lines
 from proofs.systematic_mutants.verdicts import EQUAL, FATES, MutantVerdict, verdict_on
 from proofs.verbs.output import Output

@@ -10,7 +10,7 @@ from proofs.lift.source import Model
 
 
 @dataclass(frozen=True, slots=True)
-class Assumption:
+class ProofAssumption:
     """What theorems may rest on. It is about the sizes that it `claims`: of all others a theorem
     holds whatever they are. The parts of worlds that `stay` are, by it, as they were at first. The
     events that it leaves out say so themselves (`excluded_by` of `model.language.event`)."""
@@ -26,13 +26,13 @@ def events_left_out(model: Model, assumptions: Collection[str]) -> frozenset[str
     return frozenset(name for name, excluded_by in events if excluded_by in assumptions)
 
 
-def claimed_by(table: Mapping[str, Assumption], assumptions: Iterable[str]) -> frozenset[str]:
+def claimed_by(table: Mapping[str, ProofAssumption], assumptions: Iterable[str]) -> frozenset[str]:
     """The sizes that are as assumptions of a table say."""
     return frozenset(size for name in assumptions if name in table for size in table[name].claims)
 
 
-ASSUMPTIONS: Mapping[str, Assumption] = {
-    "steps_are_the_events": Assumption(
+ASSUMPTIONS: Mapping[str, ProofAssumption] = {
+    "steps_are_the_events": ProofAssumption(
         "what the proof's steps assume of requests and answers holds wherever they arrive: compared"
         " with each transition of small scopes; that each event is made of the steps is checked"
     ),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from proofs.prove.engine import assumptions as engine
-from proofs.prove.engine.assumptions import Assumption
+from proofs.prove.engine.assumptions import ProofAssumption
 from proofs.prove.idempotent import assumptions as idempotent
 from proofs.prove.transactions import assumptions as transactions
 
-ASSUMPTIONS: Mapping[str, Assumption] = {
+ASSUMPTIONS: Mapping[str, ProofAssumption] = {
     **idempotent.ASSUMPTIONS,
     **transactions.ASSUMPTIONS,
     **engine.ASSUMPTIONS,

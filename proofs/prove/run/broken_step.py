@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -18,12 +19,14 @@ from proofs.lift.dag import BOUND, Node, reachable
 from proofs.lift.source import load_model
 from proofs.lift.values import Shapes
 from proofs.prove.engine.smt import ProofObligation
+from proofs.prove.engine.solvers import Said, ask_patiently
 from proofs.prove.engine.theorem import Theorem
 from proofs.prove.run.all_theorems import THEOREMS
 from proofs.prove.run.plan import Duty
 from proofs.prove.run.vacuity import step_of
 
-PATIENCE_MS = 3000
+PATIENCE_S = 3.0
+"""Of a processor's time, for states of each size."""
 SMALL = (2, 5, 20)
 """Numbers up to these are tried first: a state of small numbers is read at a glance."""
 
@@ -118,18 +121,28 @@ def values_of(obligation: ProofObligation, home: str) -> dict[str, str] | None:
     enums = enums_of(home)
 
     solver = z3.SolverFor("UFLIA")
-    solver.set("timeout", PATIENCE_MS)
     solver.from_string(obligation.text.replace("(check-sat)", ""))
     leaves, applied = read_by(obligation)
     for limit in (*SMALL, None):
         solver.push()
         if limit is not None:
             solver.add(_ranges(z3, leaves, enums, limit))
-        if solver.check() == z3.sat:
+        if is_met(solver):
             found = _read(z3, solver.model(), leaves, applied)
             return {n: format_value(n, value, is_bool, enums) for n, value, is_bool in found}
         solver.pop()
     return None
+
+
+def is_met(solver: Any) -> bool:
+    """Whether Z3 finds a state in its time, however much of it other work takes."""
+
+    def attempt(patience_s: float) -> Said:
+        solver.set("timeout", int(patience_s * 1000))
+        return str(solver.check()), ()
+
+    (said, _), _ = ask_patiently(attempt, PATIENCE_S, time.process_time)
+    return said == "sat"
 
 
 def _ranges(z3: Any, leaves: list[Node], enums: Enums, limit: int) -> Iterator[Any]:

@@ -16,9 +16,9 @@ from proofs.prove.run.all_theorems import THEOREMS, part_of
 from proofs.prove.run.assumptions import ASSUMPTIONS
 from proofs.prove.run.counterexamples import Counterexample
 from proofs.prove.run.plan import Duty, ProofPlan
-from proofs.prove.run.solving import ObligationVerdict
 from proofs.prove.run.target import ProofTarget
 from proofs.prove.run.vacuity import Vacuity, is_labelled, step_of
+from proofs.prove.run.verdicts import ObligationVerdict
 from proofs.trace.format import dumps
 
 KINDS = ("proved", "excluded", "trivial", "unconfirmed", "failed")

@@ -17,9 +17,9 @@ from proofs.prove.engine.theorem import Theorem
 from proofs.prove.run.answer_source import AnswerSource, OutOfTime, unseen
 from proofs.prove.run.plan import Duty, Planner, ProofPlan
 from proofs.prove.run.report import Proof
-from proofs.prove.run.solving import failed, solve
 from proofs.prove.run.target import ProofTarget
 from proofs.prove.run.vacuity import look_for_vacuity
+from proofs.prove.run.verdicts import failed, solve
 
 
 class TheoremOutcome(StrEnum):

@@ -24,7 +24,7 @@ from proofs.prove.transactions.compositions import (
     SOLE_INSTANCE,
     VISIBILITY,
 )
-from proofs.prove.transactions.compositions_on_time import TOLD_V1, VISIBILITY_V1
+from proofs.prove.transactions.compositions_without_delays import TOLD_V1, VISIBILITY_V1
 
 LED = ("guards", "leaders_are_there", "moves_are_known")
 """Assumed of all leaders of partitions and of coordinators."""

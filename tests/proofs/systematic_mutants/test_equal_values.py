@@ -5,13 +5,13 @@ import pytest
 from proofs.lift.patch import Patch
 from proofs.lift.source import COMPOSITIONS, load_model
 from proofs.systematic_mutants import equal_values
+from proofs.systematic_mutants.changes import functions_that_act, selected
 from proofs.systematic_mutants.equal_values import (
     UnknownArguments,
     container_sizes,
     has_equal_values,
 )
 from proofs.systematic_mutants.lost_proofs import first_lost
-from proofs.systematic_mutants.mutants import functions_that_act, selected
 
 pytest.importorskip("z3")
 pytest.importorskip("cvc5")

@@ -15,7 +15,7 @@ from proofs.run.files import REPOSITORY
 from proofs.run.journal import Journal
 from proofs.systematic_mutants import verdicts
 from proofs.systematic_mutants.baseline import Overgrown
-from proofs.systematic_mutants.mutants import (
+from proofs.systematic_mutants.changes import (
     SystematicMutant,
     UnknownSystematicMutant,
     changed_text,

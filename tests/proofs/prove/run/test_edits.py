@@ -21,7 +21,7 @@ from proofs.prove.engine.unknowns import number
 from proofs.prove.run.answer_cache import AnswerCache
 from proofs.prove.run.answer_source import AnswerSource, SolverQuestion, unseen
 from proofs.prove.run.plan import Duty, ProofPlan
-from proofs.prove.run.solving import QUICK_S, solve
+from proofs.prove.run.verdicts import QUICK_S, solve
 from proofs.prove.transactions import ghosts
 from proofs.prove.transactions.compositions import DECISIONS
 from proofs.run.journal import Journal

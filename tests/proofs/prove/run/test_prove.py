@@ -37,9 +37,9 @@ from proofs.prove.run.range_check import check_ranges
 from proofs.prove.run.report import Proof
 from proofs.prove.run.scope_jobs import ScopeJob, clauses_of, never_taken
 from proofs.prove.run.seeds import ratio, unstable
-from proofs.prove.run.solving import ObligationVerdict, solve
 from proofs.prove.run.target import subject
 from proofs.prove.run.vacuity import EXCLUDED, ask_hypotheses, look_for_vacuity
+from proofs.prove.run.verdicts import ObligationVerdict, solve
 from proofs.prove.transactions.assumptions import OF_TRANSACTIONS
 from proofs.run.journal import Journal
 from proofs.trace.replay import configuration_of
