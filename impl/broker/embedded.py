@@ -43,8 +43,7 @@ from impl.broker.server import Server
 from impl.broker.timeline import Timeline
 from impl.broker.topics import check_new_name
 from impl.clock import SharedClock, announce, withdraw
-from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
-from impl.coordinator.group_messages import GroupConfig
+from impl.coordinator.group_config import ConsumerGroupConfig, GroupConfig
 from impl.log.disk import DirectoryDisk
 from impl.security.certificates import certificates_of_process
 from impl.security.config import Security

@@ -27,13 +27,14 @@ from dataclasses import KW_ONLY, dataclass, fields
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
+from impl.broker.apis import SERVED_APIS
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.listeners import Answer, Handle, settle
-from impl.broker.node import SERVED_APIS, Node
+from impl.broker.node import Node
 from impl.broker.outputs import Close, CloseConnection, Output, Response
 from impl.clock import LoopClock, SharedClock
-from impl.partition.replica_log import DEFAULT_CONFIG
+from impl.partition.log_config import DEFAULT_CONFIG
 from impl.protocol.errors import DecodeError, ErrorCode
 from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_request, decode_response, encode_response

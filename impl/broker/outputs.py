@@ -15,6 +15,14 @@ class CloseConnection(Exception):
     """The connection of the request must be closed, without an answer."""
 
 
+class RequestRefused(Exception):
+    """A request is refused as a whole, with `answer`, before it reaches its handler."""
+
+    def __init__(self, answer: Value) -> None:
+        super().__init__()
+        self.answer = answer
+
+
 class Response(NamedTuple):
     """An answer, without its 4-byte size; None where none is sent (acks=0)."""
 

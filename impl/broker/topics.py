@@ -175,6 +175,9 @@ class Topics:
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
     def get(self, name: str | None) -> Topic | None:
         """The topic of this name, or None."""
         return None if name is None else self._by_name.get(name)

@@ -28,7 +28,7 @@ from impl.broker.faults import (
 from impl.broker.outputs import Output
 from impl.client.errors import ProducerError
 from impl.clock import SharedClock
-from impl.partition.replica_log import DEFAULT_CONFIG
+from impl.partition.log_config import DEFAULT_CONFIG
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.schemas import SUPPORTED_VERSIONS

@@ -9,7 +9,7 @@ from impl import ApiKey, Broker, CutFault, ErrorFault, Producer
 from impl.broker.cluster import BrokerEndPoint, Cluster
 from impl.broker.outputs import Response
 from impl.broker.timeline import BYTES_KEPT, LINES, REQUESTS_KEPT, Timeline
-from impl.partition.replica_log import DEFAULT_CONFIG
+from impl.partition.log_config import DEFAULT_CONFIG
 from impl.protocol.messages import encode_request, encode_response
 
 SECONDS = 10
