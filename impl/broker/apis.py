@@ -109,6 +109,10 @@ SERVED_APIS: Final = frozenset(_MODULE_OF)
 """What nodes are asked for."""
 
 
+API_NAMES: Final = {key: key.name.title().replace("_", "") for key in ApiKey}
+"""Kafka's names: Produce, InitProducerId, AddPartitionsToTxn."""
+
+
 class _Handlers(dict[ApiKey, Handler]):
     """Those of the modules that were imported so far; a missing one imports its module."""
 

@@ -38,7 +38,8 @@ from impl.protocol.fields import CoordinatorType
 from impl.protocol.message_form import Value
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
-from impl.security.acls import ANONYMOUS, CLUSTER_NAME, AclOperation, ResourceType
+from impl.security.acls import CLUSTER_NAME, AclOperation, ResourceType
+from impl.security.session import ANONYMOUS
 
 _E: Final = ErrorCode
 _O: Final = AclOperation

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from impl.broker.client_quotas import ClientQuotas
 from impl.broker.dynamic_settings import format_defaults
@@ -30,10 +30,12 @@ from impl.broker.replicas import ReplicaPlacement
 from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType, ResourceConfigs
 from impl.broker.topics import Topic, Topics
 from impl.log.disk import DiskSpace
-from impl.partition.leader import PartitionLeader
 from impl.partition.log_config import LogConfig
 from impl.security.access import Access
 from impl.security.config import Security
+
+if TYPE_CHECKING:
+    from impl.partition.leader import PartitionLeader
 
 IN_MEMORY: Final = "memory"
 """The log directory that a cluster without one describes."""
@@ -208,6 +210,9 @@ class Cluster:
     def checkpoint(self) -> None:
         """Nothing is on a disk."""
 
+    def close(self) -> None:
+        """Nothing is on a disk. Elsewhere raises `OSError`, `StorageError`."""
+
     @property
     def controller_id(self) -> int:
         """The broker that metadata names as the controller."""
@@ -286,6 +291,8 @@ def _changes_leader(old: ReplicaPlacement, new: ReplicaPlacement) -> bool:
 
 def _elect(old: PartitionLeader) -> PartitionLeader:
     """The leader of the next epoch."""
+    from impl.partition.leader import PartitionLeader  # see `Topics`
+
     return PartitionLeader(leader_epoch=old.leader_epoch + 1, log=old.log)
 
 

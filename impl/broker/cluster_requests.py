@@ -69,7 +69,7 @@ def cluster_operations(node: HandlerContext, request: DecodedRequest) -> int:
     """What the sender may do with the cluster; 0 if it may not even describe it."""
     if not node.is_allowed(request, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return 0
-    return node.authorized_operations(request, ResourceType.CLUSTER)
+    return node.authorized_operations(request, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def _no_cluster(error: ErrorCode, problem: str) -> Value:

@@ -34,7 +34,7 @@ from impl.broker.consumer_memberships import ConsumerMemberships
 from impl.broker.memberships import Memberships
 from impl.broker.releases import served_versions
 from impl.broker.services import NodeServices
-from impl.broker.topic_settings import TopicRefused
+from impl.broker.topic_refused import TopicRefused
 from impl.broker.topics import Topic
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.effects import AppendRecords, Effect, SendAnswer, SendMarkers

@@ -22,20 +22,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
-from impl.broker.durable_cluster import DurableCluster
 from impl.broker.embedded_arguments import check_arguments, check_ports
 from impl.broker.event_loop import new_event_loop
-from impl.broker.faults import InjectedFaults
+from impl.broker.injected_faults import InjectedFaults
 from impl.broker.listeners import Answer, Handle
-from impl.broker.log_view import LogView, view_log
 from impl.broker.monotonic_time import wall_clock_ms
 from impl.broker.node import Node
-from impl.broker.node_effects import find_reason
-from impl.broker.node_settings import configure, has_effect
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import NEWEST_RELEASE
 from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType
@@ -45,10 +41,12 @@ from impl.broker.topics import check_new_name
 from impl.clock import SharedClock, announce, withdraw
 from impl.coordinator.group_config import ConsumerGroupConfig, GroupConfig
 from impl.log.disk import DirectoryDisk
-from impl.security.certificates import certificates_of_process
 from impl.security.config import Security
-from impl.security.tls import Tls
 from impl.settings import InvalidArgument
+
+if TYPE_CHECKING:
+    from impl.broker.log_view import LogView
+    from impl.security.tls import Tls
 
 _log = logging.getLogger(__name__)
 
@@ -152,10 +150,8 @@ class Broker:
             config = config.of_release(release)
         if security is not None:
             config = replace(config, security=security)
-        for name, text in settings.items():
-            config = configure(config, name, text)
-            if not has_effect(name):
-                _log.warning("the setting %s has no effect: %s", name, find_reason(name))
+        if settings:
+            config = _configured(config, settings)
         check_ports(config, nodes)
         self._config = config
         self._topics = dict(topics)
@@ -176,6 +172,8 @@ class Broker:
         if self._disk is None:
             blocks = ProducerIdBlocks(wall_clock_ms() * BLOCK_SIZE)  # see `Server`
             return Cluster(me.cluster_id, me.log, blocks, me.security)
+        from impl.broker.durable_cluster import DurableCluster  # most brokers keep no files
+
         try:
             cluster = DurableCluster(
                 self._disk, me.cluster_id, me.log, self.clock, me.security, self._node_ids
@@ -259,7 +257,7 @@ class Broker:
             self._close_directory()
 
     def _close_directory(self) -> None:
-        if self._disk is not None and isinstance(self.cluster, DurableCluster):
+        if self._disk is not None:
             try:
                 self.cluster.close()
             finally:
@@ -363,6 +361,8 @@ class Broker:
 
         Raises `MissingCertificates`.
         """
+        from impl.security.certificates import certificates_of_process
+
         return self._config.security.tls or certificates_of_process(self._config.known_host)
 
     def create_topic(
@@ -409,6 +409,8 @@ class Broker:
 
         Raises `UnknownPartitionOrBroker`, `InvalidArgument`.
         """
+        from impl.broker.log_view import view_log
+
         check_arguments("log", topic=topic, partition=partition)
         return self._look(lambda: view_log(self.cluster.find(topic, partition), partition))
 
@@ -473,6 +475,17 @@ def _warn_of_kept_settings(cluster: Cluster, config: NodeConfig) -> None:
                 kept[name],
                 text,
             )
+
+
+def _configured(config: NodeConfig, settings: Mapping[str, str]) -> NodeConfig:
+    from impl.broker.node_effects import find_reason  # most brokers have Kafka's defaults
+    from impl.broker.node_settings import configure, has_effect
+
+    for name, text in settings.items():
+        config = configure(config, name, text)
+        if not has_effect(name):
+            _log.warning("the setting %s has no effect: %s", name, find_reason(name))
+    return config
 
 
 def _check_loop() -> None:

@@ -57,7 +57,7 @@ from impl.protocol.messages import (
     encode_unsupported_version,
 )
 from impl.protocol.schemas import ApiKey
-from impl.security.authenticator import ClientSession
+from impl.security.session import ClientSession
 
 if TYPE_CHECKING:
     from impl.broker.fetch_sessions import FetchSessions

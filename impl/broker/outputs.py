@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
-from impl.security.authenticator import ClientSession
+from impl.security.session import ClientSession
 
 
 class CloseConnection(Exception):

@@ -17,15 +17,15 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
+from impl.broker.apis import API_NAMES
 from impl.broker.cluster import Cluster
-from impl.broker.faults import API_NAMES
 from impl.broker.listeners import Answer, Handle
 from impl.broker.outputs import Close, Output, Response
 from impl.broker.topics import Topic
 from impl.protocol.errors import DecodeError, ErrorCode
+from impl.protocol.fields import NO_PRODUCER_ID
 from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_request, decode_response
-from impl.protocol.record_batch import NO_PRODUCER_ID, read_header
 from impl.protocol.schemas import ApiKey
 
 REQUESTS_KEPT: Final = 300
@@ -178,6 +178,8 @@ def _format_api(number: int) -> str:
 
 def _format_batch(records: bytes | None) -> str:
     """The numbers of a producer's batch."""
+    from impl.protocol.record_batch import read_header
+
     with suppress(DecodeError):
         header = read_header(records or b"")
         count = f"{header.records_count} records"

@@ -33,6 +33,7 @@ from impl.broker.setting_views import (
     find_places,
     format_value,
 )
+from impl.broker.topic_refused import TopicRefused
 from impl.partition.log_config import (
     CODECS,
     COMPACT,
@@ -44,14 +45,6 @@ from impl.protocol.compression import is_installed
 from impl.protocol.errors import ErrorCode
 from impl.protocol.message_form import Value
 from impl.settings import INT_MAX, LONG_MAX, MAX_REPLICAS
-
-
-class TopicRefused(ValueError):
-    """A topic or a change to one is refused; `error` and the message are the answer."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
 
 
 class TopicSetting(NamedTuple):

@@ -18,7 +18,6 @@ import errno
 import fcntl
 import mmap
 import os
-import shutil
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
@@ -118,6 +117,8 @@ class DirectoryDisk:
     @property
     def space(self) -> DiskSpace:
         """`Disk.space`."""
+        import shutil  # few ask for it
+
         volume = shutil.disk_usage(self._root)
         return DiskSpace(volume.total, volume.free)
 
@@ -203,6 +204,8 @@ class DirectoryDisk:
         self._forget_all(path)
         full = self._root / path
         if full.is_dir():
+            import shutil
+
             shutil.rmtree(full)
         else:
             full.unlink(missing_ok=True)

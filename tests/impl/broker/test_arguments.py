@@ -27,7 +27,7 @@ from impl.broker import serve
 from impl.broker.embedded import EMBEDDED
 from impl.broker.faults import InvalidFault
 from impl.broker.replicas import ReplicaPlacement
-from impl.broker.topic_settings import TopicRefused
+from impl.broker.topic_refused import TopicRefused
 from impl.broker.topics import MAX_PARTITIONS
 from impl.security.authenticator import ClientSession
 from impl.security.certificates import certificates_of_process

@@ -23,8 +23,8 @@ from impl.security.acls import (
     PatternType,
     ResourceType,
 )
-from impl.security.authenticator import ClientSession
 from impl.security.config import Security
+from impl.security.session import ClientSession
 from tests.impl.broker.network import Closed, Network
 from tests.impl.broker.security_recording import CLOSED, LENIENT, REQUESTS, record
 

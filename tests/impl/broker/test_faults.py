@@ -11,20 +11,19 @@ from typing import Any
 import pytest
 
 from impl import ApiKey, Broker, Producer
+from impl.broker.apis import API_NAMES
 from impl.broker.cluster import BrokerEndPoint, Cluster
 from impl.broker.faults import (
-    API_NAMES,
     CutFault,
     DelayFault,
     DropFault,
     ErrorFault,
     Fault,
-    InjectedFaults,
     InvalidFault,
     RequestView,
-    UnusedFault,
     refuse,
 )
+from impl.broker.injected_faults import InjectedFaults, UnusedFault
 from impl.broker.outputs import Output
 from impl.client.errors import ProducerError
 from impl.clock import SharedClock
