@@ -33,6 +33,7 @@ from impl.log.disk import DiskSpace
 from impl.partition.log_config import LogConfig
 from impl.security.access import Access
 from impl.security.config import Security
+from impl.suggestions import explain_unknown
 
 if TYPE_CHECKING:
     from impl.partition.leader import PartitionLeader
@@ -228,10 +229,13 @@ class Cluster:
     def find(self, name: str, partition: int) -> Topic:
         """The topic with this partition. Raises `UnknownPartitionOrBroker`."""
         topic = self.topics.get(name)
-        if topic is None or topic.partition(partition) is None:
-            raise UnknownPartitionOrBroker(
-                f"the cluster has no {name}-{partition}: create it first"
-            )
+        if topic is None:
+            known = [topic.name for topic in self.topics]
+            raise UnknownPartitionOrBroker(explain_unknown("topic", name, known))
+        if topic.partition(partition) is None:
+            last = len(topic.partitions) - 1
+            has = f"topic {name!r} has " + (f"0 to {last}" if last else "0 alone")
+            raise UnknownPartitionOrBroker(f"unknown partition {partition}: {has}")
         return topic
 
     def move(self, name: str, partition: int, node_id: int) -> None:
@@ -242,10 +246,8 @@ class Cluster:
         """
         topic = self.find(name, partition)
         if node_id not in self.brokers:
-            known = ", ".join(map(str, sorted(self.brokers)))
-            raise UnknownPartitionOrBroker(
-                f"{name}-{partition} can move to {known}, not to broker {node_id}"
-            )
+            known = map(str, sorted(self.brokers))
+            raise UnknownPartitionOrBroker(explain_unknown("node", node_id, known))
         placement = topic.placements[partition].lead_by(node_id)
         least = topic.partitions[partition].config.min_insync_replicas
         self.place(topic, partition, placement.settle(self.brokers, least), elects=True)

@@ -32,6 +32,7 @@ from impl.broker.injected_faults import InjectedFaults
 from impl.broker.listeners import Answer, Handle
 from impl.broker.monotonic_time import wall_clock_ms
 from impl.broker.node import Node
+from impl.broker.plain_errors import ends_at_the_call, refuses_plainly
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import NEWEST_RELEASE
 from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType
@@ -94,6 +95,7 @@ class BrokerClock(SharedClock):
         """The time of now."""
         return wall_clock_ms() + self.added_ms
 
+    @ends_at_the_call
     def advance(self, duration_ms: int) -> None:
         """Let this time pass at once; what is due on the nodes is done when this returns.
 
@@ -106,6 +108,11 @@ class BrokerClock(SharedClock):
         self.wake()
 
 
+class MisplacedCall(RuntimeError):
+    """A call that a broker cannot do now; the message says when it can."""
+
+
+@refuses_plainly()
 class Broker:
     """`with Broker() as kafka:`, or `async with`: clients connect to `kafka.bootstrap_servers`.
 
@@ -222,9 +229,9 @@ class Broker:
 
     def _check_may_start(self) -> None:
         if self._is_serving:
-            raise RuntimeError("the broker serves already: use another Broker in this block")
+            raise MisplacedCall("the broker serves already: use another Broker in this block")
         if self._has_ended and self._disk is not None:
-            raise RuntimeError("the broker has closed its directory: make another Broker for it")
+            raise MisplacedCall("the broker has closed its directory: make another Broker for it")
 
     async def _start(self) -> None:
         self._is_serving = True
@@ -460,7 +467,7 @@ class Broker:
         if not self._is_serving:
             when = "has ended" if self._has_ended else "has not begun"
             block = "in the block of `with Broker(...) as kafka`"
-            raise RuntimeError(f"the broker serves {block}, which {when}")
+            raise MisplacedCall(f"the broker serves {block}, which {when}")
 
 
 def _warn_of_kept_settings(cluster: Cluster, config: NodeConfig) -> None:
@@ -492,7 +499,7 @@ def _check_loop() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:  # trio's, for one
-        raise RuntimeError(
+        raise MisplacedCall(
             "`async with Broker()` needs an event loop of asyncio: `with Broker()` needs none"
         ) from None
 

@@ -32,6 +32,7 @@ from impl.broker.config import NodeConfig
 from impl.broker.listeners import Handle, settle
 from impl.broker.node import Node
 from impl.broker.outputs import Close, CloseConnection, Output, Response
+from impl.broker.plain_errors import refuses_plainly
 from impl.clock import LoopClock, SharedClock
 from impl.partition.log_config import DEFAULT_CONFIG
 from impl.protocol.errors import ErrorCode
@@ -161,6 +162,7 @@ def _check(name: str, value: object, valid: Sequence[str]) -> None:
         raise InvalidFault(explain_unknown(name, value, valid))
 
 
+@refuses_plainly("__init__")
 @dataclass(frozen=True, slots=True)
 class DropFault(Fault):
     """The request, or its answer, is lost; the connection is silent until its client gives up."""
@@ -171,6 +173,7 @@ class DropFault(Fault):
         return None
 
 
+@refuses_plainly("__init__")
 @dataclass(frozen=True, slots=True)
 class CutFault(Fault):
     """The connection is closed instead of an answer."""
@@ -180,6 +183,7 @@ class CutFault(Fault):
         return Close(None, f"{self} was injected")
 
 
+@refuses_plainly("__init__")
 @dataclass(frozen=True, slots=True)
 class DelayFault(Fault):
     """The request, or its answer, is late by `delay_ms` on the broker's clock."""
@@ -192,6 +196,7 @@ class DelayFault(Fault):
         return None
 
 
+@refuses_plainly("__init__")
 @dataclass(frozen=True, slots=True)
 class ErrorFault(Fault):
     """The request is answered with Kafka's error of this name."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from impl.broker.cluster import Cluster
 from impl.broker.listeners import Answer, Handle
+from impl.broker.plain_errors import ends_at_the_call
 from impl.clock import SharedClock
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class InjectedFaults:
         self._active: tuple[ActiveFault, ...] = ()
         self._all: list[ActiveFault] = []
 
+    @ends_at_the_call
     def add(self, fault: Fault) -> ActiveFault:
         """Add a fault, from now on and until it is removed; may be called on any thread.
 

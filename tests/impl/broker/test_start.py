@@ -14,11 +14,11 @@ from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
 
 NEEDED = {
-    "impl": "addresses clock form settings",
+    "impl": "addresses clock form settings suggestions",
     "impl.broker": "api_versions apis client_quotas cluster config connection_limits embedded"
     " embedded_arguments event_loop handler injected_faults listeners monotonic_time node outputs"
-    " producer_ids releases replicas resource_configs serve served_connection server services"
-    " timeline topic_refused topics",
+    " plain_errors producer_ids releases replicas resource_configs serve served_connection server"
+    " services timeline topic_refused topics",
     "impl.coordinator": "config group_config placement",
     "impl.log": "checkpoint_files disk",
     "impl.partition": "log_config rules",
