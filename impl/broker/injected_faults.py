@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from impl.broker.cluster import Cluster
@@ -13,6 +14,10 @@ from impl.clock import SharedClock
 
 if TYPE_CHECKING:
     from impl.broker.faults import Fault, RequestView
+
+
+NoteFault = Callable[[object], None]
+"""Is told of the fault that affects a request."""
 
 
 class UnusedFault(UserWarning):
@@ -78,14 +83,15 @@ class InjectedFaults:
             if not added.count:
                 warnings.warn(f"{added.fault} affected no request", UnusedFault, stacklevel=3)
 
-    def intercept(self, payload: bytes, handle: Handle) -> Answer:
-        """Handle a request, with the fault that affects it."""
+    def intercept(self, payload: bytes, note: NoteFault, *, handle: Handle) -> Answer:
+        """Handle a request, with the fault that affects it, of which `note` is told."""
         added = self._find(payload) if self._active else None
         if added is None:
             return handle(payload)
         from impl.broker.faults import FaultTarget, RequestView
 
         added.count += 1
+        note(added.fault)
         target = FaultTarget(self._cluster, self._clock)
         affected = added.fault.apply(RequestView(payload), handle, target)
         return asyncio.ensure_future(affected)

@@ -149,7 +149,7 @@ async def test_what_cannot_be_decoded_is_left_to_the_node() -> None:
     faults.add(CutFault("Produce"))
 
     answer: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
-    assert faults.intercept(b"?", lambda _payload: answer) is answer
+    assert faults.intercept(b"?", print, handle=lambda _payload: answer) is answer
 
 
 def test_what_is_selected_is_counted_from_the_fault_on(kafka: Broker) -> None:
