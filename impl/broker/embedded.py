@@ -124,7 +124,8 @@ class Broker:
     `OSError` if a port is taken.
     With `directory` logs and topics are in files there, and those that it has are served: it is
     recovered here and closed at the end of the block, so a `Broker` has one block. `topics` that it
-    has stay as they are. Raises `DirectoryInUse`, and `DecodeError` for damage.
+    has stay as they are. A start that fails leaves nothing there, if nothing was. Raises
+    `DirectoryInUse`, and `DecodeError` for damage.
     Methods may be called in the block only (`RuntimeError`), `log` and `format_timeline` behind it
     as well. `faults` are those that are injected; the end of the block warns of those that affected
     no request (`UnusedFault`). `clock` is the time of the nodes, and of the
@@ -186,7 +187,7 @@ class Broker:
                 self._disk, me.cluster_id, me.log, self.clock, me.security, self._node_ids
             )
         except BaseException:
-            self._disk.close()
+            self._disk.discard()
             raise
         self._config = cluster.settings_of(self._config)
         _warn_of_kept_settings(cluster, self._config)
@@ -250,10 +251,10 @@ class Broker:
                         partitions,
                     )
         except BaseException:
-            await self._stop()
+            await self._stop(has_started=False)
             raise
 
-    async def _stop(self) -> None:
+    async def _stop(self, *, has_started: bool = True) -> None:
         self._is_serving, self._has_ended = False, True
         withdraw(self.clock)
         try:
@@ -261,14 +262,18 @@ class Broker:
                 await server.__aexit__()
             self._servers.clear()
         finally:
-            self._close_directory()
+            self._close_directory(has_started=has_started)
 
-    def _close_directory(self) -> None:
-        if self._disk is not None:
-            try:
-                self.cluster.close()
-            finally:
-                self._disk.close()
+    def _close_directory(self, *, has_started: bool) -> None:
+        """A start that fails leaves nothing behind, unless a client had time to create a topic."""
+        if self._disk is None:
+            return
+        is_used = any(topic.name not in self._topics for topic in self.cluster.topics)
+        try:
+            self.cluster.close()
+        finally:
+            end = self._disk.close if has_started or is_used else self._disk.discard
+            end()
 
     async def _start_node(self, node_id: int) -> None:
         server = Server(
