@@ -102,7 +102,7 @@ def load(verb: Verb) -> Implementation:
     return cast(Implementation, getattr(found, name) if name else found)
 
 
-class VerbParser(argparse.ArgumentParser):
+class VerbArguments(argparse.ArgumentParser):
     """The parser of one verb. Its help ends with examples, which only a reader of it waits for."""
 
     def __init__(self, verb: Verb) -> None:
@@ -123,7 +123,7 @@ class VerbParser(argparse.ArgumentParser):
 
 def parser_of(verb: Verb) -> argparse.ArgumentParser:
     """The parser of one verb. Raises ModuleNotFoundError where an extra is missing."""
-    parser = VerbParser(verb)
+    parser = VerbArguments(verb)
     load(verb).add_arguments(parser)
     parser.set_defaults(verb=verb.name)
     return parser

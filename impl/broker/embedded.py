@@ -108,7 +108,7 @@ class BrokerClock(SharedClock):
         self.wake()
 
 
-class MisplacedCall(RuntimeError):
+class RefusedCall(RuntimeError):
     """A call that a broker cannot do now; the message says when it can."""
 
 
@@ -230,9 +230,9 @@ class Broker:
 
     def _check_may_start(self) -> None:
         if self._is_serving:
-            raise MisplacedCall("the broker serves already: use another Broker in this block")
+            raise RefusedCall("the broker serves already: use another Broker in this block")
         if self._has_ended and self._disk is not None:
-            raise MisplacedCall("the broker has closed its directory: make another Broker for it")
+            raise RefusedCall("the broker has closed its directory: make another Broker for it")
 
     async def _start(self) -> None:
         self._is_serving = True
@@ -472,7 +472,7 @@ class Broker:
         if not self._is_serving:
             when = "has ended" if self._has_ended else "has not begun"
             block = "in the block of `with Broker(...) as kafka`"
-            raise MisplacedCall(f"the broker serves {block}, which {when}")
+            raise RefusedCall(f"the broker serves {block}, which {when}")
 
 
 def _warn_of_kept_settings(cluster: Cluster, config: NodeConfig) -> None:
@@ -504,7 +504,7 @@ def _check_loop() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:  # trio's, for one
-        raise MisplacedCall(
+        raise RefusedCall(
             "`async with Broker()` needs an event loop of asyncio: `with Broker()` needs none"
         ) from None
 

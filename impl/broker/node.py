@@ -42,7 +42,7 @@ from impl.broker.outputs import (
     DecodedRequest,
     Deferred,
     Output,
-    RequestRefused,
+    RefusedRequest,
     Response,
 )
 from impl.broker.producer_ids import BlockSource
@@ -170,7 +170,7 @@ class Node(HandlerContext):
                 request = self.fetch_sessions.resolve(request, now_ms)
             if self.cluster.access.authorizer is not None:
                 request = _authorize(self, request)
-        except RequestRefused as refusal:
+        except RefusedRequest as refusal:
             self.answer(request, refusal.answer)
             return
         body_or_deferred = HANDLERS[request.api_key](self, request, now_ms)
@@ -333,7 +333,7 @@ _API_KEYS: Final[Mapping[int, ApiKey]] = {int(key): key for key in ApiKey}
 
 
 def _authorize(node: Node, request: DecodedRequest) -> DecodedRequest:
-    """Raises `RequestRefused`, `CloseConnection`."""
+    """Raises `RefusedRequest`, `CloseConnection`."""
     from impl.broker.authorization import authorize  # only brokers with an authorizer wait for it
 
     return authorize(node, request)

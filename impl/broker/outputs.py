@@ -15,7 +15,7 @@ class CloseConnection(Exception):
     """The connection of the request must be closed, without an answer."""
 
 
-class RequestRefused(Exception):
+class RefusedRequest(Exception):
     """A request is refused as a whole, with `answer`, before it reaches its handler."""
 
     def __init__(self, answer: Value) -> None:
