@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -462,6 +461,8 @@ def _text_of(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and 0 < value < _JAVA_PLAIN_FROM:
+        from decimal import Decimal  # few values are written so
+
         digits, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")
         return f"{digits}{'' if '.' in digits else '.0'}E{exponent}"
     return str(value)

@@ -31,8 +31,8 @@ from impl.broker.faults import InvalidFault
 from impl.broker.replicas import ReplicaPlacement
 from impl.broker.topic_refused import TopicRefused
 from impl.broker.topics import MAX_PARTITIONS
-from impl.security.authenticator import ClientSession
 from impl.security.certificates import certificates_of_process
+from impl.security.session import ClientSession
 from impl.security.tls import InvalidCertificate, Tls
 from impl.settings import InvalidArgument, InvalidSetting
 from kafka_eos.command_line import main

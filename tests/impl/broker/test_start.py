@@ -15,10 +15,11 @@ from impl.protocol.schemas import ApiKey
 
 NEEDED = {
     "impl": "addresses clock form settings suggestions",
-    "impl.broker": "api_versions apis client_quotas cluster config connection_limits embedded"
-    " embedded_arguments event_loop handler injected_faults listeners monotonic_time node outputs"
+    "impl.broker": "api_versions apis client_quotas cluster config connection_limits"
+    " dynamic_settings embedded embedded_arguments event_loop handler injected_faults"
+    " kafka_settings listeners monotonic_time node node_effects node_settings outputs"
     " plain_errors producer_ids releases replicas resource_configs serve served_connection server"
-    " services timeline topic_refused topics",
+    " services setting_views timeline topic_refused topic_settings topics",
     "impl.coordinator": "config group_config placement",
     "impl.log": "checkpoint_files disk",
     "impl.partition": "log_config rules",
