@@ -48,7 +48,7 @@ REFUSED: Final[Mapping[str, tuple[Call, str]]] = {
     "Broker": (lambda kafka: Broker(nodes=0), "an integer from 1"),
     "Broker with a setting": (
         lambda kafka: Broker(settings={"max.connection": "1"}),
-        "did you mean max.connections or",
+        "did you mean 'max.connections'?",
     ),
     "__enter__": (lambda kafka: kafka.__enter__(), "serves already"),
 }
