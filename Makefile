@@ -15,11 +15,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BENCHMARKS := $(filter-out __init__ measuring peers,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
-.PHONY: help setup conformance check fast test full compiled prove explore bench docs lint clean
+.PHONY: help setup conformance check fast test full compiled prove explore bench docs evidence-docs lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 15
 
 setup: $(READY)  ## build .venv and what it needs of the system; nothing when up to date
 
@@ -66,9 +66,12 @@ bench: $(READY)  ## all benchmarks, one after the other
 	@set -e; for name in $(BENCHMARKS); do \
 		echo "== $$name"; $(PYTHON) -m benchmarks.$$name; done
 
-docs: $(READY)  ## build the site into build/docs; gathering its evidence takes minutes, once
+docs: $(READY)  ## build the site into build/docs, from kept evidence
+	@$(PYTHON) -m proofs docs --kept
+	@$(PYTHON) docs/build.py
+
+evidence-docs: $(READY)  ## gather the evidence of the site; minutes, once for each text of the model
 	$(PYTHON) -m proofs docs
-	$(PYTHON) docs/build.py
 
 lint: $(READY)  ## ruff, mypy --strict, the arrows between the rooms
 	$(VENV)/bin/ruff check

@@ -25,7 +25,7 @@ from impl import Node, NodeConfig
 from impl.broker.producer_ids import ProducerIdBlocks
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.offsets import OffsetsConfig
+from impl.coordinator.group_config import OffsetsConfig
 
 CHAPTER_FRAMES: Final = 250
 AFTER_OTHERS: Final = "differs after others"

@@ -10,7 +10,6 @@ of known defects (from the figures of runs), and the page of each trace.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 from pathlib import Path
 
@@ -30,6 +29,11 @@ from proofs.trace.html import page_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 AT_THE_TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+
+
+class MissingPages(Exception):
+    """What the site is made of is not there; the message names the command that makes it."""
+
 
 INDEX = """# kafka-eos
 
@@ -93,7 +97,14 @@ CHANGELOG
 
 
 def assemble(source: Path, guarantees: Path) -> None:
-    """Put all pages into `source`, the generated ones of `guarantees` too."""
+    """Put all pages into `source`, the generated ones of `guarantees` too.
+
+    Raises `MissingPages`.
+    """
+    if not (guarantees / "README.md").exists():
+        raise MissingPages(
+            f"{guarantees} has no pages of guarantees: type `make docs`, which writes them first"
+        )
     shutil.rmtree(source, ignore_errors=True)
     ignore = shutil.ignore_patterns("build.py", "conf.py", "__pycache__", "guarantees")
     shutil.copytree(REPOSITORY / "docs", source / "docs", ignore=ignore)
@@ -150,7 +161,6 @@ def list_pages(folder: Path) -> None:
 
 def reference_of_verbs() -> str:
     """A section for each verb, with its parser's own help."""
-    os.environ["COLUMNS"] = "88"  # the width of argparse's lines
     head = "# Verbs\n\nWritten from the parsers of the command line.\n\n"
     return head + "\n".join(map(section, VERBS))
 
@@ -223,7 +233,10 @@ def main() -> int:
     parser.add_argument("--source", type=Path, default=folder / "docs-source", metavar="DIR")
     parser.add_argument("--out", type=Path, default=folder / "docs", metavar="DIR")
     options = parser.parse_args()
-    code = build(options.source, options.out, options.guarantees)
+    try:
+        code = build(options.source, options.out, options.guarantees)
+    except MissingPages as missing:
+        parser.exit(2, f"docs: {missing}\n")
     print(f"the site: {options.out / 'index.html'}")
     return code
 

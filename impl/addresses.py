@@ -21,7 +21,7 @@ Address = tuple[str, int]
 
 DEFAULT_PORT: Final = 9092
 
-_FORM: Final = re.compile(
+_FORM: Final = (
     r"(?:[A-Za-z][\w.+-]*://)?(?:\[(?P<address>[^,\[\]\s]+)\]|(?P<host>[^:/,\[\]\s]+))"
     r"(?::(?P<port>[0-9]{1,5}))?"
 )
@@ -40,7 +40,7 @@ class InvalidBootstrapServers(ValueError):
 
 def parse_address(text: str, default_port: int | None = None, least_port: int = 1) -> Address:
     """The host, without brackets, and the port of one address. Raises `InvalidAddress`."""
-    found = _FORM.fullmatch(text.strip())
+    found = re.fullmatch(_FORM, text.strip())
     if found is None:
         raise InvalidAddress(f"{text!r} is not host:port{_hint(text.strip())}")
     port = default_port if found["port"] is None else int(found["port"])

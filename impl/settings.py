@@ -7,7 +7,7 @@ Source: the validators of `AbstractKafkaConfig`, `LogConfig`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import field, fields
 from typing import Any, Final, NamedTuple
 
@@ -109,7 +109,10 @@ def unmet(
 
 def required(default: Any, valid: ValidValues) -> Any:
     """A field of `Settings` with this default, which is checked."""
-    return field(default_factory=lambda: default, metadata={_VALID: valid})
+    metadata = {_VALID: valid}
+    if isinstance(default, Hashable):  # a factory makes a class in half as much time again
+        return field(default=default, metadata=metadata)
+    return field(default_factory=lambda: default, metadata=metadata)
 
 
 def integer(default: int, *, least: int = 0, greatest: int | None = None) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from typing import Final, Protocol, cast
 
@@ -101,15 +102,28 @@ def load(verb: Verb) -> Implementation:
     return cast(Implementation, getattr(found, name) if name else found)
 
 
+class VerbArguments(argparse.ArgumentParser):
+    """The parser of one verb. Its help ends with examples, which only a reader of it waits for."""
+
+    def __init__(self, verb: Verb) -> None:
+        own = find_verb(verb.name) is verb
+        super().__init__(
+            prog=f"kafka-eos {verb.name}" if own else f"kafka-eos {verb.room} {verb.name}",
+            description=verb.summary,
+            # argparse makes a formatter for each option: it is not to ask for the terminal's width
+            formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=LINE_WIDTH),
+        )
+        self._verb = verb
+
+    def format_help(self) -> str:
+        """The help."""
+        self.epilog = f"{examples_of(self._verb)}\n\n{EXIT_CODES}"
+        return super().format_help()
+
+
 def parser_of(verb: Verb) -> argparse.ArgumentParser:
     """The parser of one verb. Raises ModuleNotFoundError where an extra is missing."""
-    own = find_verb(verb.name) is verb
-    parser = argparse.ArgumentParser(
-        prog=f"kafka-eos {verb.name}" if own else f"kafka-eos {verb.room} {verb.name}",
-        description=verb.summary,
-        epilog=f"{examples_of(verb)}\n\n{EXIT_CODES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = VerbArguments(verb)
     load(verb).add_arguments(parser)
     parser.set_defaults(verb=verb.name)
     return parser

@@ -12,9 +12,9 @@ from impl.addresses import InvalidBootstrapServers as InvalidBootstrapServers
 from impl.broker.cluster import UnknownPartitionOrBroker as UnknownPartitionOrBroker
 from impl.broker.durable_cluster import ForeignDirectory as ForeignDirectory
 from impl.broker.faults import InvalidFault as InvalidFault
-from impl.broker.faults import UnusedFault as UnusedFault
+from impl.broker.injected_faults import UnusedFault as UnusedFault
 from impl.broker.node_settings import UnknownSetting as UnknownSetting
-from impl.broker.topic_settings import TopicRefused as TopicRefused
+from impl.broker.topic_refused import TopicRefused as TopicRefused
 from impl.client.errors import Advice as Advice
 from impl.client.errors import ClientError as ClientError
 from impl.client.errors import CommitFailedError as CommitFailedError

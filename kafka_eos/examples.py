@@ -123,6 +123,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ),
     ("proofs", "export"): (("export idempotent-tiny --tla out", "the model for TLC"),),
     ("conformance", "list"): (
+        ("list", "what there is to list, and how many of each"),
         ("list scopes", "one kind of names"),
         ("list risks", "what released Kafka does not promise"),
     ),

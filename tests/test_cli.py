@@ -15,6 +15,7 @@ import pytest
 
 import kafka_eos
 from conformance.__main__ import main as conformance
+from conformance.verbs import listing
 from kafka_eos import command_line
 from kafka_eos.command_line import main
 from kafka_eos.examples import EXAMPLES
@@ -115,20 +116,28 @@ def test_a_mistyped_verb_is_refused_and_the_right_one_named(typed: str, meant: s
     )
 
 
-def test_list_names_the_kinds_of_both_rooms(capsys) -> None:
+def test_list_says_on_one_screen_how_many_names_each_kind_has(capsys) -> None:
     assert main(["list"]) == 0
-    everything = capsys.readouterr().out
-    assert "\nsystems:\n" in everything
-    assert everything.startswith("scopes:\n")
+    first, *rows, last = capsys.readouterr().out.splitlines()
+    assert first.split() == ["kind", "names", "which", "are"]
+    counts = {name: int(count) for name, count, *_ in map(str.split, rows)}
+    assert counts.keys() == {*listing.KINDS}
+    assert min(counts.values()) > 0
+    assert counts["scopes"] == len(listing.names_of("scopes"))
+    assert last == "`kafka-eos list KIND` prints the names of a kind: `kafka-eos list scopes`"
+    assert len(rows) + 2 <= 24
+    assert max(map(len, rows)) < 80
     assert proofs(["list"]) == 0
-    assert "systems:" not in capsys.readouterr().out
+    assert "systems" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", ["scopes", "theorems", "planted_bugs"])
+@pytest.mark.parametrize("kind", ["scopes", "changes", "theorems", "branches", "planted_bugs"])
 def test_list_prints_one_kind(kind: str, capsys) -> None:
     assert main(["list", kind]) == 0
-    headings = [line for line in capsys.readouterr().out.splitlines() if line[0] != " "]
-    assert headings == [f"{kind}:"]
+    heading, columns, *rows = capsys.readouterr().out.splitlines()
+    assert heading == f"{kind}:"
+    assert columns.split()[0] in ("name", "rule")
+    assert [row.split()[0] for row in rows] == listing.names_of(kind)
 
 
 def test_list_refuses_a_kind_that_is_none(capsys) -> None:

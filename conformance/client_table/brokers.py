@@ -29,7 +29,8 @@ from impl import (
 )
 from impl.broker.embedded import EMBEDDED
 from impl.security.certificates import certificates_of_process
-from impl.security.scram import ScramMechanism, salt_password
+from impl.security.mechanisms import ScramMechanism
+from impl.security.scram import salt_password
 from impl.security.tls import Tls
 
 OURS: Final = "impl"

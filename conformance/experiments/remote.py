@@ -20,7 +20,7 @@ from conformance.transactions.wire import CoordinatorConnection, Requests, speak
 from impl.broker.config import NodeConfig
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.offsets import OffsetsConfig
+from impl.coordinator.group_config import OffsetsConfig
 
 HOST: Final = "127.0.0.1"
 NODE: Final = 1

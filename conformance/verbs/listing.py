@@ -4,6 +4,8 @@ where."""
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from conformance.backends import BACKENDS
@@ -13,7 +15,15 @@ from conformance.verbs.systems import SYSTEMS
 from proofs.run import one_of
 from proofs.verbs import listing
 
-KINDS: Final = (*listing.KINDS, "systems", "sources", "backends", "planted_bugs")
+KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **listing.KINDS,
+        "systems": "what `run` judges",
+        "sources": "where the traces of a run come from",
+        "backends": "what plays traces",
+        "planted_bugs": "bugs of `impl`, which `mutants` plants",
+    }
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,18 +32,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print all names, each kind under its heading. Raises BadUse."""
+    """Print the names of a kind, or how many each kind has. Raises BadUse."""
     if options.kind is not None:
         one_of("KIND", options.kind, KINDS)
-    return listing.print_kinds(
-        options, {**listing.listing(with_branches=options.branches), **own_kinds()}
-    )
+    return listing.print_kinds(options, {**listing.listing(), **own_kinds()}, KINDS)
 
 
 def names_of(kind: str) -> list[str]:
     """The names of one of KINDS."""
-    kinds = {**listing.listing(with_branches=False), **own_kinds()}
-    return [row["name"] for row in kinds[kind]]
+    kinds = {**listing.listing(), **own_kinds()}
+    return [next(iter(row.values())) for row in kinds[kind]]
 
 
 def own_kinds() -> listing.Kinds:

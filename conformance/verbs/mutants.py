@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         help=f"this bug, or all of {' or '.join(GROUPS)}, and those of further --only;"
-        " conformance list names all",
+        " `list planted_bugs` names all",
     )
     parser.add_argument(
         "--random",

@@ -6,7 +6,7 @@
 4. An id of no topic is the handler's to refuse.
 
 Theory of operation: `RULES` has for each API the rules that it obeys, in Kafka's order. A rule
-raises `Unauthorized`, takes items out of the request, or edits the answer. Without an authorizer
+raises `RefusedRequest`, takes items out of the request, or edits the answer. Without an authorizer
 nothing here runs. What may be done with a topic that Metadata would create is decided here, too.
 Sources: `KafkaApis`, `ControllerApis`, `AclApis`, `AuthHelper`; answers of 4.3.1.
 """
@@ -20,7 +20,7 @@ from typing import Any, Final
 from impl.broker.group_requests import MANY_GROUPS_FROM
 from impl.broker.handler import HandlerContext
 from impl.broker.metadata_requests import DELETE_BY_ID_FROM
-from impl.broker.outputs import CloseConnection, DecodedRequest
+from impl.broker.outputs import CloseConnection, DecodedRequest, RefusedRequest
 from impl.broker.produce_requests import is_transactional_request
 from impl.broker.refusals import (
     RefusedAnswer,
@@ -38,7 +38,8 @@ from impl.protocol.fields import CoordinatorType
 from impl.protocol.message_form import Value
 from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
-from impl.security.acls import ANONYMOUS, CLUSTER_NAME, AclOperation, ResourceType
+from impl.security.acls import CLUSTER_NAME, AclOperation, ResourceType
+from impl.security.session import ANONYMOUS
 
 _E: Final = ErrorCode
 _O: Final = AclOperation
@@ -65,14 +66,6 @@ _CONFIGURED: Final[Mapping[int, ResourceType]] = {
 """What protects settings."""
 
 
-class Unauthorized(Exception):
-    """The request is refused as a whole, with `answer`."""
-
-    def __init__(self, answer: Value) -> None:
-        super().__init__("not authorized")
-        self.answer = answer
-
-
 class _Asking:
     """A request while it is authorized.
 
@@ -93,9 +86,9 @@ class _Asking:
         return self.node.is_allowed(self.request, operation, kind, name)
 
     def refuse(self, kind: ResourceType, text: str | None = None) -> None:
-        """Refuse the whole request. Raises `Unauthorized`."""
+        """Refuse the whole request. Raises `RefusedRequest`."""
         asked = self.request
-        raise Unauthorized(
+        raise RefusedRequest(
             refuse_request(asked.api_key, asked.version, self.body, _ERRORS[kind], text)
         )
 
@@ -156,19 +149,19 @@ class _Asking:
 
 
 _Rule = Callable[[_Asking], None]
-"""Authorizes a request. Raises `Unauthorized`."""
+"""Authorizes a request. Raises `RefusedRequest`."""
 
 
 def authorize(node: HandlerContext, request: DecodedRequest) -> DecodedRequest:
     """The request without what its sender may not do, which is in its answer again.
 
-    Raises `Unauthorized`; `CloseConnection` for one without an answer (acks=0).
+    Raises `RefusedRequest`; `CloseConnection` for one without an answer (acks=0).
     """
     asking = _Asking(node, request)
     try:
         for rule in RULES[request.api_key]:
             rule(asking)
-    except Unauthorized:
+    except RefusedRequest:
         if request.body.get("acks") == 0:
             raise CloseConnection("an acks=0 request was not authorized") from None
         raise
@@ -404,7 +397,7 @@ def _add_partitions_to_txn(asking: _Asking) -> None:
         }
         for row in asking.body["v3_and_below_topics"]
     ]
-    raise Unauthorized({"results_by_topic_v3_and_below": rows})
+    raise RefusedRequest({"results_by_topic_v3_and_below": rows})
 
 
 def _added(is_refused: bool) -> ErrorCode:
@@ -510,7 +503,7 @@ def _create_delegation_token(asking: _Asking) -> None:
     name = ":".join(owner)
     if name != requester and not asking.may(_O.CREATE_TOKENS, _R.USER, name):
         error = _E.DELEGATION_TOKEN_AUTHORIZATION_FAILED
-        raise Unauthorized(refused_token(asking.request, error))
+        raise RefusedRequest(refused_token(asking.request, error))
 
 
 _READ_GROUP: Final = (_needs(_O.READ, _R.GROUP, "group_id"),)

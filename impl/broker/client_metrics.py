@@ -17,7 +17,8 @@ from impl.broker.setting_views import (
     Synonym,
     explain_inert,
 )
-from impl.broker.topic_settings import TopicRefused, parse_number
+from impl.broker.topic_refused import TopicRefused
+from impl.broker.topic_settings import parse_number
 from impl.protocol.errors import ErrorCode
 
 _LEAST_MS: Final = 100

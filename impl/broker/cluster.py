@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from impl.broker.client_quotas import ClientQuotas
 from impl.broker.dynamic_settings import format_defaults
@@ -30,10 +30,13 @@ from impl.broker.replicas import ReplicaPlacement
 from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType, ResourceConfigs
 from impl.broker.topics import Topic, Topics
 from impl.log.disk import DiskSpace
-from impl.partition.leader import PartitionLeader
 from impl.partition.log_config import LogConfig
 from impl.security.access import Access
 from impl.security.config import Security
+from impl.suggestions import explain_unknown
+
+if TYPE_CHECKING:
+    from impl.partition.leader import PartitionLeader
 
 IN_MEMORY: Final = "memory"
 """The log directory that a cluster without one describes."""
@@ -208,6 +211,9 @@ class Cluster:
     def checkpoint(self) -> None:
         """Nothing is on a disk."""
 
+    def close(self) -> None:
+        """Nothing is on a disk. Elsewhere raises `OSError`, `StorageError`."""
+
     @property
     def controller_id(self) -> int:
         """The broker that metadata names as the controller."""
@@ -223,10 +229,13 @@ class Cluster:
     def find(self, name: str, partition: int) -> Topic:
         """The topic with this partition. Raises `UnknownPartitionOrBroker`."""
         topic = self.topics.get(name)
-        if topic is None or topic.partition(partition) is None:
-            raise UnknownPartitionOrBroker(
-                f"the cluster has no {name}-{partition}: create it first"
-            )
+        if topic is None:
+            known = [topic.name for topic in self.topics]
+            raise UnknownPartitionOrBroker(explain_unknown("topic", name, known))
+        if topic.partition(partition) is None:
+            last = len(topic.partitions) - 1
+            has = f"topic {name!r} has " + (f"0 to {last}" if last else "0 alone")
+            raise UnknownPartitionOrBroker(f"unknown partition {partition}: {has}")
         return topic
 
     def move(self, name: str, partition: int, node_id: int) -> None:
@@ -237,10 +246,8 @@ class Cluster:
         """
         topic = self.find(name, partition)
         if node_id not in self.brokers:
-            known = ", ".join(map(str, sorted(self.brokers)))
-            raise UnknownPartitionOrBroker(
-                f"{name}-{partition} can move to {known}, not to broker {node_id}"
-            )
+            known = map(str, sorted(self.brokers))
+            raise UnknownPartitionOrBroker(explain_unknown("node", node_id, known))
         placement = topic.placements[partition].lead_by(node_id)
         least = topic.partitions[partition].config.min_insync_replicas
         self.place(topic, partition, placement.settle(self.brokers, least), elects=True)
@@ -286,6 +293,8 @@ def _changes_leader(old: ReplicaPlacement, new: ReplicaPlacement) -> bool:
 
 def _elect(old: PartitionLeader) -> PartitionLeader:
     """The leader of the next epoch."""
+    from impl.partition.leader import PartitionLeader  # see `Topics`
+
     return PartitionLeader(leader_epoch=old.leader_epoch + 1, log=old.log)
 
 

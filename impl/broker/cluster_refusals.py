@@ -15,7 +15,7 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows
 from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
-from impl.security.acls import ANONYMOUS
+from impl.security.session import ANONYMOUS
 
 _Form = Callable[[Value, ErrorCode, str | None], Value]
 

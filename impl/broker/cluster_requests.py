@@ -73,7 +73,7 @@ def cluster_operations(node: HandlerContext, request: DecodedRequest) -> int:
     """What the sender may do with the cluster; 0 if it may not even describe it."""
     if not node.is_allowed(request, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return 0
-    return node.authorized_operations(request, ResourceType.CLUSTER)
+    return node.authorized_operations(request, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def _no_cluster(error: ErrorCode, problem: str) -> Value:
@@ -255,8 +255,22 @@ def unregister_broker(node: HandlerContext, request: DecodedRequest, now_ms: int
     return {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "error_message": problem}
 
 
+def allocate_producer_ids(node: HandlerContext, request: DecodedRequest, now_ms: int) -> Value:
+    """A request of another broker to the controller. `ControllerApis`."""
+    body = request.body
+    block = node.controller.allocate(body["broker_id"], body["broker_epoch"])
+    if isinstance(block, ErrorCode):
+        return {"error_code": block, "producer_id_start": 0, "producer_id_len": 0}
+    return {
+        "error_code": ErrorCode.NONE,
+        "producer_id_start": block.first_producer_id,
+        "producer_id_len": block.size,
+    }
+
+
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
     {
+        ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids,
         ApiKey.DESCRIBE_CLUSTER: describe_cluster,
         ApiKey.UPDATE_FEATURES: update_features,
         ApiKey.DESCRIBE_QUORUM: describe_quorum,

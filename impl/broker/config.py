@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 from impl.broker.releases import NEWEST_RELEASE, RELEASES, entry_of_release
 from impl.broker.topics import MAX_PARTITIONS
 from impl.coordinator.config import CONFIGS, TransactionConfig
-from impl.coordinator.consumer_group_messages import CONSUMER_GROUP_CONFIGS, ConsumerGroupConfig
-from impl.coordinator.group_messages import GroupConfig
-from impl.coordinator.offsets import OFFSETS_CONFIGS, OffsetsConfig
-from impl.partition.log_config import LogConfig
-from impl.partition.replica_log import DEFAULT_CONFIG
+from impl.coordinator.group_config import (
+    CONSUMER_GROUP_CONFIGS,
+    OFFSETS_CONFIGS,
+    ConsumerGroupConfig,
+    GroupConfig,
+    OffsetsConfig,
+)
+from impl.partition.log_config import DEFAULT_CONFIG, LogConfig
 from impl.partition.rules import RULES
 from impl.protocol.primitives import MAX_FRAME_BYTES
 from impl.security.config import Security

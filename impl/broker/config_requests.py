@@ -38,9 +38,9 @@ from impl.broker.outputs import DecodedRequest
 from impl.broker.releases import is_in
 from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType
 from impl.broker.setting_views import ConfigSource, ConfigType, SettingView
+from impl.broker.topic_refused import TopicRefused
 from impl.broker.topic_settings import (
     TOPIC_SETTINGS,
-    TopicRefused,
     describe_settings,
     named_values,
 )

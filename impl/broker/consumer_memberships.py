@@ -17,7 +17,6 @@ from impl.broker.services import NodeServices
 from impl.coordinator.classic_members import ClassicMembers
 from impl.coordinator.consumer_group import ConsumerGroup
 from impl.coordinator.consumer_group_messages import (
-    ConsumerGroupConfig,
     GroupDecision,
     GroupRefusal,
     HeartbeatAnswer,
@@ -26,6 +25,7 @@ from impl.coordinator.consumer_group_messages import (
 )
 from impl.coordinator.consumer_group_records import encode_group_record, group_tombstones
 from impl.coordinator.consumer_groups import ConsumerGroupCoordinator
+from impl.coordinator.group_config import ConsumerGroupConfig
 from impl.coordinator.group_messages import (
     JoinAnswer,
     JoinRequest,

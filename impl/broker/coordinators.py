@@ -28,19 +28,21 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from impl.broker.consumer_memberships import ConsumerMemberships
 from impl.broker.memberships import Memberships
 from impl.broker.releases import served_versions
 from impl.broker.services import NodeServices
-from impl.broker.topic_settings import TopicRefused
+from impl.broker.topic_refused import TopicRefused
 from impl.broker.topics import Topic
 from impl.coordinator.config import TransactionConfig
 from impl.coordinator.effects import AppendRecords, Effect, SendAnswer, SendMarkers
+from impl.coordinator.group_config import OffsetsConfig
 from impl.coordinator.metadata import TopicPartition
-from impl.coordinator.offsets import OffsetsConfig, OffsetsCoordinator
+from impl.coordinator.offsets import OffsetsCoordinator
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, partition_for
+from impl.coordinator.timers import Timers
 from impl.coordinator.transactions import TransactionCoordinator
 from impl.partition.leader import PartitionLeader
 from impl.partition.log_config import COMPACT, PRODUCER
@@ -64,9 +66,6 @@ _log = logging.getLogger(__name__)
 
 AnswerCallback = Callable[[SendAnswer, int], None]
 """Receives a transaction coordinator's answer, and the time."""
-
-RETRY_BACKOFF_MS: Final = 50
-"""Between two attempts to write markers, or the completion of a transaction."""
 
 INTERNAL_CONFIGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
@@ -102,7 +101,10 @@ class AddPartitionsRequest:
 
 
 class Coordinators:
-    """Public state: `transactions`, `offsets`, `memberships`, `consumer_groups`."""
+    """Public state: `transactions`, `offsets`, `memberships`, `consumer_groups`.
+
+    Read-only: `group_timers` of both kinds of group.
+    """
 
     __slots__ = (
         "_callbacks",
@@ -113,6 +115,7 @@ class Coordinators:
         "_topic_ids",
         "_topics_version",
         "consumer_groups",
+        "group_timers",
         "memberships",
         "offsets",
         "transactions",
@@ -132,9 +135,12 @@ class Coordinators:
         self._topic_ids: dict[str, bytes] = {}
         self._refused: set[str] = set()
         self.transactions = TransactionCoordinator(generate_producer_id, node.config.transactions)
+        self.transactions.set_transaction_version(node.transaction_version)
         self.offsets = OffsetsCoordinator(node.config.offsets)
         self.memberships = Memberships(node, self.offsets, self.append_offsets)
         self.consumer_groups = ConsumerMemberships(node, self.offsets, self.memberships)
+        groups = self.memberships.groups, self.consumer_groups.groups
+        self.group_timers: tuple[Timers[Any], ...] = tuple(each.timers for each in groups)
 
     # ---- who coordinates what
 
@@ -264,18 +270,19 @@ class Coordinators:
             if isinstance(leader, PartitionLeader):
                 yield index, leader
 
-    def run_periodic_checks(self, now_ms: int) -> None:
+    def run_periodic_checks(
+        self, now_ms: int, *, expires: bool, retries: bool, aborts: bool, removes: bool
+    ) -> None:
         """Retry what failed, abort timed-out transactions, remove what has expired, when due."""
         self.memberships.advance(now_ms)
         self.consumer_groups.advance(now_ms)
-        me, interval_ms = self.transactions.config, self.offsets.config.retention_check_interval_ms
-        if self._node.is_due("remove expired offsets", interval_ms, now_ms):
+        if expires:
             self.memberships.remove_expired(now_ms)
-        if self._node.is_due("retry", RETRY_BACKOFF_MS, now_ms):
+        if retries:
             self.perform(self.transactions.retry(), now_ms)
-        if self._node.is_due("abort timed out", me.abort_timed_out_interval_ms, now_ms):
+        if aborts:
             self.perform(self.transactions.abort_timed_out(now_ms), now_ms)
-        if self._node.is_due("remove expired", me.remove_expired_interval_ms, now_ms):
+        if removes:
             self.perform(self.transactions.remove_expired(now_ms), now_ms)
 
     # ---- effects

@@ -25,8 +25,8 @@ from impl.broker.kafka_settings import KAFKA_SETTINGS, UpdateMode
 from impl.broker.node_effects import ELSEWHERE, find_reason
 from impl.broker.node_settings import TOPIC_NAMES, can_change, parse_setting
 from impl.broker.releases import is_in
-from impl.broker.topic_settings import TopicRefused
-from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
+from impl.broker.topic_refused import TopicRefused
+from impl.coordinator.group_config import ConsumerGroupConfig
 from impl.protocol.errors import ErrorCode
 from impl.suggestions import explain_unknown
 

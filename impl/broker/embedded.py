@@ -22,20 +22,17 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
-from impl.broker.durable_cluster import DurableCluster
 from impl.broker.embedded_arguments import check_arguments, check_ports
 from impl.broker.event_loop import new_event_loop
-from impl.broker.faults import InjectedFaults
+from impl.broker.injected_faults import InjectedFaults
 from impl.broker.listeners import Answer, Handle
-from impl.broker.log_view import LogView, view_log
 from impl.broker.monotonic_time import wall_clock_ms
 from impl.broker.node import Node
-from impl.broker.node_effects import find_reason
-from impl.broker.node_settings import configure, has_effect
+from impl.broker.plain_errors import ends_at_the_call, refuses_plainly
 from impl.broker.producer_ids import BLOCK_SIZE, ProducerIdBlocks
 from impl.broker.releases import NEWEST_RELEASE
 from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType
@@ -43,13 +40,14 @@ from impl.broker.server import Server
 from impl.broker.timeline import Timeline
 from impl.broker.topics import check_new_name
 from impl.clock import SharedClock, announce, withdraw
-from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
-from impl.coordinator.group_messages import GroupConfig
+from impl.coordinator.group_config import ConsumerGroupConfig, GroupConfig
 from impl.log.disk import DirectoryDisk
-from impl.security.certificates import certificates_of_process
 from impl.security.config import Security
-from impl.security.tls import Tls
 from impl.settings import InvalidArgument
+
+if TYPE_CHECKING:
+    from impl.broker.log_view import LogView
+    from impl.security.tls import Tls
 
 _log = logging.getLogger(__name__)
 
@@ -97,6 +95,7 @@ class BrokerClock(SharedClock):
         """The time of now."""
         return wall_clock_ms() + self.added_ms
 
+    @ends_at_the_call
     def advance(self, duration_ms: int) -> None:
         """Let this time pass at once; what is due on the nodes is done when this returns.
 
@@ -109,6 +108,11 @@ class BrokerClock(SharedClock):
         self.wake()
 
 
+class RefusedCall(RuntimeError):
+    """A call that a broker cannot do now; the message says when it can."""
+
+
+@refuses_plainly()
 class Broker:
     """`with Broker() as kafka:`, or `async with`: clients connect to `kafka.bootstrap_servers`.
 
@@ -120,7 +124,8 @@ class Broker:
     `OSError` if a port is taken.
     With `directory` logs and topics are in files there, and those that it has are served: it is
     recovered here and closed at the end of the block, so a `Broker` has one block. `topics` that it
-    has stay as they are. Raises `DirectoryInUse`, and `DecodeError` for damage.
+    has stay as they are. A start that fails leaves nothing there, if nothing was. Raises
+    `DirectoryInUse`, and `DecodeError` for damage.
     Methods may be called in the block only (`RuntimeError`), `log` and `format_timeline` behind it
     as well. `faults` are those that are injected; the end of the block warns of those that affected
     no request (`UnusedFault`). `clock` is the time of the nodes, and of the
@@ -153,10 +158,8 @@ class Broker:
             config = config.of_release(release)
         if security is not None:
             config = replace(config, security=security)
-        for name, text in settings.items():
-            config = configure(config, name, text)
-            if not has_effect(name):
-                _log.warning("the setting %s has no effect: %s", name, find_reason(name))
+        if settings:
+            config = _configured(config, settings)
         check_ports(config, nodes)
         self._config = config
         self._topics = dict(topics)
@@ -177,12 +180,14 @@ class Broker:
         if self._disk is None:
             blocks = ProducerIdBlocks(wall_clock_ms() * BLOCK_SIZE)  # see `Server`
             return Cluster(me.cluster_id, me.log, blocks, me.security)
+        from impl.broker.durable_cluster import DurableCluster  # most brokers keep no files
+
         try:
             cluster = DurableCluster(
                 self._disk, me.cluster_id, me.log, self.clock, me.security, self._node_ids
             )
         except BaseException:
-            self._disk.close()
+            self._disk.discard()
             raise
         self._config = cluster.settings_of(self._config)
         _warn_of_kept_settings(cluster, self._config)
@@ -225,9 +230,9 @@ class Broker:
 
     def _check_may_start(self) -> None:
         if self._is_serving:
-            raise RuntimeError("the broker serves already: use another Broker in this block")
+            raise RefusedCall("the broker serves already: use another Broker in this block")
         if self._has_ended and self._disk is not None:
-            raise RuntimeError("the broker has closed its directory: make another Broker for it")
+            raise RefusedCall("the broker has closed its directory: make another Broker for it")
 
     async def _start(self) -> None:
         self._is_serving = True
@@ -246,10 +251,10 @@ class Broker:
                         partitions,
                     )
         except BaseException:
-            await self._stop()
+            await self._stop(has_started=False)
             raise
 
-    async def _stop(self) -> None:
+    async def _stop(self, *, has_started: bool = True) -> None:
         self._is_serving, self._has_ended = False, True
         withdraw(self.clock)
         try:
@@ -257,14 +262,18 @@ class Broker:
                 await server.__aexit__()
             self._servers.clear()
         finally:
-            self._close_directory()
+            self._close_directory(has_started=has_started)
 
-    def _close_directory(self) -> None:
-        if self._disk is not None and isinstance(self.cluster, DurableCluster):
-            try:
-                self.cluster.close()
-            finally:
-                self._disk.close()
+    def _close_directory(self, *, has_started: bool) -> None:
+        """A start that fails leaves nothing behind, unless a client had time to create a topic."""
+        if self._disk is None:
+            return
+        is_used = any(topic.name not in self._topics for topic in self.cluster.topics)
+        try:
+            self.cluster.close()
+        finally:
+            end = self._disk.close if has_started or is_used else self._disk.discard
+            end()
 
     async def _start_node(self, node_id: int) -> None:
         server = Server(
@@ -364,6 +373,8 @@ class Broker:
 
         Raises `MissingCertificates`.
         """
+        from impl.security.certificates import certificates_of_process
+
         return self._config.security.tls or certificates_of_process(self._config.known_host)
 
     def create_topic(
@@ -410,6 +421,8 @@ class Broker:
 
         Raises `UnknownPartitionOrBroker`, `InvalidArgument`.
         """
+        from impl.broker.log_view import view_log
+
         check_arguments("log", topic=topic, partition=partition)
         return self._look(lambda: view_log(self.cluster.find(topic, partition), partition))
 
@@ -459,7 +472,7 @@ class Broker:
         if not self._is_serving:
             when = "has ended" if self._has_ended else "has not begun"
             block = "in the block of `with Broker(...) as kafka`"
-            raise RuntimeError(f"the broker serves {block}, which {when}")
+            raise RefusedCall(f"the broker serves {block}, which {when}")
 
 
 def _warn_of_kept_settings(cluster: Cluster, config: NodeConfig) -> None:
@@ -476,11 +489,22 @@ def _warn_of_kept_settings(cluster: Cluster, config: NodeConfig) -> None:
             )
 
 
+def _configured(config: NodeConfig, settings: Mapping[str, str]) -> NodeConfig:
+    from impl.broker.node_effects import find_reason  # most brokers have Kafka's defaults
+    from impl.broker.node_settings import configure, has_effect
+
+    for name, text in settings.items():
+        config = configure(config, name, text)
+        if not has_effect(name):
+            _log.warning("the setting %s has no effect: %s", name, find_reason(name))
+    return config
+
+
 def _check_loop() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:  # trio's, for one
-        raise RuntimeError(
+        raise RefusedCall(
             "`async with Broker()` needs an event loop of asyncio: `with Broker()` needs none"
         ) from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
-import platform
+import os
 import socket
 from collections.abc import Coroutine
 from functools import partial
@@ -42,15 +42,14 @@ _MALLOC_OPTIONS: Final = {-1: 64 << 20, -2: 16 << 20, -3: 32 << 20}
 def keep_freed_memory() -> None:
     """For a process that does nothing but serve: requests and answers come and go, and what glibc
     gives back to the system has to be cleared, page by page, before it is used again."""
-    if platform.libc_ver()[0] == "glibc":
+    if "CS_GNU_LIBC_VERSION" in os.confstr_names:
         for option, size_bytes in _MALLOC_OPTIONS.items():
             ctypes.CDLL(None).mallopt(option, size_bytes)
 
 
 def run(serving: Coroutine[Any, Any, None], *, has_tls: bool = False) -> None:
     """Run a process that does nothing but serve."""
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what is there stays: to look for cycles in it would take longer than the rest
     collect_rarely()
     keep_freed_memory()
     with asyncio.Runner(loop_factory=partial(new_event_loop, has_tls=has_tls)) as runner:

@@ -10,39 +10,37 @@ Four rules:
 4. A fault that affected no request is reported when the broker stops (`UnusedFault`): a test that
    passes says nothing about it.
 
-Theory of operation: `InjectedFaults.intercept` stands between a connection and its node. A broker
-reads nothing more from a connection before it has answered: so a dropped request or answer leaves a
-silent connection, until its client gives up. An error has the form in which an empty broker answers
-the request, with the fault's error code for each item of the answer, or for the whole where it has
-no items.
+Theory of operation: `InjectedFaults.intercept` stands between a connection and its node, and
+applies these values. A broker reads nothing more from a connection before it has answered: so a
+dropped request or answer leaves a silent connection, until its client gives up. An error has the
+form in which an empty broker answers the request, with the fault's error code for each item of the
+answer, or for the whole where it has no items.
 """
 
 from __future__ import annotations
 
 import asyncio
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
+from impl.broker.apis import API_NAMES, SERVED_APIS
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
-from impl.broker.listeners import Answer, Handle, settle
-from impl.broker.node import SERVED_APIS, Node
+from impl.broker.listeners import Handle, settle
+from impl.broker.node import Node
 from impl.broker.outputs import Close, CloseConnection, Output, Response
+from impl.broker.plain_errors import refuses_plainly
 from impl.clock import LoopClock, SharedClock
-from impl.partition.replica_log import DEFAULT_CONFIG
-from impl.protocol.errors import DecodeError, ErrorCode
+from impl.partition.log_config import DEFAULT_CONFIG
+from impl.protocol.errors import ErrorCode
 from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_request, decode_response, encode_response
 from impl.protocol.schemas import ApiKey
 from impl.settings import TEXT, integers, unmet
 from impl.suggestions import explain_unknown
-
-API_NAMES: Final = {key: key.name.title().replace("_", "") for key in ApiKey}
-"""Kafka's names: Produce, InitProducerId, AddPartitionsToTxn."""
 
 _KEYS: Final = {API_NAMES[key]: key for key in SERVED_APIS}
 _ERROR_CODE: Final = "error_code"
@@ -59,10 +57,6 @@ _FIELDS: Final = MappingProxyType(
     }
 )
 """What the fields of faults may be; for others there are lists."""
-
-
-class UnusedFault(UserWarning):
-    """A fault was added, and affected no request."""
 
 
 class InvalidFault(ValueError):
@@ -168,6 +162,7 @@ def _check(name: str, value: object, valid: Sequence[str]) -> None:
         raise InvalidFault(explain_unknown(name, value, valid))
 
 
+@refuses_plainly("__init__")
 @dataclass(frozen=True, slots=True)
 class DropFault(Fault):
     """The request, or its answer, is lost; the connection is silent until its client gives up."""
@@ -178,6 +173,7 @@ class DropFault(Fault):
         return None
 
 
+@refuses_plainly("__init__")
 @dataclass(frozen=True, slots=True)
 class CutFault(Fault):
     """The connection is closed instead of an answer."""
@@ -187,6 +183,7 @@ class CutFault(Fault):
         return Close(None, f"{self} was injected")
 
 
+@refuses_plainly("__init__")
 @dataclass(frozen=True, slots=True)
 class DelayFault(Fault):
     """The request, or its answer, is late by `delay_ms` on the broker's clock."""
@@ -199,6 +196,7 @@ class DelayFault(Fault):
         return None
 
 
+@refuses_plainly("__init__")
 @dataclass(frozen=True, slots=True)
 class ErrorFault(Fault):
     """The request is answered with Kafka's error of this name."""
@@ -225,6 +223,13 @@ class ErrorFault(Fault):
 
 
 _KINDS: Final = (CutFault, DelayFault, DropFault, ErrorFault)
+
+
+def check_fault(fault: object) -> None:
+    """Raise `InvalidFault` for what is no fault."""
+    if not isinstance(fault, Fault):
+        kinds = ", ".join(f"{kind.__name__}(...)" for kind in _KINDS)
+        raise InvalidFault(f"add(fault) must be one of {kinds}, is {fault!r}")
 
 
 # ---- the form of an error
@@ -276,82 +281,3 @@ def _rows(body: Value) -> list[Value]:
 
 def _is_rows(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(row, dict) for row in value)
-
-
-# ---- the faults of a broker
-
-
-class ActiveFault:
-    """A fault that was added to a broker, and how often it has affected a request so far.
-
-    `with` removes it at the end of the block.
-    """
-
-    __slots__ = ("_faults", "_selected", "count", "fault")
-
-    def __init__(self, fault: Fault, faults: InjectedFaults) -> None:
-        self.fault = fault
-        self.count = 0
-        self._selected = 0
-        self._faults = faults
-
-    def __enter__(self) -> ActiveFault:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._faults.remove(self)
-
-    def is_next(self, request: RequestView) -> bool:
-        """Whether the fault affects this request; counts those that it selects."""
-        is_selected = self.fault.selects(request)
-        self._selected += is_selected
-        return is_selected and self.fault.affects(self._selected)
-
-
-class InjectedFaults:
-    """The faults of a broker: `with kafka.faults.add(CutFault("Produce")):`."""
-
-    def __init__(self, cluster: Cluster, clock: SharedClock) -> None:
-        self._target = FaultTarget(cluster, clock)
-        self._active: tuple[ActiveFault, ...] = ()
-        self._all: list[ActiveFault] = []
-
-    def add(self, fault: Fault) -> ActiveFault:
-        """Add a fault, from now on and until it is removed; may be called on any thread.
-
-        Raises `InvalidFault`.
-        """
-        if not isinstance(fault, Fault):
-            kinds = ", ".join(f"{kind.__name__}(...)" for kind in _KINDS)
-            raise InvalidFault(f"add(fault) must be one of {kinds}, is {fault!r}")
-        added = ActiveFault(fault, self)
-        self._all.append(added)
-        self._active = (*self._active, added)
-        return added
-
-    def remove(self, added: ActiveFault) -> None:
-        """Remove a fault; requests that it holds back stay so."""
-        self._active = tuple(other for other in self._active if other is not added)
-
-    def warn_unused(self) -> None:
-        """Warn with `UnusedFault` of each fault that affected no request."""
-        for added in self._all:
-            if not added.count:
-                warnings.warn(f"{added.fault} affected no request", UnusedFault, stacklevel=3)
-
-    def intercept(self, payload: bytes, handle: Handle) -> Answer:
-        """Handle a request, with the fault that affects it."""
-        added = self._find(payload) if self._active else None
-        if added is None:
-            return handle(payload)
-        added.count += 1
-        affected = added.fault.apply(RequestView(payload), handle, self._target)
-        return asyncio.ensure_future(affected)
-
-    def _find(self, payload: bytes) -> ActiveFault | None:
-        try:
-            request = RequestView(payload)
-        except DecodeError:
-            return None
-        affecting = [added for added in self._active if added.is_next(request)]
-        return affecting[0] if affecting else None

@@ -28,7 +28,7 @@ from itertools import groupby
 from random import Random
 from typing import Final
 
-from impl.broker.outputs import DecodedRequest
+from impl.broker.outputs import DecodedRequest, RefusedRequest
 from impl.broker.refusals import refuse_request
 from impl.broker.topics import Topics
 from impl.protocol.errors import ErrorCode
@@ -159,14 +159,6 @@ class _Session:
         return partition.learn(row)
 
 
-class SessionRefused(Exception):
-    """A Fetch is refused before its partitions are looked at."""
-
-    def __init__(self, answer: Value) -> None:
-        super().__init__(answer["error_code"].name)
-        self.answer = answer
-
-
 class FetchSessions:
     """The sessions of a node. At most `slots` are open at a time."""
 
@@ -179,13 +171,13 @@ class FetchSessions:
         self._random = Random()
 
     def resolve(self, request: DecodedRequest, now_ms: int) -> DecodedRequest:
-        """A Fetch with all partitions of its session. Raises `SessionRefused`.
+        """A Fetch with all partitions of its session. Raises `RefusedRequest`.
 
         `FetchManager.newContext`.
         """
         session_id, epoch = request.body["session_id"], request.body["session_epoch"]
         if session_id and not _has_shard(session_id):
-            raise SessionRefused(_refuse_whole(request))
+            raise RefusedRequest(_refuse_whole(request))
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._go_on(request, now_ms)
         self._sessions.pop(session_id, None)
@@ -199,11 +191,11 @@ class FetchSessions:
         session_id, epoch = body["session_id"], body["session_epoch"]
         session = self._sessions.get(session_id)
         if session is None:
-            raise SessionRefused(_refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+            raise RefusedRequest(_refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         if session.epoch != epoch:
-            raise SessionRefused(_refusal(ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+            raise RefusedRequest(_refusal(ErrorCode.INVALID_FETCH_SESSION_EPOCH))
         if session.uses_topic_ids != _uses_topic_ids(request):
-            raise SessionRefused(_refusal(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR))
+            raise RefusedRequest(_refusal(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR))
         session.add(body, self._topics)
         session.forget(body)
         if not session.partitions:

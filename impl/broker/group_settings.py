@@ -37,7 +37,7 @@ from impl.broker.topic_settings import (
     invalid_value,
     parse_number,
 )
-from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
+from impl.coordinator.group_config import ConsumerGroupConfig
 
 
 class GroupSetting(NamedTuple):

@@ -6,25 +6,20 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from impl.broker.outputs import Close, Output, Response
-from impl.broker.refusals import encode_refusal
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.schemas import ApiKey
 from impl.security.access import BETWEEN_BROKERS, BROKER_USER
-from impl.security.authenticator import (
-    Authenticator,
-    ClientSession,
-    SaslFailure,
-    SaslRules,
-    format_host,
-)
-from impl.security.certificates import certificates_of_process
-from impl.security.config import PLAIN, Security
-from impl.security.tls import format_subject
+from impl.security.config import Security
+from impl.security.mechanisms import PLAIN
+from impl.security.session import ClientSession, format_host
+
+if TYPE_CHECKING:
+    from impl.security.authenticator import SaslRules
 
 Answer = Output | asyncio.Future[Output]
 """What a connection gets for a request: now, or later."""
@@ -52,6 +47,8 @@ class Listener(NamedTuple):
         )
         certificate = transport.get_extra_info("peercert")
         if certificate:
+            from impl.security.tls import format_subject
+
             session.principal = f"User:{format_subject(certificate)}"
         return session
 
@@ -76,6 +73,8 @@ def listeners_of(security: Security, host: str) -> list[Listener]:
 
 
 def _server_context(security: Security, host: str) -> ssl.SSLContext:
+    from impl.security.certificates import certificates_of_process
+
     tls = security.tls or certificates_of_process(host)
     return tls.server_context(security.ssl_client_auth)
 
@@ -90,6 +89,9 @@ def new_handle(
     """What handles the requests of a connection: SASL first, where it has `rules`."""
     if rules is None:
         return partial(handle, session)
+    from impl.broker.refusals import encode_refusal  # whoever has no SASL does not wait for it
+    from impl.security.authenticator import Authenticator, SaslFailure
+
     authenticator = Authenticator(rules, session, api_versions, encode_refusal)
 
     def authenticate(payload: bytes) -> Answer:

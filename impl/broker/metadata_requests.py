@@ -21,8 +21,8 @@ from impl.broker.outputs import DecodedRequest
 from impl.broker.refusals import refuse_request
 from impl.broker.replicas import ReplicaPlacement, check_replicas, check_running, misplaced
 from impl.broker.setting_views import ConfigSource, SettingView, find_all_places
+from impl.broker.topic_refused import TopicRefused
 from impl.broker.topic_settings import (
-    TopicRefused,
     describe_settings,
     log_config,
     named_values,

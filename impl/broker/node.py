@@ -25,32 +25,13 @@ Sources: `KafkaApis`, `SocketServer.processCompletedReceives`; no authorizer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
-from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from impl.broker import (
-    cluster_requests,
-    config_requests,
-    consumer_group_requests,
-    group_requests,
-    membership_requests,
-    metadata_requests,
-    partition_requests,
-    produce_requests,
-    quota_requests,
-    reads,
-    replica_requests,
-    security_requests,
-    transaction_requests,
-)
-from impl.broker.api_versions import api_versions
-from impl.broker.authorization import Unauthorized, authorize
+from impl.broker.apis import HANDLERS
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
-from impl.broker.coordinators import Coordinators
-from impl.broker.fetch_sessions import FetchSessions, SessionRefused
 from impl.broker.handler import HandlerContext
 from impl.broker.outputs import (
     DEFERRED,
@@ -61,16 +42,14 @@ from impl.broker.outputs import (
     DecodedRequest,
     Deferred,
     Output,
+    RefusedRequest,
     Response,
 )
-from impl.broker.producer_ids import BlockSource, ProducerIdController, ProducerIdManager
+from impl.broker.producer_ids import BlockSource
 from impl.broker.releases import served_versions
-from impl.broker.verification import AddPartitionsToTxnManager
-from impl.coordinator.timers import Timers
+from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.disk import StorageError
-from impl.partition.cleaner import clean
-from impl.partition.leader import PartitionLeader
-from impl.protocol.errors import DecodeError, ErrorCode, UnsupportedVersion
+from impl.protocol.errors import DecodeError, UnsupportedVersion
 from impl.protocol.message_form import Value
 from impl.protocol.messages import (
     decode_request,
@@ -78,7 +57,16 @@ from impl.protocol.messages import (
     encode_unsupported_version,
 )
 from impl.protocol.schemas import ApiKey
-from impl.security.authenticator import ClientSession
+from impl.security.session import ClientSession
+
+if TYPE_CHECKING:
+    from impl.broker.fetch_sessions import FetchSessions
+    from impl.coordinator.timers import Timers
+    from impl.partition.leader import PartitionLeader
+    from impl.partition.replica_log import ReplicaLog
+
+COORDINATOR_RETRY_BACKOFF_MS: Final = 50
+"""Between two attempts to write markers, or the completion of a transaction."""
 
 _FETCH: Final = int(ApiKey.FETCH)
 _new: Final = tuple.__new__
@@ -91,7 +79,7 @@ class Node(HandlerContext):
     `controller`, `coordinators`, `verification`.
     """
 
-    __slots__ = ("_group_timers", "_served", "controller", "fetch_sessions", "producer_ids")
+    __slots__ = ("_fetch_sessions", "_served")
 
     def __init__(
         self,
@@ -112,16 +100,17 @@ class Node(HandlerContext):
         served = served_versions(me.release)
         self._served = {int(key): (versions[0], versions[-1]) for key, versions in served.items()}
         self.cluster.format_settings(me.release)
-        self.fetch_sessions = FetchSessions(
-            me.max_incremental_fetch_session_cache_slots, self.topics
-        )
-        self.producer_ids = ProducerIdManager()
-        self.controller = ProducerIdController(self.cluster.producer_id_blocks)
-        self.controller.register(me.node_id, me.broker_epoch)
-        self.coordinators = Coordinators(self, self.producer_ids.generate)
-        self.verification = AddPartitionsToTxnManager(self, self.coordinators)
-        groups = self.coordinators.memberships.groups, self.coordinators.consumer_groups.groups
-        self._group_timers: tuple[Timers[Any], ...] = tuple(each.timers for each in groups)
+        self._fetch_sessions: FetchSessions | None = None
+
+    @property
+    def fetch_sessions(self) -> FetchSessions:
+        """There from the first Fetch on."""
+        if self._fetch_sessions is None:
+            from impl.broker.fetch_sessions import FetchSessions
+
+            slots = self.config.max_incremental_fetch_session_cache_slots
+            self._fetch_sessions = FetchSessions(slots, self.topics)
+        return self._fetch_sessions
 
     # ---- inputs
 
@@ -175,16 +164,16 @@ class Node(HandlerContext):
             ),
         )
         self.follow_settings()
-        self.coordinators.follow_leadership(now_ms)
+        self._follow_leadership(now_ms)
         try:
             if api_key == _FETCH:
                 request = self.fetch_sessions.resolve(request, now_ms)
             if self.cluster.access.authorizer is not None:
-                request = authorize(self, request)
-        except (SessionRefused, Unauthorized) as refusal:
+                request = _authorize(self, request)
+        except RefusedRequest as refusal:
             self.answer(request, refusal.answer)
             return
-        body_or_deferred = _HANDLERS[request.api_key](self, request, now_ms)
+        body_or_deferred = HANDLERS[request.api_key](self, request, now_ms)
         if body_or_deferred is not DEFERRED:
             assert not isinstance(body_or_deferred, Deferred)
             self.answer(request, body_or_deferred)
@@ -216,10 +205,10 @@ class Node(HandlerContext):
     def advance(self, now_ms: int) -> list[Output]:
         """Do what is due, and what was deferred."""
         self.follow_settings()
-        self.coordinators.follow_leadership(now_ms)
+        self._follow_leadership(now_ms)
         self._serve_controller(now_ms)
         self._run_periodic_checks(now_ms)
-        self.coordinators.run_periodic_checks(now_ms)
+        self._run_coordinators_checks(now_ms)
         self._run_due_actions(now_ms)
         return self._take_outputs()
 
@@ -252,7 +241,7 @@ class Node(HandlerContext):
         """When `advance` should be called at the latest; 0 for at once, None if nothing waits."""
         if self.producer_ids.has_request:
             return 0
-        due_ms = (super().next_due_ms, *(timers.next_due_ms for timers in self._group_timers))
+        due_ms = (super().next_due_ms, *(timers.next_due_ms for timers in self._group_timers()))
         return min((due for due in due_ms if due is not None), default=None)
 
     def has_work_before(self, time_ms: int) -> bool:
@@ -264,11 +253,11 @@ class Node(HandlerContext):
             self._deferred
             or self._delayed_answers
             or self.producer_ids.has_request
-            or self.coordinators.is_behind
+            or (self._coordinators is not None and self._coordinators.is_behind)
             or (self._timers and self._timers[0][0] < time_ms)
         ):
             return True
-        for timers in self._group_timers:
+        for timers in self._group_timers():
             due_ms = timers.next_due_ms
             if due_ms is not None and due_ms < time_ms:
                 return True
@@ -276,9 +265,36 @@ class Node(HandlerContext):
 
     def _skip_delays(self, now_ms: int) -> None:
         """Members that wait for others do not wait any more, either."""
-        self.coordinators.memberships.skip_delays(now_ms)
+        if self._coordinators is not None:
+            self._coordinators.memberships.skip_delays(now_ms)
         if not self._outputs:
             super()._skip_delays(now_ms)
+
+    # ---- its coordinators
+
+    def _follow_leadership(self, now_ms: int) -> None:
+        """There is something to coordinate from the first internal topic on."""
+        if (
+            self._coordinators is not None
+            or TRANSACTION_STATE_TOPIC in self.topics
+            or OFFSETS_TOPIC in self.topics
+        ):
+            self.coordinators.follow_leadership(now_ms)
+
+    def _run_coordinators_checks(self, now_ms: int) -> None:
+        """Their intervals begin with the node, whenever there is something to coordinate."""
+        me, interval_ms = self.config.transactions, self.config.offsets.retention_check_interval_ms
+        expires = self.is_due("remove expired offsets", interval_ms, now_ms)
+        retries = self.is_due("retry", COORDINATOR_RETRY_BACKOFF_MS, now_ms)
+        aborts = self.is_due("abort timed out", me.abort_timed_out_interval_ms, now_ms)
+        removes = self.is_due("remove expired", me.remove_expired_interval_ms, now_ms)
+        if self._coordinators is not None:
+            self._coordinators.run_periodic_checks(
+                now_ms, expires=expires, retries=retries, aborts=aborts, removes=removes
+            )
+
+    def _group_timers(self) -> tuple[Timers[Any], ...]:
+        return () if self._coordinators is None else self._coordinators.group_timers
 
     # ---- the node's own work
 
@@ -302,9 +318,7 @@ class Node(HandlerContext):
             if expire:
                 leader.remove_expired_producers(now_ms)
             if compact if log.config.is_compacted else delete:
-                with suppress(StorageError):  # tried again at the next check
-                    clean(log, now_ms)
-                    log.delete_old_segments(now_ms)
+                _clean(log, now_ms)
         if self.is_due("checkpoint", me.log_flush_offset_checkpoint_interval_ms, now_ms):
             self.cluster.checkpoint()
 
@@ -314,45 +328,20 @@ class Node(HandlerContext):
                 if placement.leader_id == self.config.node_id:
                     yield leader
 
-    def _allocate_producer_ids(self, request: DecodedRequest, now_ms: int) -> Value:
-        """A request to the controller. `ControllerApis`."""
-        body = request.body
-        block = self.controller.allocate(body["broker_id"], body["broker_epoch"])
-        if isinstance(block, ErrorCode):
-            return {"error_code": block, "producer_id_start": 0, "producer_id_len": 0}
-        return {
-            "error_code": ErrorCode.NONE,
-            "producer_id_start": block.first_producer_id,
-            "producer_id_len": block.size,
-        }
 
-    def _api_versions(self, request: DecodedRequest, now_ms: int) -> Value:
-        level, epoch = self.transaction_version, self.cluster.features_epoch
-        return api_versions(request, self.config.release, level, epoch)
-
-
-_NodeHandler = Callable[[Node, DecodedRequest, int], Value | Deferred | None]
-
-_HANDLERS: Final[Mapping[ApiKey, _NodeHandler]] = MappingProxyType(
-    {
-        ApiKey.API_VERSIONS: Node._api_versions,
-        ApiKey.ALLOCATE_PRODUCER_IDS: Node._allocate_producer_ids,
-        **produce_requests.HANDLERS,
-        **reads.HANDLERS,
-        **metadata_requests.HANDLERS,
-        **partition_requests.HANDLERS,
-        **replica_requests.HANDLERS,
-        **quota_requests.HANDLERS,
-        **config_requests.HANDLERS,
-        **cluster_requests.HANDLERS,
-        **transaction_requests.HANDLERS,
-        **group_requests.HANDLERS,
-        **membership_requests.HANDLERS,
-        **consumer_group_requests.HANDLERS,
-        **security_requests.HANDLERS,
-    }
-)
 _API_KEYS: Final[Mapping[int, ApiKey]] = {int(key): key for key in ApiKey}
 
-SERVED_APIS: Final = frozenset(_HANDLERS)
-"""The APIs that a node answers, those between brokers included."""
+
+def _authorize(node: Node, request: DecodedRequest) -> DecodedRequest:
+    """Raises `RefusedRequest`, `CloseConnection`."""
+    from impl.broker.authorization import authorize  # only brokers with an authorizer wait for it
+
+    return authorize(node, request)
+
+
+def _clean(log: ReplicaLog, now_ms: int) -> None:
+    from impl.partition.cleaner import clean  # the first check is seconds away
+
+    with suppress(StorageError):  # tried again at the next check
+        clean(log, now_ms)
+        log.delete_old_segments(now_ms)

@@ -24,9 +24,9 @@ from impl.broker.config import NodeConfig
 from impl.broker.kafka_settings import KAFKA_SETTINGS
 from impl.broker.node_effects import ELSEWHERE, NODE_SETTINGS, find_reason
 from impl.broker.setting_views import ConfigType, explain_inert, family_of, format_value
+from impl.broker.topic_refused import TopicRefused
 from impl.broker.topic_settings import (
     TOPIC_SETTINGS,
-    TopicRefused,
     TopicSetting,
     check_codec,
     explain_topic_setting,

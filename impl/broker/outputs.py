@@ -8,11 +8,19 @@ from typing import Final, NamedTuple
 
 from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
-from impl.security.authenticator import ClientSession
+from impl.security.session import ClientSession
 
 
 class CloseConnection(Exception):
     """The connection of the request must be closed, without an answer."""
+
+
+class RefusedRequest(Exception):
+    """A request is refused as a whole, with `answer`, before it reaches its handler."""
+
+    def __init__(self, answer: Value) -> None:
+        super().__init__()
+        self.answer = answer
 
 
 class Response(NamedTuple):

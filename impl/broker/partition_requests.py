@@ -17,7 +17,7 @@ from impl.broker.handler import Handler, HandlerContext
 from impl.broker.metadata_requests import topic_row
 from impl.broker.outputs import DecodedRequest
 from impl.broker.replicas import check_replicas, check_running, misplaced
-from impl.broker.topic_settings import TopicRefused
+from impl.broker.topic_refused import TopicRefused
 from impl.broker.topics import Topic, is_legal_name
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows

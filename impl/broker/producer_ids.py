@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from impl.protocol.errors import ErrorCode
-from impl.protocol.record_batch import NO_PRODUCER_ID
+from impl.protocol.fields import NO_PRODUCER_ID
 
 BLOCK_SIZE: Final = 1000
 MAX_PRODUCER_ID: Final = (1 << 63) - 1

@@ -18,7 +18,7 @@ from impl.broker.controller_requests import refuse_without_time
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DecodedRequest
 from impl.broker.replicas import ReplicaPlacement, check_replicas
-from impl.broker.topic_settings import TopicRefused
+from impl.broker.topic_refused import TopicRefused
 from impl.broker.topics import MAX_NAME_CHARS, Topic
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import topic_rows

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-from impl.broker.topic_settings import TopicRefused
+from impl.broker.topic_refused import TopicRefused
 from impl.protocol.errors import ErrorCode
 
 

@@ -24,7 +24,6 @@ from impl.protocol.message_form import Value
 from impl.protocol.schemas import ApiKey
 from impl.security.access import Access
 from impl.security.acls import (
-    ANONYMOUS,
     CLUSTER_NAME,
     AclBinding,
     AclFilter,
@@ -33,13 +32,9 @@ from impl.security.acls import (
     PatternType,
     ResourceType,
 )
-from impl.security.scram import (
-    MAX_ITERATIONS,
-    MIN_ITERATIONS,
-    ScramCredential,
-    ScramMechanism,
-    derive_credential,
-)
+from impl.security.mechanisms import ScramMechanism
+from impl.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, derive_credential
+from impl.security.session import ANONYMOUS
 
 E = TypeVar("E", bound=IntEnum)
 

@@ -19,7 +19,8 @@ from impl.broker.releases import NEWEST_RELEASE, RELEASES
 from impl.broker.topics import MAX_PARTITIONS
 from impl.form import FORM
 from impl.log.disk import StorageError
-from impl.security.config import MECHANISMS, USER, Password, Security, SecurityProtocol
+from impl.security.config import USER, Password, Security, SecurityProtocol
+from impl.security.mechanisms import MECHANISMS
 from impl.security.tls import CLIENT_AUTHS, Tls
 from impl.settings import LONG_MAX
 

@@ -50,7 +50,7 @@ from impl.protocol.errors import DecodeError
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.schemas import ApiKey
 from impl.security.access import BETWEEN_BROKERS
-from impl.security.authenticator import ClientSession
+from impl.security.session import ClientSession
 
 _log = logging.getLogger(__name__)
 

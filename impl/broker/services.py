@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from impl.broker.cluster import BrokerEndPoint, Cluster
 from impl.broker.config import NodeConfig
@@ -14,12 +14,14 @@ from impl.broker.node_settings import with_changes
 from impl.broker.outputs import BrokerRequest, Close, DecodedRequest, Output, Response
 from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType
 from impl.broker.topics import Topic, Topics
-from impl.partition.leader import PartitionLeader
 from impl.protocol.errors import ErrorCode
 from impl.protocol.message_form import Value
 from impl.protocol.messages import encode_request, encode_response
 from impl.protocol.schemas import ApiKey
-from impl.security.acls import CLUSTER_NAME, OPERATIONS_OF, AclOperation, ResourceType
+
+if TYPE_CHECKING:
+    from impl.partition.leader import PartitionLeader
+    from impl.security.acls import AclOperation, ResourceType
 
 Action = Callable[[int], None]
 """Work that is done later; it receives the time, ms."""
@@ -130,10 +132,10 @@ class NodeServices:
         """Whether the sender of a request may do this."""
         return self.cluster.access.is_allowed(request.session, operation, kind, name)
 
-    def authorized_operations(
-        self, request: DecodedRequest, kind: ResourceType, name: str = CLUSTER_NAME
-    ) -> int:
+    def authorized_operations(self, request: DecodedRequest, kind: ResourceType, name: str) -> int:
         """What the sender of a request may do with a resource: a bit for each operation."""
+        from impl.security.acls import OPERATIONS_OF  # few requests ask for it
+
         allowed = (
             operation
             for operation in OPERATIONS_OF[kind]

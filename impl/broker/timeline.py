@@ -6,31 +6,36 @@ Three rules:
    longer one is shown without its fields.
 2. Nothing is decoded before the text is asked for.
 3. Equal requests in a row are one line, with their number.
+4. A request that has to wait, as a Fetch waits for records, says so: for how long until now, or
+   after how long it was answered. One that a fault keeps from its answer names the fault.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
+from impl.broker.apis import API_NAMES
 from impl.broker.cluster import Cluster
-from impl.broker.faults import API_NAMES
-from impl.broker.listeners import Answer, Handle
+from impl.broker.injected_faults import NoteFault
+from impl.broker.listeners import Answer
 from impl.broker.outputs import Close, Output, Response
 from impl.broker.topics import Topic
 from impl.protocol.errors import DecodeError, ErrorCode
+from impl.protocol.fields import NO_PRODUCER_ID
 from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_request, decode_response
-from impl.protocol.record_batch import NO_PRODUCER_ID, read_header
 from impl.protocol.schemas import ApiKey
 
 REQUESTS_KEPT: Final = 300
 BYTES_KEPT: Final = 1 << 14
 LINES: Final = 50
+LONG_MS: Final = 10
+"""How long a request waits before its line says so."""
 LINE_CHARS: Final = 200
 
 _OLD_PREFIX: Final = "v3_and_below_"
@@ -58,14 +63,30 @@ _PARTITION: Final = ("index", "partition_index", "partition")
 
 
 class _Entry:
-    """One request: when it came, and what the connection got; None until then, or for ever."""
+    """One request: when it came, and what the connection got, and when; None until then, or for
+    ever. `fault` affects it; with `is_lost` nothing will come."""
 
-    __slots__ = ("now_ms", "output", "payload")
+    __slots__ = ("_clock_ms", "answered_ms", "asked_ms", "fault", "is_lost", "output", "payload")
 
-    def __init__(self, now_ms: int, payload: bytes) -> None:
-        self.now_ms = now_ms
+    def __init__(self, clock_ms: Callable[[], int], payload: bytes) -> None:
+        self._clock_ms = clock_ms
+        self.asked_ms = clock_ms()
+        self.answered_ms: int | None = None
         self.payload = payload[:BYTES_KEPT]
         self.output: Output | None = None
+        self.fault: object = None
+        self.is_lost = False
+
+    @property
+    def waited_ms(self) -> int:
+        """Until the answer, or until now; 0 for one that was answered at once."""
+        if self.answered_ms is not None:
+            return self.answered_ms - self.asked_ms
+        return 0 if self.output is not None else self._clock_ms() - self.asked_ms
+
+    def note_fault(self, fault: object) -> None:
+        """This fault affects it."""
+        self.fault = fault
 
     def finish(self, output: Output) -> None:
         """Keep what the connection got."""
@@ -75,8 +96,11 @@ class _Entry:
 
     def finish_later(self, answer: asyncio.Future[Output]) -> None:
         """As `finish`, if it got anything."""
-        if not answer.cancelled() and answer.exception() is None:
+        if answer.cancelled() or answer.exception() is not None:
+            self.is_lost = True
+        else:
             self.finish(answer.result())
+            self.answered_ms = self._clock_ms()
 
 
 class Timeline:
@@ -87,11 +111,11 @@ class Timeline:
         self._cluster = cluster
         self._entries: deque[_Entry] = deque(maxlen=REQUESTS_KEPT)
 
-    def intercept(self, payload: bytes, handle: Handle) -> Answer:
+    def intercept(self, payload: bytes, handle: Callable[[bytes, NoteFault], Answer]) -> Answer:
         """Handle a request, and record it."""
-        entry = _Entry(self._clock_ms(), payload)
+        entry = _Entry(self._clock_ms, payload)
         self._entries.append(entry)
-        answer = handle(payload)
+        answer = handle(payload, entry.note_fault)
         if isinstance(answer, asyncio.Future):
             answer.add_done_callback(entry.finish_later)
         else:
@@ -100,12 +124,13 @@ class Timeline:
 
     def format(self) -> str:
         """The last `LINES` lines: time, client, API, fields -> answer."""
-        timed = [(entry.now_ms, self._format_entry(entry)) for entry in self._entries]
+        told = [(entry, self._format_entry(entry)) for entry in self._entries]
         lines = []
-        for text, group in groupby(timed, key=lambda row: row[1]):
-            times = [now_ms - timed[0][0] for now_ms, _text in group]
-            repeated = f" ({len(times)} times)" if len(times) > 1 else ""
-            lines.append(f"{times[0] / 1000:8.3f} s  {text}{repeated}")
+        for text, group in groupby(told, key=lambda row: row[1]):
+            equal = [entry for entry, _text in group]
+            begun_ms = equal[0].asked_ms - self._entries[0].asked_ms
+            repeated = f" ({len(equal)} times)" if len(equal) > 1 else ""
+            lines.append(f"{begun_ms / 1000:8.3f} s  {text}{_format_wait(equal)}{repeated}")
         left_out = len(lines) - LINES
         first = [f"... {left_out} lines before"] if left_out > 0 else []
         return "\n".join(first + lines[-LINES:])
@@ -128,7 +153,7 @@ class Timeline:
     def _answer_words(self, entry: _Entry) -> Iterator[str]:
         output = entry.output
         if output is None:
-            yield "no answer"
+            yield _format_missing(entry)
         elif isinstance(output, Close):
             yield f"connection closed: {output.reason}"
         elif not isinstance(output, Response) or output.payload is None:
@@ -172,12 +197,30 @@ class Timeline:
         return topic.name if isinstance(topic, Topic) else "?"
 
 
+def _format_missing(entry: _Entry) -> str:
+    """Why there is no answer."""
+    if entry.fault is not None:
+        return f"no answer: {entry.fault} was injected"
+    return "no answer" if entry.is_lost else "waits"
+
+
+def _format_wait(equal: Sequence[_Entry]) -> str:
+    """How long requests waited that have been answered, or have waited until now."""
+    shortest, longest = (choose(entry.waited_ms for entry in equal) for choose in (min, max))
+    if longest < LONG_MS or equal[0].is_lost:
+        return ""
+    relation = "for" if equal[0].output is None else "after"
+    return f" {relation} {shortest}{f' to {longest}' if longest > shortest else ''} ms"
+
+
 def _format_api(number: int) -> str:
     return API_NAMES[ApiKey(number)] if number in set(ApiKey) else f"api key {number}"
 
 
 def _format_batch(records: bytes | None) -> str:
     """The numbers of a producer's batch."""
+    from impl.protocol.record_batch import read_header
+
     with suppress(DecodeError):
         header = read_header(records or b"")
         count = f"{header.records_count} records"

@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +32,7 @@ from impl.broker.setting_views import (
     find_places,
     format_value,
 )
+from impl.broker.topic_refused import TopicRefused
 from impl.partition.log_config import (
     CODECS,
     COMPACT,
@@ -44,14 +44,6 @@ from impl.protocol.compression import is_installed
 from impl.protocol.errors import ErrorCode
 from impl.protocol.message_form import Value
 from impl.settings import INT_MAX, LONG_MAX, MAX_REPLICAS
-
-
-class TopicRefused(ValueError):
-    """A topic or a change to one is refused; `error` and the message are the answer."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
 
 
 class TopicSetting(NamedTuple):
@@ -472,6 +464,8 @@ def _text_of(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and 0 < value < _JAVA_PLAIN_FROM:
+        from decimal import Decimal  # few values are written so
+
         digits, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")
         return f"{digits}{'' if '.' in digits else '.0'}E{exponent}"
     return str(value)

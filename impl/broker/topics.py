@@ -17,19 +17,20 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from impl.broker.replicas import ReplicaPlacement, spread
-from impl.broker.topic_settings import TopicRefused, log_config, with_topic_settings
+from impl.broker.topic_refused import TopicRefused
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import METADATA
 from impl.log.disk import StorageError
-from impl.partition.leader import PartitionLeader
 from impl.partition.log_config import LogConfig
-from impl.partition.replica_log import ReplicaLog
 from impl.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from impl.partition.leader import PartitionLeader
+    from impl.partition.replica_log import ReplicaLog
 
 INTERNAL_TOPICS: Final = frozenset({TRANSACTION_STATE_TOPIC, OFFSETS_TOPIC})
 
@@ -88,6 +89,8 @@ class _Memory:
 
     def new_log(self, name: str, topic_id: bytes, partition: int, config: LogConfig) -> ReplicaLog:
         """A log in memory."""
+        from impl.partition.replica_log import ReplicaLog
+
         return ReplicaLog(config=config)
 
     def store_topic(self, topic: Topic) -> None:
@@ -180,6 +183,9 @@ class Topics:
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
     def get(self, name: str | None) -> Topic | None:
         """The topic of this name, or None."""
         return None if name is None else self._by_name.get(name)
@@ -220,7 +226,7 @@ class Topics:
         `replicas` places each partition; by default the nodes get so many replicas in turn.
         """
         self.check_name(name)
-        log_config(self.config, configs)  # settings are refused before numbers
+        _log_config(self.config, configs)  # settings are refused before numbers
         total = self._total_with(num_partitions)
         new = range(num_partitions)
         placements = self._place(new, replicas, replication_factor)
@@ -245,6 +251,8 @@ class Topics:
         partitions: range,
         placements: Sequence[ReplicaPlacement],
     ) -> tuple[PartitionLeader, ...]:
+        from impl.partition.leader import PartitionLeader  # a broker may start without any
+
         configs = self._log_configs(topic, placements)
         with _refuse_storage_errors():
             leaders = tuple(
@@ -291,7 +299,7 @@ class Topics:
         self, topic: Topic, configs: Mapping[str, str], *, validate_only: bool = False
     ) -> None:
         """Give a topic other settings, which its leaders apply at once. Raises `TopicRefused`."""
-        log_config(self.config, configs)
+        _log_config(self.config, configs)
         if validate_only:
             return
         changed = replace(topic, configs=MappingProxyType(dict(configs)))
@@ -317,6 +325,8 @@ class Topics:
     def _log_configs(self, topic: Topic, placements: Sequence[ReplicaPlacement]) -> list[LogConfig]:
         """The settings of a topic's logs, wherever they are led."""
         bases = [self.config_at(placement.leader_id) for placement in placements]
+        from impl.broker.topic_settings import with_topic_settings
+
         by_base = {id(base): with_topic_settings(base, topic.configs) for base in bases}
         return [by_base[id(base)] for base in bases]
 
@@ -348,8 +358,17 @@ class Topics:
             self.version += 1
 
     def _new_id(self, name: str) -> bytes:
+        from hashlib import blake2b
+
         text = f"{self._cluster_id}/{self.version}/{name}"
         return blake2b(text.encode(), digest_size=16).digest()
+
+
+def _log_config(base: LogConfig, configs: Mapping[str, str]) -> LogConfig:
+    """Raises `TopicRefused`."""
+    from impl.broker.topic_settings import log_config  # a broker may start without topics
+
+    return log_config(base, configs)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from typing import Final
 from impl.broker.coordinators import IMPLICIT_ADD, AddPartitionsRequest
 from impl.broker.handler import Handler, HandlerContext
 from impl.broker.outputs import DEFERRED, DecodedRequest, Deferred
-from impl.broker.topic_settings import TopicRefused
+from impl.broker.topic_refused import TopicRefused
 from impl.coordinator.effects import SendAnswer
 from impl.coordinator.inspection import ListFilters
 from impl.coordinator.metadata import TopicPartition

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 from impl.client.errors import InvalidArgumentError
 from impl.client.security import ClientSecurity
 from impl.properties import InvalidProperty, decode_properties
-from impl.security.config import PLAIN, SecurityProtocol
+from impl.security.config import SecurityProtocol
+from impl.security.mechanisms import PLAIN
 from impl.security.tls import client_context
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from impl.addresses import Address, parse_addresses
 from impl.client.connection import Body, Connection
 from impl.client.connection_states import ConnectionStates
 from impl.client.errors import IllegalStateError
+from impl.client.missing_topics import MissingTopics
 from impl.client.security import NO_SECURITY, AuthenticationFailedError, ClientSecurity
 from impl.client.transport import Network
 from impl.clock import LoopClock, SharedClock, clock_of
@@ -118,6 +119,7 @@ class NetworkClient:
         self.on_topic_replaced: Callable[[str], None] = lambda topic: None
         self._replaced_ids: set[bytes] = set()
         self.topic_errors: dict[str, ErrorCode] = {}
+        self._missing = MissingTopics()
         self.internal_topics: set[str] = set()
         self.served: dict[int, tuple[int, int]] = {}
         self.transaction_version = -1
@@ -348,6 +350,7 @@ class NetworkClient:
         if ZERO_UUID not in (known, topic_id) and not is_same:
             self._replace_topic(name, known)
         self.topic_errors.pop(name, None)
+        self._missing.forget(name)
         self.partitions[name] = len(topic["partitions"])
         self.topic_names[topic_id] = name
         self.topic_ids[name] = topic_id
@@ -370,6 +373,5 @@ class NetworkClient:
         self.on_topic_replaced(name)
 
     def _update_error(self, topic: str, error: ErrorCode) -> None:
-        if self.topic_errors.get(topic) is not error:
-            _log.warning("metadata of topic %r: %s", topic, error.name)
+        self._missing.note(topic, error, self.clock.time_s())
         self.topic_errors[topic] = error

@@ -15,8 +15,9 @@ from impl.client.connection import Connection
 from impl.client.errors import ClientError, InvalidArgumentError
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
-from impl.security.config import MECHANISMS, PLAIN, SecurityProtocol
-from impl.security.scram import SCRAM_MECHANISMS, InvalidScramMessage, ScramClient
+from impl.security.config import SecurityProtocol
+from impl.security.mechanisms import MECHANISMS, PLAIN, SCRAM_MECHANISMS
+from impl.security.scram import InvalidScramMessage, ScramClient
 
 if TYPE_CHECKING:
     from ssl import SSLContext

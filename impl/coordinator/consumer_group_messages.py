@@ -2,74 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from impl.coordinator.classic_group import ClassicGroup
 from impl.coordinator.consumer_group import GroupRecord
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, TopicIdPartition
-from impl.settings import INT_MAX, InvalidSetting, Settings, integer
-
-MigrationPolicy = Literal["disabled", "upgrade", "downgrade", "bidirectional"]
-"""Which groups of one kind become groups of the other."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupConfig(Settings):
-    """A coordinator's settings: `group.consumer.*` of Kafka, in its units.
-
-    Raises `InvalidSetting`.
-    """
-
-    session_timeout_ms: int = integer(45_000, least=1)
-    heartbeat_interval_ms: int = integer(5_000, least=1)
-    """How often members are told to send heartbeats."""
-    max_size: int = integer(INT_MAX, least=1)
-    """How many members a group may have."""
-    assignment_interval_ms: int = integer(1_000)
-    """The least time between two target assignments; 0 before 4.3 (KIP-1263)."""
-    migration_policy: MigrationPolicy = "bidirectional"
-    min_session_timeout_ms: int = integer(45_000, least=1)
-    max_session_timeout_ms: int = integer(60_000, least=1)
-    min_heartbeat_interval_ms: int = integer(5_000, least=1)
-    max_heartbeat_interval_ms: int = integer(15_000, least=1)
-    min_assignment_interval_ms: int = integer(0)
-    max_assignment_interval_ms: int = integer(15_000)
-    """The ranges of what a group may set for itself; the settings above need not be in them."""
-
-    def __post_init__(self) -> None:
-        """Check each setting."""
-        Settings.__post_init__(self)
-        policies = get_args(MigrationPolicy)
-        if self.migration_policy not in policies:
-            raise InvalidSetting(self, "migration_policy", f"one of {', '.join(policies)}")
-
-    @property
-    def mixes(self) -> bool:
-        """Whether members of the classic protocol may join a consumer group."""
-        return self.migration_policy != "disabled"
-
-    @property
-    def upgrades(self) -> bool:
-        """Whether a classic group may become a consumer group."""
-        return self.migration_policy in ("upgrade", "bidirectional")
-
-    @property
-    def downgrades(self) -> bool:
-        """Whether a consumer group may become a classic group."""
-        return self.migration_policy in ("downgrade", "bidirectional")
-
-
-CONSUMER_GROUP_CONFIGS: Final[Mapping[str, ConsumerGroupConfig]] = MappingProxyType(
-    {
-        "4.3": ConsumerGroupConfig(),
-        "4.0": ConsumerGroupConfig(assignment_interval_ms=0),
-    }
-)
-"""The settings of each release that changed them."""
 
 
 class GroupRefusal(Exception):

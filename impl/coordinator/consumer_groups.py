@@ -33,7 +33,6 @@ from impl.coordinator.consumer_group import (
     ReconciliationState,
 )
 from impl.coordinator.consumer_group_messages import (
-    ConsumerGroupConfig,
     GroupDecision,
     GroupRefusal,
     HeartbeatAnswer,
@@ -49,6 +48,7 @@ from impl.coordinator.consumer_group_records import (
     target_epoch_record,
     target_record,
 )
+from impl.coordinator.group_config import ConsumerGroupConfig
 from impl.coordinator.group_conversion import check_upgrade, downgrade, upgrade_members
 from impl.coordinator.group_targets import GroupDraft, GroupTargets, drop_unread_regexes
 from impl.coordinator.offsets_groups import GroupState

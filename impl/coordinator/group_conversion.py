@@ -24,11 +24,8 @@ from impl.coordinator.consumer_group import (
     ConsumerGroup,
     ConsumerGroupMember,
 )
-from impl.coordinator.consumer_group_messages import (
-    ConsumerGroupConfig,
-    GroupRefusal,
-    SubscribedTopic,
-)
+from impl.coordinator.consumer_group_messages import GroupRefusal, SubscribedTopic
+from impl.coordinator.group_config import ConsumerGroupConfig
 from impl.coordinator.offsets_groups import GroupState
 from impl.protocol.consumer_protocol import (
     CONSUMER_PROTOCOL,

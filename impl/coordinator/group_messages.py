@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from impl.coordinator.offsets_groups import NO_GENERATION, NO_MEMBER
 from impl.protocol.consumer_protocol import GroupProtocol
 from impl.protocol.errors import ErrorCode
-from impl.settings import INT_MAX, Settings, integer
-
-
-@dataclass(frozen=True, slots=True)
-class GroupConfig(Settings):
-    """A coordinator's settings: `group.*` of Kafka, in its units. Raises `InvalidSetting`."""
-
-    initial_rebalance_delay_ms: int = integer(3_000)
-    """How long an empty group waits for more members."""
-    min_session_timeout_ms: int = integer(6_000)
-    max_session_timeout_ms: int = integer(1_800_000)
-    max_size: int = integer(INT_MAX, least=1)
-    """How many members a group may have."""
-    new_member_join_timeout_ms: int = integer(300_000)
-    """How long a new member may wait for a rebalance to end."""
 
 
 class JoinRequest(NamedTuple):

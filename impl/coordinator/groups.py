@@ -28,9 +28,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMappin
 from typing import Final
 
 from impl.coordinator.classic_group import ClassicGroup, GroupMember
+from impl.coordinator.group_config import GroupConfig
 from impl.coordinator.group_messages import (
     AppendGroup,
-    GroupConfig,
     GroupEffect,
     JoinAnswer,
     JoinedMember,

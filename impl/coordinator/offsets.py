@@ -25,13 +25,13 @@ Sources: `GroupCoordinatorService`, `OffsetMetadataManager`, `CoordinatorRuntime
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from impl.coordinator.classic_group import ClassicGroup
 from impl.coordinator.consumer_group_records import encode_group_record, group_tombstones
+from impl.coordinator.group_config import OffsetsConfig
 from impl.coordinator.group_records import encode_group_key
 from impl.coordinator.offset_expiration import ExpiredGroup, find_expired
 from impl.coordinator.offsets_groups import (
@@ -46,7 +46,6 @@ from impl.coordinator.offsets_records import (
     NO_EXPIRY,
     NO_LEADER_EPOCH,
     NO_METADATA,
-    VALUE_VERSION,
     CommittedOffset,
     OffsetKey,
     encode_key,
@@ -65,7 +64,6 @@ from impl.protocol.record_batch import (
     decode_batch,
     encode_batch,
 )
-from impl.settings import MAX_REPLICAS, Settings, integer
 
 _E = ErrorCode
 
@@ -85,40 +83,6 @@ TOMBSTONE_BATCH_BYTES: Final = 16_384
 _LONG: Final = 1 << 63
 _PLAIN: Final = RecordBatch(())
 
-
-@dataclass(frozen=True, slots=True)
-class OffsetsConfig(Settings):
-    """A coordinator's settings, and what differs by release; the defaults are those of 4.3.1.
-
-    Raises `InvalidSetting`.
-    """
-
-    num_partitions: int = integer(50, least=1)
-    """Of `__consumer_offsets`; it must never change."""
-    replication_factor: int = integer(1, least=1, greatest=MAX_REPLICAS)
-    """Of `__consumer_offsets`. Kafka's default is 3, and its own `server.properties` say 1."""
-    segment_bytes: int = integer(104_857_600, least=1)
-    """Of `__consumer_offsets`, of which full segments are compacted."""
-    offset_metadata_max_bytes: int = integer(4096)
-    """offset.metadata.max.bytes. QUIRK: it counts UTF-16 units."""
-    retention_minutes: int = integer(10_080, least=1)
-    """How long offsets stay: see `offset_expiration`."""
-    retention_check_interval_ms: int = integer(600_000, least=1)
-    size_error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
-    """Of a batch too large for the log; INVALID_COMMIT_OFFSET_SIZE before 4.0."""
-    value_version: int = VALUE_VERSION
-    """Of the values that are written; 3 before 4.1."""
-
-
-_BEFORE_4_1: Final = OffsetsConfig(value_version=3)
-OFFSETS_CONFIGS: Final[Mapping[str, OffsetsConfig]] = MappingProxyType(
-    {
-        "4.1": OffsetsConfig(),
-        "4.0": _BEFORE_4_1,
-        "2.8": replace(_BEFORE_4_1, size_error=ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
-    }
-)
-"""The settings of each release that changed them."""
 
 APPEND_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = MappingProxyType(
     {**LOG_ERRORS, _E.NETWORK_EXCEPTION: _E.COORDINATOR_LOAD_IN_PROGRESS}

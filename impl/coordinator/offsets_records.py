@@ -16,6 +16,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from impl.coordinator.group_config import OFFSET_VALUE_VERSION
 from impl.protocol.errors import InvalidRecord, UnknownRecordVersion
 from impl.protocol.record_batch import INVALID_OFFSET
 from impl.protocol.state_records import decode_record, encode_record
@@ -23,7 +24,6 @@ from impl.protocol.state_records import decode_record, encode_record
 KEY: Final = "OFFSET_COMMIT_KEY"
 VALUE: Final = "OFFSET_COMMIT_VALUE"
 
-VALUE_VERSION: Final = 4
 EXPIRING_VALUE_VERSION: Final = 1
 """The only version with an expiry time; it has no leader epoch."""
 
@@ -76,7 +76,7 @@ def _read_key(data: bytes) -> OffsetKey | None:
     return OffsetKey(body["group"], body["topic"], body["partition"])
 
 
-def encode_value(committed: CommittedOffset, version: int = VALUE_VERSION) -> bytes:
+def encode_value(committed: CommittedOffset, version: int = OFFSET_VALUE_VERSION) -> bytes:
     """The value of an offset's record, in this version unless it has an expiry time.
 
     Raises `EncodeError`.

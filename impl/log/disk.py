@@ -18,7 +18,6 @@ import errno
 import fcntl
 import mmap
 import os
-import shutil
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
@@ -97,11 +96,13 @@ class Disk(Protocol):
 class DirectoryDisk:
     """The `Disk` in a folder, which is made if there is none.
 
-    Held by one broker at a time: raises `DirectoryInUse`. `close` ends that.
+    Held by one broker at a time: raises `DirectoryInUse`. `close` ends that, and `discard`.
     """
 
     def __init__(self, root: Path) -> None:
+        self._made = [folder for folder in (root, *root.parents) if not folder.exists()]
         root.mkdir(parents=True, exist_ok=True)
+        self._was_empty = not any(root.iterdir())
         self.name = str(root.absolute())
         self._root = root
         self._open: OrderedDict[str, int] = OrderedDict()
@@ -118,6 +119,8 @@ class DirectoryDisk:
     @property
     def space(self) -> DiskSpace:
         """`Disk.space`."""
+        import shutil  # few ask for it
+
         volume = shutil.disk_usage(self._root)
         return DiskSpace(volume.total, volume.free)
 
@@ -126,6 +129,16 @@ class DirectoryDisk:
         for path in list(self._open):
             self._forget(path)
         os.close(self._lock)
+
+    def discard(self) -> None:
+        """Close, and leave what was found: nothing in a folder that was empty, no folder that is
+        new."""
+        if self._was_empty:
+            for name in self.list(""):
+                self.remove(name)
+            for folder in self._made:
+                folder.rmdir()
+        self.close()
 
     def list(self, folder: str) -> list[str]:
         """`Disk.list`."""
@@ -203,6 +216,8 @@ class DirectoryDisk:
         self._forget_all(path)
         full = self._root / path
         if full.is_dir():
+            import shutil
+
             shutil.rmtree(full)
         else:
             full.unlink(missing_ok=True)

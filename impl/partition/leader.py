@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 from impl.log.disk import StorageError
 from impl.log.transaction_index import AbortedTransaction
 from impl.partition.errors import InvalidInSyncReplicas, RecordError
-from impl.partition.log_config import COMPACT, LogConfig
+from impl.partition.log_config import COMPACT, DEFAULT_CONFIG, LogConfig
 from impl.partition.log_loader import load_log
 from impl.partition.origins import CHECKS, AppendOrigin, Checks
 from impl.partition.producer_state import (
@@ -43,7 +43,7 @@ from impl.partition.producer_state import (
     find_duplicate,
 )
 from impl.partition.producer_states import apply_data_batch
-from impl.partition.replica_log import DEFAULT_CONFIG, LogRecovery, ReplicaLog
+from impl.partition.replica_log import LogRecovery, ReplicaLog
 from impl.partition.stored_batch import SegmentFile, StoredBatch
 from impl.partition.transactions import (
     check_marker,

@@ -96,3 +96,7 @@ class LogConfig(Settings):
         if self.is_compacted:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
+
+
+DEFAULT_CONFIG: Final = LogConfig()
+"""Kafka's settings, where nobody gives others."""

@@ -36,7 +36,7 @@ from impl.partition.errors import (
     OffsetsNotContiguous,
 )
 from impl.partition.leader_epochs import find_leader_epochs
-from impl.partition.log_config import DELETE, LogConfig
+from impl.partition.log_config import DEFAULT_CONFIG, DELETE, LogConfig
 from impl.partition.log_segments import (
     MAX_OFFSET,
     Segment,
@@ -56,8 +56,6 @@ from impl.protocol.record_batch import (
     check_crc,
     read_headers,
 )
-
-DEFAULT_CONFIG: Final = LogConfig()
 
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 """A segment's index stores offsets relative to its base offset, in 4 bytes."""

@@ -288,7 +288,7 @@ class Sender:
             assert link.connection is not None
             link.connection.close()
         else:
-            self._log.note_answer(request, answer)
+            self._log.note_answer(request, answer, self.now_ms())
             if request.api_key == ApiKey.FIND_COORDINATOR:
                 self._cluster.read_coordinators(answer)
         self._run()

@@ -5,6 +5,7 @@
 | ERROR | the producer cannot go on: it is fenced, not authorized, or has a defect |
 | WARNING | refused requests, lost connections with work on them, transactions to be aborted |
 | INFO | producer ids and epochs; what coordinators answer that is asked again |
+| DEBUG | what a leader refuses that has accepted nothing so far: it learns of a new topic |
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from impl.client.missing_topics import LATE_S
 from impl.producer.core import IdempotentProducerCore, SendRequest
 from impl.producer.sequence_manager import State
-from impl.protocol.errors import ErrorCode
+from impl.protocol.errors import ErrorCode, Retry
 from impl.protocol.record_batch import NO_PRODUCER_ID
 from impl.protocol.schemas import ApiKey
 
@@ -30,6 +32,8 @@ class SenderLog:
         self._name = name
         self._identity = (NO_PRODUCER_ID, NO_PRODUCER_ID)
         self._state = State.UNINITIALIZED
+        self._accepted: set[tuple[str, int]] = set()
+        self._refused_since_ms: dict[tuple[str, int], int] = {}
 
     def note_changes(self) -> None:
         """Log a new producer id or epoch, and an error state, since the last call."""
@@ -49,7 +53,7 @@ class SenderLog:
         elif self._state is State.ABORTABLE_ERROR:
             _log.warning("%s: %s; legal now: abort", self._name, self._core.last_error)
 
-    def note_answer(self, request: SendRequest, answer: Mapping[str, Any]) -> None:
+    def note_answer(self, request: SendRequest, answer: Mapping[str, Any], now_ms: int) -> None:
         """Log each batch that its leader refuses, and any other request that is refused."""
         if request.api_key is not ApiKey.PRODUCE:
             if answer.get("error_code"):
@@ -58,9 +62,19 @@ class SenderLog:
             return
         for topic in answer["topics"]:
             for row in topic["partitions"]:
+                place = topic["name"], row["index"]
                 if row["error_code"]:
-                    what = f"a batch of {topic['name']}-{row['index']}"
-                    self._note_refusal(request, what, row, logging.WARNING)
+                    level = self._level_of(place, ErrorCode.of(row["error_code"]), now_ms)
+                    self._note_refusal(request, "a batch of {}-{}".format(*place), row, level)
+                else:
+                    self._accepted.add(place)
+
+    def _level_of(self, place: tuple[str, int], error: ErrorCode, now_ms: int) -> int:
+        """A leader that has just been elected may not know of it yet."""
+        if place in self._accepted or error.retry is not Retry.REFRESH_THEN_RETRY:
+            return logging.WARNING
+        lasted_ms = now_ms - self._refused_since_ms.setdefault(place, now_ms)
+        return logging.WARNING if lasted_ms >= LATE_S * 1_000 else logging.DEBUG
 
     def _note_refusal(
         self, request: SendRequest, what: str, row: Mapping[str, Any], retried: int

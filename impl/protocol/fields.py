@@ -9,6 +9,9 @@ from typing import Any, Final, TypeVar
 CONSUMER_REPLICA: Final = -1
 """The replica id of a consumer. Followers send their broker id, debugging tools -2."""
 
+NO_PRODUCER_ID: Final = -1
+INVALID_OFFSET: Final = -1
+
 T = TypeVar("T")
 Topic = TypeVar("Topic", str, bytes)
 """A topic's name, or its id."""

@@ -40,13 +40,14 @@ from impl.protocol.errors import (
     UnsupportedMagic,
     UnwritableBatch,
 )
+from impl.protocol.fields import INVALID_OFFSET as INVALID_OFFSET
+from impl.protocol.fields import NO_PRODUCER_ID as NO_PRODUCER_ID
 from impl.protocol.record_runs import read_rows, read_timestamps
 from impl.protocol.records import Header as Header
 from impl.protocol.records import RawRecord
 from impl.protocol.records import Record as Record
 from impl.protocol.records import encode_record as encode_record
 
-NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 LAST_EPOCH: Final = 32767
 """The last epoch. A transactional producer never gets it: its coordinator uses it to fence."""
@@ -54,7 +55,6 @@ LAST_EPOCH: Final = 32767
 NO_SEQUENCE: Final = -1
 NO_PARTITION_LEADER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
-INVALID_OFFSET: Final = -1
 MAX_SEQUENCE: Final = 2_147_483_647
 MAGIC: Final = 2
 _LARGE_BYTES: Final = 1 << 14

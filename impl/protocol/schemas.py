@@ -28,12 +28,11 @@ Sources: the message definitions of Kafka 4.x (`ProduceRequest.json` and its sib
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from itertools import takewhile
+from itertools import groupby
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from impl.protocol import (
     schemas_admin,
@@ -113,15 +112,14 @@ class ApiKey(IntEnum):
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
+class Versions(NamedTuple):
     """An inclusive range of versions; `first > last` is the empty one."""
 
     first: int
     last: int
 
-    def __contains__(self, version: int) -> bool:
-        return self.first <= version <= self.last
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
 
     def __str__(self) -> str:
         return f"{self.first}-{self.last}"
@@ -149,8 +147,7 @@ _ABSENT: Final[dict[str, Default]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One line of the table. `kind` is the type without its array brackets and question mark."""
 
     name: str
@@ -172,22 +169,27 @@ class Field:
     @property
     def element(self) -> Field:
         """One item of an array: never null, without a tag of its own."""
-        return replace(self, is_array=False, nullable=_NEVER, tag=None)
+        return self._replace(is_array=False, nullable=_NEVER, tag=None)
 
 
-@dataclass(frozen=True)
 class MessageSchema:
-    """One direction of one API, or a header; `lines` of the table are its fields."""
+    """One direction of one API, or a header; `lines` of the table are its fields.
 
-    name: str
-    versions: Versions
-    flexible: int
-    lines: tuple[str, ...]
+    Read-only: `name`, `versions`, and from which of them it is `flexible`.
+    """
+
+    def __init__(
+        self, name: str, versions: Versions, flexible: int, lines: tuple[str, ...]
+    ) -> None:
+        self.name = name
+        self.versions = versions
+        self.flexible = flexible
+        self._lines = lines
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """Read when they are asked for: most processes use few of the messages."""
-        return _parse_fields([*self.lines], 2)
+        return _parse_fields([*self._lines], 2)
 
 
 _CONSTANTS: Final[dict[str, Default]] = {
@@ -197,7 +199,7 @@ _CONSTANTS: Final[dict[str, Default]] = {
     "zero": ZERO_UUID,
     '""': "",
 }
-_LINE: Final = re.compile(
+_LINE: Final = (
     r"(?P<name>\w+) (?P<array>\[\])?(?P<kind>\w+|\{\})?(?P<null>\?(?P<null_from>\d+)?\+?)?"
     r"(?: (?P<first>\d+)(?P<more>\+|-(?P<last>\d+))?)?"
     r"(?: = (?P<default>\S+))?(?: tag (?P<tag>\d+))?"
@@ -221,7 +223,7 @@ def _default(text: str | None, children: tuple[Field, ...], is_struct: bool) -> 
 
 
 def _parse_field(line: str, children: tuple[Field, ...]) -> Field:
-    match = _LINE.fullmatch(line)
+    match = re.fullmatch(_LINE, line)
     if match is None:
         raise ValueError(f"not a line of the table: {line!r}")
     part = match.groupdict()
@@ -260,21 +262,24 @@ def _title(word: str, rest: list[str]) -> tuple[int | str, str, str]:
 def parse_table(text: str) -> dict[tuple[int | str, str], MessageSchema]:
     """The messages of a table, by key and direction; see the head of this file."""
     messages: dict[tuple[int | str, str], MessageSchema] = {}
-    lines = [line for line in text.splitlines() if line]
     key: int | str = ""
-    name, versions, flexible = "", _NEVER, 0
-    while lines:
-        word, *rest = lines.pop(0).split()
-        if rest:
-            key, name, word = _title(word, rest)
-            first, _, last = rest[-3].partition("-")
-            versions, flexible = Versions(int(first), int(last)), int(rest[-1])
-        if lines[0].startswith("  "):
+    name, word, versions, flexible = "", "", _NEVER, 0
+    for is_body, lines in groupby(filter(None, text.splitlines()), _is_field):
+        if is_body:
             title = name if key == "header" else f"{name} {word}"
-            body = tuple(takewhile(lambda line: line.startswith("  "), lines))
-            messages[key, word] = MessageSchema(title, versions, flexible, body)
-            del lines[: len(body)]
+            messages[key, word] = MessageSchema(title, versions, flexible, tuple(lines))
+            continue
+        for line in lines:
+            word, *rest = line.split()
+            if rest:
+                key, name, word = _title(word, rest)
+                first, _, last = rest[-3].partition("-")
+                versions, flexible = Versions(int(first), int(last)), int(rest[-1])
     return messages
+
+
+def _is_field(line: str) -> bool:
+    return line.startswith("  ")
 
 
 MESSAGES: Final = MappingProxyType(

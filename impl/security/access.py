@@ -5,23 +5,19 @@ Nodes send each other requests on a listener of their own, with a password that 
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Final, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol
 
-from impl.security.acls import AclBinding, AclOperation, Authorizer, ResourceType
-from impl.security.authenticator import ClientSession, SaslRules
-from impl.security.config import PLAIN, Security
-from impl.security.scram import (
-    MIN_ITERATIONS,
-    SCRAM_MECHANISMS,
-    CredentialKey,
-    ScramCredential,
-    ScramMechanism,
-    derive_credential,
-    salt_password,
-)
+from impl.security.config import Security
+from impl.security.mechanisms import PLAIN, SCRAM_MECHANISMS, ScramMechanism
+from impl.security.session import ClientSession
+
+if TYPE_CHECKING:
+    from impl.security.acls import AclBinding, AclOperation, Authorizer, ResourceType
+    from impl.security.authenticator import SaslRules
+    from impl.security.scram import CredentialKey, ScramCredential
 
 BETWEEN_BROKERS: Final = "BETWEEN_BROKERS"
 """The name of the listener of nodes."""
@@ -48,20 +44,26 @@ class AccessStorage(Protocol):
 
 
 class Access:
-    """Read-only: `authorizer`, None without; `credentials` of SCRAM; `broker_password`."""
+    """Read-only: `authorizer`, None without; `credentials` of SCRAM."""
 
     def __init__(self, security: Security) -> None:
         self._security = security
-        self.broker_password = secrets.token_hex(_SECRET_BYTES)
         self.credentials = _credentials(security)
         self.authorizer: Authorizer | None = None
         self._storage: AccessStorage | None = None
         if security.acls is not None:
+            from impl.security.acls import Authorizer
+
             self.authorizer = Authorizer(
                 security.acls,
                 super_users=security.super_users,
                 allow_everyone_if_no_acl_found=security.allow_everyone_if_no_acl_found,
             )
+
+    @cached_property
+    def broker_password(self) -> str:
+        """With which nodes know each other."""
+        return _secret().hex()
 
     def keep_in(self, storage: AccessStorage) -> None:
         """Have what is kept there, and store each change there first. Raises `StorageError`."""
@@ -92,6 +94,8 @@ class Access:
 
     def sasl_rules(self, listener: str) -> SaslRules:
         """What a listener accepts."""
+        from impl.security.authenticator import SaslRules
+
         me = self._security
         rules = SaslRules(
             me.sasl_mechanisms,
@@ -140,6 +144,14 @@ def _credentials(security: Security) -> dict[CredentialKey, ScramCredential]:
 
 
 def _credential(mechanism: ScramMechanism, password: str) -> ScramCredential:
-    salt = secrets.token_bytes(_SECRET_BYTES)
+    from impl.security.scram import MIN_ITERATIONS, derive_credential, salt_password
+
+    salt = _secret()
     salted = salt_password(mechanism, password, salt, MIN_ITERATIONS)
     return derive_credential(mechanism, salt, salted, MIN_ITERATIONS)
+
+
+def _secret() -> bytes:
+    from secrets import token_bytes  # whoever has no secrets does not wait for it
+
+    return token_bytes(_SECRET_BYTES)

@@ -77,8 +77,6 @@ CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 WILDCARD: Final = "*"
 ANYBODY: Final = "User:*"
-ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of a connection that does not authenticate."""
 
 _IMPLIED_BY: Final = {
     _O.DESCRIBE: frozenset({_O.DESCRIBE, _O.READ, _O.WRITE, _O.DELETE, _O.ALTER}),

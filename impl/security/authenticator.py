@@ -16,28 +16,25 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from ipaddress import IPv4Address, ip_address
-from typing import Any, Final
+from typing import Final
 
 from impl.protocol.errors import DecodeError, ErrorCode
 from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_request, encode_response
 from impl.protocol.schemas import ApiKey
-from impl.security.acls import ANONYMOUS
-from impl.security.config import PLAIN
+from impl.security.mechanisms import PLAIN, SCRAM_MECHANISMS, ScramMechanism
 from impl.security.scram import (
-    SCRAM_MECHANISMS,
     ClientFirst,
     InvalidScramMessage,
     ScramCredential,
-    ScramMechanism,
     answer_client_final,
     format_server_first,
     read_client_first,
 )
+from impl.security.session import ClientSession
 
 MIN_REAUTHENTICATION_MS: Final = 1_000
 """A connection may not authenticate more often."""
@@ -50,40 +47,6 @@ Refuse = Callable[[Value, Value, ErrorCode], bytes]
 
 Credentials = Mapping[tuple[str, ScramMechanism], ScramCredential]
 """SCRAM credentials by user."""
-
-
-@dataclass(slots=True)
-class ClientSession:
-    """Whose requests a connection carries, on which listener; `host` as `format_host` writes it."""
-
-    principal: str = ANONYMOUS
-    host: str = "127.0.0.1"
-    listener: str = ""
-    is_broker: bool = False
-
-    @property
-    def client_host(self) -> str:
-        """As members of groups have it: `InetAddress.toString` of an address without a name."""
-        return f"/{self.host}"
-
-
-def format_host(address: Sequence[Any]) -> str:
-    """The host of a socket's address as Java writes it: IPv6 without "::", a zone by its number.
-
-    `InetAddress.getHostAddress`.
-    """
-    host, *rest = address
-    try:
-        ip = ip_address(host.partition("%")[0])
-    except ValueError:
-        return str(host)
-    if isinstance(ip, IPv4Address):
-        return str(ip)
-    if ip.ipv4_mapped is not None:
-        return str(ip.ipv4_mapped)
-    groups = ":".join(f"{int(group, 16):x}" for group in ip.exploded.split(":"))
-    zone = rest[2] if len(rest) == 3 else 0
-    return f"{groups}%{zone}" if zone else groups
 
 
 class AuthenticationRefused(Exception):

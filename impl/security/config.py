@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from impl.security.acls import AclBinding
-from impl.security.scram import SCRAM_MECHANISMS
+from impl.security.mechanisms import MECHANISMS
 from impl.security.tls import CLIENT_AUTHS, Tls
 from impl.settings import (
     BOOLEAN,
@@ -22,6 +21,9 @@ from impl.settings import (
     maps_only,
     required,
 )
+
+if TYPE_CHECKING:
+    from impl.security.acls import AclBinding
 
 
 class SecurityProtocol(Enum):
@@ -42,9 +44,6 @@ class SecurityProtocol(Enum):
         """Whether a connection begins with SASL."""
         return self.name.startswith("SASL")
 
-
-PLAIN: Final = "PLAIN"
-MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
 
 USER: Final = "User:"
 """How principals begin."""
@@ -69,6 +68,12 @@ def _is_principal(value: object) -> bool:
     return isinstance(value, str) and value.startswith(USER) and value != USER
 
 
+def _is_acl(value: object) -> bool:
+    from impl.security.acls import AclBinding  # whoever has no ACLs does not wait for it
+
+    return isinstance(value, AclBinding) and _is_principal(value.principal)
+
+
 _LISTENERS: Final = _some_of([protocol.value for protocol in SecurityProtocol])
 
 
@@ -86,9 +91,7 @@ _USERS: Final = ValidValues(
 _TLS: Final = ValidValues("a Tls(...)", lambda value: isinstance(value, Tls)).or_none()
 _ACLS: Final = ValidValues(
     "a tuple of AclBinding(...) with principals such as User:alice",
-    lambda value: has_only(
-        value, lambda acl: isinstance(acl, AclBinding) and _is_principal(acl.principal)
-    ),
+    lambda value: has_only(value, _is_acl),
 ).or_none()
 _SUPER_USERS: Final = ValidValues(
     'a tuple of principals, such as ("User:admin",)', lambda value: has_only(value, _is_principal)

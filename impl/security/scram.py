@@ -11,37 +11,14 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Mapping
-from enum import IntEnum
-from types import MappingProxyType
 from typing import Final, NamedTuple
+
+from impl.security.mechanisms import ScramMechanism
 
 MIN_ITERATIONS: Final = 4_096
 MAX_ITERATIONS: Final = 16_384
 
 _NO_CHANNEL_BINDING: Final = "n,,"
-
-
-class ScramMechanism(IntEnum):
-    """The mechanisms, with their numbers in AlterUserScramCredentials. `ScramMechanism`."""
-
-    SCRAM_SHA_256 = 1
-    SCRAM_SHA_512 = 2
-
-    @property
-    def title(self) -> str:
-        """The name of SASL: SCRAM-SHA-256."""
-        return self.name.replace("_", "-")
-
-    @property
-    def digest(self) -> str:
-        """The name of its hash function for `hashlib`."""
-        return "sha" + self.name.rpartition("_")[2]
-
-
-SCRAM_MECHANISMS: Final[Mapping[str, ScramMechanism]] = MappingProxyType(
-    {mechanism.title: mechanism for mechanism in ScramMechanism}
-)
 
 
 class InvalidScramMessage(ValueError):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from impl.protocol.message_form import Value
 from impl.security.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
-from impl.security.scram import CredentialKey, ScramCredential, ScramMechanism
+from impl.security.mechanisms import ScramMechanism
+from impl.security.scram import CredentialKey, ScramCredential
 
 
 class AccessImage:

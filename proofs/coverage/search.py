@@ -35,8 +35,8 @@ class UnknownGoal(ValueError):
     of all `names` that are most like it."""
 
     def __init__(self, name: str, choices: Sequence[str], names: Sequence[str]) -> None:
-        listed = f"choose one of {', '.join(choices)}, or a point of `kafka-eos list --branches`"
-        near = listed if choices else nearest(name, names, "list --branches")
+        listed = f"choose one of {', '.join(choices)}, or a point of `kafka-eos list branches`"
+        near = listed if choices else nearest(name, names, "list branches")
         super().__init__(f"nothing is called {name!r}; {near}")
         self.choices = choices
         self.names = names

@@ -70,7 +70,8 @@ OF_ASSUMED_PROPERTIES = {
 """Small scopes by other limits, which show where assumed properties break, or what makes them
 true."""
 
-Say = Callable[[str], None]
+Tell = Callable[[int, int, str], None]
+"""Is told how many pieces of evidence are there, of how many that are gathered, and the next."""
 Place = tuple[str, str, str]
 """A composition, a scope and a variant."""
 Keep = Callable[[Evidence], None]
@@ -269,14 +270,62 @@ def finding_of(mutant: ModelMutant) -> Finding:
 # All of it
 
 
+def kept_rows(evidence: Evidence) -> dict[Place, ExploredScope]:
+    """The small scopes that need not be looked at again: of a composition of which the same is
+    asked now, and of a scope that is still what it was."""
+    same = {c for c in COMPOSITIONS if evidence.asked.get(c) == sentences_in(c)}
+    rows = [row for row in evidence.seen if row.composition in same]
+    changed = {row.scope.partition("/")[0] for row in rows if not is_expected(row)}
+    return {
+        (row.composition, row.scope, row.variant): row
+        for row in rows
+        if row.scope.partition("/")[0] not in changed
+    }
+
+
+def changed_compositions(evidence: Evidence) -> set[str]:
+    """Those of whose unbounded scopes something else is asked now: only the shortest lassos were
+    kept, so all of them are looked at again."""
+    wanted = tuple(unbounded_places())
+    return {
+        row.composition
+        for row in evidence.unbounded
+        if (row.composition, row.scope, row.variant) not in wanted
+        or row.asked != questions(row.composition, row.scope, row.variant)
+    }
+
+
+def count_missing(evidence: Evidence) -> int:
+    """How many pieces of evidence have to be gathered."""
+    changed = changed_compositions(evidence)
+    unbounded = {
+        (row.composition, row.scope, row.variant)
+        for row in evidence.unbounded
+        if row.composition not in changed
+    }
+    return (
+        len({*small_places()} - kept_rows(evidence).keys())
+        + len({*unbounded_places()} - unbounded)
+        + len({mutant.name for mutant in known_defects()} - evidence.defects.keys())
+        + len(DROPPED.keys() - evidence.without.keys())
+    )
+
+
 class Gathering:
     """The evidence as it grows; `keep` is given it after each step."""
 
-    def __init__(self, evidence: Evidence, say: Say, keep: Keep) -> None:
+    def __init__(self, evidence: Evidence, tell: Tell, keep: Keep) -> None:
         self.evidence = evidence
-        self.say = say
+        self.tell = tell
         self.keep = keep
         self.findings: dict[Place, Finding] = {}
+        self.total = count_missing(evidence)
+        self.done = 0
+
+    def begin(self, what: str) -> None:
+        """Tell what is looked at next."""
+        self.tell(self.done, self.total, what)
+        self.done += 1
 
     def know(self, **changes: Any) -> None:
         """More is known."""
@@ -287,22 +336,18 @@ class Gathering:
         """The small scopes, each that is not there, or is no longer what it was; all of a
         composition of which something else is asked now."""
         wanted = tuple(small_places())
-        asked = {c: sentences_in(c) for c in COMPOSITIONS}
-        same = {c for c in COMPOSITIONS if self.evidence.asked.get(c) == asked[c]}
-        kept = [row for row in self.evidence.seen if row.composition in same]
-        self.know(seen=tuple(kept), asked=asked)
-        known = {(row.composition, row.scope, row.variant): row for row in kept}
-        changed = {row.scope for row in kept if not is_expected(row)}
+        known = kept_rows(self.evidence)
         rows = {place: known[place] for place in wanted if place in known}
+        self.know(seen=tuple(rows.values()), asked={c: sentences_in(c) for c in COMPOSITIONS})
         for place in wanted:
-            if place not in rows or place[1].partition("/")[0] in changed:
+            if place not in rows:
                 rows[place] = self.see(*place)
                 self.know(seen=tuple(rows.values()))
         self.know(seen=tuple(rows[place] for place in wanted))
 
     def see(self, composition: str, scope: str, variant: str) -> ExploredScope:
         """One scope; its findings are remembered."""
-        self.say(f"{scope}, {variant}")
+        self.begin(f"{scope}, {variant}")
         seen, findings = see(composition, scope, variant)
         for found in findings:
             header = found.trace.header
@@ -327,7 +372,7 @@ class Gathering:
         """A run with its trace: from this gathering, or looked for again."""
         known = self.findings.get((run.scope, run.variant, run.property))
         if known is None:
-            self.say(f"{run.scope}, {run.variant}, {run.property}")
+            self.tell(self.done, self.total, f"{run.scope}, {run.variant}, {run.property}")
             assumed = run.property in assumed_properties_in(composition)
             known = shortest_counterexample(
                 run.scope, run.variant, run.property, assumed=assumed, engine="ints"
@@ -339,19 +384,17 @@ class Gathering:
         """The unbounded scopes that are not there; all of a composition of which something else is
         asked now, as only the shortest lassos were kept."""
         wanted = tuple(unbounded_places())
-        known = {(row.composition, row.scope, row.variant): row for row in self.evidence.unbounded}
-        changed = {
-            composition
-            for (composition, scope, variant), row in known.items()
-            if (composition, scope, variant) not in wanted
-            or row.asked != questions(composition, scope, variant)
+        changed = changed_compositions(self.evidence)
+        rows = {
+            (row.composition, row.scope, row.variant): row
+            for row in self.evidence.unbounded
+            if row.composition not in changed
         }
-        rows = {place: row for place, row in known.items() if row.composition not in changed}
         lasting = tuple(loop for loop in self.evidence.lasting if loop.composition not in changed)
         self.know(unbounded=tuple(rows.values()), lasting=lasting)
         for place in wanted:
             if place not in rows:
-                self.say(f"{place[1]}, {place[2]}")
+                self.begin(f"{place[1]}, {place[2]}")
                 rows[place], found = look_to_the_end(*place)
                 every = shortest_lassos([*self.evidence.lasting, *found])
                 self.know(unbounded=tuple(rows.values()), lasting=every)
@@ -362,7 +405,7 @@ class Gathering:
         known = {mutant.name: mutant for mutant in known_defects()}
         for name, mutant in known.items():
             if name not in self.evidence.defects:
-                self.say(f"{name}: {mutant.scope}, {mutant.variant}")
+                self.begin(f"{name}: {mutant.scope}, {mutant.variant}")
                 found = finding_of(mutant)
                 run = kept_run(found, describe_trace(found.trace))
                 self.know(
@@ -375,7 +418,7 @@ class Gathering:
         """What assumptions are for, where it is not there."""
         for name in DROPPED:
             if name not in self.evidence.without:
-                self.say(f"without {name}")
+                self.begin(f"without {name}")
                 self.know(without={**self.evidence.without, name: without(name)})
         self.know(without={name: self.evidence.without[name] for name in DROPPED})
 
@@ -385,9 +428,9 @@ class Gathering:
         self.know(traces={name: self.evidence.traces[name] for name in sorted(names)})
 
 
-def gather_evidence(kept: Evidence, say: Say, keep: Keep = lambda evidence: None) -> Evidence:
-    """All of it; `say` is told what is looked at next. Raises NotFound, and as `explore_scope`."""
-    gathering = Gathering(kept, say, keep)
+def gather_evidence(kept: Evidence, tell: Tell, keep: Keep = lambda evidence: None) -> Evidence:
+    """All of it; `tell` is told what is looked at next. Raises NotFound, and as `explore_scope`."""
+    gathering = Gathering(kept, tell, keep)
     gathering.add_seen()
     gathering.add_shown()
     gathering.add_unbounded()

@@ -14,14 +14,19 @@ from pathlib import Path
 import model
 from proofs.cache import cache_folder
 from proofs.pages.evidence import Evidence, dumps, read_evidence
-from proofs.pages.gather import gather_evidence
+from proofs.pages.gather import count_missing, gather_evidence
 from proofs.pages.writing import GENERATED, pages
-from proofs.run import HOLDS
+from proofs.run import HOLDS, BadUse
 from proofs.run.files import write_json, write_whole
+from proofs.run.progress import CountDisplay
 from proofs.say import say
 from proofs.trace.format import dumps as trace_text
 
 PAGES = Path("build/guarantees")
+
+
+class MissingEvidence(ValueError):
+    """Pages cannot be written from what is kept; the message names the command that gathers."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,14 +43,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fresh", action="store_true", help="gather all evidence again, not only what is missing"
     )
+    parser.add_argument(
+        "--kept", action="store_true", help="write pages from kept evidence, and gather none"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="the names of the files written")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Gather the evidence that is missing, and write all pages. Raises BadEvidence."""
+    """Gather the evidence that is missing, and write all pages. Raises BadEvidence, BadUse."""
+    if arguments.kept and arguments.fresh:
+        raise BadUse("--kept gathers nothing, --fresh gathers all: leave one of them out")
     kept: Path = arguments.evidence or cache_folder() / "evidence" / model_digest()
     before = Evidence() if arguments.fresh else read_evidence(kept)
-    evidence = gather_evidence(before, say, lambda known: keep(kept, known))
+    missing = count_missing(before)
+    if arguments.kept and missing:
+        raise MissingEvidence(
+            f"of this text of the model {missing} pieces of evidence are not in {kept}: type"
+            " `make evidence-docs`, which gathers them in minutes, once"
+        )
+    with CountDisplay("pieces of evidence", missing) as display:
+        evidence = gather_evidence(
+            before,
+            lambda done, _total, what: display(done, what),
+            lambda known: keep(kept, known),
+        )
     files = write_pages(evidence, arguments.out)
     say(f"{len(files)} pages in {arguments.out}")
     write_json(arguments.json, {"schema_version": 1, "files": sorted(files)})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from model.releases import CHANGES
@@ -26,56 +27,83 @@ Kinds = dict[str, list[dict[str, Any]]]
 NOT_COUNTED = dict.fromkeys((field.name for field in fields(Expected)), None)
 
 
-KINDS: Final = (
-    "scopes",
-    "variants",
-    "changes",
-    "engines",
-    "guarantees",
-    "assumed_properties",
-    "witnesses",
-    "mutants",
-    "risks",
-    "theorems",
-    "rules",
-    "events",
-    "error_codes",
+KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "scopes": "sizes of a model, for most verbs",
+        "variants": "releases, and the rules that can be set by hand",
+        "changes": "what releases did otherwise than the newest",
+        "engines": "what can explore a scope",
+        "guarantees": "what must hold in every state",
+        "assumed_properties": "what users believe, and no release promises",
+        "witnesses": "what must happen in some state",
+        "mutants": "defects that shipped once, to plant",
+        "risks": "what released Kafka does not promise",
+        "theorems": "what `prove` proves for every size",
+        "rules": "functions of the model, which coverage counts",
+        "events": "what can happen in the model",
+        "error_codes": "Kafka's errors that the model answers",
+        "branches": "points inside of rules, for `witness`",
+    }
 )
+"""What there is to list, and what it is."""
 
 
-def add_arguments(parser: argparse.ArgumentParser, kinds: Sequence[str] = KINDS) -> None:
+def add_arguments(parser: argparse.ArgumentParser, kinds: Iterable[str] = KINDS) -> None:
     """The verb's options."""
     parser.add_argument(
-        "kind", nargs="?", metavar="KIND", help=f"one of {', '.join(kinds)} (default: all)"
+        "kind", nargs="?", metavar="KIND", help=f"{', '.join(kinds)}; without, how many of each"
     )
-    parser.add_argument("--branches", action="store_true", help="points for `witness` too")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the names as JSON")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print all names, each kind under its heading. Raises BadUse."""
+    """Print the names of a kind, or how many each kind has. Raises BadUse."""
     if arguments.kind is not None:
         one_of("KIND", arguments.kind, KINDS)
-    return print_kinds(arguments, listing(with_branches=arguments.branches))
+    return print_kinds(arguments, listing(), KINDS)
 
 
-def print_kinds(arguments: argparse.Namespace, content: Kinds) -> int:
-    """Print the names of one kind, or of all; 0."""
-    if arguments.kind is not None:
-        content = {name: content[name] for name in (arguments.kind,)}
-    for kind, rows in content.items():
+def print_kinds(
+    arguments: argparse.Namespace, content: Kinds, descriptions: Mapping[str, str]
+) -> int:
+    """Print the names of one kind; without one, the kinds, and how many names each has. 0."""
+    kind = arguments.kind
+    if kind is not None:
+        content = {kind: content[kind]}
         say(f"{kind}:")
-        for row in rows:
-            name, *rest = ("-" if value is None else str(value) for value in row.values())
-            say(f"  {name:<28} {'  '.join(rest)}".rstrip())
+        print_table(content[kind])
+    else:
+        print_table(
+            [
+                {"kind": name, "names": len(rows), "which are": descriptions[name]}
+                for name, rows in content.items()
+            ]
+        )
+        say("`kafka-eos list KIND` prints the names of a kind: `kafka-eos list scopes`")
     write_json(arguments.json, {"schema_version": 1, **content})
     return HOLDS
 
 
-def listing(*, with_branches: bool) -> Kinds:
+def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows under the names of their columns."""
+    if not rows:
+        return
+    lines = [tuple(rows[0]), *(tuple(map(written, row.values())) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        say(f"  {'  '.join(cells)}".rstrip())
+
+
+def written(value: object) -> str:
+    """A cell."""
+    return "-" if value is None else str(value)
+
+
+def listing() -> Kinds:
     """All names, by kind."""
     models = tuple(map(load_model, COMPOSITIONS))
-    found: Kinds = {
+    return {
         "scopes": [row for each in models for row in scopes(each)],
         "variants": [row for each in models for row in variants(each)],
         "changes": [row for each in CHANGES for row in changes(each)],
@@ -94,15 +122,13 @@ def listing(*, with_branches: bool) -> Kinds:
             {"name": event.name, "rule": event.rule} for each in models for event in events_of(each)
         ],
         "error_codes": list(error_codes(models)),
-    }
-    if with_branches:
-        found["branches"] = [
+        "branches": [
             {"name": point.name, "line": point.line, "says": point.says}
             for each in models
             for point in points(each).values()
             if "#" in point.name
-        ]
-    return found
+        ],
+    }
 
 
 def first_line(thing: Any) -> str:

@@ -39,4 +39,4 @@ def gathered() -> Evidence:
     """The reduced evidence."""
     with pytest.MonkeyPatch.context() as patch:
         reduce(patch)
-        return gather.gather_evidence(Evidence(), lambda line: None)
+        return gather.gather_evidence(Evidence(), lambda *told: None)

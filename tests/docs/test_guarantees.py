@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -110,7 +113,7 @@ NOWHERE = {
 
 @pytest.mark.full
 def test_every_assumed_property_breaks_but_where_its_condition_holds() -> None:
-    whole = gather.gather_evidence(Evidence(), lambda line: None)
+    whole = gather.gather_evidence(Evidence(), lambda *told: None)
     for composition in COMPOSITIONS:
         for name in subjects.assumed_properties_in(composition):
             assert not whole.shown[subjects.page_of(composition, name)].guaranteed
@@ -194,6 +197,47 @@ def test_the_command_writes_the_same_again_and_removes_what_is_stale(
     expected = {path.relative_to(first) for path in first.rglob("*") if path.is_file()}
     assert made == expected | {Path("notes.md")}
     assert all((again / name).read_bytes() == (first / name).read_bytes() for name in expected)
+
+
+def test_pages_are_written_from_what_is_kept_and_nothing_is_gathered(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reduced.reduce(monkeypatch)
+    monkeypatch.setattr(gather, "see", explored_again)
+    kept, out = folder / "evidence", tmp_path / "out"
+    assert main(["docs", "--kept", "--evidence", str(kept), "--out", str(out)]) == 0
+    assert (out / "README.md").read_bytes() == (
+        folder / "build" / "guarantees" / "README.md"
+    ).read_bytes()
+
+
+def test_evidence_that_is_missing_is_one_sentence_that_names_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["docs", "--kept", "--evidence", str(tmp_path / "none"), "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert re.search(r"\d+ pieces of evidence are not in .*: type `make evidence-docs`", said)
+    assert not out.exists()
+
+
+def test_a_gathering_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    reduced.reduce(monkeypatch)
+    told: list[tuple[int, int]] = []
+    evidence = gather.gather_evidence(Evidence(), lambda done, total, _: told.append((done, total)))
+    total = gather.count_missing(Evidence())
+    assert {of for _, of in told} == {total}
+    assert sorted({done for done, _ in told})[:total] == list(range(total))
+    assert gather.count_missing(evidence) == 0
+
+
+def test_a_site_without_pages_of_guarantees_says_what_to_type(tmp_path: Path) -> None:
+    command = [sys.executable, REPOSITORY / "docs" / "build.py", "--guarantees", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "type `make docs`" in done.stderr
 
 
 def test_a_commands_output_is_what_a_page_shows(

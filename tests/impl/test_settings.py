@@ -3,7 +3,7 @@
 import pytest
 
 from impl import LogConfig, NodeConfig, TransactionConfig
-from impl.coordinator.offsets import OffsetsConfig
+from impl.coordinator.group_config import OffsetsConfig
 from impl.settings import InvalidSetting
 
 

@@ -28,9 +28,8 @@ from conformance.systems.transactions.system import numbers, of_release
 from impl import ApiKey, ErrorCode, LogConfig, ProducerError, TransactionConfig, decode_batch
 from impl.client.arguments import GroupMetadata
 from impl.coordinator.config import CONFIGS
-from impl.coordinator.group_messages import GroupConfig
+from impl.coordinator.group_config import GroupConfig, OffsetsConfig
 from impl.coordinator.metadata import TransactionImage
-from impl.coordinator.offsets import OffsetsConfig
 from impl.coordinator.offsets_state import GroupOffsets
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, partition_for
 from impl.coordinator.states import TransactionState

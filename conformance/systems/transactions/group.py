@@ -27,7 +27,8 @@ from conformance.systems.transactions.messages import (
 from impl import ErrorCode
 from impl.broker.group_requests import IMPLICIT_ADD_FROM, error_for_version
 from impl.coordinator.effects import SendMarkers
-from impl.coordinator.offsets import OffsetsConfig, OffsetsCoordinator, OffsetToCommit, RowError
+from impl.coordinator.group_config import OffsetsConfig
+from impl.coordinator.offsets import OffsetsCoordinator, OffsetToCommit, RowError
 from impl.coordinator.offsets_groups import Committer
 from impl.coordinator.offsets_records import CommittedOffset, decode_value
 from impl.coordinator.offsets_state import GroupOffsets

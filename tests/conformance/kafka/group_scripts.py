@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from conformance.kafka.connection import BrokerConnection
 from impl import ApiKey, ErrorCode, NodeConfig, Server
-from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
-from impl.coordinator.group_messages import GroupConfig
+from impl.coordinator.group_config import ConsumerGroupConfig, GroupConfig
 
 Values = dict[str, Any]
 

@@ -16,7 +16,7 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, decode_response, encode_request
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
-from impl.security.authenticator import ClientSession
+from impl.security.session import ClientSession
 
 
 class Sent(NamedTuple):

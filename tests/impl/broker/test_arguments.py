@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -27,10 +29,10 @@ from impl.broker import serve
 from impl.broker.embedded import EMBEDDED
 from impl.broker.faults import InvalidFault
 from impl.broker.replicas import ReplicaPlacement
-from impl.broker.topic_settings import TopicRefused
+from impl.broker.topic_refused import TopicRefused
 from impl.broker.topics import MAX_PARTITIONS
-from impl.security.authenticator import ClientSession
 from impl.security.certificates import certificates_of_process
+from impl.security.session import ClientSession
 from impl.security.tls import InvalidCertificate, Tls
 from impl.settings import InvalidArgument, InvalidSetting
 from kafka_eos.command_line import main
@@ -108,6 +110,81 @@ def test_a_port_that_is_taken_leaves_no_other_one_taken() -> None:
             pass
         with socket.create_server(("127.0.0.1", port - 1)):
             pass
+
+
+MISSING = Tls("nowhere.pem", "nowhere.pem", "nowhere.pem")
+
+
+def cannot_start(kind: str, directory: Path) -> None:
+    """A broker whose start fails. Raises what it raises."""
+    taken = socket.create_server(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    arguments: dict[str, dict[str, Any]] = {
+        "a taken port": {"config": replace(EMBEDDED, port=port)},
+        "a taken port of another node": {"nodes": 2, "config": replace(EMBEDDED, port=port - 1)},
+        "a host of others": {"config": replace(EMBEDDED, host="192.0.2.1")},
+        "no such host": {"config": replace(EMBEDDED, host="nowhere.invalid")},
+        "no certificate": {"security": Security(listeners=("SSL",), tls=MISSING)},
+        "too many partitions": {"topics": {"orders": 1, "more": MAX_PARTITIONS}},
+        "no setting": {"settings": {"max.connection": "1"}},
+        "no topic": {"topics": {"a/b": 1}},
+    }
+    with taken, Broker(directory=directory, **arguments[kind]):
+        pass
+
+
+FAILURES = (
+    "a taken port",
+    "a taken port of another node",
+    "a host of others",
+    "no such host",
+    "no certificate",
+    "too many partitions",
+    "no setting",
+    "no topic",
+)
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_start_that_fails_leaves_no_new_directory(kind: str, tmp_path: Path) -> None:
+    with pytest.raises((OSError, ValueError)):
+        cannot_start(kind, tmp_path / "new" / "directory")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_start_that_fails_leaves_nothing_in_an_empty_directory(kind: str, tmp_path: Path) -> None:
+    with pytest.raises((OSError, ValueError)):
+        cannot_start(kind, tmp_path)
+    assert tmp_path.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_start_that_fails_leaves_what_was_there(kind: str, tmp_path: Path) -> None:
+    with Broker(directory=tmp_path, topics={"kept": 2}):
+        pass
+    with pytest.raises((OSError, ValueError)):
+        cannot_start(kind, tmp_path)
+    with Broker(directory=tmp_path) as kafka:
+        assert len(kafka.cluster.topics.get("kept").partitions) == 2
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(OSError, match="address already in use"):
+        cannot_start("a taken port", tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_serve_leaves_nothing_where_its_port_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [sys.executable, "-m", "kafka_eos", "serve", "--listen", address, "--dir", "d/e"]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "address already in use" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- its methods

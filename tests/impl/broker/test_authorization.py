@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from impl.broker import authorization
+from impl.broker.apis import SERVED_APIS
 from impl.broker.authorization import RULES
-from impl.broker.node import SERVED_APIS
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.offsets import OffsetsConfig
+from impl.coordinator.group_config import OffsetsConfig
 from impl.partition.log_config import LogConfig
 from impl.protocol.schemas import ApiKey
 from impl.security.acls import (
@@ -23,8 +23,8 @@ from impl.security.acls import (
     PatternType,
     ResourceType,
 )
-from impl.security.authenticator import ClientSession
 from impl.security.config import Security
+from impl.security.session import ClientSession
 from tests.impl.broker.network import Closed, Network
 from tests.impl.broker.security_recording import CLOSED, LENIENT, REQUESTS, record
 

@@ -11,7 +11,7 @@ import pytest
 from impl import AclBinding, AclOperation, Broker, NodeConfig, ResourceType, Security
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
-from impl.security.authenticator import format_host
+from impl.security.session import format_host
 from tests.impl.broker.conversation import Conversation
 
 CLASSIC = {

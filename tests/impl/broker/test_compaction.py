@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as LibrdkafkaPartition
 
 from impl import Broker, Consumer, NodeConfig, Producer, TopicPartition
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.offsets import OffsetsConfig
+from impl.coordinator.group_config import OffsetsConfig
 from impl.partition.log_config import LogConfig
 from impl.protocol.errors import ErrorCode
 from impl.protocol.record_batch import Record, client_batch, encode_batch

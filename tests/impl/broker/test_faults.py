@@ -11,24 +11,23 @@ from typing import Any
 import pytest
 
 from impl import ApiKey, Broker, Producer
+from impl.broker.apis import API_NAMES
 from impl.broker.cluster import BrokerEndPoint, Cluster
 from impl.broker.faults import (
-    API_NAMES,
     CutFault,
     DelayFault,
     DropFault,
     ErrorFault,
     Fault,
-    InjectedFaults,
     InvalidFault,
     RequestView,
-    UnusedFault,
     refuse,
 )
+from impl.broker.injected_faults import InjectedFaults, UnusedFault
 from impl.broker.outputs import Output
 from impl.client.errors import ProducerError
 from impl.clock import SharedClock
-from impl.partition.replica_log import DEFAULT_CONFIG
+from impl.partition.log_config import DEFAULT_CONFIG
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.schemas import SUPPORTED_VERSIONS
@@ -150,7 +149,7 @@ async def test_what_cannot_be_decoded_is_left_to_the_node() -> None:
     faults.add(CutFault("Produce"))
 
     answer: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
-    assert faults.intercept(b"?", lambda _payload: answer) is answer
+    assert faults.intercept(b"?", print, handle=lambda _payload: answer) is answer
 
 
 def test_what_is_selected_is_counted_from_the_fault_on(kafka: Broker) -> None:

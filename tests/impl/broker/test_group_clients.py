@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as LibrdkafkaPartition
 
 from impl.broker.config import NodeConfig
 from impl.broker.server import Server
-from impl.coordinator.group_messages import GroupConfig
+from impl.coordinator.group_config import GroupConfig
 
 with catch_warnings():  # kafka-python reads its schemas in a deprecated way
     simplefilter("ignore", DeprecationWarning)

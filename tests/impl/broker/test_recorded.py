@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from impl.coordinator.config import CONFIGS, TransactionConfig
-from impl.coordinator.offsets import OffsetsConfig
+from impl.coordinator.group_config import OffsetsConfig
 from impl.partition.log_config import LogConfig
 from impl.partition.rules import RULES
 from tests.impl.broker.network import Network

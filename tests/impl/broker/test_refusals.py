@@ -21,8 +21,8 @@ from impl.protocol.messages import (
 )
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import MESSAGES, SUPPORTED_VERSIONS, ApiKey, Field
-from impl.security.authenticator import ClientSession
 from impl.security.config import Security
+from impl.security.session import ClientSession
 from tests.impl.broker.network import Network
 from tests.impl.protocol.kafka_clients import BEFORE_REMOVALS, NEWEST, KafkaMessages
 from tests.impl.protocol.wire_messages import OLDEST_IN_KAFKA_4

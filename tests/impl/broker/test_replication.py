@@ -22,7 +22,7 @@ from impl import (
 )
 from impl.broker.durable_cluster import DurableCluster
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.offsets import OffsetsConfig
+from impl.coordinator.group_config import OffsetsConfig
 from impl.protocol.schemas import ApiKey as K
 from impl.simulator.disk import SimulatedDisk
 from tests.impl.broker.cluster_recording import reassign

@@ -42,7 +42,8 @@ from impl.broker.refusals import encode_refusal
 from impl.client.network_client import NoBrokersAvailable
 from impl.protocol.messages import decode_request, decode_response, encode_request
 from impl.protocol.schemas import ApiKey
-from impl.security.authenticator import Authenticator, ClientSession, SaslFailure, SaslRules
+from impl.security.authenticator import Authenticator, SaslFailure, SaslRules
+from impl.security.mechanisms import ScramMechanism as ScramDigest
 from impl.security.scram import (
     InvalidScramMessage,
     ScramClient,
@@ -52,7 +53,7 @@ from impl.security.scram import (
     read_client_first,
     salt_password,
 )
-from impl.security.scram import ScramMechanism as ScramDigest
+from impl.security.session import ClientSession
 from impl.security.tls import format_subject
 from impl.settings import InvalidSetting
 from tests.impl.broker.sasl_scripts import SCRIPTS, play

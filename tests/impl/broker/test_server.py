@@ -22,7 +22,7 @@ from impl.broker.node import Node
 from impl.broker.producer_ids import BLOCK_SIZE
 from impl.broker.server import Server
 from impl.coordinator.config import TransactionConfig
-from impl.partition.replica_log import DEFAULT_CONFIG
+from impl.partition.log_config import DEFAULT_CONFIG
 from impl.protocol.messages import encode_request
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey

@@ -18,9 +18,7 @@ from impl.broker.embedded import EMBEDDED
 from impl.broker.node_effects import NODE_SETTINGS
 from impl.broker.node_settings import TOPIC_DEFAULTS, path_of
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.consumer_group_messages import ConsumerGroupConfig
-from impl.coordinator.group_messages import GroupConfig
-from impl.coordinator.offsets import OffsetsConfig
+from impl.coordinator.group_config import ConsumerGroupConfig, GroupConfig, OffsetsConfig
 from impl.partition.log_config import LogConfig
 from impl.partition.rules import TransactionRules
 from impl.protocol.primitives import ZERO_UUID

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
-from impl import ApiKey, Broker, CutFault, ErrorFault, Producer
+import pytest
+
+from impl import ApiKey, Broker, CutFault, DelayFault, DropFault, ErrorFault, Producer
 from impl.broker.cluster import BrokerEndPoint, Cluster
+from impl.broker.faults import Fault
 from impl.broker.outputs import Response
 from impl.broker.timeline import BYTES_KEPT, LINES, REQUESTS_KEPT, Timeline
-from impl.partition.replica_log import DEFAULT_CONFIG
+from impl.partition.log_config import DEFAULT_CONFIG
 from impl.protocol.messages import encode_request, encode_response
 
 SECONDS = 10
@@ -42,7 +46,7 @@ async def test_it_has_the_fields_and_the_answer_of_each_request() -> None:
         producer_id = kafka.log("t").batches[0].producer_id
     assert re.match(r" +0\.000 s  app ApiVersions -> ok", text)
     shown = text.replace(str(producer_id), "N").splitlines()
-    lines = [line.partition(" s  ")[2] for line in shown]
+    lines = [re.sub(r" after \d+ ms$", "", line.partition(" s  ")[2]) for line in shown]
     expected = TRANSACTION.replace("\\\n", "").split("\n")[1:-1]
     assert [line for line in lines if line in expected] == expected, text
 
@@ -58,7 +62,7 @@ REBALANCE = encode_response(ApiKey.HEARTBEAT, 4, 7, {"error_code": 27})
 async def recorded(*payloads: bytes, answer: bytes = REBALANCE) -> list[str]:
     timeline = Timeline(lambda: 0, CLUSTER)
     for payload in payloads:
-        timeline.intercept(payload, lambda _payload: Response(None, answer))
+        timeline.intercept(payload, lambda *_asked: Response(None, answer))
     return timeline.format().splitlines()
 
 
@@ -90,3 +94,78 @@ async def test_topics_have_names_where_requests_have_ids() -> None:
     body = {"acks": 1, "timeout_ms": 1, "topics": rows}
     (line,) = await recorded(encode_request(ApiKey.PRODUCE, 13, 7, "c", body))
     assert " c Produce acks=1 orders-0 -> " in line
+
+
+# ---- requests that wait
+
+
+FETCH = {
+    "replica_id": -1,
+    "max_wait_ms": 500,
+    "min_bytes": 1,
+    "topics": [
+        {
+            "topic": "orders",
+            "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}],
+        }
+    ],
+}
+
+
+class Clock:
+    """A broker's clock that the test sets."""
+
+    now_ms = 0
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def asked(timeline: Timeline) -> asyncio.Future[Any]:
+    """A Fetch is received; where its answer will be."""
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    timeline.intercept(encode_request(ApiKey.FETCH, 11, 7, "c", FETCH), lambda *_asked: answer)
+    return answer
+
+
+EMPTY = Response(None, encode_response(ApiKey.FETCH, 11, 7, {"responses": []}))
+LINE = "   0.000 s  c Fetch orders-0 -> "
+
+
+async def test_a_long_poll_waits_and_is_answered_later() -> None:
+    """It looked like a request whose answer was lost."""
+    clock = Clock()
+    timeline = Timeline(clock, CLUSTER)
+    answer = asked(timeline)
+    clock.now_ms = 230
+    assert timeline.format() == LINE + "waits for 230 ms"
+    clock.now_ms = 500
+    answer.set_result(EMPTY)
+    await asyncio.sleep(0)
+    assert timeline.format() == LINE + "ok after 500 ms"
+    answer = asked(timeline)
+    clock.now_ms = 1_003
+    answer.set_result(EMPTY)
+    await asyncio.sleep(0)
+    assert timeline.format() == LINE + "ok after 500 to 503 ms (2 times)"
+
+
+async def test_what_was_dropped_when_the_broker_ended_has_no_answer() -> None:
+    timeline = Timeline(Clock(), CLUSTER)
+    asked(timeline).cancel()
+    await asyncio.sleep(0)
+    assert timeline.format() == LINE + "no answer"
+
+
+@pytest.mark.parametrize("fault", [DropFault("Fetch"), DelayFault("Fetch", 60_000)])
+async def test_a_fault_that_keeps_the_answer_is_named(fault: Fault) -> None:
+    frame = encode_request(ApiKey.FETCH, 11, 7, "c", FETCH)
+    async with asyncio.timeout(SECONDS), Broker(topics={"orders": 1}) as kafka:
+        kafka.faults.add(fault)
+        host, _, port = kafka.bootstrap_servers.rpartition(":")
+        _reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(len(frame).to_bytes(4, "big") + frame)
+        while not (text := kafka.format_timeline()):
+            await asyncio.sleep(0.01)
+        writer.close()
+    assert re.sub(r" for \d+ ms$", "", text) == f"{LINE}no answer: {fault} was injected"

@@ -6,7 +6,7 @@ import pytest
 from aiokafka.structs import OffsetAndMetadata as AiokafkaOffset
 from aiokafka.structs import TopicPartition as AiokafkaPartition
 
-from impl.broker import node
+from impl.broker import apis
 from impl.client.arguments import OffsetAndMetadata
 from impl.client.errors import IllegalStateError, InvalidArgumentError, KafkaTimeoutError
 from impl.consumer.consumer import Consumer
@@ -405,11 +405,11 @@ def test_a_timeout_names_what_was_missing():
 
 def test_an_answer_without_what_was_asked_is_asked_again(monkeypatch):
     """A broker that leaves a partition out of its answer has not answered."""
-    handlers = dict(node._HANDLERS)
-    served = handlers[ApiKey.LIST_OFFSETS]
+    served = apis.HANDLERS[ApiKey.LIST_OFFSETS]
     answers = iter([{"topics": []}, {"topics": [{"name": "t", "partitions": []}]}])
-    handlers[ApiKey.LIST_OFFSETS] = lambda *asked: next(answers, None) or served(*asked)
-    monkeypatch.setattr(node, "_HANDLERS", handlers)
+    monkeypatch.setitem(
+        apis.HANDLERS, ApiKey.LIST_OFFSETS, lambda *asked: next(answers, None) or served(*asked)
+    )
 
     async def program(world):
         await write(world, 2)

@@ -9,7 +9,7 @@ import pytest
 
 from conformance.kafka.admin import create_topic
 from conformance.kafka.broker import KafkaBroker
-from impl.broker import node
+from impl.broker import apis
 from impl.client.arguments import OffsetAndMetadata
 from impl.client.network_client import NetworkClient
 from impl.consumer.consumer import Consumer
@@ -46,16 +46,14 @@ async def read(c: Consumer, count: int) -> list[bytes]:
 def asked_epochs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The (current, asked) leader epochs of OffsetForLeaderEpoch requests, as they come."""
     asked: list[tuple[int, int]] = []
-    handlers = dict(node._HANDLERS)
-    served = handlers[ApiKey.OFFSET_FOR_LEADER_EPOCH]
+    served = apis.HANDLERS[ApiKey.OFFSET_FOR_LEADER_EPOCH]
 
     def note(node: Any, request: Any, now_ms: int) -> Any:
         rows = [row for topic in request.body["topics"] for row in topic["partitions"]]
         asked.extend((row["current_leader_epoch"], row["leader_epoch"]) for row in rows)
         return served(node, request, now_ms)
 
-    handlers[ApiKey.OFFSET_FOR_LEADER_EPOCH] = note
-    monkeypatch.setattr(node, "_HANDLERS", handlers)
+    monkeypatch.setitem(apis.HANDLERS, ApiKey.OFFSET_FOR_LEADER_EPOCH, note)
     return asked
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from impl.broker import node
+from impl.broker import apis
 from impl.client.errors import IllegalStateError, InvalidArgumentError
 from impl.consumer.errors import RecordDeserializationError
 from impl.protocol.errors import CrcMismatch, ErrorCode
@@ -27,10 +27,8 @@ async def write_to(world: Any, place: tuple[str, int], *values: bytes | None, **
 
 def handle(monkeypatch: pytest.MonkeyPatch, api_key: ApiKey, handler: Any) -> None:
     """Let all nodes answer this way: the handler gets the one that is there, too."""
-    handlers = dict(node._HANDLERS)
-    served = handlers[api_key]
-    handlers[api_key] = lambda *asked: handler(served, *asked)
-    monkeypatch.setattr(node, "_HANDLERS", handlers)
+    served = apis.HANDLERS[api_key]
+    monkeypatch.setitem(apis.HANDLERS, api_key, lambda *asked: handler(served, *asked))
 
 
 # ---- which, and how many

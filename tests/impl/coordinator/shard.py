@@ -2,11 +2,8 @@
 
 from typing import Any
 
-from impl.coordinator.offsets import (
-    OffsetsConfig,
-    OffsetsCoordinator,
-    OffsetToCommit,
-)
+from impl.coordinator.group_config import OffsetsConfig
+from impl.coordinator.offsets import OffsetsCoordinator, OffsetToCommit
 from impl.coordinator.offsets_groups import Committer
 from impl.coordinator.offsets_state import GroupOffsets
 from impl.partition.leader import PartitionLeader

@@ -11,13 +11,13 @@ from impl.coordinator.classic_group import ClassicGroup, GroupMember
 from impl.coordinator.classic_members import ClassicMembers
 from impl.coordinator.consumer_group import ConsumerGroup
 from impl.coordinator.consumer_group_messages import (
-    ConsumerGroupConfig,
     GroupDecision,
     GroupRefusal,
     HeartbeatRequest,
     SubscribedTopic,
 )
 from impl.coordinator.consumer_groups import ConsumerGroupCoordinator
+from impl.coordinator.group_config import ConsumerGroupConfig
 from impl.coordinator.group_messages import JoinAnswer, JoinRequest, MemberIdentity, SyncRequest
 from impl.coordinator.offsets_groups import GroupState
 from impl.protocol.consumer_protocol import decode_assignment, encode_assignment

@@ -8,7 +8,6 @@ import pytest
 
 from impl.coordinator.consumer_group import ConsumerGroup, ReconciliationState
 from impl.coordinator.consumer_group_messages import (
-    ConsumerGroupConfig,
     GroupDecision,
     GroupRefusal,
     HeartbeatAnswer,
@@ -20,6 +19,7 @@ from impl.coordinator.consumer_group_records import (
     encode_group_record,
 )
 from impl.coordinator.consumer_groups import ConsumerGroupCoordinator
+from impl.coordinator.group_config import ConsumerGroupConfig
 from impl.coordinator.server_assignors import MemberSpec, assign_uniform
 from impl.protocol.errors import ErrorCode
 

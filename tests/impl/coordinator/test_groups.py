@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from impl.coordinator.classic_group import ClassicGroup
+from impl.coordinator.group_config import GroupConfig
 from impl.coordinator.group_messages import (
     AppendGroup,
-    GroupConfig,
     GroupEffect,
     JoinAnswer,
     JoinRequest,

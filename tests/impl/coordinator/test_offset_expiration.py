@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impl.coordinator.classic_group import ClassicGroup, GroupMember
+from impl.coordinator.group_config import OffsetsConfig
 from impl.coordinator.group_records import decode_group, encode_group, encode_group_key
 from impl.coordinator.offset_expiration import ExpiredGroup, find_expired
-from impl.coordinator.offsets import TOMBSTONE_BATCH_BYTES, OffsetsConfig, encode_commit
+from impl.coordinator.offsets import TOMBSTONE_BATCH_BYTES, encode_commit
 from impl.coordinator.offsets_groups import GroupState
 from impl.coordinator.offsets_records import CommittedOffset, OffsetKey
 from impl.coordinator.offsets_state import GroupOffsets

@@ -2,12 +2,8 @@
 
 import pytest
 
-from impl.coordinator.offsets import (
-    FetchedOffset,
-    OffsetsConfig,
-    OffsetToCommit,
-    RowError,
-)
+from impl.coordinator.group_config import OffsetsConfig
+from impl.coordinator.offsets import FetchedOffset, OffsetToCommit, RowError
 from impl.coordinator.offsets_records import (
     CommittedOffset,
     OffsetKey,

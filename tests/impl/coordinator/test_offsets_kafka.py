@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from impl.coordinator.offsets import OffsetsConfig, OffsetsCoordinator, OffsetToCommit
+from impl.coordinator.group_config import OffsetsConfig
+from impl.coordinator.offsets import OffsetsCoordinator, OffsetToCommit
 from impl.coordinator.offsets_groups import Committer, GroupMembers, GroupState
 from impl.coordinator.offsets_records import OffsetKey, encode_key
 from impl.protocol.control_records import ControlType, EndTransactionMarker, marker_batch

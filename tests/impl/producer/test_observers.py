@@ -1,5 +1,6 @@
 """Who watches a producer: interceptors, metrics, and the log."""
 
+import asyncio
 import logging
 
 import pytest
@@ -170,6 +171,41 @@ async def test_ids_retries_and_lost_connections_are_logged(caplog):
         ("WARNING", "till: lost the connection to node 1: what was under way is sent again"),
         ("WARNING", f"{refused}INVALID_RECORD"),
     ]
+
+
+REFUSED_FIRST = ("UNKNOWN_TOPIC_OR_PARTITION", "NOT_LEADER_OR_FOLLOWER")
+
+
+@pytest.mark.parametrize("error", [*REFUSED_FIRST, "LEADER_NOT_AVAILABLE"])
+async def test_what_a_new_topic_goes_through_is_no_warning(caplog, error):
+    """Metadata first, then the first batch: the cluster creates the topic, its leader learns."""
+    caplog.set_level(logging.DEBUG, "impl")
+    async with Broker() as kafka:
+        kafka.faults.add(ErrorFault("Metadata", error, times=3))
+        if error in REFUSED_FIRST:
+            kafka.faults.add(ErrorFault("Produce", error, times=2))
+        settings = {"linger_ms": 0, "retry_backoff_ms": 10}
+        async with Producer(kafka.bootstrap_servers, **settings) as p:
+            await p.send_and_wait("new", b"a")
+    ours = [record for record in caplog.records if not record.name.startswith("impl.broker")]
+    assert sum(error in record.getMessage() for record in ours) >= 1
+    assert [r.getMessage() for r in ours if r.levelno >= logging.WARNING] == []
+
+
+async def test_a_new_topic_that_is_late_is_a_warning(caplog):
+    async with Broker(topics={"t": 1}) as kafka:
+        kafka.faults.add(ErrorFault("Produce", "NOT_LEADER_OR_FOLLOWER", times=None))
+        settings = {"linger_ms": 0, "retry_backoff_ms": 100}
+        async with Producer(kafka.bootstrap_servers, **settings) as p:
+            sending = await p.send("t", b"a")
+            while not levels(caplog):
+                kafka.clock.advance(500)
+                await asyncio.sleep(0.01)
+            kafka.clock.advance(300_000)
+            with pytest.raises(DeliveryError):
+                await sending
+    assert all(level == "WARNING" for level, _ in levels(caplog))
+    assert "NOT_LEADER_OR_FOLLOWER; it is sent again" in levels(caplog)[0][1]
 
 
 async def test_a_connection_that_stop_closes_is_not_lost(caplog):

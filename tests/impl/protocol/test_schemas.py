@@ -1,7 +1,6 @@
 """The table of schemas, field by field, against those in the jars of the Java client."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -156,19 +155,19 @@ def mistakes(fields: tuple[Field, ...], begin: int = 0) -> Iterator[tuple[Field,
         first, last = max(begin, field.versions.first), field.versions.last
         yield before + after
         wrong = [
-            replace(field, name=field.name + "s"),
-            replace(field, is_array=not field.is_array),
-            replace(field, versions=Versions(first + 1, last)),
-            replace(field, tag=7 if field.tag is None else None),
-            replace(field, nullable=never if first in field.nullable else Versions(0, last)),
+            field._replace(name=field.name + "s"),
+            field._replace(is_array=not field.is_array),
+            field._replace(versions=Versions(first + 1, last)),
+            field._replace(tag=7 if field.tag is None else None),
+            field._replace(nullable=never if first in field.nullable else Versions(0, last)),
         ]
         if field.kind != "struct":
-            wrong.append(replace(field, kind="int8" if field.kind != "int8" else "int16"))
-            wrong.append(replace(field, default=77))
+            wrong.append(field._replace(kind="int8" if field.kind != "int8" else "int16"))
+            wrong.append(field._replace(default=77))
         for changed in wrong:
             yield (*before, changed, *after)
         for children in mistakes(field.fields, first):
-            yield (*before, replace(field, fields=children), *after)
+            yield (*before, field._replace(fields=children), *after)
 
 
 @each_form

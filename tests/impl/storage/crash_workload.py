@@ -10,7 +10,7 @@ from typing import Any
 
 from impl.broker.durable_cluster import DurableCluster
 from impl.coordinator.config import TransactionConfig
-from impl.coordinator.offsets import OffsetsConfig
+from impl.coordinator.group_config import OffsetsConfig
 from impl.log.disk import Disk
 from impl.partition.consuming import committed_batches
 from impl.partition.leader import PartitionLeader

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from impl import Broker
 from impl.broker.durable_cluster import DurableCluster
-from impl.broker.topic_settings import TopicRefused
+from impl.broker.topic_refused import TopicRefused
 from impl.log.checkpoint_files import METADATA, PartitionName
 from impl.log.disk import Disk, StorageError
 from impl.partition.log_config import LogConfig

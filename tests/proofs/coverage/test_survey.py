@@ -166,7 +166,7 @@ def test_names():
     assert resolved(MODEL, EVENTS, "restart+refusal") == "refusal+restart"
     with pytest.raises(UnknownGoal, match="leader_restarts"):
         resolved(MODEL, EVENTS, "leader_restart")
-    with pytest.raises(UnknownGoal, match="`kafka-eos list --branches` shows"):
+    with pytest.raises(UnknownGoal, match="`kafka-eos list branches` shows"):
         resolved(MODEL, EVENTS, "nothing")
     with pytest.raises(UnknownGoal, match=r"leader\.in_sequence#1:true"):
         resolved(MODEL, EVENTS, "leader.in_sequence#99:then")

@@ -219,7 +219,7 @@ def test_a_theorem_says_which_guarantees_it_is_only_a_part_of(
     assert not part_of(BY_NAME["fenced"])
     assert main(["prove", "--only", "sequences_wrap", "--processes", "1"]) == 0
     assert "part of no_false_error, no_gap" in capsys.readouterr().out
-    assert main(["list"]) == 0
+    assert main(["list", "theorems"]) == 0
     assert "(Part of fenced, no_aborted_read, no_lost_write.)" in capsys.readouterr().out
 
 

@@ -385,7 +385,7 @@ def test_explore_asks_of_a_assumed_property_by_its_name(report, capsys):
 
 
 def test_list(report, capsys):
-    code, written = report("list", "--branches")
+    code, written = report("list")
     assert code == 0
     assert {row["name"] for row in written["scopes"]} == EXPECTED.keys()
     assert written["theorems"]
@@ -407,7 +407,7 @@ def test_list(report, capsys):
         "model/transactions",
         "model/processing",
     }
-    assert "window_of_one_after_restart" in capsys.readouterr().out
+    assert "mutants  " in capsys.readouterr().out
 
 
 BAD = {

@@ -32,7 +32,7 @@ from conformance.transactions.layouts import FAR, HOME, SEAT
 from conformance.transactions.reading import TRANSACTION_STATE
 from conformance.transactions.wire import CoordinatorConnection
 from impl.coordinator.config import CONFIGS
-from impl.coordinator.offsets import OffsetsConfig
+from impl.coordinator.group_config import OffsetsConfig
 from impl.partition.log_config import LogConfig
 from impl.partition.rules import RULES
 

@@ -1,0 +1,92 @@
+"""A broker that starts imports what it needs for its first answer, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from impl.broker import apis
+from impl.protocol.messages import encode_request
+from impl.protocol.primitives import frame
+from impl.protocol.schemas import ApiKey
+
+NEEDED = {
+    "impl": "addresses clock form settings suggestions",
+    "impl.broker": "api_versions apis client_quotas cluster config connection_limits"
+    " dynamic_settings embedded embedded_arguments event_loop handler injected_faults"
+    " kafka_settings listeners monotonic_time node node_effects node_settings outputs"
+    " plain_errors producer_ids releases replicas resource_configs serve served_connection server"
+    " services setting_views timeline topic_refused topic_settings topics",
+    "impl.coordinator": "config group_config placement",
+    "impl.log": "checkpoint_files disk",
+    "impl.partition": "log_config rules",
+    "impl.protocol": "codegen compression errors fields message_form messages primitives schemas"
+    " schemas_admin schemas_cluster schemas_consumer_groups schemas_data schemas_groups"
+    " schemas_metadata schemas_security schemas_transactions",
+    "impl.security": "access config mechanisms session tls",
+    "kafka_eos": "command_line environment verbs",
+}
+"""The modules behind the first answer, by package. One more is a few milliseconds more for all who
+start a broker: is it wanted before the first request that needs it?"""
+
+DEAR = {"decimal", "difflib", "hashlib", "json", "platform", "secrets", "shutil", "tempfile"}
+"""Of Python's own, what takes milliseconds, and neither asyncio nor argparse imports."""
+
+PROGRAM = """
+import os, signal, socket, sys, threading
+from kafka_eos.command_line import main
+
+def ask():
+    address = sys.stdin.readline().split()[-1].rsplit(":", 1)
+    with socket.create_connection((address[0], int(address[1]))) as connection:
+        connection.sendall(bytes.fromhex(sys.argv[1]))
+        assert connection.recv(4)
+        print(*sorted(sys.modules), file=sys.stderr)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=ask).start()
+main(["serve", "--listen", "127.0.0.1:0"])
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded() -> set[str]:
+    """The modules that a served broker has imported when it answers ApiVersions."""
+    request = frame(encode_request(ApiKey.API_VERSIONS, 0, 1, "test", {}))
+    command = [sys.executable, "-c", PROGRAM, request.hex()]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(process.stdout.readline())
+        process.stdin.close()
+        said = process.stderr.read()
+        assert process.wait() == 0, said
+    return set(said.split())
+
+
+def test_the_first_answer_needs_these_modules_alone(loaded: set[str]) -> None:
+    packages = {name.partition(".")[0] for name in loaded}
+    assert not packages & {"model", "proofs", "conformance", "google_crc32c"}
+    needed = {f"{package}.{name}" for package, names in NEEDED.items() for name in names.split()}
+    ours = {name for name in loaded if name.partition(".")[0] in ("impl", "kafka_eos")}
+    assert ours - needed - NEEDED.keys() == set()
+    assert needed - ours == set(), "not needed any more: take it out of the table"
+
+
+def test_the_first_answer_needs_nothing_dear_of_python(loaded: set[str]) -> None:
+    assert not loaded & DEAR
+
+
+@pytest.mark.parametrize("module", apis.MODULES)
+def test_each_module_handles_the_apis_that_the_table_says(module: str) -> None:
+    handlers = import_module(f"impl.broker.{module}").HANDLERS
+    assert handlers.keys() == set(apis.MODULES[module])
+
+
+def test_an_api_has_one_module() -> None:
+    assert len(apis.SERVED_APIS) == sum(map(len, apis.MODULES.values()))
