@@ -1,0 +1,87 @@
+"""A directory of a real broker, and what that broker says when it is started again on a copy."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from conformance.directories.answers import RESOURCES, Answers, ask_all, now_ms
+from conformance.directories.client import Client
+from conformance.directories.scenarios import KILLED, Scenario
+from conformance.directories.script import Play
+from conformance.kafka.broker import KafkaBroker
+from conformance.kafka.releases import find_release
+
+FIRST: Final = "data"
+
+_AUTHORIZER: Final = {
+    False: "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    True: "kafka.security.authorizer.AclAuthorizer",
+}
+"""By whether the broker has a ZooKeeper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a real broker left: its log directories, its answers, and when it was stopped."""
+
+    scenario: Scenario
+    release: str
+    folders: tuple[Path, ...]
+    answers: Answers
+    stopped_ms: int
+
+
+def make(scenario: Scenario, release: str, folder: Path) -> Made:
+    """Let a broker do what the scenario says, keep its files in `folder`, and ask it.
+
+    `folder/made` are the files as it left them. Raises what `KafkaBroker` and `Client` raise.
+    """
+    left = folder / "made"
+    for script in filter(None, (scenario.script, scenario.again)):
+        with _started(scenario, release, left) as broker:
+            with broker.connect() as connection:
+                Play(Client(connection), left / FIRST).play(script)
+            if scenario.stop == KILLED:
+                broker.kill()
+    stopped_ms = now_ms()
+    again = folder / "again"
+    shutil.copytree(left, again)
+    since_ms = now_ms()
+    with _started(scenario, release, again) as broker, broker.connect() as connection:
+        answers = ask_all(Client(connection), RESOURCES, since_ms)
+    shutil.rmtree(again)
+    folders = tuple(left / name for name in _names(scenario))
+    return Made(scenario, release, folders, answers, stopped_ms)
+
+
+def _names(scenario: Scenario) -> list[str]:
+    """The folders of its log directories."""
+    return [FIRST, *(f"{FIRST}{number}" for number in range(2, scenario.log_dirs + 1))]
+
+
+@contextmanager
+def _started(scenario: Scenario, release: str, folder: Path) -> Iterator[KafkaBroker]:
+    properties = _properties(scenario, release, folder)
+    broker = KafkaBroker(release, folder=folder, properties=properties)
+    try:
+        broker.start()
+        yield broker
+        broker.stop()
+    finally:
+        broker.close()
+
+
+def _properties(scenario: Scenario, release: str, folder: Path) -> Mapping[str, str]:
+    folders = [str((folder / name).absolute()) for name in _names(scenario)]
+    return {
+        "authorizer.class.name": _AUTHORIZER[find_release(release).has_zookeeper],
+        "super.users": "User:ANONYMOUS",
+        "allow.everyone.if.no.acl.found": "true",
+        **scenario.properties,
+        "log.dirs": ",".join(folders),
+    }
