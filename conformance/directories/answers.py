@@ -13,6 +13,7 @@ from typing import Any, Final
 from conformance.directories.client import Client
 from conformance.directories.script import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from conformance.kafka.wait import poll
+from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import format_id
 from impl.protocol.control_records import read_marker
 from impl.protocol.errors import ErrorCode
@@ -24,6 +25,8 @@ from impl.protocol.schemas import ApiKey
 Answers = dict[str, Any]
 
 NEW: Final = "new"
+RESOURCES: Final = ((BROKER, ""), (BROKER, "1"), (GROUP, "g"), (CLIENT_METRICS, "m"))
+"""What has settings besides topics, in all scenarios."""
 _SETTLE_S: Final = 30.0
 _FETCH_BYTES: Final = 1 << 20
 _ANY: Final = 1
@@ -33,19 +36,17 @@ _PENDING: Final = ("PrepareCommit", "PrepareAbort", "Dead")
 _EPOCHS: Final = 8
 """How many leader epochs are asked for; a scenario has fewer."""
 
-def ask_all(client: Client, resources: Iterable[tuple[int, str]], since_ms: int) -> Answers:
-    """All that a broker says, which was started at `since_ms`. Raises as `Client`.
-
-    `resources`: types and names of what else has settings.
-    """
-    topics = _topics(client)
+def ask_all(client: Client, since_ms: int) -> Answers:
+    """All that a broker says, which was started at `since_ms`. Raises as `Client`."""
+    topics = topics_of(client)
+    await_coordinators(client, topics)
     ids = _settle_transactions(client)
     partitions = [
         (name, index) for name, topic in topics.items() for index in range(topic["partitions"])
     ]
     return {
         "topics": topics,
-        "configs": _configs(client, [*((TOPIC, name) for name in topics), *resources]),
+        "configs": _configs(client, [*((TOPIC, name) for name in topics), *RESOURCES]),
         "partitions": {
             f"{name}-{index}": _partition(client, name, index, since_ms)
             for name, index in partitions
@@ -59,7 +60,23 @@ def ask_all(client: Client, resources: Iterable[tuple[int, str]], since_ms: int)
     }
 
 
-def _topics(client: Client) -> Answers:
+def await_topics(client: Client, names: Iterable[str]) -> None:
+    """Wait until a broker that has just started knows these topics. Raises TimeoutError."""
+    wanted = set(names)
+    found = poll(lambda: wanted - topics_of(client).keys(), lambda missing: not missing, _SETTLE_S)
+    if found:
+        raise TimeoutError(f"the broker does not know {', '.join(sorted(found))}")
+
+
+def await_coordinators(client: Client, topics: Iterable[str]) -> None:
+    """Wait until coordinators that have logs have read them."""
+    if OFFSETS_TOPIC in topics:
+        client.ask(ApiKey.OFFSET_FETCH, {"group_id": "g", "topics": [], "require_stable": False})
+    if TRANSACTION_STATE_TOPIC in topics and client.has(ApiKey.DESCRIBE_TRANSACTIONS):
+        client.ask(ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": ["T"]})
+
+
+def topics_of(client: Client) -> Answers:
     """Those that have leaders; all of them, when they have."""
     body = {"topics": None, "allow_auto_topic_creation": False}
     rows = client.ask(ApiKey.METADATA, body)["topics"]
@@ -381,11 +398,3 @@ def now_ms() -> int:
     """The time at which a broker is started."""
     return time.time_ns() // 1_000_000
 
-
-RESOURCES: Final = (
-    (BROKER, ""),
-    (BROKER, "1"),
-    (GROUP, "g"),
-    (CLIENT_METRICS, "m"),
-)
-"""What has settings besides topics, in all scenarios."""

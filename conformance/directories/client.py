@@ -99,6 +99,14 @@ class Client:
             time.sleep(_PAUSE_S)
         return answer
 
+    def send(self, api_key: ApiKey, body: Value) -> None:
+        """Send a request without waiting for the answer."""
+        self._connection.send(api_key, min(VERSIONS[api_key], self._newest[api_key]), body)
+
+    def receive(self) -> Value:
+        """The answer to the oldest request that was sent."""
+        return self._connection.receive().body
+
     def change(self, api_key: ApiKey, body: Value, version: int | None = None) -> Value:
         """As `ask`, of what must succeed."""
         answer = self.ask(api_key, body, version)

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from conformance.directories.answers import RESOURCES, Answers, ask_all, now_ms
+from conformance.directories.answers import (
+    Answers,
+    ask_all,
+    await_topics,
+    now_ms,
+    topics_of,
+)
 from conformance.directories.client import Client
 from conformance.directories.scenarios import KILLED, Scenario
 from conformance.directories.script import Play
@@ -42,10 +48,14 @@ def make(scenario: Scenario, release: str, folder: Path) -> Made:
     `folder/made` are the files as it left them. Raises what `KafkaBroker` and `Client` raise.
     """
     left = folder / "made"
+    topics: list[str] = []
     for script in filter(None, (scenario.script, scenario.again)):
         with _started(scenario, release, left) as broker:
             with broker.connect() as connection:
-                Play(Client(connection), left / FIRST).play(script)
+                client = Client(connection)
+                await_topics(client, topics)
+                Play(client, left / FIRST).play(script)
+                topics = sorted(topics_of(client))
             if scenario.stop == KILLED:
                 broker.kill()
     stopped_ms = now_ms()
@@ -53,7 +63,8 @@ def make(scenario: Scenario, release: str, folder: Path) -> Made:
     shutil.copytree(left, again)
     since_ms = now_ms()
     with _started(scenario, release, again) as broker, broker.connect() as connection:
-        answers = ask_all(Client(connection), RESOURCES, since_ms)
+        await_topics(client := Client(connection), topics)
+        answers = ask_all(client, since_ms)
     shutil.rmtree(again)
     folders = tuple(left / name for name in _names(scenario))
     return Made(scenario, release, folders, answers, stopped_ms)

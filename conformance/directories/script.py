@@ -401,6 +401,34 @@ def _wait(_: Play, line: Line) -> None:
 
 
 def _repeat(play: Play, line: Line) -> None:
+    """`repeat COUNT LINE`: the same line again and again."""
+    count, verb, *arguments = line.arguments
+    for _ in range(int(count)):
+        VERBS[verb](play, Line(verb, tuple(arguments), line.options))
+
+
+def _ending(play: Play, line: Line) -> None:
+    """`ending COUNT PARTITION...`: transactions that all end at once, as the last line.
+
+    A broker that is killed then has not written all of their markers.
+    """
+    count, *partitions = line.arguments
+    for number in range(int(count)):
+        opened = Line("transaction", (f"E{number:03}", *partitions), {"end": "open"})
+        _transaction(play, opened)
+    for number in range(int(count)):
+        producer = play.producers[f"E{number:03}"]
+        body = {
+            "transactional_id": producer.transactional_id,
+            "producer_id": producer.producer_id,
+            "producer_epoch": producer.producer_epoch,
+            "committed": bool(number % 3),
+        }
+        play.client.send(ApiKey.END_TXN, body)
+    play.client.receive()
+
+
+def _repeat_set(play: Play, line: Line) -> None:
     """`repeat_set COUNT KIND NAME SETTING`: set it to 1000, 1001 and so on: metadata records."""
     count, kind, name, setting = line.arguments
     for number in range(int(count)):
@@ -419,7 +447,9 @@ VERBS: Final[Mapping[str, Callable[[Play, Line], None]]] = MappingProxyType(
         "join": _join,
         "consume": _consume,
         "set": _set,
-        "repeat_set": _repeat,
+        "repeat": _repeat,
+        "repeat_set": _repeat_set,
+        "ending": _ending,
         "scram": _scram,
         "acl": _acl,
         "quota": _quota,

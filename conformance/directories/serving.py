@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from conformance.directories.answers import RESOURCES, Answers, ask_all, now_ms
+from conformance.directories.answers import Answers, ask_all, now_ms
 from conformance.directories.client import Client
 from conformance.kafka.connection import BrokerConnection
 from impl.broker.embedded import Broker
@@ -41,7 +41,7 @@ def serve(folder: Path, copy: Path) -> Served:
         with Broker(directory=copy, security=SECURITY) as broker:
             host, port = broker.bootstrap_servers.split(":")
             with BrokerConnection(host, int(port)) as connection:
-                answers = ask_all(Client(connection), RESOURCES, since_ms)
+                answers = ask_all(Client(connection), since_ms)
     except (ValueError, OSError, StorageError) as error:
         return Served(before, files_of(copy), refusal=f"{type(error).__name__}: {error}")
     return Served(before, files_of(copy), answers)

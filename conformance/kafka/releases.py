@@ -112,10 +112,13 @@ _LAST_DEFECTIVE: Final = ("3.6.2", "3.5.2")
 NEIGHBOURS: Final = {name: _of(name) for name in (*_FIRST_FIXED, *_LAST_DEFECTIVE)}
 """Releases that no composition models, and that stand on one side of the mend of a known defect."""
 
+WITH_ZOOKEEPER: Final = {name: _of(name) for name in ("3.6.2-zookeeper", "3.3.2-zookeeper")}
+"""Releases that are modelled, or neighbours, in their older mode: for what they leave on disk."""
+
 
 def find_release(name: str) -> Release:
     """Return the release called `name`. Raises UnknownRelease, which lists the names."""
-    found = RELEASES.get(name) or NEIGHBOURS.get(name)
+    found = RELEASES.get(name) or NEIGHBOURS.get(name) or WITH_ZOOKEEPER.get(name)
     if found is None:
         raise UnknownRelease(f"no release {name!r}; there are {', '.join(RELEASES)}")
     return found
