@@ -33,8 +33,7 @@ _ANY: Final = 1
 _DYNAMIC: Final = frozenset({1, 2, 3, 7, 8})
 """`ConfigSource`: of a topic, a broker, all brokers, client metrics, a group."""
 _PENDING: Final = ("PrepareCommit", "PrepareAbort", "Dead")
-_EPOCHS: Final = 8
-"""How many leader epochs are asked for; a scenario has fewer."""
+
 
 def ask_all(client: Client, since_ms: int) -> Answers:
     """All that a broker says, which was started at `since_ms`. Raises as `Client`."""
@@ -87,18 +86,17 @@ def topics_of(client: Client) -> Answers:
 
 
 def _configs(client: Client, resources: Iterable[tuple[int, str]]) -> Answers:
-    rows = [
-        {"resource_type": kind, "resource_name": name, "configuration_keys": None}
-        for kind, name in resources
-    ]
-    results = client.ask(ApiKey.DESCRIBE_CONFIGS, {"resources": rows})["results"]
+    """What is set of each resource; one whose type the release does not have has nothing."""
+    return {f"{kind}:{name}": _settings(client, kind, name) for kind, name in resources}
+
+
+def _settings(client: Client, kind: int, name: str) -> dict[str, str]:
+    row = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+    [result] = client.ask(ApiKey.DESCRIBE_CONFIGS, {"resources": [row]})["results"]
     return {
-        f"{result['resource_type']}:{result['resource_name']}": {
-            row["name"]: row["value"]
-            for row in sorted(result["configs"], key=lambda row: row["name"])
-            if row["config_source"] in _DYNAMIC
-        }
-        for result in results
+        row["name"]: row["value"]
+        for row in sorted(result["configs"], key=lambda row: row["name"])
+        if row["config_source"] in _DYNAMIC
     }
 
 
@@ -107,7 +105,12 @@ def _configs(client: Client, resources: Iterable[tuple[int, str]]) -> Answers:
 
 def _partition(client: Client, name: str, index: int, since_ms: int) -> Answers:
     committed = _fetch(client, name, index, Isolation.READ_COMMITTED)
-    epochs = {str(epoch): _end_of(client, name, index, epoch) for epoch in range(_EPOCHS)}
+    batches = [
+        _batch(data, since_ms)
+        for part in _fetch(client, name, index, Isolation.READ_UNCOMMITTED)
+        for data in _split(part["records"] or b"")
+    ]
+    last_epoch = max((row[2] for row in batches if row[2] != NEW), default=-1)
     return {
         "log_start_offset": _offset(client, name, index, Timestamp.EARLIEST)[1],
         "high_watermark": _offset(client, name, index, Timestamp.LATEST)[1],
@@ -120,13 +123,11 @@ def _partition(client: Client, name: str, index: int, since_ms: int) -> Answers:
             for part in committed
             for row in part["aborted_transactions"] or ()
         ),
-        "batches": [
-            _batch(data, since_ms)
-            for part in _fetch(client, name, index, Isolation.READ_UNCOMMITTED)
-            for data in _split(part["records"] or b"")
-        ],
+        "batches": batches,
         "producers": _producers(client, name, index, since_ms),
-        "epoch_ends": epochs,
+        "epoch_ends": {
+            str(epoch): _end_of(client, name, index, epoch) for epoch in range(last_epoch + 1)
+        },
     }
 
 

@@ -21,8 +21,10 @@ from conformance.directories.scenarios import KILLED, Scenario
 from conformance.directories.script import Play
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.releases import find_release
+from conformance.kafka.storage import copy_formatted
 
 FIRST: Final = "data"
+NODE_ID: Final = 1
 
 _AUTHORIZER: Final = {
     False: "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -49,6 +51,10 @@ def make(scenario: Scenario, release: str, folder: Path) -> Made:
     """
     left = folder / "made"
     topics: list[str] = []
+    if not scenario.script:
+        left.mkdir()
+        kafka = find_release(release)
+        copy_formatted(kafka, kafka.default_level, NODE_ID, left / FIRST)
     for script in filter(None, (scenario.script, scenario.again)):
         with _started(scenario, release, left) as broker:
             with broker.connect() as connection:

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from impl.broker.adopted_topics import find_topics, first_unused_id
 from impl.broker.client_quotas import QuotaEntity
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
@@ -197,7 +197,7 @@ class DurableCluster(Cluster):
         if self._metadata.end_offset:
             check_places(self.logs, self._metadata.image, properties)
             return list(self._metadata.image.topics.values())
-        found = _found(self.logs, self.node_id)
+        found = find_topics(self.logs, self.node_id)
         if found and properties.get("version") == WITH_METADATA:
             raise IncompleteMetadata(
                 path_of(self.logs.disk, str(METADATA)),
@@ -212,7 +212,7 @@ class DurableCluster(Cluster):
         if self._metadata.end_offset:
             self._metadata.store_topics(images, now_ms)
         else:
-            self._metadata.adopt(images, self.node_id, _first_unused_id(topics), now_ms)
+            self._metadata.adopt(images, self.node_id, first_unused_id(topics), now_ms)
         self.topics.version = self._metadata.end_offset
         self.transaction_version = self._metadata.image.features.get(TRANSACTION_VERSION)
         for topic in topics:
@@ -376,36 +376,8 @@ def _image_of(topic: Topic) -> TopicImage:
     )
 
 
-def _first_unused_id(topics: Iterable[Topic]) -> int:
-    """Nothing says which producer ids were allocated, but the logs know those that wrote."""
-    known = [max(log.producers, default=-1) for topic in topics for log in topic.partitions]
-    return max(known, default=-1) + 1
-
-
 def _partition_image(placement: ReplicaPlacement, leader_epoch: int) -> PartitionImage:
     """Records of version 0 know no eligible replicas: the last leader stays in sync."""
     in_sync = placement.in_sync or (placement.leader_id,)
     leader_id = placement.leader_id if placement.is_led else NO_LEADER
     return PartitionImage(leader_id, leader_epoch, placement.replicas, in_sync)
-
-
-def _on_one_node(node_id: int, leader_epoch: int) -> PartitionImage:
-    return PartitionImage(node_id, leader_epoch, (node_id,), (node_id,))
-
-
-def _found(logs: LogDirectory, node_id: int) -> list[TopicImage]:
-    """The topics of a directory's folders, which have no metadata."""
-    epochs: dict[str, dict[int, PartitionImage]] = defaultdict(dict)
-    ids = {}
-    for (name, index), topic_id in logs.find_partitions().items():
-        ids[name] = topic_id
-        epochs[name][index] = _on_one_node(node_id, logs.last_epoch(PartitionName(name, index)))
-    return [
-        TopicImage(
-            name,
-            ids[name],
-            {},
-            {index: found.get(index, _on_one_node(node_id, 0)) for index in range(max(found) + 1)},
-        )
-        for name, found in epochs.items()
-    ]

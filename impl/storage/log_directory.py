@@ -273,19 +273,20 @@ class LogDirectory:
             data = encode_partition_metadata(topic_id)
             self.disk.replace(f"{folder}/{PARTITION_METADATA}", data)
 
-    def find_partitions(self) -> dict[PartitionName, bytes]:
-        """The partitions of topics that have folders, and the ids of their topics."""
+    def find_partitions(self) -> dict[PartitionName, bytes | None]:
+        """The partitions of topics that have folders, and the ids of their topics.
+
+        Without `partition.metadata` it is None, and a folder without a segment is nobody's. Raises
+        `DamagedFile`. `Log.parseTopicPartitionName`.
+        """
         found = {}
         for folder in self.disk.list(""):
-            if folder == str(METADATA):
-                continue
             topic, _, index = folder.rpartition("-")
-            topic_id = self._owner(folder) if topic and index.isdecimal() else None
-            if topic_id is not None:
+            if folder == str(METADATA) or not topic or not index.isdecimal():
+                continue
+            topic_id = self._owner(folder)
+            if topic_id is not None or any(map(SEGMENT.fullmatch, self.disk.list(folder))):
                 found[PartitionName(topic, int(index))] = topic_id
-            elif index.isdecimal() and any(map(SEGMENT.fullmatch, self.disk.list(folder))):
-                path = path_of(self.disk, folder)
-                _log.warning("%s is not read: it has no %s", path, PARTITION_METADATA)
         return found
 
     def last_epoch(self, name: PartitionName) -> int:

@@ -115,7 +115,7 @@ class MetadataImage:
     """
 
     def __init__(self) -> None:
-        self._ids: dict[str, bytes] = {}
+        self._topic_configs: dict[str, dict[str, str]] = {}
         self.topics: dict[bytes, TopicImage] = {}
         self.directories: dict[tuple[bytes, int], tuple[bytes, ...]] = {}
         self.resources: dict[tuple[int, str], dict[str, str]] = {}
@@ -131,8 +131,8 @@ class MetadataImage:
     def _topic(self, body: Value) -> None:
         if body["name"] == METADATA.topic:  # earlier releases took this log's folder for a topic's
             return
-        self.topics[body["topic_id"]] = TopicImage(body["name"], body["topic_id"])
-        self._ids[body["name"]] = body["topic_id"]
+        configs = self.configs_of(_TOPIC_RESOURCE, body["name"])
+        self.topics[body["topic_id"]] = TopicImage(body["name"], body["topic_id"], configs)
 
     def _partition(self, body: Value) -> None:
         topic = self.topics.get(body["topic_id"])
@@ -175,14 +175,18 @@ class MetadataImage:
             configs[body["name"]] = body["value"]
 
     def configs_of(self, kind: int, name: str) -> dict[str, str]:
-        """The settings of a resource of this type; of an unknown topic, some that nobody keeps."""
+        """The settings of a resource of this type.
+
+        Those of a topic go by its name: 3.3 writes them before the topic itself.
+        """
         if kind != _TOPIC_RESOURCE:
             return self.resources.setdefault((kind, name), {})
-        topic = self.topics.get(self._ids.get(name, b""))
-        return {} if topic is None else topic.configs
+        return self._topic_configs.setdefault(name, {})
 
     def _remove_topic(self, body: Value) -> None:
-        self.topics.pop(body["topic_id"], None)
+        topic = self.topics.pop(body["topic_id"], None)
+        if topic is not None:
+            self._topic_configs.pop(topic.name, None)
 
     def _feature(self, body: Value) -> None:
         self.features[body["name"]] = body["feature_level"]
@@ -266,7 +270,8 @@ class MetadataLog:
 
     def _changes(self, wanted: TopicImage) -> Iterator[MetadataRecord]:
         known = self.image.topics.get(wanted.topic_id)
-        before = known or TopicImage(wanted.name, wanted.topic_id)
+        configs = self.image.configs_of(_TOPIC_RESOURCE, wanted.name)
+        before = known or TopicImage(wanted.name, wanted.topic_id, configs)
         if known is None:
             yield _topic_record(wanted)
         yield from _config_changes(_TOPIC_RESOURCE, wanted.name, before.configs, wanted.configs)
