@@ -1,7 +1,10 @@
 """Everything that a broker says about the files that it serves, as JSON.
 
-A batch that is as new as this start of the broker has no CRC here, and no times: a coordinator ends
-prepared transactions when it is back, and no two brokers do that at the same time.
+Two rules:
+
+1. What is as new as this start of the broker has no times, epochs and CRCs here: a coordinator ends
+   prepared transactions when it is back, and no two brokers do that at the same time.
+2. What a release has no API for is None.
 """
 
 from __future__ import annotations
@@ -111,6 +114,8 @@ def _partition(client: Client, name: str, index: int, since_ms: int) -> Answers:
         for data in _split(part["records"] or b"")
     ]
     last_epoch = max((row[2] for row in batches if row[2] != NEW), default=-1)
+    first_new = min((row[0] for row in batches if row[2] == NEW), default=None)
+    ends = {epoch: _end_of(client, name, index, epoch) for epoch in range(last_epoch + 1)}
     return {
         "log_start_offset": _offset(client, name, index, Timestamp.EARLIEST)[1],
         "high_watermark": _offset(client, name, index, Timestamp.LATEST)[1],
@@ -126,7 +131,8 @@ def _partition(client: Client, name: str, index: int, since_ms: int) -> Answers:
         "batches": batches,
         "producers": _producers(client, name, index, since_ms),
         "epoch_ends": {
-            str(epoch): _end_of(client, name, index, epoch) for epoch in range(last_epoch + 1)
+            str(epoch): [found, NEW if first_new is not None and end >= first_new else end]
+            for epoch, (found, end) in ends.items()
         },
     }
 
@@ -151,7 +157,7 @@ def _max_timestamp(client: Client, name: str, index: int, since_ms: int) -> list
     if not client.has(ApiKey.LIST_OFFSETS, 7):
         return None
     timestamp, offset = _offset(client, name, index, Timestamp.MAX)
-    return [NEW if timestamp >= since_ms else timestamp, offset]
+    return [NEW, NEW] if timestamp >= since_ms else [timestamp, offset]
 
 
 def _end_of(client: Client, name: str, index: int, epoch: int) -> list[int]:
@@ -222,22 +228,23 @@ def _producers(client: Client, name: str, index: int, since_ms: int) -> Answers:
     body = {"topics": [{"name": name, "partition_indexes": [index]}]}
     [answer] = client.ask(ApiKey.DESCRIBE_PRODUCERS, body)["topics"][0]["partitions"]
     return {
-        str(row["producer_id"]): {
-            key: NEW if key == "last_timestamp" and value >= since_ms else value
-            for key, value in row.items()
-            if key != "producer_id"
-        }
+        str(row.pop("producer_id")): row
+        | ({"last_timestamp": NEW, "coordinator_epoch": NEW} if _is_new(row, since_ms) else {})
         for row in sorted(answer["active_producers"], key=lambda row: row["producer_id"])
     }
+
+
+def _is_new(producer: Value, since_ms: int) -> bool:
+    return bool(producer["last_timestamp"] >= since_ms)
 
 
 # ---- coordinators
 
 
-def _settle_transactions(client: Client) -> list[str]:
+def _settle_transactions(client: Client) -> list[str] | None:
     """The transactional ids, once no transaction is prepared any more."""
     if not client.has(ApiKey.LIST_TRANSACTIONS):
-        return []
+        return None
     def states() -> dict[str, str]:
         body = {"state_filters": [], "producer_id_filters": []}
         rows = client.ask(ApiKey.LIST_TRANSACTIONS, body)["transaction_states"]
@@ -247,9 +254,9 @@ def _settle_transactions(client: Client) -> list[str]:
     return sorted(found)
 
 
-def _transactions(client: Client, ids: list[str]) -> Answers:
-    if not ids:
-        return {}
+def _transactions(client: Client, ids: list[str] | None) -> Answers | None:
+    if ids is None:
+        return None
     body = {"transactional_ids": ids}
     rows = client.ask(ApiKey.DESCRIBE_TRANSACTIONS, body)["transaction_states"]
     return {
@@ -368,9 +375,9 @@ def _acls(client: Client) -> list[Any]:
     )
 
 
-def _scram(client: Client) -> Answers:
+def _scram(client: Client) -> Answers | None:
     if not client.has(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS):
-        return {}
+        return None
     answer = client.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None})
     return {
         row["user"]: sorted([each["mechanism"], each["iterations"]] for each in row["credential_infos"])

@@ -16,8 +16,8 @@ CLEAN, KILLED = "clean", "killed"
 class Scenario:
     """What a broker of some releases does before it stops.
 
-    `stop`: "clean", or "killed" (SIGKILL). `script`: the lines of `script.py`; `again`: those
-    behind one more start. `log_dirs`: how many log directories it has. `properties` are the
+    `script`: the lines of `script.py`; `again`: those behind a clean stop and one more start, which
+    create no topics. `stop`: how the last one ends, "clean" or "killed" (SIGKILL). `log_dirs`: how many log directories it has. `properties` are the
     broker's.
     """
 

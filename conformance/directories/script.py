@@ -143,12 +143,17 @@ def _grow(play: Play, line: Line) -> None:
 
 
 def _produce(play: Play, line: Line) -> None:
-    """`produce PARTITION BATCHES`: batches of `records`, with keys of `keys`, `age_ms` ago."""
+    """`produce PARTITION BATCHES`: batches of `records`, with keys of `keys`.
+
+    The first one is `age_ms` old, and each `apart_ms` younger than the one before.
+    """
     partition, count = line.arguments
     name = line.options.get("producer")
     producer = play.producer(name, is_transactional=False) if name else _Producer()
-    for _ in range(int(count)):
-        _write(play, producer, partition, line)
+    oldest_ms, apart_ms = line.number("age_ms", 0), line.number("apart_ms", 0)
+    for number in range(int(count)):
+        options = {**line.options, "age_ms": str(oldest_ms - number * apart_ms)}
+        _write(play, producer, partition, Line(line.verb, line.arguments, options))
 
 
 def _write(play: Play, producer: _Producer, partition: str, line: Line) -> None:

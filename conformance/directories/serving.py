@@ -23,11 +23,11 @@ SECURITY: Final = Security(
 class Served:
     """What our broker says of a directory, or the sentence with which it refuses it.
 
-    `before` and `after` are the files with their sizes.
+    `before` and `after` are the files with their content.
     """
 
-    before: dict[str, int]
-    after: dict[str, int]
+    before: dict[str, bytes]
+    after: dict[str, bytes]
     answers: Answers = field(default_factory=dict)
     refusal: str = ""
 
@@ -47,10 +47,10 @@ def serve(folder: Path, copy: Path) -> Served:
     return Served(before, files_of(copy), answers)
 
 
-def files_of(folder: Path) -> dict[str, int]:
-    """All files under a folder, with their sizes."""
+def files_of(folder: Path) -> dict[str, bytes]:
+    """All files under a folder, with their content."""
     return {
-        str(path.relative_to(folder)): path.stat().st_size
+        str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }

@@ -28,7 +28,7 @@ from impl.coordinator.placement import TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import PartitionName, format_id
 from impl.partition.leader import PartitionLeader
 from impl.protocol.record_batch import CONTROL, NO_PRODUCER_ID, decode_batch
-from impl.storage.damaged_files import DamagedFile, path_of
+from impl.storage.damaged_files import ConflictingTopicIds
 from impl.storage.log_directory import LogDirectory
 from impl.storage.metadata_log import PartitionImage, TopicImage
 
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 def find_topics(logs: LogDirectory, node_id: int) -> list[TopicImage]:
-    """The topics of a directory's folders, all led by this node. Raises `DamagedFile`."""
+    """The topics of a directory's folders, all led by this node. Raises `ConflictingTopicIds`, `DamagedFile`."""
     found: dict[str, dict[int, bytes | None]] = defaultdict(dict)
     for name, topic_id in logs.find_partitions().items():
         found[name.topic][name.partition] = topic_id
@@ -55,12 +55,12 @@ def find_topics(logs: LogDirectory, node_id: int) -> list[TopicImage]:
 
 
 def _id_of(logs: LogDirectory, topic: str, owners: dict[int, bytes | None]) -> bytes:
-    """The only id in a topic's folders. Raises `DamagedFile`."""
+    """The only id in a topic's folders. Raises `ConflictingTopicIds`."""
     ids = {topic_id: index for index, topic_id in owners.items() if topic_id is not None}
     if len(ids) > 1:
         rows = [f"{topic}-{index} has {format_id(topic_id)}" for topic_id, index in ids.items()]
         problem = f"folders of the topic {topic} have different ids: {', '.join(rows)}"
-        raise DamagedFile(logs.disk.name, f"{problem}; keep those of one of them here")
+        raise ConflictingTopicIds(logs.disk.name, problem)
     return next(iter(ids), None) or os.urandom(_ID_BYTES)
 
 

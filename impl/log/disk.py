@@ -21,6 +21,7 @@ import os
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
+from struct import Struct
 from typing import Final, NamedTuple, Protocol
 
 OPEN_FILES: Final = 200
@@ -43,6 +44,24 @@ class DiskSpace(NamedTuple):
 
     total_bytes: int = -1
     usable_bytes: int = -1
+
+
+_FLOCK: Final = Struct("@hhqqi")
+"""`struct flock`: type, whence, first byte, number of bytes (0: all), process (0: none)."""
+
+
+def lock(descriptor: int) -> None:
+    """Lock a file until the descriptor is closed. Raises `OSError` if somebody has it.
+
+    The lock is one of `fcntl`, which a real broker's `FileLock` takes, too: `flock` would not keep
+    them apart. It belongs to the descriptor, so that it is also kept between brokers of this
+    process. Systems other than Linux have no such lock: there it is `flock`.
+    """
+    if hasattr(fcntl, "F_OFD_SETLK"):
+        wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, wanted)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class Disk(Protocol):
@@ -108,7 +127,7 @@ class DirectoryDisk:
         self._open: OrderedDict[str, int] = OrderedDict()
         self._lock = os.open(root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._lock)
         except OSError as error:
             os.close(self._lock)
             raise DirectoryInUse(

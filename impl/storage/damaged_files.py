@@ -54,6 +54,15 @@ class IncompleteMetadata(DamagedFile):
     )
 
 
+class ConflictingTopicIds(DamagedFile):
+    """Folders with the name of one topic are of two, and no metadata says which of them is left.
+
+    Move those of the other one away.
+    """
+
+    advice = "move the folders of all but one of them away"
+
+
 def path_of(disk: Disk, path: str) -> str:
     """A path as users know it."""
     return f"{disk.name}/{path}"
