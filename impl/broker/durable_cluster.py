@@ -34,7 +34,7 @@ from impl.broker.durable_access import DurableAccess
 from impl.broker.producer_ids import ProducerIdBlock, ProducerIdBlocks
 from impl.broker.releases import TRANSACTION_VERSION
 from impl.broker.replicas import ReplicaPlacement
-from impl.broker.topic_settings import log_config
+from impl.broker.stored_configs import served_configs, stored_config
 from impl.broker.topics import INTERNAL_TOPICS, Topic
 from impl.coordinator.placement import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import (
@@ -62,7 +62,8 @@ from impl.storage.metadata_log import (
 )
 from impl.storage.metadata_snapshot import (
     check_continuation,
-    check_folder,
+    prepare_folder,
+    read_bootstrap,
     read_newest_snapshot,
 )
 
@@ -184,8 +185,9 @@ class DurableCluster(Cluster):
         blocks = _DurableBlocks(self._metadata, clock_ms)
         super().__init__(properties.get("cluster.id", cluster_id), config, blocks, security)
         topics = [self._load(image, now_ms) for image in self._known_topics(properties)]
+        bootstrap = () if self._metadata.end_offset else read_bootstrap(disk)
         self.logs.claim()
-        self._restore(topics, now_ms)
+        self._restore(topics, bootstrap, now_ms)
         self._keep_settings()
         if not properties:
             _write_properties(disk, cluster_id, self.node_id)
@@ -205,14 +207,15 @@ class DurableCluster(Cluster):
             )
         return found
 
-    def _restore(self, topics: Sequence[Topic], now_ms: int) -> None:
+    def _restore(self, topics: Sequence[Topic], bootstrap: Sequence[bytes], now_ms: int) -> None:
         """Lead all partitions under the next epoch."""
         storage = DurableTopics(self.logs, self._metadata, self._clock_ms)
         images = map(_image_of, topics)
         if self._metadata.end_offset:
             self._metadata.store_topics(images, now_ms)
         else:
-            self._metadata.adopt(images, self.node_id, first_unused_id(topics), now_ms)
+            first = first_unused_id(topics)
+            self._metadata.adopt(images, self.node_id, first, now_ms, bootstrap)
         self.topics.version = self._metadata.end_offset
         self.transaction_version = self._metadata.image.features.get(TRANSACTION_VERSION)
         for topic in topics:
@@ -230,10 +233,10 @@ class DurableCluster(Cluster):
 
     def _load(self, image: TopicImage, now_ms: int) -> Topic:
         """A topic whose replicas on nodes of this cluster all have the log."""
-        configs = image.configs
+        configs = served_configs(image.name, image.configs)
         if image.name in INTERNAL_TOPICS:
             configs = {**INTERNAL_CONFIGS[image.name], **configs}
-        config = log_config(self.topics.config, configs)
+        config = stored_config(image.name, self.topics.config, configs)
         partitions = tuple(
             self.logs.load(
                 PartitionName(image.name, index),
@@ -336,7 +339,7 @@ def open_metadata(logs: LogDirectory, now_ms: int) -> MetadataLog:
     Raises `IncompleteMetadata`, `OSError`, `StorageError`, other `DecodeError` for damage.
     """
     disk, folder = logs.disk, str(METADATA)
-    check_folder(disk, folder)
+    prepare_folder(disk, folder)
     snapshot = read_newest_snapshot(disk, folder)
     leader = logs.load(METADATA, METADATA_TOPIC_ID, METADATA_CONFIG, 1, now_ms)
     log = leader.log

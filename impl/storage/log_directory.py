@@ -263,13 +263,14 @@ class LogDirectory:
         """Write a folder's `partition.metadata` if it is missing."""
         folder = str(name)
         if self._owner(folder) is None:
-            _log.warning(
-                "%s has no %s: it is taken for that of the topic %s, with the id %s",
-                path_of(self.disk, folder),
-                PARTITION_METADATA,
-                name.topic,
-                format_id(topic_id),
-            )
+            if name != METADATA:  # a formatted directory has a folder for it, which nobody lost
+                _log.warning(
+                    "%s has no %s: it is taken for that of the topic %s, with the id %s",
+                    path_of(self.disk, folder),
+                    PARTITION_METADATA,
+                    name.topic,
+                    format_id(topic_id),
+                )
             data = encode_partition_metadata(topic_id)
             self.disk.replace(f"{folder}/{PARTITION_METADATA}", data)
 

@@ -256,14 +256,21 @@ class MetadataLog:
         self.append([record for topic in topics for record in self._changes(topic)], now_ms)
 
     def adopt(
-        self, topics: Iterable[TopicImage], broker_id: int, next_producer_id: int, now_ms: int
+        self,
+        topics: Iterable[TopicImage],
+        broker_id: int,
+        next_producer_id: int,
+        now_ms: int,
+        bootstrap: Iterable[bytes] = (),
     ) -> None:
         """Store topics that the directory had without metadata, and which ids they have not used.
 
-        All of it is one change: a crash leaves the directory without metadata, or with all of it.
-        Raises `StorageError`.
+        `bootstrap`: values of records that a formatted directory begins with. All of it is one
+        change: a crash leaves the directory without metadata, or with all of it. Raises
+        `StorageError`, `DecodeError`.
         """
-        records = [record for topic in topics for record in self._changes(topic)]
+        records = [*_committed(bootstrap)]
+        records += [record for topic in topics for record in self._changes(topic)]
         if next_producer_id:
             records.append(_producer_ids_record(broker_id, next_producer_id))
         self.append(records, now_ms)
