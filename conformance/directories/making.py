@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ from conformance.directories.script import Play
 from conformance.kafka.broker import KafkaBroker
 from conformance.kafka.releases import find_release
 from conformance.kafka.storage import copy_formatted
+from impl.broker.durable_cluster import META_PROPERTIES
+from impl.log.checkpoint_files import format_id
 
 FIRST: Final = "data"
 NODE_ID: Final = 1
@@ -53,10 +57,7 @@ def make(scenario: Scenario, release: str, folder: Path) -> Made:
     """
     left = folder / "made"
     topics: list[str] = []
-    if not scenario.script:
-        left.mkdir()
-        kafka = find_release(release)
-        copy_formatted(kafka, kafka.default_level, NODE_ID, left / FIRST)
+    _format(scenario, release, left)
     scripts = [script for script in (scenario.script, scenario.again) if script]
     for number, script in enumerate(scripts, 1):
         is_killed = scenario.stop == KILLED and number == len(scripts)
@@ -75,6 +76,19 @@ def make(scenario: Scenario, release: str, folder: Path) -> Made:
             break
     folders = tuple(left / name for name in _names(scenario))
     return Made(scenario, release, folders, answers, stopped_ms)
+
+
+def _format(scenario: Scenario, release: str, left: Path) -> None:
+    """Format the log directories: each has an id of its own, where it has one (KIP-858)."""
+    left.mkdir(parents=True)
+    kafka = find_release(release)
+    for name in _names(scenario):
+        copy_formatted(kafka, kafka.default_level, NODE_ID, left / name)
+        properties = left / name / META_PROPERTIES
+        if name != FIRST and properties.exists():
+            text = properties.read_text()
+            own = format_id(uuid.uuid4().bytes)
+            properties.write_text(re.sub("(?m)^directory.id=.*$", f"directory.id={own}", text))
 
 
 def _ask_again(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +17,11 @@ CLEAN, KILLED = "clean", "killed"
 class Scenario:
     """What a broker of some releases does before it stops.
 
-    `script`: the lines of `script.py`; `again`: those behind a clean stop and one more start, which
-    create no topics. `stop`: how the last one ends, "clean" or "killed" (SIGKILL). `log_dirs`: how many log directories it has. `properties` are the
-    broker's.
+    `script`: the lines of `script.py`; without any, the directory is formatted alone. `again`:
+    those behind a clean stop and one more start, which create no topics. `stop`: how the last one
+    ends, "clean" or "killed" (SIGKILL). `log_dirs`: how many log directories the broker has.
+    `properties` are the broker's. `refused`: how the error begins with which our broker refuses the
+    directory, by patterns of releases; all others are served.
     """
 
     name: str
@@ -29,6 +32,12 @@ class Scenario:
     again: str = ""
     log_dirs: int = 1
     properties: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def refusal(self, release: str) -> str:
+        """How the error begins, "" where the directory is served."""
+        rows = self.refused.items()
+        return next((error for pattern, error in rows if fnmatchcase(release, pattern)), "")
 
 
 def read_scenarios(path: Path = FILE) -> dict[str, Scenario]:

@@ -189,7 +189,8 @@ def _records(play: Play, line: Line) -> list[Record]:
         number = play.written
         key = b"k%d" % (number % keys) if keys else None
         value = None if "tombstone" in line.options else b"v%d" % number + filling
-        found.append(Record(delta, now_ms + delta, key, value, (("h", b"%d" % number),)))
+        headers = () if "bare" in line.options else (("h", b"%d" % number),)
+        found.append(Record(delta, now_ms + delta, key, value, headers))
     return found
 
 
@@ -266,9 +267,7 @@ def _join(play: Play, line: Line) -> None:
     }
     answer = play.client.ask(ApiKey.JOIN_GROUP, body)
     if answer["error_code"] == ErrorCode.MEMBER_ID_REQUIRED:
-        answer = play.client.change(
-            ApiKey.JOIN_GROUP, {**body, "member_id": answer["member_id"]}
-        )
+        answer = play.client.change(ApiKey.JOIN_GROUP, {**body, "member_id": answer["member_id"]})
     member = {
         "group_id": group,
         "generation_id": answer["generation_id"],
@@ -291,6 +290,7 @@ def _consume(play: Play, line: Line) -> None:
         "subscribed_topic_names": [topic],
         "topic_partitions": [],
     }
+
     def joined() -> bool:
         answer = play.client.change(ApiKey.CONSUMER_GROUP_HEARTBEAT, body)
         body.update(member_id=answer["member_id"], member_epoch=answer["member_epoch"])
@@ -301,6 +301,7 @@ def _consume(play: Play, line: Line) -> None:
             return True
         body["topic_partitions"] = None
         return False
+
     _await(joined, f"assignment of {group}")
 
 

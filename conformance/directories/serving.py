@@ -32,11 +32,14 @@ class Served:
     refusal: str = ""
 
 
-def serve(folder: Path, copy: Path) -> Served:
-    """Serve a copy. Raises what `Client` raises."""
+def serve(folder: Path, copy: Path, since_ms: int | None = None) -> Served:
+    """Serve a copy. `since_ms`: the time of the broker, by default that of now.
+
+    Raises what `Client` raises.
+    """
     shutil.copytree(folder, copy)
     before = files_of(copy)
-    since_ms = now_ms()
+    since_ms = now_ms() if since_ms is None else since_ms
     try:
         with Broker(directory=copy, security=SECURITY) as broker:
             host, port = broker.bootstrap_servers.split(":")

@@ -38,7 +38,10 @@ _log = logging.getLogger(__name__)
 
 
 def find_topics(logs: LogDirectory, node_id: int) -> list[TopicImage]:
-    """The topics of a directory's folders, all led by this node. Raises `ConflictingTopicIds`, `DamagedFile`."""
+    """The topics of a directory's folders, all led by this node.
+
+    Raises `ConflictingTopicIds`, `DamagedFile`.
+    """
     found: dict[str, dict[int, bytes | None]] = defaultdict(dict)
     for name, topic_id in logs.find_partitions().items():
         found[name.topic][name.partition] = topic_id
@@ -49,7 +52,9 @@ def find_topics(logs: LogDirectory, node_id: int) -> list[TopicImage]:
             logs.disk.name,
         )
     return [
-        TopicImage(topic, _id_of(logs, topic, owners), {}, _partitions(logs, topic, owners, node_id))
+        TopicImage(
+            topic, _id_of(logs, topic, owners), {}, _partitions(logs, topic, owners, node_id)
+        )
         for topic, owners in found.items()
     ]
 

@@ -30,7 +30,9 @@ def served_configs(topic: str, configs: Mapping[str, str]) -> dict[str, str]:
     """The settings of a topic that a broker of 4.3 has."""
     for name in configs.keys() - TOPIC_SETTINGS.keys():
         text = configs[name]
-        _log.warning("the setting %s=%s of the topic %s is left out: 4.3 has none", name, text, topic)
+        _log.warning(
+            "the setting %s=%s of the topic %s is left out: 4.3 has none", name, text, topic
+        )
     return {name: text for name, text in configs.items() if name in TOPIC_SETTINGS}
 
 

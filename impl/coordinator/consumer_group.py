@@ -302,7 +302,11 @@ _APPLY: Final[
 
 
 def _read_classic(value: Mapping[str, Any] | None) -> ClassicMetadata | None:
-    if value is None:
+    """What a member of the classic protocol has; it has a protocol at least.
+
+    Kafka writes null for others. Our broker left the field out at first.
+    """
+    if value is None or not value["supported_protocols"]:
         return None
     protocols = tuple((row["name"], row["metadata"]) for row in value["supported_protocols"])
     return ClassicMetadata(value["session_timeout_ms"], protocols)

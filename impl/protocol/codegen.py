@@ -131,6 +131,14 @@ class _Source:
         return partial(names["generated"], self.form)
 
 
+def null_mark(field: Field) -> int:
+    """The byte before a struct that is null; a tagged one has an unsigned number there.
+
+    `MessageDataGenerator.generateTaggedFieldWriter`, `ConsumerGroupMemberMetadataValue` (4.3).
+    """
+    return -1 if field.tag is None else 0
+
+
 class _Encoder(_Source):
     """Emits the writer of one message version; `append` names the list's bound method."""
 
@@ -174,14 +182,14 @@ class _Encoder(_Source):
             self.text(field, value)
 
     def nested(self, field: Field, value: str) -> None:
-        """A struct; one that may be null follows a byte, 1 or -1."""
+        """A struct; one that may be null follows a byte: 1, or `null_mark`."""
         name = self.fresh("d")
         self.flush()
         self.emit(f"{name} = {value}")
         if self.version not in field.nullable:
             self.struct(field.fields, name)
             return
-        self.add("b", f"-1 if {name} is None else 1")
+        self.add("b", f"{null_mark(field)} if {name} is None else 1")
         self.flush()
         self.emit(f"if {name} is not None:")
         self.depth += 1
@@ -293,7 +301,7 @@ class _Decoder(_Source):
         return self.text(field, path)
 
     def nested(self, field: Field, path: str) -> str:
-        """Read a struct; one that may be null follows a byte, which is negative for null."""
+        """Read a struct; one that may be null follows a byte: up to `null_mark` it is null."""
         self.flush()
         if self.version not in field.nullable:
             return self.struct(field.fields, path)
@@ -301,7 +309,7 @@ class _Decoder(_Source):
         self.add("b", flag)
         self.flush()
         self.emit(f"{value}: Any = None")
-        self.emit(f"if {flag} >= 0:")
+        self.emit(f"if {flag} > {null_mark(field)}:")
         self.depth += 1
         self.emit(f"{value} = {self.struct(field.fields, path)}")
         self.depth -= 1

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from impl.protocol.codegen import null_mark
 from impl.protocol.message_form import MessageForm, form_of
 from impl.protocol.schemas import MESSAGES, REQUIRED, ApiKey, Field
 
@@ -172,7 +173,9 @@ class _Decoding(_Walk):
             return f"c.{_SCALARS[field.kind]}()"
         if field.kind == "struct":
             read = f"{self.struct(field.fields, path + '.')}(c)"
-            return f"None if c.int8() < 0 else {read}" if self.may_be_null(field) else read
+            if self.may_be_null(field):
+                return f"None if c.int8() <= {null_mark(field)} else {read}"
+            return read
         read = "raw" if field.kind == "bytes" else "text"
         width = "int32" if field.kind == "bytes" else "int16"
         length = "compact_length" if self.flexible and field.kind != "classic" else width
@@ -256,13 +259,13 @@ class _Encoding(_Walk):
         return [f"write_{name}({buffer}, {value})"]
 
     def nested(self, field: Field, value: str, out: str) -> list[str]:
-        """A struct; one that may be null follows a byte, 1 or -1."""
+        """A struct; one that may be null follows a byte: 1, or `null_mark`."""
         write = f"{self.struct(field.fields)}({out}, "
         if not self.may_be_null(field):
             return [f"{write}{value})"]
         return [
             f"{field.name}: Any = {value}",
-            f"write_int8({out.split(',')[0]}, -1 if {field.name} is None else 1)",
+            f"write_int8({out.split(',')[0]}, {null_mark(field)} if {field.name} is None else 1)",
             f"if {field.name} is not None:",
             f"    {write}{field.name})",
         ]

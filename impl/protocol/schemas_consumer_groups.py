@@ -93,9 +93,9 @@ record CONSUMER_GROUP_MEMBER_METADATA_VALUE versions 0-0 flexible 0
   subscribed_topic_regex string?
   rebalance_timeout_ms int32 = -1
   server_assignor string?
-  classic_member_metadata {}? = null tag 0
-    session_timeout_ms int32
-    supported_protocols []
+  classic_member_metadata {}? tag 0
+    session_timeout_ms int32 = 0
+    supported_protocols [] = []
       name string
       metadata bytes
 

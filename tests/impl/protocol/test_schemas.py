@@ -42,6 +42,9 @@ def versions(text: str | None) -> Versions:
     return Versions(int(first), int(last) if more else int(first))
 
 
+NEW_STRUCT = "new"
+
+
 def their_default(field: dict[str, Any], kind: str) -> Any:
     """What Java's generated class has in a new object."""
     text = field.get("default")
@@ -75,7 +78,9 @@ def their_rows(
         is_struct = children is not None
         shown = kind[: kind.startswith("[]") * 2] + "struct" if is_struct else kind
         tag = field.get("tag") if version in versions(field.get("taggedVersions")) else None
-        default = None if shown == "struct" else their_default(field, shown)
+        default = their_default(field, shown)
+        if shown == "struct":  # without the text "null" it is a new object, even where null may be
+            default = None if field.get("default") == "null" else NEW_STRUCT
         yield where, shown, version in versions(field.get("nullableVersions")), tag, default
         if children is not None:
             yield from their_rows(schema, children, version, where)
@@ -86,7 +91,7 @@ def our_rows(fields: tuple[Field, ...], version: int, path: str = "") -> Iterato
         if version not in field.versions:
             continue
         where, kind = f"{path}.{field.name}", "[]" * field.is_array + field.kind
-        default = None if kind == "struct" else field.default
+        default = NEW_STRUCT if kind == "struct" and field.default is not None else field.default
         yield where, kind, version in field.nullable, field.tag, default
         yield from our_rows(field.fields, version, where)
 
