@@ -18,6 +18,7 @@ from conformance.directories.judging import Verdict, judge
 from conformance.directories.making import Made, make
 from conformance.directories.recorded import record
 from conformance.directories.scenarios import Scenario, read_scenarios
+from conformance.kafka.errors import KafkaError
 from proofs.run import BAD_USE
 from proofs.run.files import write_json
 from proofs.say import note, say
@@ -69,19 +70,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         note(f"no scenario {options.scenario} of a release {options.release}")
         return BAD_USE
     found: list[Verdict] = []
+    failed = False
     with tempfile.TemporaryDirectory(prefix="kafka-eos-directories-") as name:
         for scenario, release in pairs:
             folder = (options.keep or Path(name)) / f"{scenario.name}-{release}"
-            made = make(scenario, release, folder)
-            rows = list(verdicts(made, folder))
-            for line in (line for row in rows for line in row.lines()):
-                say(line)
-            if options.record and all(row.is_right for row in rows):
-                options.record.mkdir(parents=True, exist_ok=True)
-                record(made, options.record)
-            found += rows
+            try:
+                found += _run(scenario, release, folder, options.record)
+            except (KafkaError, TimeoutError) as error:
+                failed = True
+                note(f"{scenario.name} {release}: {error}")
     write_json(options.json, [asdict(row) for row in found])
-    return 0 if all(row.is_right for row in found) else 1
+    return 0 if all(row.is_right for row in found) and not failed else 1
+
+
+def _run(scenario: Scenario, release: str, folder: Path, kept: Path | None) -> list[Verdict]:
+    """Make a directory, judge it, and pack it in `kept` if it is right. Raises as `make`."""
+    made = make(scenario, release, folder)
+    rows = list(verdicts(made, folder))
+    for line in (line for row in rows for line in row.lines()):
+        say(line)
+    if kept is not None and all(row.is_right for row in rows):
+        kept.mkdir(parents=True, exist_ok=True)
+        record(made, kept)
+    return rows
 
 
 if __name__ == "__main__":

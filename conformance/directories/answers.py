@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from struct import Struct
 from typing import Any, Final
 
 from conformance.directories.client import Client
@@ -24,7 +25,7 @@ from impl.protocol.control_records import read_marker
 from impl.protocol.errors import ErrorCode
 from impl.protocol.fields import Isolation, Timestamp
 from impl.protocol.message_form import Value
-from impl.protocol.record_batch import CONTROL, decode_batch, read_header, whole_batches
+from impl.protocol.record_batch import CONTROL, MAGIC, decode_batch, read_header, whole_batches
 from impl.protocol.schemas import ApiKey
 
 Answers = dict[str, Any]
@@ -37,6 +38,9 @@ _FETCH_BYTES: Final = 1 << 20
 _ANY: Final = 1
 _DYNAMIC: Final = frozenset({1, 2, 3, 7, 8})
 """`ConfigSource`: of a topic, a broker, all brokers, client metrics, a group."""
+_MESSAGE: Final = Struct(">qi")
+"""How a message of format 0 or 1 begins: offset, size of what follows."""
+_MAGIC_AT: Final = 16
 _PENDING: Final = ("PrepareCommit", "PrepareAbort", "Dead")
 
 
@@ -192,15 +196,27 @@ def _fetch(client: Client, name: str, index: int, isolation: Isolation) -> list[
         batches = _split(part["records"] or b"")
         if not batches:
             return parts
-        offset = read_header(batches[-1]).last_offset + 1
+        last = batches[-1]
+        is_old = last[_MAGIC_AT] < MAGIC
+        offset = (_MESSAGE.unpack_from(last)[0] if is_old else read_header(last).last_offset) + 1
 
 
 def _split(data: bytes) -> list[bytes]:
-    """The whole batches of an answer."""
+    """The whole batches of an answer, or messages of a format before batches."""
+    if len(data) > _MAGIC_AT and data[_MAGIC_AT] < MAGIC:
+        return list(_messages(data))
     return [
         data[position : position + read_header(data, position).size_bytes]
         for position in whole_batches(data)
     ]
+
+
+def _messages(data: bytes) -> Iterator[bytes]:
+    position = 0
+    while len(data) - position > _MESSAGE.size:
+        end = position + _MESSAGE.size + _MESSAGE.unpack_from(data, position)[1]
+        yield data[position:end]
+        position = end
 
 
 def _batch(data: bytes, since_ms: int) -> list[Any]:
@@ -208,6 +224,9 @@ def _batch(data: bytes, since_ms: int) -> list[Any]:
 
     New ones may be in any order: a coordinator ends transactions in that of a hash table.
     """
+    if data[_MAGIC_AT] < MAGIC:
+        offset, size = _MESSAGE.unpack_from(data)
+        return [offset, offset, -1, f"magic {data[_MAGIC_AT]}", -1, -1, -1, 1, size]
     header = read_header(data)
     is_new = header.max_timestamp >= since_ms
     last: Any = header.crc

@@ -39,6 +39,10 @@ _AUTHORIZER: Final = {
 """By whether the broker has a ZooKeeper."""
 
 
+_PATIENT: Final = {"zookeeper.connection.timeout.ms": "30000"}
+"""A busy machine lets a broker wait for its ZooKeeper."""
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """What a real broker left: its log directories, its answers, and when it was stopped."""
@@ -143,8 +147,10 @@ def _started(scenario: Scenario, release: str, folder: Path) -> Iterator[KafkaBr
 
 def _properties(scenario: Scenario, release: str, folder: Path) -> Mapping[str, str]:
     folders = [str((folder / name).absolute()) for name in _names(scenario)]
+    has_zookeeper = find_release(release).has_zookeeper
     return {
-        "authorizer.class.name": _AUTHORIZER[find_release(release).has_zookeeper],
+        **(_PATIENT if has_zookeeper else {}),
+        "authorizer.class.name": _AUTHORIZER[has_zookeeper],
         "super.users": "User:ANONYMOUS",
         "allow.everyone.if.no.acl.found": "true",
         **scenario.properties,
