@@ -58,7 +58,7 @@ def verdicts(made: Made, folder: Path) -> Iterator[Verdict]:
     for path in made.folders:
         copy = folder / f"ours-{path.name}"
         yield judge(
-            scenario.name, release, made.answers, path, copy, expected=scenario.refusal(release)
+            scenario.name, release, made.answers, path, copy, expected=scenario.refusal(release, path.name)
         )
 
 

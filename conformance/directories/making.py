@@ -74,6 +74,9 @@ def make(scenario: Scenario, release: str, folder: Path) -> Made:
             else:
                 topics = sorted(topics_of(client))
     stopped_ms = now_ms()
+    for target, source in scenario.leftovers.items():
+        copy = shutil.copytree if (left / FIRST / source).is_dir() else shutil.copy
+        copy(left / FIRST / source, left / FIRST / target)
     for _ in range(ATTEMPTS):
         answers = _ask_again(scenario, release, left, folder / "again", topics)
         if not hanging(answers):

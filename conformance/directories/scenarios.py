@@ -20,8 +20,9 @@ class Scenario:
     `script`: the lines of `script.py`; without any, the directory is formatted alone. `again`:
     those behind a clean stop and one more start, which create no topics. `stop`: how the last one
     ends, "clean" or "killed" (SIGKILL). `log_dirs`: how many log directories the broker has.
-    `properties` are the broker's. `refused`: how the error begins with which our broker refuses the
-    directory, by patterns of releases; all others are served.
+    `leftovers`: files and folders that are copied when it has stopped, as a crash might leave them,
+    by their new names. `properties` are the broker's. `refused`: how the error begins with which our broker refuses the
+    directory, by patterns of a release and a folder; all others are served.
     """
 
     name: str
@@ -31,13 +32,14 @@ class Scenario:
     stop: str = CLEAN
     again: str = ""
     log_dirs: int = 1
+    leftovers: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
-    def refusal(self, release: str) -> str:
-        """How the error begins, "" where the directory is served."""
-        rows = self.refused.items()
-        return next((error for pattern, error in rows if fnmatchcase(release, pattern)), "")
+    def refusal(self, release: str, folder: str) -> str:
+        """How the error begins, "" where the log directory is served."""
+        rows, key = self.refused.items(), f"{release} {folder}"
+        return next((error for pattern, error in rows if fnmatchcase(key, pattern)), "")
 
 
 def read_scenarios(path: Path = FILE) -> dict[str, Scenario]:

@@ -1,13 +1,15 @@
 """A directory without metadata: a broker's whose metadata is in ZooKeeper, or a copied folder.
 
-Four rules:
+Five rules:
 
 1. The topics are those of the folders. Their settings, users, ACLs and quotas are not here.
 2. A folder without `partition.metadata`, as brokers before 2.8 and some of 2.8 leave it, is of the
    topic with its name, whose id is that of its other folders, or a new one.
 3. Folders of one topic with different ids are of two topics with one name: the directory is
    refused, since one of them would be set aside.
-4. Nothing says which producer ids were allocated. Ids begin with the first block behind all that
+4. So is a broker's directory that has some partitions of a topic: the others are in another log
+   directory, or on another broker. A copied folder may have any.
+5. Nothing says which producer ids were allocated. Ids begin with the first block behind all that
    stand in the logs: a broker's block has ids that never wrote.
 
 Sources: `LogManager.loadLog`, `ZkProducerIdManager`, `TransactionLog`.
@@ -15,7 +17,6 @@ Sources: `LogManager.loadLog`, `ZkProducerIdManager`, `TransactionLog`.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -28,13 +29,11 @@ from impl.coordinator.placement import TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import PartitionName, format_id
 from impl.partition.leader import PartitionLeader
 from impl.protocol.record_batch import CONTROL, NO_PRODUCER_ID, decode_batch
-from impl.storage.damaged_files import ConflictingTopicIds
+from impl.storage.damaged_files import ConflictingTopicIds, MissingPartitions
 from impl.storage.log_directory import LogDirectory
 from impl.storage.metadata_log import PartitionImage, TopicImage
 
 _ID_BYTES: Final = 16
-
-_log = logging.getLogger(__name__)
 
 
 def find_topics(logs: LogDirectory, node_id: int) -> list[TopicImage]:
@@ -45,18 +44,26 @@ def find_topics(logs: LogDirectory, node_id: int) -> list[TopicImage]:
     found: dict[str, dict[int, bytes | None]] = defaultdict(dict)
     for name, topic_id in logs.find_partitions().items():
         found[name.topic][name.partition] = topic_id
-    if found:
-        _log.warning(
-            "%s has no metadata: its topics are those of its folders, and have no settings of their"
-            " own; users, ACLs and quotas are not here",
-            logs.disk.name,
-        )
     return [
         TopicImage(
             topic, _id_of(logs, topic, owners), {}, _partitions(logs, topic, owners, node_id)
         )
         for topic, owners in found.items()
     ]
+
+
+def check_whole(logs: LogDirectory, topics: Iterable[TopicImage]) -> None:
+    """Raises `MissingPartitions` for a broker's directory that has some partitions of a topic."""
+    for topic in topics:
+        missing = [
+            str(index)
+            for index in topic.partitions
+            if not logs.disk.list(str(PartitionName(topic.name, index)))
+        ]
+        if missing:
+            problem = f"it has no folder of the topic {topic.name} for partition"
+            problem += f"{'s' * (len(missing) > 1)} {', '.join(missing)}"
+            raise MissingPartitions(logs.disk.name, problem)
 
 
 def _id_of(logs: LogDirectory, topic: str, owners: dict[int, bytes | None]) -> bytes:
@@ -73,14 +80,6 @@ def _partitions(
     logs: LogDirectory, topic: str, owners: dict[int, bytes | None], node_id: int
 ) -> dict[int, PartitionImage]:
     """All partitions up to the last one that has a folder."""
-    missing = [str(index) for index in range(max(owners)) if index not in owners]
-    if missing:
-        _log.warning(
-            "%s has no folder of the partitions %s of the topic %s: they are empty",
-            logs.disk.name,
-            ", ".join(missing),
-            topic,
-        )
     return {
         index: PartitionImage(
             node_id, logs.last_epoch(PartitionName(topic, index)), (node_id,), (node_id,)

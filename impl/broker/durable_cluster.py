@@ -25,7 +25,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from impl.broker.adopted_topics import find_topics, first_unused_id
+from impl.broker.adopted_topics import check_whole, find_topics, first_unused_id
 from impl.broker.client_quotas import QuotaEntity
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
@@ -205,6 +205,14 @@ class DurableCluster(Cluster):
             raise IncompleteMetadata(
                 path_of(self.logs.disk, str(METADATA)),
                 f"the metadata of {found[0].name} and of other topics is not here",
+            )
+        if properties:
+            check_whole(self.logs, found)
+        if found:
+            _log.warning(
+                "%s has no metadata: its topics are those of its folders, and have no settings of"
+                " their own; users, ACLs and quotas are not here",
+                self.logs.disk.name,
             )
         return found
 

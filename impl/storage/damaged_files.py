@@ -63,6 +63,18 @@ class ConflictingTopicIds(DamagedFile):
     advice = "move the folders of all but one of them away"
 
 
+class MissingPartitions(DamagedFile):
+    """Some partitions of a topic are in another log directory, or on another broker.
+
+    Serving them as empty would lose them.
+    """
+
+    advice = (
+        "copy those folders here from the broker's other log directories; or delete"
+        " meta.properties, and they are empty"
+    )
+
+
 def path_of(disk: Disk, path: str) -> str:
     """A path as users know it."""
     return f"{disk.name}/{path}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -246,11 +248,13 @@ def test_another_topics_folder_is_set_aside(caplog: Caplog) -> None:
     assert line.startswith(f"simulated/t-0 is renamed to {aside}, and not read: it is not of the t")
 
 
-def test_a_folder_of_no_topic_is_named(caplog: Caplog) -> None:
-    """A directory without metadata has the topics of its folders, but not of this one."""
+def test_a_folder_without_an_owner_is_named_where_there_is_no_metadata(caplog: Caplog) -> None:
+    """A directory without metadata has the topics of its folders."""
     disk = SimulatedDisk({LOG: filled().read(LOG)})
-    started(disk)
-    assert warnings(caplog) == ["simulated/t-0 is not read: it has no partition.metadata"]
+    assert count(started(disk)) == RECORDS
+    without, taken = warnings(caplog)
+    assert without.startswith("simulated has no metadata: its topics are those of its folders")
+    assert taken.startswith("simulated/t-0 has no partition.metadata: it is taken for that of the")
 
 
 # ---- segments that are gone
@@ -380,6 +384,29 @@ def test_a_damaged_checkpoint_of_epochs_is_logged(caplog: Caplog) -> None:
     assert count(started(disk)) == RECORDS
     [line] = warnings(caplog)
     assert line.startswith("simulated/t-0/leader-epoch-checkpoint is damaged, so ")
+
+
+LOCKS = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_directory_may_be_in_use_by_a_real_broker(tmp_path: Path) -> None:
+    """Java locks a file by `fcntl`, as `lockf` does."""
+    lock = tmp_path / ".lock"
+    lock.touch()
+    command = [sys.executable, "-c", LOCKS, str(lock)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+        with pytest.raises(DirectoryInUse, match="stop it"):
+            DirectoryDisk(tmp_path)
+        other.kill()
+    DirectoryDisk(tmp_path).close()
 
 
 def test_a_directory_in_use_may_be_in_use_by_this_process(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def verdicts_of(recorded: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatc
             recorded.answers,
             path,
             folder / f"ours-{path.name}",
-            expected=scenario.refusal(release),
+            expected=scenario.refusal(release, path.name),
             since_ms=recorded.stopped_ms,
         )
         for path in recorded.folders
