@@ -35,9 +35,12 @@ def parser() -> argparse.ArgumentParser:
     )
     described.add_argument("--release", default="*", metavar="PATTERN", help="which of these (*)")
     described.add_argument(
-        "--record", type=Path, metavar="DIR", help="pack what is right there, for tests without Java"
+        "--record",
+        type=Path,
+        metavar="DIR",
+        help="pack what is right there, for tests",
     )
-    described.add_argument("--keep", type=Path, metavar="DIR", help="keep directories and logs there")
+    described.add_argument("--keep", type=Path, metavar="DIR", help="keep all directories there")
     described.add_argument("--json", type=Path, metavar="FILE", help="write the verdicts")
     return described
 
@@ -56,9 +59,14 @@ def verdicts(made: Made, folder: Path) -> Iterator[Verdict]:
     """One of each log directory. Raises as `judge`."""
     scenario, release = made.scenario, made.release
     for path in made.folders:
-        copy = folder / f"ours-{path.name}"
+        copy, expected = folder / f"ours-{path.name}", scenario.refusal(release, path.name)
         yield judge(
-            scenario.name, release, made.answers, path, copy, expected=scenario.refusal(release, path.name)
+            scenario.name,
+            release,
+            made.answers,
+            path,
+            copy,
+            expected=expected,
         )
 
 

@@ -63,9 +63,7 @@ def judge(
     """Serve a copy of a folder, and compare. Raises as `serve`."""
     served = serve(folder, copy, since_ms)
     ours = json.loads(json.dumps(served.answers))
-    differences = (
-        [] if served.refusal else compare(scenario, release, kafka, ours, read_known())
-    )
+    differences = [] if served.refusal else compare(scenario, release, kafka, ours, read_known())
     starts = {name: row["log_start_offset"] for name, row in ours.get("partitions", {}).items()}
     return Verdict(
         scenario,

@@ -21,8 +21,8 @@ class Scenario:
     those behind a clean stop and one more start, which create no topics. `stop`: how the last one
     ends, "clean" or "killed" (SIGKILL). `log_dirs`: how many log directories the broker has.
     `leftovers`: files and folders that are copied when it has stopped, as a crash might leave them,
-    by their new names. `properties` are the broker's. `refused`: how the error begins with which our broker refuses the
-    directory, by patterns of a release and a folder; all others are served.
+    by their new names. `properties` are the broker's. `refused`: how the error begins with which
+    our broker refuses a directory, by patterns of a release and a folder; all others are served.
     """
 
     name: str

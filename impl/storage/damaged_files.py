@@ -1,23 +1,38 @@
 """What is wrong with a file of a log directory: which file, where in it, and what to do.
 
-Two rules:
+Three rules:
 
 1. Damage that recovery may cut off is reported, and damage that it may not is an error.
 2. Both name the file and the offset from which on records are lost, or would be.
+3. Messages of formats before 2 are no damage, and are refused: nothing may cut them off.
 
 Sources: `LogLoader.recoverLog`, `LogManager.loadLogs`, `PartitionMetadataFile.read`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct
+from typing import Final
+from zlib import crc32
 
 from impl.log.disk import Disk
 from impl.partition.errors import OffsetsNotContiguous
 from impl.partition.replica_log import MAX_RELATIVE_OFFSET, ReplicaLog
 from impl.protocol.errors import CrcMismatch, DecodeError
-from impl.protocol.record_batch import LogFile, check_crc, read_header
+from impl.protocol.record_batch import (
+    LOG_OVERHEAD_BYTES,
+    MAGIC_OFFSET,
+    LogFile,
+    check_crc,
+    read_header,
+)
 from impl.storage.segment_swap import segment_path
+
+_OLD_MESSAGE: Final = Struct(">qiIb")
+"""Offset, size of what follows it, CRC-32 of what follows that, and the format."""
+_OLD_LEAST_BYTES: Final = 14
+"""CRC, format, attributes, and the lengths of key and value."""
 
 
 class DamagedFile(DecodeError):
@@ -40,6 +55,18 @@ class DamagedSegment(DamagedFile):
     """
 
     advice = "restore the file, or delete the folder to give up the partition"
+
+
+class OldMessages(DamagedSegment):
+    """Messages of a format before 2, as brokers write them that are told so, until 4.0.
+
+    They are not served, and never taken for damage: recovery would cut them off.
+    """
+
+    advice = (
+        "let its own broker copy the topic to one with message format 2, or delete the folder to"
+        " give up the partition"
+    )
 
 
 class IncompleteMetadata(DamagedFile):
@@ -98,12 +125,49 @@ def name_damage(
     """
     for base in segments:
         path = segment_path(folder, base, ".log")
-        found = _find_damage(disk.map(path), base)
+        data = disk.map(path)
+        found = _find_damage(data, base)
         if found is not None:
             offset, position, cause = found
+            if is_old_message(data, position):
+                return _old_messages(path_of(disk, path), data, position)
             where = f"the batch at offset {offset} (byte {position}), {limit}, is damaged"
             return DamagedSegment(path_of(disk, path), f"{where}: {explain(cause)}", position)
     return DamagedSegment(path_of(disk, folder), f"cannot be loaded: {explain(damage)}")
+
+
+def check_formats(disk: Disk, folder: str, segments: Iterable[int]) -> None:
+    """Raises `OldMessages` for a segment that begins with a message of a format before 2."""
+    for base in segments:
+        path = segment_path(folder, base, ".log")
+        data = disk.map(path)
+        if is_old_message(data, 0):
+            raise _old_messages(path_of(disk, path), data, 0)
+
+
+def check_cut(disk: Disk, folder: str, log: ReplicaLog, segments: Sequence[int]) -> None:
+    """Raises `OldMessages` if what recovery would cut off begins with such a message."""
+    if log.recovery.damage is not None:
+        error = name_damage(disk, folder, segments, log.recovery.damage, "")
+        if isinstance(error, OldMessages):
+            raise error
+
+
+def is_old_message(data: LogFile, position: int) -> bool:
+    """Whether a whole message of format 0 or 1 begins here. `LegacyRecord.isValid`."""
+    if len(data) - position < _OLD_MESSAGE.size:
+        return False
+    offset, size, crc, magic = _OLD_MESSAGE.unpack_from(data, position)
+    end = position + LOG_OVERHEAD_BYTES + size
+    is_whole = offset >= 0 and size >= _OLD_LEAST_BYTES and end <= len(data)
+    return magic in (0, 1) and is_whole and crc32(data[position + MAGIC_OFFSET : end]) == crc
+
+
+def _old_messages(path: str, data: LogFile, position: int) -> OldMessages:
+    offset, _, _, magic = _OLD_MESSAGE.unpack_from(data, position)
+    return OldMessages(
+        path, f"it has messages of format {magic}, from offset {offset} on", position
+    )
 
 
 def check_end(disk: Disk, folder: str, log: ReplicaLog, recovery_point: int) -> None:

@@ -53,7 +53,9 @@ from impl.protocol.record_batch import CONTROL, last_sequence
 from impl.storage.damaged_files import (
     DamagedFile,
     DamagedSegment,
+    check_cut,
     check_end,
+    check_formats,
     explain,
     missing_between_segments,
     name_damage,
@@ -169,6 +171,7 @@ class LogDirectory:
             segments = self._find_kept_segments(name, start)
         if not segments:
             return PartitionLeader(leader_epoch=epoch, log=self.new_log(name, topic_id, config))
+        check_formats(self.disk, folder, segments)
         self._write_owner(name, topic_id)
         files = self._files(name, topic_id)
         logs = [files.file_of(base) for base in segments]
@@ -192,6 +195,7 @@ class LogDirectory:
             limit = f"before the recovery point {recovery_point}"
             limit = "in a log that was closed cleanly" if self.was_clean else limit
             raise name_damage(self.disk, folder, segments, error, limit) from error
+        check_cut(self.disk, folder, leader.log, segments)
         check_end(self.disk, folder, leader.log, recovery_point)
         self._report(folder, leader.log)
         leader.log.cleaned_offset = self._cleaned.get(name)

@@ -180,7 +180,8 @@ def formatted(*records: MetadataRecord) -> SimulatedDisk:
     return disk
 
 
-FEATURE = MetadataRecord("FEATURE_LEVEL_RECORD", {"name": "transaction.version", "feature_level": 1})
+LEVEL = {"name": "transaction.version", "feature_level": 1}
+FEATURE = MetadataRecord("FEATURE_LEVEL_RECORD", LEVEL)
 
 
 def test_a_formatted_directory_begins_with_its_bootstrap() -> None:
@@ -248,7 +249,9 @@ def test_a_setting_that_4_removed_is_left_out(caplog: pytest.LogCaptureFixture) 
         config(TOPIC, "t", "message.format.version", "2.8"),
         config(TOPIC, "t", "retention.ms", "5"),
     )
-    assert dict(started(disk).cluster.find("t", 0).configs) == {"retention.ms": "5"}
+    found = started(disk).cluster.topics.get("t")
+    assert found is not None
+    assert dict(found.configs) == {"retention.ms": "5"}
     assert "message.format.version=2.8" in caplog.text
 
 

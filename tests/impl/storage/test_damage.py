@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from struct import pack
+from zlib import crc32
 
 import pytest
 
@@ -18,7 +20,7 @@ from impl.log.disk import DirectoryDisk, DirectoryInUse
 from impl.protocol.errors import DecodeError, ErrorCode
 from impl.protocol.schemas import ApiKey
 from impl.simulator.disk import CrashKind, SimulatedDisk
-from impl.storage.damaged_files import DamagedFile, DamagedSegment
+from impl.storage.damaged_files import DamagedFile, DamagedSegment, OldMessages
 from impl.storage.log_directory import CLEANED_OFFSETS, LOG_STARTS, RECOVERY_POINTS
 from impl.storage.segment_swap import SWAP
 from tests.impl.broker.network import Network
@@ -255,6 +257,41 @@ def test_a_folder_without_an_owner_is_named_where_there_is_no_metadata(caplog: C
     without, taken = warnings(caplog)
     assert without.startswith("simulated has no metadata: its topics are those of its folders")
     assert taken.startswith("simulated/t-0 has no partition.metadata: it is taken for that of the")
+
+
+# ---- messages of older formats
+
+
+def old_message(magic: int, offset: int, value: bytes) -> bytes:
+    """`LegacyRecord.write`: no key, no compression."""
+    timestamp = pack(">q", 5) if magic else b""
+    rest = pack(">bb", magic, 0) + timestamp + pack(">ii", -1, len(value)) + value
+    return pack(">qiI", offset, len(rest) + 4, crc32(rest)) + rest
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("size_bytes", [1, 100])
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("has_batches", [True, False])
+def test_messages_of_older_formats_are_refused_and_never_cut_off(
+    magic: int, size_bytes: int, is_clean: bool, has_batches: bool
+) -> None:
+    """Of one byte, it is shorter than the header of a batch."""
+    disk = filled() if is_clean else killed(filled(), recovery_point=0)
+    before = disk.read(LOG) if has_batches else b""
+    message = old_message(magic, RECORDS if has_batches else 0, bytes(size_bytes))
+    disk.replace(LOG, before + message)
+    with pytest.raises(OldMessages, match=f"{LOG}: it has messages of format {magic}, from offset"):
+        started(disk)
+    assert disk.read(LOG) == before + message
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_what_only_looks_like_an_older_message_is_cut_off_after_a_kill(magic: int) -> None:
+    disk = killed(filled(), recovery_point=0)
+    torn = old_message(magic, RECORDS, bytes(100))[:-1] + b"x"
+    disk.append(LOG, torn)
+    assert count(started(disk)) == RECORDS
 
 
 # ---- segments that are gone
