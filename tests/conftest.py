@@ -52,6 +52,7 @@ _HIDDEN = "kafka-eos takes a copy of impl that lies elsewhere for another packag
 NEEDS_PYTHON = {
     "test_an_answer_without_what_was_asked_is_asked_again": _REPLACED,
     "test_coordinators_without_room_for_their_topic_are_not_available": _REPLACED,
+    "test_it_is_served_as_its_own_broker_serves_it_or_refused": _REPLACED,
     "test_partitions_have_a_limit": _REPLACED,
     "test_a_payload_beyond_the_limit_is_refused": _REPLACED,
     "test_a_committed_offset_is_validated_with_its_epoch": _REPLACED,

@@ -20,6 +20,8 @@ FOLDER = Path(__file__).with_name("recorded_directories")
 PACKED = sorted(FOLDER.glob(f"*{SUFFIX}"))
 SCENARIOS = read_scenarios()
 
+pytestmark = pytest.mark.slow
+
 
 def verdicts_of(recorded: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Verdict]:
     """At the time at which the real broker was stopped: later, records and producers expire."""
