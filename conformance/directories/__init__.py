@@ -1,8 +1,9 @@
 """Log directories of real brokers, served by ours.
 
 `scenarios.toml` says what a broker does before it stops, and how it stops. `script.py` does that
-over the wire, `making.py` with a real broker whose files it keeps. `answers.py` is everything that
-a broker says about its files: the real one, started again on a copy, and ours, on another one.
-`comparison.py` compares both, field by field, and the names of files before and after.
-`recorded.py` packs a directory with its answers, for tests without Java.
+over the wire, and `kafka_directory.py` keeps the files of a real broker. `questions.py` asks a
+broker everything about its files: the real one, started again on a copy, and ours (`served_directory.py`)
+on another one. `comparison.py` compares both, field by field, and the files before and after;
+`verdict.py` is the outcome. `recorded.py` packs a directory with its answers, for tests without
+Java.
 """

@@ -14,10 +14,10 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from conformance.directories.judging import Verdict, judge
-from conformance.directories.making import Made, make
+from conformance.directories.kafka_directory import KafkaDirectory, make
 from conformance.directories.recorded import record
 from conformance.directories.scenarios import Scenario, read_scenarios
+from conformance.directories.verdict import DirectoryVerdict, judge
 from conformance.kafka.errors import KafkaError
 from proofs.run import BAD_USE
 from proofs.run.files import write_json
@@ -55,7 +55,7 @@ def chosen(options: argparse.Namespace) -> list[tuple[Scenario, str]]:
     ]
 
 
-def verdicts(made: Made, folder: Path) -> Iterator[Verdict]:
+def verdicts(made: KafkaDirectory, folder: Path) -> Iterator[DirectoryVerdict]:
     """One of each log directory. Raises as `judge`."""
     scenario, release = made.scenario, made.release
     for path in made.folders:
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not pairs:
         note(f"no scenario {options.scenario} of a release {options.release}")
         return BAD_USE
-    found: list[Verdict] = []
+    found: list[DirectoryVerdict] = []
     failed = False
     with tempfile.TemporaryDirectory(prefix="kafka-eos-directories-") as name:
         for scenario, release in pairs:
@@ -91,7 +91,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if all(row.is_right for row in found) and not failed else 1
 
 
-def _run(scenario: Scenario, release: str, folder: Path, kept: Path | None) -> list[Verdict]:
+def _run(
+    scenario: Scenario, release: str, folder: Path, kept: Path | None
+) -> list[DirectoryVerdict]:
     """Make a directory, judge it, and pack it in `kept` if it is right. Raises as `make`."""
     made = make(scenario, release, folder)
     rows = list(verdicts(made, folder))

@@ -82,7 +82,7 @@ class Client:
 
     def has(self, api_key: ApiKey, version: int = 0) -> bool:
         """Whether the broker has this version of an API."""
-        return self._newest.get(api_key, -1) >= version
+        return bool(self._newest.get(api_key, -1) >= version)
 
     def ask(self, api_key: ApiKey, body: Value, version: int | None = None) -> Value:
         """The answer, as soon as it names no error that passes. Raises RequestRefused."""

@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.directories.answers import Answers
+from conformance.directories.questions import Answers
 
 FILE: Final = Path(__file__).with_name("differences.toml")
 _ABSENT: Final = "-"
@@ -28,7 +28,7 @@ _OF_SEGMENT: Final = re.compile(r"(.+)/([0-9]{20})\.(log|index|timeindex|txninde
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FieldDifference:
     """A field in which both differ; `reason` is empty unless it is known."""
 
     path: str
@@ -38,7 +38,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownDifference:
+class ExpectedDifference:
     """`path` is a pattern; `releases` and `scenarios` are patterns, too."""
 
     path: str
@@ -47,14 +47,14 @@ class KnownDifference:
     scenarios: str = "*"
 
 
-def read_known(path: Path = FILE) -> list[KnownDifference]:
+def read_known(path: Path = FILE) -> list[ExpectedDifference]:
     """The rows of `differences.toml`."""
-    return [KnownDifference(**row) for row in tomllib.loads(path.read_text())["difference"]]
+    return [ExpectedDifference(**row) for row in tomllib.loads(path.read_text())["difference"]]
 
 
 def compare(
-    scenario: str, release: str, kafka: Answers, ours: Answers, known: list[KnownDifference]
-) -> list[Difference]:
+    scenario: str, release: str, kafka: Answers, ours: Answers, known: list[ExpectedDifference]
+) -> list[FieldDifference]:
     """All differences, known or not."""
     rows = [
         row
@@ -62,12 +62,12 @@ def compare(
         if fnmatchcase(release, row.releases) and fnmatchcase(scenario, row.scenarios)
     ]
     return [
-        Difference(path, left, right, _reason(path, rows))
+        FieldDifference(path, left, right, _reason(path, rows))
         for path, left, right in _differing("", kafka, ours)
     ]
 
 
-def _reason(path: str, rows: list[KnownDifference]) -> str:
+def _reason(path: str, rows: list[ExpectedDifference]) -> str:
     return next((row.reason for row in rows if fnmatchcase(path, row.path)), "")
 
 

@@ -13,8 +13,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
-from conformance.directories.answers import Answers
-from conformance.directories.making import Made
+from conformance.directories.kafka_directory import KafkaDirectory
+from conformance.directories.questions import Answers
 
 SUFFIX: Final = ".tar.xz"
 MAX_BYTES: Final = 100 * 1024
@@ -36,7 +36,7 @@ class Recorded:
     folders: tuple[Path, ...]
 
 
-def record(made: Made, folder: Path) -> Path:
+def record(made: KafkaDirectory, folder: Path) -> Path:
     """Pack what was made into a file in `folder`; its path. Raises `TooLarge`."""
     about = {
         "scenario": made.scenario.name,

@@ -37,7 +37,7 @@ class BadLine(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ScriptLine:
     """A line of a script."""
 
     verb: str
@@ -49,7 +49,7 @@ class Line:
         return int(self.options.get(name, default))
 
 
-def parse(text: str) -> list[Line]:
+def parse(text: str) -> list[ScriptLine]:
     """The lines of a script. Raises BadLine."""
     lines = []
     for row in filter(None, map(str.strip, text.splitlines())):
@@ -57,7 +57,7 @@ def parse(text: str) -> list[Line]:
         if verb not in VERBS:
             raise BadLine(f"no verb {verb!r} in {row!r}; there are {', '.join(VERBS)}")
         options = dict(word.split("=", 1) for word in words if "=" in word)
-        lines.append(Line(verb, tuple(word for word in words if "=" not in word), options))
+        lines.append(ScriptLine(verb, tuple(word for word in words if "=" not in word), options))
     return lines
 
 
@@ -120,7 +120,7 @@ def one_partition(partition: str, row: Value, name: str = "name") -> list[Value]
 # ---- topics and records
 
 
-def _create(play: Play, line: Line) -> None:
+def _create(play: Play, line: ScriptLine) -> None:
     name, count = line.arguments
     configs = [{"name": key, "value": value} for key, value in line.options.items()]
     row = {"name": name, "num_partitions": int(count), "replication_factor": 1, "configs": configs}
@@ -129,12 +129,12 @@ def _create(play: Play, line: Line) -> None:
         _offset(play, f"{name}-{index}", Timestamp.LATEST)
 
 
-def _delete(play: Play, line: Line) -> None:
+def _delete(play: Play, line: ScriptLine) -> None:
     body = {"topic_names": list(line.arguments), "timeout_ms": 10_000}
     play.client.change(ApiKey.DELETE_TOPICS, body)
 
 
-def _grow(play: Play, line: Line) -> None:
+def _grow(play: Play, line: ScriptLine) -> None:
     name, count = line.arguments
     row = {"name": name, "count": int(count), "assignments": None}
     body = {"topics": [row], "timeout_ms": 10_000, "validate_only": False}
@@ -142,7 +142,7 @@ def _grow(play: Play, line: Line) -> None:
     _offset(play, f"{name}-{int(count) - 1}", Timestamp.LATEST)
 
 
-def _produce(play: Play, line: Line) -> None:
+def _produce(play: Play, line: ScriptLine) -> None:
     """`produce PARTITION BATCHES`: batches of `records`, with keys of `keys`.
 
     The first one is `age_ms` old, and each `apart_ms` younger than the one before.
@@ -153,10 +153,10 @@ def _produce(play: Play, line: Line) -> None:
     oldest_ms, apart_ms = line.number("age_ms", 0), line.number("apart_ms", 0)
     for number in range(int(count)):
         options = {**line.options, "age_ms": str(oldest_ms - number * apart_ms)}
-        _write(play, producer, partition, Line(line.verb, line.arguments, options))
+        _write(play, producer, partition, ScriptLine(line.verb, line.arguments, options))
 
 
-def _write(play: Play, producer: _Producer, partition: str, line: Line) -> None:
+def _write(play: Play, producer: _Producer, partition: str, line: ScriptLine) -> None:
     """Write one batch."""
     records = _records(play, line)
     sequence = producer.sequences.get(partition, 0) if producer.producer_id >= 0 else -1
@@ -179,7 +179,7 @@ def _write(play: Play, producer: _Producer, partition: str, line: Line) -> None:
     play.client.change(ApiKey.PRODUCE, body)
 
 
-def _records(play: Play, line: Line) -> list[Record]:
+def _records(play: Play, line: ScriptLine) -> list[Record]:
     now_ms = time.time_ns() // 1_000_000 - line.number("age_ms", 0)
     keys = line.number("keys", 0)
     filling = b"." * line.number("size", 0)
@@ -194,7 +194,7 @@ def _records(play: Play, line: Line) -> list[Record]:
     return found
 
 
-def _delete_records(play: Play, line: Line) -> None:
+def _delete_records(play: Play, line: ScriptLine) -> None:
     partition, offset = line.arguments
     row = {"partition_index": split(partition)[1], "offset": int(offset)}
     body = {"topics": one_partition(partition, row), "timeout_ms": 10_000}
@@ -204,14 +204,14 @@ def _delete_records(play: Play, line: Line) -> None:
 # ---- transactions and groups
 
 
-def _transaction(play: Play, line: Line) -> None:
+def _transaction(play: Play, line: ScriptLine) -> None:
     """`transaction ID PARTITION...`: a batch to each; `end` is commit, abort or open.
 
     `group=G` commits an offset of the first partition as well.
     """
     transactional_id, *partitions = line.arguments
     producer = play.producer(transactional_id, is_transactional=True)
-    who = {
+    who: Value = {
         "producer_id": producer.producer_id,
         "producer_epoch": producer.producer_epoch,
     }
@@ -243,7 +243,7 @@ def _committed(partition: str, offset: int) -> Value:
     }
 
 
-def _commit(play: Play, line: Line) -> None:
+def _commit(play: Play, line: ScriptLine) -> None:
     """`commit GROUP PARTITION OFFSET`: as a client without group management."""
     group, partition, offset = line.arguments
     play.find_coordinator(group)
@@ -252,7 +252,7 @@ def _commit(play: Play, line: Line) -> None:
     play.client.change(ApiKey.OFFSET_COMMIT, body)
 
 
-def _join(play: Play, line: Line) -> None:
+def _join(play: Play, line: ScriptLine) -> None:
     """`join GROUP`: a member of a classic group, which it leads."""
     [group] = line.arguments
     play.find_coordinator(group)
@@ -278,7 +278,7 @@ def _join(play: Play, line: Line) -> None:
     play.client.change(ApiKey.SYNC_GROUP, {**member, "assignments": rows})
 
 
-def _consume(play: Play, line: Line) -> None:
+def _consume(play: Play, line: ScriptLine) -> None:
     """`consume GROUP TOPIC`: a member of a consumer group (KIP-848), until it has partitions."""
     group, topic = line.arguments
     play.find_coordinator(group)
@@ -308,7 +308,7 @@ def _consume(play: Play, line: Line) -> None:
 # ---- settings and access
 
 
-def _set(play: Play, line: Line) -> None:
+def _set(play: Play, line: ScriptLine) -> None:
     """`set KIND NAME NAME=VALUE...`; of the default of all brokers the name is `-`."""
     kind, name = line.arguments
     rows = [
@@ -321,7 +321,7 @@ def _set(play: Play, line: Line) -> None:
     play.client.change(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
 
 
-def _scram(play: Play, line: Line) -> None:
+def _scram(play: Play, line: ScriptLine) -> None:
     """`scram USER MECHANISM`: a credential of any password; `removed=1`: without it."""
     [user, mechanism] = line.arguments
     row = {"name": user, "mechanism": int(mechanism)}
@@ -332,7 +332,7 @@ def _scram(play: Play, line: Line) -> None:
     play.client.change(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, body)
 
 
-def _acl(play: Play, line: Line) -> None:
+def _acl(play: Play, line: ScriptLine) -> None:
     """`acl PRINCIPAL TOPIC OPERATION`."""
     principal, topic, operation = line.arguments
     row = {
@@ -347,7 +347,7 @@ def _acl(play: Play, line: Line) -> None:
     play.client.change(ApiKey.CREATE_ACLS, {"creations": [row]})
 
 
-def _quota(play: Play, line: Line) -> None:
+def _quota(play: Play, line: ScriptLine) -> None:
     """`quota TYPE ENTITY KEY=VALUE...`; the default entity is `-`."""
     kind, name = line.arguments
     entity = [{"entity_type": kind, "entity_name": None if name == "-" else name}]
@@ -372,13 +372,13 @@ def _offset(play: Play, partition: str, timestamp: int) -> int:
     return int(answer["topics"][0]["partitions"][0]["offset"])
 
 
-def _await_start(play: Play, line: Line) -> None:
+def _await_start(play: Play, line: ScriptLine) -> None:
     """`await_start PARTITION OFFSET`: until the log begins there, or behind it."""
     partition, offset = line.arguments
     _await(lambda: _offset(play, partition, Timestamp.EARLIEST) >= int(offset), partition)
 
 
-def _await_cleaned(play: Play, line: Line) -> None:
+def _await_cleaned(play: Play, line: ScriptLine) -> None:
     """`await_cleaned PARTITION OFFSET`: until the cleaner has been there."""
     partition, offset = line.arguments
     topic, index = split(partition)
@@ -394,33 +394,33 @@ def _await_cleaned(play: Play, line: Line) -> None:
     _await(is_cleaned, f"cleaning of {partition}")
 
 
-def _await_file(play: Play, line: Line) -> None:
+def _await_file(play: Play, line: ScriptLine) -> None:
     """`await_file GLOB`: until the data folder has such a file; `absent=1`: until it has none."""
     [pattern] = line.arguments
     is_absent = "absent" in line.options
     _await(lambda: any(play.data.glob(pattern)) != is_absent, pattern)
 
 
-def _wait(_: Play, line: Line) -> None:
+def _wait(_: Play, line: ScriptLine) -> None:
     """`wait MS`."""
     time.sleep(int(line.arguments[0]) / 1000)
 
 
-def _repeat(play: Play, line: Line) -> None:
+def _repeat(play: Play, line: ScriptLine) -> None:
     """`repeat COUNT LINE`: the same line again and again."""
     count, verb, *arguments = line.arguments
     for _ in range(int(count)):
-        VERBS[verb](play, Line(verb, tuple(arguments), line.options))
+        VERBS[verb](play, ScriptLine(verb, tuple(arguments), line.options))
 
 
-def _ending(play: Play, line: Line) -> None:
+def _ending(play: Play, line: ScriptLine) -> None:
     """`ending COUNT PARTITION...`: transactions that all end at once, as the last line.
 
     A broker that is killed then has not written all of their markers.
     """
     count, *partitions = line.arguments
     for number in range(int(count)):
-        opened = Line("transaction", (f"E{number:03}", *partitions), {"end": "open"})
+        opened = ScriptLine("transaction", (f"E{number:03}", *partitions), {"end": "open"})
         _transaction(play, opened)
     for number in range(int(count)):
         producer = play.producers[f"E{number:03}"]
@@ -434,14 +434,14 @@ def _ending(play: Play, line: Line) -> None:
     play.client.receive()
 
 
-def _repeat_set(play: Play, line: Line) -> None:
+def _repeat_set(play: Play, line: ScriptLine) -> None:
     """`repeat_set COUNT KIND NAME SETTING`: set it to 1000, 1001 and so on: metadata records."""
     count, kind, name, setting = line.arguments
     for number in range(int(count)):
-        _set(play, Line("set", (kind, name), {setting: str(1_000 + number)}))
+        _set(play, ScriptLine("set", (kind, name), {setting: str(1_000 + number)}))
 
 
-VERBS: Final[Mapping[str, Callable[[Play, Line], None]]] = MappingProxyType(
+VERBS: Final[Mapping[str, Callable[[Play, ScriptLine], None]]] = MappingProxyType(
     {
         "create": _create,
         "delete": _delete,

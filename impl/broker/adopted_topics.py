@@ -29,7 +29,7 @@ from impl.coordinator.placement import TRANSACTION_STATE_TOPIC
 from impl.log.checkpoint_files import PartitionName, format_id
 from impl.partition.leader import PartitionLeader
 from impl.protocol.record_batch import CONTROL, NO_PRODUCER_ID, decode_batch
-from impl.storage.damaged_files import ConflictingTopicIds, MissingPartitions
+from impl.storage.damaged_files import MissingPartitions, TopicIdMismatch
 from impl.storage.log_directory import LogDirectory
 from impl.storage.metadata_log import PartitionImage, TopicImage
 
@@ -39,7 +39,7 @@ _ID_BYTES: Final = 16
 def find_topics(logs: LogDirectory, node_id: int) -> list[TopicImage]:
     """The topics of a directory's folders, all led by this node.
 
-    Raises `ConflictingTopicIds`, `DamagedFile`.
+    Raises `TopicIdMismatch`, `DamagedFile`.
     """
     found: dict[str, dict[int, bytes | None]] = defaultdict(dict)
     for name, topic_id in logs.find_partitions().items():
@@ -67,12 +67,12 @@ def check_whole(logs: LogDirectory, topics: Iterable[TopicImage]) -> None:
 
 
 def _id_of(logs: LogDirectory, topic: str, owners: dict[int, bytes | None]) -> bytes:
-    """The only id in a topic's folders. Raises `ConflictingTopicIds`."""
+    """The only id in a topic's folders. Raises `TopicIdMismatch`."""
     ids = {topic_id: index for index, topic_id in owners.items() if topic_id is not None}
     if len(ids) > 1:
         rows = [f"{topic}-{index} has {format_id(topic_id)}" for topic_id, index in ids.items()]
         problem = f"folders of the topic {topic} have different ids: {', '.join(rows)}"
-        raise ConflictingTopicIds(logs.disk.name, problem)
+        raise TopicIdMismatch(logs.disk.name, problem)
     return next(iter(ids), None) or os.urandom(_ID_BYTES)
 
 

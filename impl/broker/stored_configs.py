@@ -22,7 +22,7 @@ from impl.partition.log_config import LogConfig
 _log = logging.getLogger(__name__)
 
 
-class UnservedTopic(ValueError):
+class UnsupportedTopic(ValueError):
     """A topic with settings that cannot be served: change them with the broker that it is of."""
 
 
@@ -37,9 +37,9 @@ def served_configs(topic: str, configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def stored_config(topic: str, base: LogConfig, configs: Mapping[str, str]) -> LogConfig:
-    """`base` with a topic's settings. Raises `UnservedTopic`."""
+    """`base` with a topic's settings. Raises `UnsupportedTopic`."""
     try:
         return log_config(base, configs)
     except TopicRefused as refusal:
         problem = f"the topic {topic} cannot be served with its settings: {refusal}"
-        raise UnservedTopic(problem) from refusal
+        raise UnsupportedTopic(problem) from refusal

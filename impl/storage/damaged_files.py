@@ -29,9 +29,9 @@ from impl.protocol.record_batch import (
 )
 from impl.storage.segment_swap import segment_path
 
-_OLD_MESSAGE: Final = Struct(">qiIb")
+_LEGACY_MESSAGE: Final = Struct(">qiIb")
 """Offset, size of what follows it, CRC-32 of what follows that, and the format."""
-_OLD_LEAST_BYTES: Final = 14
+_LEGACY_LEAST_BYTES: Final = 14
 """CRC, format, attributes, and the lengths of key and value."""
 
 
@@ -57,7 +57,7 @@ class DamagedSegment(DamagedFile):
     advice = "restore the file, or delete the folder to give up the partition"
 
 
-class OldMessages(DamagedSegment):
+class LegacyMessages(DamagedSegment):
     """Messages of a format before 2, as brokers write them that are told so, until 4.0.
 
     They are not served, and never taken for damage: recovery would cut them off.
@@ -81,7 +81,7 @@ class IncompleteMetadata(DamagedFile):
     )
 
 
-class ConflictingTopicIds(DamagedFile):
+class TopicIdMismatch(DamagedFile):
     """Folders with the name of one topic are of two, and no metadata says which of them is left.
 
     Move those of the other one away.
@@ -129,43 +129,43 @@ def name_damage(
         found = _find_damage(data, base)
         if found is not None:
             offset, position, cause = found
-            if is_old_message(data, position):
-                return _old_messages(path_of(disk, path), data, position)
+            if is_legacy_message(data, position):
+                return _legacy_messages(path_of(disk, path), data, position)
             where = f"the batch at offset {offset} (byte {position}), {limit}, is damaged"
             return DamagedSegment(path_of(disk, path), f"{where}: {explain(cause)}", position)
     return DamagedSegment(path_of(disk, folder), f"cannot be loaded: {explain(damage)}")
 
 
 def check_formats(disk: Disk, folder: str, segments: Iterable[int]) -> None:
-    """Raises `OldMessages` for a segment that begins with a message of a format before 2."""
+    """Raises `LegacyMessages` for a segment that begins with a message of a format before 2."""
     for base in segments:
         path = segment_path(folder, base, ".log")
         data = disk.map(path)
-        if is_old_message(data, 0):
-            raise _old_messages(path_of(disk, path), data, 0)
+        if is_legacy_message(data, 0):
+            raise _legacy_messages(path_of(disk, path), data, 0)
 
 
 def check_cut(disk: Disk, folder: str, log: ReplicaLog, segments: Sequence[int]) -> None:
-    """Raises `OldMessages` if what recovery would cut off begins with such a message."""
+    """Raises `LegacyMessages` if what recovery would cut off begins with such a message."""
     if log.recovery.damage is not None:
         error = name_damage(disk, folder, segments, log.recovery.damage, "")
-        if isinstance(error, OldMessages):
+        if isinstance(error, LegacyMessages):
             raise error
 
 
-def is_old_message(data: LogFile, position: int) -> bool:
+def is_legacy_message(data: LogFile, position: int) -> bool:
     """Whether a whole message of format 0 or 1 begins here. `LegacyRecord.isValid`."""
-    if len(data) - position < _OLD_MESSAGE.size:
+    if len(data) - position < _LEGACY_MESSAGE.size:
         return False
-    offset, size, crc, magic = _OLD_MESSAGE.unpack_from(data, position)
+    offset, size, crc, magic = _LEGACY_MESSAGE.unpack_from(data, position)
     end = position + LOG_OVERHEAD_BYTES + size
-    is_whole = offset >= 0 and size >= _OLD_LEAST_BYTES and end <= len(data)
+    is_whole = offset >= 0 and size >= _LEGACY_LEAST_BYTES and end <= len(data)
     return magic in (0, 1) and is_whole and crc32(data[position + MAGIC_OFFSET : end]) == crc
 
 
-def _old_messages(path: str, data: LogFile, position: int) -> OldMessages:
-    offset, _, _, magic = _OLD_MESSAGE.unpack_from(data, position)
-    return OldMessages(
+def _legacy_messages(path: str, data: LogFile, position: int) -> LegacyMessages:
+    offset, _, _, magic = _LEGACY_MESSAGE.unpack_from(data, position)
+    return LegacyMessages(
         path, f"it has messages of format {magic}, from offset {offset} on", position
     )
 

@@ -356,8 +356,11 @@ class LogDirectory:
         known = self._read_epochs(folder).items()
         log.known_epochs = {epoch: start for epoch, start in known if start < end_offset}
         files.adopt(log.segments, indexes[log.segments[-1]], log.leader_epochs(), end_offset)
-        for base in () if self.was_clean else recovered:
-            files.write_indexes_of(base, indexes[base], log.transaction_index(base))
+        present = set(self.disk.list(folder))
+        rebuilt = () if self.was_clean else recovered
+        for base in log.segments:
+            if base in rebuilt or f"{base:020d}.index" not in present:
+                files.write_indexes_of(base, indexes[base], log.transaction_index(base))
         log.storage = files
         self._logs[name] = log
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from conformance.directories.__main__ import verdicts
-from conformance.directories.comparison import KnownDifference, compare, lost_files
-from conformance.directories.making import hanging, make
+from conformance.directories.comparison import ExpectedDifference, compare, lost_files
+from conformance.directories.kafka_directory import hanging, make
 from conformance.directories.recorded import record, unpack
 from conformance.directories.scenarios import Scenario, read_scenarios
 from conformance.directories.script import VERBS, BadLine, parse
@@ -43,7 +43,8 @@ def test_a_directory_of_a_real_broker_is_served_as_by_itself(tmp_path: Path, jav
 def test_each_line_of_a_script_is_known(scenario: Scenario) -> None:
     for text in (scenario.script, scenario.again):
         assert {line.verb for line in parse(text)} <= VERBS.keys()
-    assert scenario.about and scenario.releases
+    assert scenario.about
+    assert scenario.releases
 
 
 def test_a_verb_that_there_is_not_is_refused() -> None:
@@ -93,7 +94,7 @@ def test_a_file_that_begins_otherwise_and_a_new_folder_are_noticed() -> None:
 def test_a_difference_is_known_where_a_row_names_it() -> None:
     kafka = {"a": {"b": [1, 2]}, "c": None, "d": 4}
     ours = {"a": {"b": [1, 3]}, "c": 5}
-    row = KnownDifference("/a/*", "because", releases="3.*")
+    row = ExpectedDifference("/a/*", "because", releases="3.*")
     found = [(each.path, each.reason) for each in compare("s", "3.9.2", kafka, ours, [row])]
     assert found == [("/a/b/1", "because"), ("/d", "")]
     assert all(not each.reason for each in compare("s", "4.3.1", kafka, ours, [row]))

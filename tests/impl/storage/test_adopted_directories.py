@@ -10,13 +10,13 @@ from struct import pack
 import pytest
 
 from impl.broker.durable_cluster import META_PROPERTIES, DurableCluster
-from impl.broker.stored_configs import UnservedTopic
+from impl.broker.stored_configs import UnsupportedTopic
 from impl.log.checkpoint_files import METADATA, encode_partition_metadata
 from impl.partition.leader import PartitionLeader
 from impl.protocol.control_records import ControlType
 from impl.protocol.record_batch import Record, RecordBatch, encode_batch
 from impl.simulator.disk import SimulatedDisk
-from impl.storage.damaged_files import ConflictingTopicIds, DamagedFile, MissingPartitions
+from impl.storage.damaged_files import DamagedFile, MissingPartitions, TopicIdMismatch
 from impl.storage.metadata_log import MetadataLog, MetadataRecord, encode_metadata_record
 from impl.storage.metadata_snapshot import BOOTSTRAP
 from tests.impl.broker.admin_recording import describe
@@ -82,7 +82,7 @@ def test_folders_of_one_topic_with_different_ids_are_refused() -> None:
     for index in (0, 1):
         owner = encode_partition_metadata(bytes(15) + bytes([index + 7]))
         disk.replace(f"t-{index}/partition.metadata", owner)
-    check_refused(disk, ConflictingTopicIds, "t have different ids: t-0 has .*, t-1 has .* move")
+    check_refused(disk, TopicIdMismatch, "t have different ids: t-0 has .*, t-1 has .* move")
 
 
 def test_a_brokers_directory_with_some_partitions_is_refused() -> None:
@@ -261,7 +261,7 @@ def test_a_setting_that_4_removed_is_left_out(caplog: pytest.LogCaptureFixture) 
 def test_a_topic_that_cannot_be_served_is_named(setting: str, value: str) -> None:
     disk = formatted(topic("t", 1), config(TOPIC, "t", setting, value))
     started(disk)
-    with pytest.raises(UnservedTopic, match="the topic t cannot be served with its settings"):
+    with pytest.raises(UnsupportedTopic, match="the topic t cannot be served with its settings"):
         started(disk)
 
 

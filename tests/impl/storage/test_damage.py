@@ -20,7 +20,7 @@ from impl.log.disk import DirectoryDisk, DirectoryInUse
 from impl.protocol.errors import DecodeError, ErrorCode
 from impl.protocol.schemas import ApiKey
 from impl.simulator.disk import CrashKind, SimulatedDisk
-from impl.storage.damaged_files import DamagedFile, DamagedSegment, OldMessages
+from impl.storage.damaged_files import DamagedFile, DamagedSegment, LegacyMessages
 from impl.storage.log_directory import CLEANED_OFFSETS, LOG_STARTS, RECOVERY_POINTS
 from impl.storage.segment_swap import SWAP
 from tests.impl.broker.network import Network
@@ -281,7 +281,8 @@ def test_messages_of_older_formats_are_refused_and_never_cut_off(
     before = disk.read(LOG) if has_batches else b""
     message = old_message(magic, RECORDS if has_batches else 0, bytes(size_bytes))
     disk.replace(LOG, before + message)
-    with pytest.raises(OldMessages, match=f"{LOG}: it has messages of format {magic}, from offset"):
+    problem = f"{LOG}: it has messages of format {magic}, from offset"
+    with pytest.raises(LegacyMessages, match=problem):
         started(disk)
     assert disk.read(LOG) == before + message
 

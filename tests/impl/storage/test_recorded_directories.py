@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from conformance.directories.comparison import read_known
-from conformance.directories.judging import Verdict, judge
 from conformance.directories.recorded import MAX_BYTES, SUFFIX, Recorded, unpack
 from conformance.directories.scenarios import read_scenarios
+from conformance.directories.verdict import DirectoryVerdict, judge
 
 FOLDER = Path(__file__).with_name("recorded_directories")
 PACKED = sorted(FOLDER.glob(f"*{SUFFIX}"))
@@ -23,7 +23,9 @@ SCENARIOS = read_scenarios()
 pytestmark = pytest.mark.slow
 
 
-def verdicts_of(recorded: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Verdict]:
+def verdicts_of(
+    recorded: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[DirectoryVerdict]:
     """At the time at which the real broker was stopped: later, records and producers expire."""
     times = itertools.count(recorded.stopped_ms)
     monkeypatch.setattr("impl.broker.embedded.wall_clock_ms", lambda: next(times))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from conformance.directories.answers import Answers, ask_all, now_ms
 from conformance.directories.client import Client
+from conformance.directories.questions import Answers, ask_all, now_ms
 from conformance.kafka.connection import BrokerConnection
 from impl.broker.embedded import Broker
 from impl.log.disk import StorageError

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from conformance.directories.answers import (
+from conformance.directories.client import Client
+from conformance.directories.questions import (
     Answers,
     ask_all,
     await_topics,
     now_ms,
     topics_of,
 )
-from conformance.directories.client import Client
 from conformance.directories.scenarios import KILLED, Scenario
 from conformance.directories.script import Play
 from conformance.kafka.broker import KafkaBroker
@@ -44,7 +44,7 @@ _PATIENT: Final = {"zookeeper.connection.timeout.ms": "30000"}
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class KafkaDirectory:
     """What a real broker left: its log directories, its answers, and when it was stopped."""
 
     scenario: Scenario
@@ -54,7 +54,7 @@ class Made:
     stopped_ms: int
 
 
-def make(scenario: Scenario, release: str, folder: Path) -> Made:
+def make(scenario: Scenario, release: str, folder: Path) -> KafkaDirectory:
     """Let a broker do what the scenario says, keep its files in `folder`, and ask it.
 
     `folder/made` are the files as it left them. Raises what `KafkaBroker` and `Client` raise.
@@ -82,7 +82,7 @@ def make(scenario: Scenario, release: str, folder: Path) -> Made:
         if not hanging(answers):
             break
     folders = tuple(left / name for name in _names(scenario))
-    return Made(scenario, release, folders, answers, stopped_ms)
+    return KafkaDirectory(scenario, release, folders, answers, stopped_ms)
 
 
 def _format(scenario: Scenario, release: str, left: Path) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.directories.answers import Answers
-from conformance.directories.comparison import Difference, compare, lost_files, read_known
-from conformance.directories.serving import Served, serve
+from conformance.directories.comparison import FieldDifference, compare, lost_files, read_known
+from conformance.directories.questions import Answers
+from conformance.directories.served_directory import Served, serve
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DirectoryVerdict:
     """What is known of one log directory.
 
     `refusal` is our broker's sentence, "" if it serves the directory; `expected` is the beginning
@@ -25,7 +25,7 @@ class Verdict:
     folder: str
     refusal: str
     expected: str
-    differences: Sequence[Difference]
+    differences: Sequence[FieldDifference]
     lost: Sequence[str]
 
     @property
@@ -59,13 +59,13 @@ def judge(
     *,
     expected: str = "",
     since_ms: int | None = None,
-) -> Verdict:
+) -> DirectoryVerdict:
     """Serve a copy of a folder, and compare. Raises as `serve`."""
     served = serve(folder, copy, since_ms)
     ours = json.loads(json.dumps(served.answers))
     differences = [] if served.refusal else compare(scenario, release, kafka, ours, read_known())
     starts = {name: row["log_start_offset"] for name, row in ours.get("partitions", {}).items()}
-    return Verdict(
+    return DirectoryVerdict(
         scenario,
         release,
         folder.name,

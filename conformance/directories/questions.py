@@ -271,7 +271,7 @@ def _settle_transactions(client: Client) -> list[str] | None:
         return None
 
     def states() -> dict[str, str]:
-        body = {"state_filters": [], "producer_id_filters": []}
+        body: Value = {"state_filters": [], "producer_id_filters": []}
         rows = client.ask(ApiKey.LIST_TRANSACTIONS, body)["transaction_states"]
         return {row["transactional_id"]: row["transaction_state"] for row in rows}
 
