@@ -2,8 +2,8 @@
 
 `scenarios.toml` says what a broker does before it stops, and how it stops. `script.py` does that
 over the wire, and `kafka_directory.py` keeps the files of a real broker. `questions.py` asks a
-broker everything about its files: the real one, started again on a copy, and ours (`served_directory.py`)
-on another one. `comparison.py` compares both, field by field, and the files before and after;
-`verdict.py` is the outcome. `recorded.py` packs a directory with its answers, for tests without
-Java.
+broker everything about its files: the real one, started again on a copy, and ours on another one
+(`served_directory.py`). `comparison.py` compares both, field by field, and the files before and
+after; `verdict.py` is the outcome. `recorded.py` packs a directory with its answers, for tests
+without Java.
 """
