@@ -185,7 +185,8 @@ class DurableCluster(Cluster):
         self._metadata = open_metadata(self.logs, now_ms)
         blocks = _DurableBlocks(self._metadata, clock_ms)
         super().__init__(properties.get("cluster.id", cluster_id), config, blocks, security)
-        topics = [self._load(image, now_ms) for image in self._known_topics(properties)]
+        configured = [(image, self._configs_of(image)) for image in self._known_topics(properties)]
+        topics = [self._load(image, *configs, now_ms) for image, configs in configured]
         bootstrap = () if self._metadata.end_offset else read_bootstrap(disk)
         self.logs.claim()
         self._restore(topics, bootstrap, now_ms)
@@ -240,12 +241,17 @@ class DurableCluster(Cluster):
         self.resources.keep_in(image.resources, self._store_configs)
         self._apply_settings()
 
-    def _load(self, image: TopicImage, now_ms: int) -> Topic:
-        """A topic whose replicas on nodes of this cluster all have the log."""
+    def _configs_of(self, image: TopicImage) -> tuple[Mapping[str, str], LogConfig]:
+        """A topic's own settings, and all that its logs have. Raises `UnsupportedTopic`."""
         configs = served_configs(image.name, image.configs)
         if image.name in INTERNAL_TOPICS:
             configs = {**INTERNAL_CONFIGS[image.name], **configs}
-        config = stored_config(image.name, self.topics.config, configs)
+        return configs, stored_config(image.name, self.topics.config, configs)
+
+    def _load(
+        self, image: TopicImage, configs: Mapping[str, str], config: LogConfig, now_ms: int
+    ) -> Topic:
+        """A topic whose replicas on nodes of this cluster all have the log."""
         partitions = tuple(
             self.logs.load(
                 PartitionName(image.name, index),
@@ -261,7 +267,8 @@ class DurableCluster(Cluster):
         )
         for leader, placement in zip(partitions, placements, strict=True):
             leader.update_replicas(len(placement.replicas), len(placement.in_sync))
-        return Topic(image.name, image.topic_id, MappingProxyType(configs), partitions, placements)
+        own = MappingProxyType(dict(configs))
+        return Topic(image.name, image.topic_id, own, partitions, placements)
 
     def _adopt(self, image: PartitionImage) -> ReplicaPlacement:
         """The replicas of a partition on nodes of this cluster, or one on the first of them."""

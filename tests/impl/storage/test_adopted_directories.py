@@ -22,7 +22,7 @@ from impl.storage.metadata_snapshot import BOOTSTRAP
 from tests.impl.broker.admin_recording import describe
 from tests.impl.broker.network import Network
 from tests.impl.storage.crash_workload import LOG, NOW_MS, encode, init_idempotent, produce
-from tests.impl.storage.test_metadata_snapshots import checkpoint_path, control_batch
+from tests.impl.storage.test_metadata_snapshots import checkpoint_path, control_batch, topic_folders
 
 ZOOKEEPERS = b"version=0\nbroker.id=1\ncluster.id=c\n"
 RAFTS = b"version=1\nnode.id=1\ncluster.id=c\n"
@@ -261,8 +261,10 @@ def test_a_setting_that_4_removed_is_left_out(caplog: pytest.LogCaptureFixture) 
 def test_a_topic_that_cannot_be_served_is_named(setting: str, value: str) -> None:
     disk = formatted(topic("t", 1), config(TOPIC, "t", setting, value))
     started(disk)
+    before = topic_folders(disk)
     with pytest.raises(UnsupportedTopic, match="the topic t cannot be served with its settings"):
         started(disk)
+    assert topic_folders(disk) == before
 
 
 _Damage = Callable[[bytes], bytes]
