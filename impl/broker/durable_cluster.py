@@ -51,7 +51,12 @@ from impl.partition.replica_log import ReplicaLog
 from impl.properties import InvalidProperty, decode_properties, encode_properties
 from impl.protocol.errors import DecodeError, ErrorCode
 from impl.security.config import Security
-from impl.storage.damaged_files import DamagedFile, IncompleteMetadata, path_of
+from impl.storage.damaged_files import (
+    DamagedFile,
+    IncompleteMetadata,
+    MissingPartitions,
+    path_of,
+)
 from impl.storage.log_directory import LogDirectory
 from impl.storage.metadata_log import (
     METADATA_TOPIC_ID,
@@ -200,6 +205,8 @@ class DurableCluster(Cluster):
         """The topics of the metadata; of the folders if there never was any."""
         if self._metadata.end_offset:
             check_places(self.logs, self._metadata.image, properties)
+            if self._metadata.has_brokers:
+                check_replicas(self.logs, self._metadata.image, self._node_ids)
             return list(self._metadata.image.topics.values())
         found = find_topics(self.logs, self.node_id)
         if found and properties.get("version") == WITH_METADATA:
@@ -380,6 +387,21 @@ def check_places(logs: LogDirectory, image: MetadataImage, properties: Mapping[s
                     f"{path_of(logs.disk, folder)} is not here, but in the log directory"
                     f" {others[0]}: a broker is served whose partitions are in one directory"
                 )
+
+
+def check_replicas(logs: LogDirectory, image: MetadataImage, node_ids: Sequence[int]) -> None:
+    """Raises `MissingPartitions` if a partition of a real cluster has replicas on others alone.
+
+    Our own nodes share a directory, where a partition without records has no folder.
+    """
+    present = set(logs.disk.list(""))
+    for topic in image.topics.values():
+        for index, partition in topic.partitions.items():
+            folder = str(PartitionName(topic.name, index))
+            if folder not in present and not set(partition.replicas) & set(node_ids):
+                brokers = ", ".join(map(str, partition.replicas))
+                problem = f"the replicas of the partition are on the brokers {brokers}"
+                raise MissingPartitions(path_of(logs.disk, folder), problem)
 
 
 def _image_of(topic: Topic) -> TopicImage:

@@ -96,10 +96,7 @@ class MissingPartitions(DamagedFile):
     Serving them as empty would lose them.
     """
 
-    advice = (
-        "copy those folders here from the broker's other log directories; or delete"
-        " meta.properties, and they are empty"
-    )
+    advice = "copy the folders here that are in other directories, or of other brokers"
 
 
 def path_of(disk: Disk, path: str) -> str:

@@ -35,6 +35,8 @@ METADATA_TOPIC_ID: Final = bytes(15) + b"\x01"
 
 _FRAME_VERSION: Final = 1
 _FRAME_BYTES: Final = 3
+_REGISTER_BROKER: Final = 0
+"""The kind of the records with which real brokers join their cluster; ours has none."""
 _BEGIN, _END, _ABORT = 23, 24, 25
 """The kinds of the records around a transaction: it spans several batches."""
 _TOPIC_RESOURCE: Final = 2
@@ -234,7 +236,7 @@ _APPLY: Final[Mapping[str, Callable[[MetadataImage, Value], None]]] = MappingPro
 
 
 class MetadataLog:
-    """See the rules above. Read-only: `image`."""
+    """See the rules above. Read-only: `image`; `has_brokers`: real brokers have registered."""
 
     def __init__(
         self, leader: PartitionLeader, snapshot: Iterable[bytes] = (), snapshot_end: int = 0
@@ -243,7 +245,9 @@ class MetadataLog:
         snapshot has. Raises `DecodeError`."""
         self._leader = leader
         self.image = MetadataImage()
-        for record in _committed([*snapshot, *_read(leader, snapshot_end)]):
+        values = [*snapshot, *_read(leader, snapshot_end)]
+        self.has_brokers = _REGISTER_BROKER in map(_number_of, values)
+        for record in _committed(values):
             self.image.apply(record)
 
     @property

@@ -14,7 +14,7 @@ from impl.broker.stored_configs import UnsupportedTopic
 from impl.log.checkpoint_files import METADATA, encode_partition_metadata
 from impl.partition.leader import PartitionLeader
 from impl.protocol.control_records import ControlType
-from impl.protocol.record_batch import Record, RecordBatch, encode_batch
+from impl.protocol.record_batch import Record, RecordBatch, decode_batches, encode_batch
 from impl.simulator.disk import SimulatedDisk
 from impl.storage.damaged_files import DamagedFile, MissingPartitions, TopicIdMismatch
 from impl.storage.metadata_log import MetadataLog, MetadataRecord, encode_metadata_record
@@ -200,6 +200,48 @@ def test_a_formatted_directory_of_voters_keeps_its_snapshot_of_nothing() -> None
     for _ in range(2):
         assert started(disk).cluster.transaction_version == 1
         assert disk.read(path) == header + footer
+
+
+def partition(topic_number: int, index: int, *replicas: int) -> MetadataRecord:
+    body = {
+        "partition_id": index,
+        "topic_id": bytes(15) + bytes([topic_number]),
+        "replicas": replicas,
+        "isr": replicas,
+        "removing_replicas": (),
+        "adding_replicas": (),
+        "leader": replicas[0],
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+    }
+    return MetadataRecord("PARTITION_RECORD", body)
+
+
+REGISTRATION = bytes((1, 0, 3)) + bytes(40)
+"""A record of a kind that is not read: a broker's registration."""
+
+
+@pytest.mark.parametrize("is_of_kafka", [True, False])
+@pytest.mark.parametrize("replicas", [(1,), (2, 1), (2,), (2, 3)])
+def test_a_partition_of_other_brokers_is_not_taken_for_an_empty_one(
+    replicas: tuple[int, ...], is_of_kafka: bool
+) -> None:
+    """Our own nodes share a directory, and write no folder before the first record."""
+    disk = with_settings(topic("t", 1), partition(1, 0, *replicas))
+    if is_of_kafka:
+        log = f"{METADATA}/{0:020}.log"
+        batches = decode_batches(disk.read(log))
+        last = batches[-1]
+        record = Record(0, NOW_MS, None, REGISTRATION)
+        more = RecordBatch((record,), base_offset=last.last_offset + 1, partition_leader_epoch=1)
+        disk.append(log, encode_batch(more))
+        disk.flush(log)
+    if is_of_kafka and 1 not in replicas:
+        brokers = ", ".join(map(str, replicas))
+        with pytest.raises(MissingPartitions, match=f"t-0: .* are on the brokers {brokers}; copy"):
+            started(disk)
+    else:
+        assert counts(started(disk)) == [0]
 
 
 def with_settings(*records: MetadataRecord) -> SimulatedDisk:
