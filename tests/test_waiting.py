@@ -29,6 +29,7 @@ ALLOWED = {
     ),
     "tests/impl/broker/recording.py::main::settle": "handed to loops that look again",
     "conformance/experiments/setup.py::wait": "a story says how long, and what it shows",
+    "conformance/directories/script.py::_wait": "a script says how old a segment gets",
     "conformance/client/proxy.py::Proxy::_handle": "a fault: the answer is late by so much",
     "conformance/client/adapters/aiokafka_client.py::Aiokafka::__init__": (
         "a program pauses when its schedule says so"

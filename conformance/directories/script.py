@@ -378,6 +378,12 @@ def _await_start(play: Play, line: ScriptLine) -> None:
     _await(lambda: _offset(play, partition, Timestamp.EARLIEST) >= int(offset), partition)
 
 
+def _await_end(play: Play, line: ScriptLine) -> None:
+    """`await_end PARTITION OFFSET`: until markers are written, and the log ends there."""
+    partition, offset = line.arguments
+    _await(lambda: _offset(play, partition, Timestamp.LATEST) >= int(offset), partition)
+
+
 def _await_cleaned(play: Play, line: ScriptLine) -> None:
     """`await_cleaned PARTITION OFFSET`: until the cleaner has been there."""
     partition, offset = line.arguments
@@ -402,7 +408,7 @@ def _await_file(play: Play, line: ScriptLine) -> None:
 
 
 def _wait(_: Play, line: ScriptLine) -> None:
-    """`wait MS`."""
+    """`wait MS`: until a segment is so old that it gets no more records (`segment.ms`)."""
     time.sleep(int(line.arguments[0]) / 1000)
 
 
@@ -460,6 +466,7 @@ VERBS: Final[Mapping[str, Callable[[Play, ScriptLine], None]]] = MappingProxyTyp
         "acl": _acl,
         "quota": _quota,
         "await_start": _await_start,
+        "await_end": _await_end,
         "await_cleaned": _await_cleaned,
         "await_file": _await_file,
         "wait": _wait,
