@@ -31,7 +31,6 @@ from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
 from impl.broker.coordinators import INTERNAL_CONFIGS
 from impl.broker.durable_access import DurableAccess
-from impl.broker.dynamic_settings import dynamic_settings, with_dynamic
 from impl.broker.producer_ids import ProducerIdBlock, ProducerIdBlocks
 from impl.broker.releases import TRANSACTION_VERSION
 from impl.broker.replicas import ReplicaPlacement
