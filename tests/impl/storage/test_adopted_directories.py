@@ -274,17 +274,6 @@ def test_topics_follow_what_requests_set_of_brokers() -> None:
     assert produce(network, ("t", 0), big)["error_code"] != 0
 
 
-@pytest.mark.parametrize("setting", ["log.flush.interval.ms", "log.cleanup.policy"])
-def test_a_brokers_setting_without_effect_is_logged_and_described(
-    setting: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    disk = with_settings(config(BROKER, "", setting, "nothing that it could be"))
-    caplog.clear()
-    network = started(disk)
-    assert [setting in row.message for row in caplog.records] == [True]
-    assert value_of(network, BROKER, "", setting) == ("nothing that it could be", 3)
-
-
 def test_a_setting_that_4_removed_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     disk = with_settings(
         topic("t", 1),
