@@ -28,7 +28,7 @@ _OF_SEGMENT: Final = re.compile(r"(.+)/([0-9]{20})\.(log|index|timeindex|txninde
 
 
 @dataclass(frozen=True, slots=True)
-class FieldDifference:
+class AnswerDifference:
     """A field in which both differ; `reason` is empty unless it is known."""
 
     path: str
@@ -54,7 +54,7 @@ def read_known(path: Path = FILE) -> list[ExpectedDifference]:
 
 def compare(
     scenario: str, release: str, kafka: Answers, ours: Answers, known: list[ExpectedDifference]
-) -> list[FieldDifference]:
+) -> list[AnswerDifference]:
     """All differences, known or not."""
     rows = [
         row
@@ -62,7 +62,7 @@ def compare(
         if fnmatchcase(release, row.releases) and fnmatchcase(scenario, row.scenarios)
     ]
     return [
-        FieldDifference(path, left, right, _reason(path, rows))
+        AnswerDifference(path, left, right, _reason(path, rows))
         for path, left, right in _differing("", kafka, ours)
     ]
 

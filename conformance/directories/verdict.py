@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.directories.comparison import FieldDifference, compare, lost_files, read_known
+from conformance.directories.comparison import AnswerDifference, compare, lost_files, read_known
 from conformance.directories.questions import Answers
 from conformance.directories.served_directory import Served, serve
 
@@ -25,7 +25,7 @@ class DirectoryVerdict:
     folder: str
     refusal: str
     expected: str
-    differences: Sequence[FieldDifference]
+    differences: Sequence[AnswerDifference]
     lost: Sequence[str]
 
     @property
