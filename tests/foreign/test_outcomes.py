@@ -44,12 +44,13 @@ def test_junit_tells_failures_errors_and_skips() -> None:
 
 
 def test_states_of_librdkafka_other_than_passed_and_skipped_are_failures() -> None:
-    tests = {name: {"state": name} for name in ("PASSED", "SKIPPED", "RUNNING")}
+    tests = {name: {"state": name} for name in ("PASSED", "SKIPPED", "RUNNING", "DNS")}
     tests["<MAIN>"] = {"state": "FAILED"}
     assert read_librdkafka(json.dumps({"tests": tests})) == {
         "PASSED": "passed",
         "SKIPPED": "skipped",
         "RUNNING": "failed",
+        "DNS": "failed",
     }
 
 
