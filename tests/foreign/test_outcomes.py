@@ -88,6 +88,10 @@ func waitStable(t *testing.T, c *Cluster, group string) {
 \tc.WaitGroupStable(group)
 }
 
+func waitStableAndFresh(t *testing.T, c *Cluster, group string) {
+\twaitStable(t, c, group)
+}
+
 func TestAsks(t *testing.T) {
 \tc := newCluster(t)
 \tclient(c.ListenAddrs())
@@ -102,15 +106,20 @@ func TestCommandsByAHelper(t *testing.T) {
 \tc := newCluster(t)
 \twaitStable(t, c, "g")
 }
+
+func TestCommandsByTheHelperOfAHelper(t *testing.T) {
+\tc := newCluster(t)
+\twaitStableAndFresh(t, c, "g")
+}
 """
 
 
 def test_only_tests_that_ask_the_fake_cluster_where_it_listens_run_at_ours() -> None:
     methods = {"WaitGroupStable", "MoveTopicPartition"}
     helpers = helpers_that_command([FAKE], methods)
-    assert helpers == {"waitStable"}
+    assert helpers == {"waitStable", "waitStableAndFresh"}
     text = rewritten(FAKE, methods, helpers)
     assert "client(servedInstead(c.ListenAddrs()))" in text
-    assert text.count("skipWithoutFake(t)") == 2
+    assert text.count("skipWithoutFake(t)") == 3
     asks = text.index("func TestAsks")
     assert "skipWithoutFake" not in text[asks : text.index("func TestCommands")]
