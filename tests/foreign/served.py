@@ -39,15 +39,21 @@ def serve_instead(folder: Path, row: Mapping[str, Any]) -> None:
 
 
 def helpers_that_command(texts: Iterable[str], methods: Iterable[str]) -> set[str]:
-    """Functions beside the tests that are given a fake cluster and command it."""
+    """Functions beside the tests that are given a fake cluster and command it, or have a function
+    do so that is already found."""
+    helpers = [helper.groups() for text in texts for helper in HELPER_FUNCTION.finditer(text)]
     any_method = "|".join(methods)
     found: set[str] = set()
-    for text in texts:
-        for helper in HELPER_FUNCTION.finditer(text):
-            name, cluster, body = helper.groups()
-            if re.search(rf"\b{cluster}\.(?:{any_method})\(", body):
-                found.add(name)
-    return found
+    while True:
+        calls = "".join(rf"|\b{name}\(" for name in found)
+        more = {
+            name
+            for name, cluster, body in helpers
+            if re.search(rf"\b{cluster}\.(?:{any_method})\({calls}", body)
+        }
+        if more <= found:
+            return found
+        found |= more
 
 
 def commands_of(folder: Path) -> tuple[set[str], set[str]]:

@@ -44,12 +44,13 @@ def test_junit_tells_failures_errors_and_skips() -> None:
 
 
 def test_states_of_librdkafka_other_than_passed_and_skipped_are_failures() -> None:
-    tests = {name: {"state": name} for name in ("PASSED", "SKIPPED", "RUNNING")}
+    tests = {name: {"state": name} for name in ("PASSED", "SKIPPED", "RUNNING", "DNS")}
     tests["<MAIN>"] = {"state": "FAILED"}
     assert read_librdkafka(json.dumps({"tests": tests})) == {
         "PASSED": "passed",
         "SKIPPED": "skipped",
         "RUNNING": "failed",
+        "DNS": "failed",
     }
 
 
@@ -87,6 +88,10 @@ func waitStable(t *testing.T, c *Cluster, group string) {
 \tc.WaitGroupStable(group)
 }
 
+func waitStableAndFresh(t *testing.T, c *Cluster, group string) {
+\twaitStable(t, c, group)
+}
+
 func TestAsks(t *testing.T) {
 \tc := newCluster(t)
 \tclient(c.ListenAddrs())
@@ -101,15 +106,20 @@ func TestCommandsByAHelper(t *testing.T) {
 \tc := newCluster(t)
 \twaitStable(t, c, "g")
 }
+
+func TestCommandsByTheHelperOfAHelper(t *testing.T) {
+\tc := newCluster(t)
+\twaitStableAndFresh(t, c, "g")
+}
 """
 
 
 def test_only_tests_that_ask_the_fake_cluster_where_it_listens_run_at_ours() -> None:
     methods = {"WaitGroupStable", "MoveTopicPartition"}
     helpers = helpers_that_command([FAKE], methods)
-    assert helpers == {"waitStable"}
+    assert helpers == {"waitStable", "waitStableAndFresh"}
     text = rewritten(FAKE, methods, helpers)
     assert "client(servedInstead(c.ListenAddrs()))" in text
-    assert text.count("skipWithoutFake(t)") == 2
+    assert text.count("skipWithoutFake(t)") == 3
     asks = text.index("func TestAsks")
     assert "skipWithoutFake" not in text[asks : text.index("func TestCommands")]
