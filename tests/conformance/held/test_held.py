@@ -21,7 +21,7 @@ from conformance.held.recording import (
     write_recording,
 )
 from impl import Broker
-from impl.broker import node
+from impl.broker import apis
 from impl.broker.releases import NEWEST_RELEASE, served_versions
 from impl.protocol.schemas import MESSAGES, ApiKey, Field
 
@@ -96,8 +96,7 @@ def test_a_defect_of_the_broker_is_seen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A heartbeat that is always answered with no error."""
-    planted = {**node._HANDLERS, ApiKey.HEARTBEAT: lambda *_: {"error_code": 0}}
-    monkeypatch.setattr(node, "_HANDLERS", planted)
+    monkeypatch.setitem(apis.HANDLERS, ApiKey.HEARTBEAT, lambda *_: {"error_code": 0})
     assert main(["--api", "HEARTBEAT", "--recording", str(RECORDED)]) == 1
     assert "error_code: 0, not 25" in capsys.readouterr().out
 
