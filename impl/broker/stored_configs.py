@@ -16,7 +16,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from impl.broker.topic_settings import TOPIC_SETTINGS, TopicRefused, log_config
+from impl.broker.topic_refused import TopicRefused
+from impl.broker.topic_settings import TOPIC_SETTINGS, log_config
 from impl.partition.log_config import LogConfig
 
 _log = logging.getLogger(__name__)
