@@ -96,7 +96,9 @@ def test_a_defect_of_the_broker_is_seen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A heartbeat that is always answered with no error."""
-    assert apis.HANDLERS[ApiKey.HEARTBEAT], "its module, once imported, replaces no handler any more"
+    assert apis.HANDLERS[ApiKey.HEARTBEAT], (
+        "its module, once imported, replaces no handler any more"
+    )
     monkeypatch.setitem(apis.HANDLERS, ApiKey.HEARTBEAT, lambda *_: {"error_code": 0})
     assert main(["--api", "HEARTBEAT", "--recording", str(RECORDED)]) == 1
     assert "error_code: 0, not 25" in capsys.readouterr().out
