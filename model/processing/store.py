@@ -1,8 +1,9 @@
 """Transactions in the abstract: the output partition, and the progress of each member's
 transaction.
 
-This module takes the place of `model.transactions`, whose refinement of its own specification
-(`model.transactions.spec`) is shown there.
+This module takes the place of `model.transactions`, in the manner of its abstract specification,
+`model.transactions.spec`. That the protocol keeps to that specification is no subject of this
+composition.
 
 Theory of operation. One step decides a whole transaction. Its transactional id is busy until all
 partitions have their markers, the group's offsets among them. Outside of transactions, a record is
