@@ -1,8 +1,10 @@
-"""Which producer configurations are idempotent, which are refused, and who is authorized to write.
+"""Producer configurations: which are idempotent and which are refused; and the right to write
+idempotently.
 
 Models `ProducerConfig.postProcessAndValidateIdempotenceConfigs` (`KafkaProducer.configure*` before
 3.0), and the authorization in `KafkaApis.handleInitProducerIdRequest` and `handleProduceRequest`.
-It is a function of configurations, without state. Other configurations are left out.
+Each rule is a function of configurations or permissions, without state. Other configurations are
+left out.
 
 Theory of operation. Idempotence needs acks=all, retries, and no more requests in flight than a
 leader remembers batches. If the configurations contradict this, the outcome depends on who set
@@ -182,7 +184,7 @@ def decided(era: Era, given: Given) -> Rule:
     return next(rule for rule in RULES[era] if rule.applies(given))
 
 
-# Who may write idempotently, without transactions
+# Authorization of idempotent writes without transactions
 
 
 class Authorization(IntEnum):

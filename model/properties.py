@@ -59,7 +59,7 @@ class Witness(Generic[K, W]):
     check: Callable[[K, W], bool]
 
 
-# Liveness. Such a property is about an instance of the client and a partition.
+# Liveness: each such property is about one instance of a client and one partition.
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from model.idempotent.messages import Error, Producer, ProduceResponse
 from model.idempotent.world import World
 from model.properties import Guarantee
 
-# What has failed
+# Failed records
 
 
 def failed_is_not_stored(k: Configuration, w: World) -> bool:
@@ -84,7 +84,7 @@ def goes_on(log: Log, producer: Producer, number: int) -> bool:
     return any(s.batch.producer == producer and s.batch.first_record > number for s in log)
 
 
-# What is there twice
+# Repeated records
 
 
 def next_epoch_repeats_nothing(k: Configuration, w: World) -> bool:
@@ -120,7 +120,7 @@ def is_of_another(a: StoredBatch, b: StoredBatch) -> bool:
     return a.batch.producer != b.batch.producer
 
 
-# What would make them true
+# Conditions that would make them true
 
 
 def gives_up_nothing(k: Configuration) -> bool:

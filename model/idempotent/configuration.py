@@ -92,7 +92,7 @@ class Recovery(IntEnum):
     """The producer asks for a new producer id and uses it at once; answers to batches of the old id
     change nothing."""
     RESET_2_0 = 2
-    """The same, but an old batch that fails closes a gap in the new id's sequences."""
+    """As RESET_2_3, but an old batch that fails closes a gap in the new id's sequences."""
 
 
 class Expiry(IntEnum):

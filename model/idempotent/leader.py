@@ -381,7 +381,7 @@ def fail_over(k: Configuration, leader: Leader, kept: StoredCount) -> Leader:
     return without_evicted(k, elected)
 
 
-# What a leader forgets of itself
+# Expiration and deletion
 
 
 @acts

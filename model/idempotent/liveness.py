@@ -30,7 +30,7 @@ from model.idempotent.world import World
 from model.properties import Assumption, Ceases, EventPattern, Eventually, Happens, Repeats
 from model.scope import read_scopes
 
-# What is pending
+# Pending things
 
 
 def first_unfinished(k: Configuration, w: World, producer: int, partition: int) -> int:
@@ -120,7 +120,7 @@ def never_in_vain(k: Configuration) -> bool:
     return tries_for_ever(k) and takes_batches_in_turn(k) and sees_what_is_next(k)
 
 
-# What happens
+# Assumptions
 
 
 def first_answer_decides(k: Configuration, w: World, producer: int, partition: int) -> bool:
@@ -256,7 +256,7 @@ EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World
 )
 
 
-# Where it is asked
+# Scopes
 
 
 UNBOUNDED = Bounds(records=4, in_flight=3, log=9, max_epoch=5, unbounded=True, faults=Faults())

@@ -270,7 +270,7 @@ def split(k: Configuration, entry: PartitionEntry, large: InFlightBatch) -> Part
     return replace(entry, in_flight=(*before, *parts, *behind))
 
 
-# What each failure does
+# The effect of each failure
 
 
 def all_failed(k: Configuration, entry: PartitionEntry) -> PartitionEntry:
@@ -408,7 +408,7 @@ def on_answer(
     return on_failure(k, client, partition, answered[0], answer, overdue)
 
 
-# A connection that breaks
+# Broken connections
 
 
 @record

@@ -371,7 +371,7 @@ def records_are_deleted(
     return replace(counted, leaders=w.leaders.put(partition, shorter))
 
 
-# What goes wrong
+# Faults
 
 
 def disconnected(

@@ -21,7 +21,7 @@ class Processing(IntEnum):
 
 
 class TransactionalIds(IntEnum):
-    """What a transactional id belongs to."""
+    """The owner of a transactional id: a member, or a partition."""
 
     OF_MEMBER = 0
     """A member keeps its own id, whatever partition it consumes."""

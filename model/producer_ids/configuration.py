@@ -17,7 +17,7 @@ class Form(IntEnum):
     ZOOKEEPER = 1
     """Compare-and-set in ZooKeeper. A write whose answer is lost wastes its block."""
     ZOOKEEPER_CHECKED = 2
-    """The same, but a broker that finds its own write in ZooKeeper takes that block."""
+    """As ZOOKEEPER, but a broker that finds its own write in ZooKeeper takes that block."""
 
 
 class Fetching(IntEnum):

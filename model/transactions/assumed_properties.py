@@ -28,7 +28,7 @@ def same_transaction(a: Stored, b: Stored) -> bool:
     return records and a.instance == b.instance and a.transaction == b.transaction
 
 
-# What the answer to a commit says
+# The answer to a commit
 
 
 def committed_is_visible(k: Configuration, w: World) -> bool:
@@ -85,7 +85,7 @@ def refused_commit_is_not_logged(k: Configuration, w: World) -> bool:
     return c.leadership != CoordinatorLeadership.LEADS or not is_open or not commits
 
 
-# What readers see
+# The view of readers
 
 
 def seen_whole(k: Configuration, w: World) -> bool:
@@ -180,7 +180,7 @@ def offsets_count_records(k: Configuration, w: World) -> bool:
     )
 
 
-# Whom a transaction keeps out
+# Isolation from other writers
 
 
 def nothing_comes_between(k: Configuration, w: World) -> bool:
@@ -227,7 +227,7 @@ def is_replaced(w: World, client: Client) -> bool:
     )
 
 
-# What would make them true
+# Conditions that would make them true
 
 
 def never_as_prepared_comes_first(k: Configuration) -> bool:

@@ -48,7 +48,7 @@ from model.transactions.messages import (
     speaks_v2,
 )
 
-# What the application calls
+# Calls of the application
 
 
 def present(client: Client) -> int:
@@ -179,7 +179,7 @@ def abort_transaction(k: Configuration, client: Client) -> Client:
     return replace(with_outcome(dropped, Outcome.ABORT_ASKED), state=ClientState.ABORTING)
 
 
-# What the manager sends
+# Requests
 
 
 def request_of(k: Configuration, client: Client, api: Api) -> Request:
@@ -329,7 +329,7 @@ def end_transaction(k: Configuration, client: Client) -> Step[Client, Request]:
     return Step(client, (replace(request_of(k, client, Api.END_TXN), committed=committed),))
 
 
-# What the manager makes of answers
+# Answers
 
 
 def in_error(k: Configuration, client: Client, effect: Effect) -> Client:

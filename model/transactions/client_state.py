@@ -119,7 +119,7 @@ class Client:
     outcomes: Map[Transaction, Outcome]
 
 
-# What is in flight
+# Batches in flight
 
 
 def pipelines(k: Configuration) -> bool:

@@ -540,7 +540,7 @@ def skip_marker(k: Configuration, c: Coordinator, partition: Partition) -> Coord
     return on_marker_written(k, c, partition, Error.NONE)
 
 
-# What the coordinator does of itself, and what happens to it
+# Time-outs and expiration
 
 
 @acts

@@ -84,7 +84,7 @@ def transactional_id_is_forgotten(k: Configuration, w: World) -> World:
     return replace(counted, coordinator=coordinator_rules.forget(k, w.coordinator))
 
 
-# Appends to the log of transactions
+# Appends to the transaction log
 
 
 def append_settled(k: Configuration, w: World, step: Step[Coordinator, Answer]) -> World:

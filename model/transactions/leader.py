@@ -449,7 +449,7 @@ def on_other(k: Configuration, leader: Leader) -> Leader:
     )
 
 
-# What readers see
+# The view of readers
 
 
 def earlier(k: Configuration, first: int, entry: ProducerStateEntry) -> int:

@@ -17,7 +17,7 @@ from model.transactions.faults import Faults
 from model.transactions.messages import NO_OFFSET
 from model.transactions.world import World
 
-# What is pending
+# Pending things
 
 
 def prepared(k: Configuration, w: World, instance: int, partition: int) -> int:
@@ -46,7 +46,7 @@ def ending(k: Configuration, w: World, instance: int, partition: int) -> int:
     return 2 * client.begun + 1 if client.state == ClientState.ABORTING else 0
 
 
-# What happens
+# Assumptions
 
 
 HEARD = (("heard", 1),)
@@ -127,7 +127,7 @@ EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World
 )
 
 
-# Where it is asked
+# Scopes
 
 UNBOUNDED = Bounds(
     instances=1,

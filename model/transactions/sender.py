@@ -49,7 +49,7 @@ from model.transactions.messages import (
     speaks_v2,
 )
 
-# What goes out
+# Batches that go out
 
 
 @acts
@@ -104,7 +104,7 @@ def is_behind_break(k: Configuration, client: Client, partition: Partition) -> b
     return pipelines(k) and there.must_resend and there.write == Write.QUEUED
 
 
-# What it makes of answers
+# Answers
 
 
 @receives
@@ -203,7 +203,7 @@ def resolved(k: Configuration, before: Client, client: Client, partition: Partit
     return unresolved(k, before, settled) if there.has_gap and bumps(k) else settled
 
 
-# Where no answer comes
+# Broken connections and expired batches
 
 
 @receives

@@ -76,7 +76,7 @@ class View:
     sent: Map[Instance, Map[Partition, Map[Transaction, WriteCount]]]
 
 
-# What a world stands for
+# The view of a world
 
 
 def decided_fate(w: World, partition: Partition, leader: Leader, offset: int) -> Fate:
@@ -161,7 +161,7 @@ def view(k: Configuration, w: World) -> View:
     )
 
 
-# What may happen
+# Allowed changes
 
 
 def is_of(slot: Slot, other: Slot) -> bool:
@@ -297,7 +297,7 @@ def is_step(before: View, after: View) -> bool:
     )
 
 
-# Which step it is
+# Steps by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,7 +438,7 @@ STEPS: tuple[AbstractStep, ...] = (
 """All ways in which the view changes."""
 
 
-# What it takes
+# Assumptions
 
 
 @dataclass(frozen=True, slots=True)
