@@ -17,7 +17,7 @@ from model.properties import Guarantee
 
 
 def failed_is_not_stored(k: Configuration, w: World) -> bool:
-    """A record that the application was told has failed is not in the log, and may be sent
+    """A record that has failed, as the application was told, is not in the log: it may be sent
     again."""
     return all(
         all(
@@ -63,8 +63,7 @@ def is_truly_refused(producer: Producer, answer: ProduceResponse, leader: Leader
 
 
 def failure_ends_the_stream(k: Configuration, w: World) -> bool:
-    """After a record that has failed, and is not in the log, no record of its producer is
-    stored."""
+    """After a failed record that is not in the log, no record of its producer is stored."""
     return all(
         all(
             all(

@@ -241,8 +241,7 @@ def is_true(producer: Producer, answer: ProduceResponse, leader: Leader) -> bool
 
 
 def acked_is_replicated(k: Configuration, w: World) -> bool:
-    """An acknowledged record is below the high watermark: every replica that may lead has it.
-    P2."""
+    """An acknowledged record is below the high watermark: on every replica that may lead. P2."""
     return all(
         all(
             acknowledged_are_replicated(k, producer, entry, w.leaders[partition])

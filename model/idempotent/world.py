@@ -460,8 +460,7 @@ def leader_crashes(k: Configuration, w: World, partition: Partition, covered: St
 
 @event(ELECTIONS, Incident("failover"), wire=Wire.CLUSTER)
 def leader_fails_over(k: Configuration, w: World, partition: Partition, kept: StoredCount) -> World:
-    """A replica becomes leader that has the first `kept` batches, and all batches below the high
-    watermark."""
+    """A replica becomes leader with the first `kept` batches, which reach the high watermark."""
     leader = w.leaders[partition]
     require(k.bounds.replicas > 1)
     require(kept <= len(leader.log))

@@ -78,8 +78,7 @@ def was_replaced(w: World, member: Member) -> bool:
 
 @event(MEMBER)
 def member_starts(k: Configuration, w: World, member: Member) -> World:
-    """A process starts. A member with an id of its own first ends its open transaction by
-    InitProducerId."""
+    """A process starts; if it has an id of its own, InitProducerId has nothing to abort."""
     require(w.members[member].phase == Phase.DOWN)
     if k.variant.transactional_ids == TransactionalIds.OF_MEMBER:
         require(w.store.progress[member] == Progress.NONE)
@@ -125,8 +124,8 @@ def with_the_id(w: World, owner: Member, ready: MemberState) -> Map[Member, Memb
 
 @event(MEMBER)
 def offset_is_fetched(k: Configuration, w: World, member: Member) -> World:
-    """A member sends OffsetFetch. If the partition has a transactional id, the new owner takes it
-    first, by InitProducerId."""
+    """A member sends OffsetFetch; if the partition has a transactional id, it first takes the
+    id."""
     of_partition = k.variant.transactional_ids == TransactionalIds.OF_PARTITION
     offset = group_rules.fetched_offset(k, w.group)
     ready = member_rules.on_offset_fetched(k, w.members[member], offset)
@@ -207,8 +206,7 @@ def transaction_times_out(k: Configuration, w: World, member: Member) -> World:
 
 @event(GROUP)
 def group_gets_marker(k: Configuration, w: World, member: Member) -> World:
-    """The marker of a decided transaction reaches the group's offsets; the other partitions have
-    theirs."""
+    """The marker of a decided transaction reaches the group's offsets, as the last partition."""
     completed = store_rules.complete(k, w.store, member)
     fate = decided_fate(w.store.progress[member])
     return with_store(with_group(w, group_rules.on_marker(k, w.group, member, fate)), completed)

@@ -31,8 +31,7 @@ def blocks_have_one_owner(k: Configuration, w: World) -> bool:
 
 
 def no_block_wasted(k: Configuration, w: World) -> bool:
-    """Each block that was taken is in use, fetched ahead, used up, or will be found again by its
-    owner."""
+    """Each block that was taken is in use, ahead, used up, or will be found again by its owner."""
     return w.store.block + 1 <= sum(owned(k, w, b) for b in range(k.bounds.blocks))
 
 

@@ -68,8 +68,7 @@ def was_overtaken(w: World, broker: Broker) -> bool:
 
 @event(Thread("producers", ("broker",)))
 def producer_asks(k: Configuration, w: World, broker: Broker) -> World:
-    """A producer sends InitProducerId to the broker with the fewest requests.
-    NetworkClient.leastLoadedNode."""
+    """InitProducerId goes to the broker with the fewest requests. NetworkClient.leastLoadedNode."""
     require(all(w.waiting[broker] <= load for load in w.waiting.values()))
     within_scope(sum(load for load in w.waiting.values()) < k.bounds.producers)
     within_scope(w.asked < k.budgets.asked)

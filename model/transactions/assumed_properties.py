@@ -32,7 +32,7 @@ def same_transaction(a: Stored, b: Stored) -> bool:
 
 
 def committed_is_visible(k: Configuration, w: World) -> bool:
-    """When commitTransaction has returned, readers of committed records get all records of the
+    """When commitTransaction has returned, readers of committed records get its whole
     transaction."""
     return all(
         all(
@@ -89,8 +89,7 @@ def refused_commit_is_not_logged(k: Configuration, w: World) -> bool:
 
 
 def seen_whole(k: Configuration, w: World) -> bool:
-    """A reader that sees one record of a transaction can see all of its records, in all
-    partitions."""
+    """A reader that sees one record of a transaction can see all of them, in all partitions."""
     return all(
         all(
             not is_visible(k, leader, i)
@@ -111,8 +110,7 @@ def shows_all_of(k: Configuration, leader: Leader, record: Stored) -> bool:
 
 
 def seen_whole_in_its_partition(k: Configuration, w: World) -> bool:
-    """A reader that sees one record of a transaction can see all of its records in the same
-    partition."""
+    """A reader that sees one record of a transaction can see all of them in the same partition."""
     return all(
         all(
             not is_visible(k, leader, i) or shows_all_of(k, leader, s)
@@ -124,8 +122,7 @@ def seen_whole_in_its_partition(k: Configuration, w: World) -> bool:
 
 
 def earlier_is_seen_first(k: Configuration, w: World) -> bool:
-    """A reader that sees a transaction of a producer can see the producer's earlier ones, in all
-    partitions."""
+    """A reader that sees a producer's transaction can see its earlier ones, in all partitions."""
     return all(
         all(
             not is_visible(k, leader, i)

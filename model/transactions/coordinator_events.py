@@ -139,7 +139,7 @@ def append_is_done(k: Configuration, w: World) -> World:
     excluded_by="undisturbed",
 )
 def append_is_refused(k: Configuration, w: World, in_log: Flag) -> World:
-    """The append to the transaction log is reported as failed; the image may be in the log all the
+    """The append to the transaction log is reported as failed; it may be in the log all the
     same."""
     require(k.bounds.appends)
     counted = spend(k, w, Faults(failures=1))

@@ -111,8 +111,7 @@ def batch_is_delayed(k: Configuration, w: World, instance: Instance, partition: 
 def batch_is_delayed_again(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
-    """A client gives up Produce with the first of several batches in flight, which is on its
-    way."""
+    """A client gives up Produce of the first of several batches in flight, which is on its way."""
     within_scope(pipelines(k))
     asked = sender_rules.produce_again(k, w.clients[instance], instance, partition)
     return delayed_to_leader(k, w, instance, asked, partition)

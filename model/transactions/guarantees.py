@@ -225,8 +225,7 @@ def contradicts(w: World, marker: Stored) -> bool:
 
 
 def no_write_outside(k: Configuration, w: World) -> bool:
-    """Each transaction that is open at a partition is also open at the coordinator: no transaction
-    hangs."""
+    """A transaction that is open at a partition is open at the coordinator, too: it does not hang."""
     metadata = decided(w.coordinator)
     ends = metadata.state == TransactionState.PREPARE_COMMIT or (
         metadata.state == TransactionState.PREPARE_ABORT
@@ -322,8 +321,7 @@ def untroubled_commits(k: Configuration, w: World) -> bool:
 
 
 def markers_are_taken(k: Configuration, w: World) -> bool:
-    """No partition refuses the marker of the coordinator that leads, so that a prepared transaction
-    completes."""
+    """No partition refuses the leading coordinator's marker: a prepared transaction completes."""
     return not (w.coordinator.is_stopped and is_prepared(w.coordinator.known.metadata))
 
 

@@ -407,8 +407,7 @@ def batch_is_produced(
 def batch_is_rejected(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
-    """A client sends Produce, and the leader refuses the batch for good, whether or not it is
-    stored already."""
+    """A leader refuses a client's Produce for good, whether or not its batch is stored already."""
     client = w.clients[instance]
     require(not sender_rules.is_behind_break(k, client, partition))
     asked = sender_rules.produce(k, client, instance, partition)
@@ -472,8 +471,8 @@ def batch_is_produced_again(
 def batch_is_rejected_again(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
-    """A client sends Produce with the first of several batches in flight, and the leader refuses it
-    for good."""
+    """A leader refuses for good the first of several batches in flight, which a client sends
+    again."""
     within_scope(pipelines(k))
     asked = sender_rules.produce_again(k, w.clients[instance], instance, partition)
     step = rejected(k, w, asked.sends[0].batch, partition)
