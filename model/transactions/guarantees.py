@@ -225,7 +225,7 @@ def contradicts(w: World, marker: Stored) -> bool:
 
 
 def no_write_outside(k: Configuration, w: World) -> bool:
-    """A transaction that is open at a partition is open at the coordinator, too: it does not hang."""
+    """A transaction that is open at a partition is also open at the coordinator: none hangs."""
     metadata = decided(w.coordinator)
     ends = metadata.state == TransactionState.PREPARE_COMMIT or (
         metadata.state == TransactionState.PREPARE_ABORT
