@@ -1,8 +1,8 @@
-"""Faults: what goes wrong, how often a scope lets it, and how often it has.
+"""Faults: what can go wrong, how often a scope allows it, and how often it has happened.
 
-A composition declares its faults once, as the fields of a class `Faults`. A world counts them in
-one, a scope's bounds and budgets are others, and an event that is a fault says what it costs:
-`spend(k, w, Faults(breaks=1))`.
+A composition declares its faults once, as the fields of a class `Faults`. A world counts in one
+record of this class what has happened. A scope has two more: its bounds, which size the counters,
+and its budgets. An event that is a fault states its cost: `spend(k, w, Faults(breaks=1))`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ T = TypeVar("T")
 W = TypeVar("W")
 
 TABLES: WeakSet[type] = WeakSet()
-"""The fault tables that there are."""
+"""All fault tables of the program."""
 
 
 def counts_faults(value: object) -> bool:
-    """Whether it is a record of some fault table."""
+    """Whether the value is a record of some fault table."""
     return type(value) in TABLES
 
 
 @dataclass_transform(frozen_default=True)
 def fault_table(cls: type[T]) -> type[T]:
-    """A record with a counter for each fault, up to what the bounds say of the same fault."""
+    """Make the class a record with one counter for each fault, bounded by the field of the same
+    name in `bounds.faults`."""
     for name in cls.__annotations__:
         cls.__annotations__[name] = Annotated[int, Range(0, f"faults.{name}")]
     table = record(cls)
@@ -37,13 +38,14 @@ def fault_table(cls: type[T]) -> type[T]:
 
 
 def is_allowed(most: int, budget: int, happened: int) -> bool:
-    """Whether a scope lets a fault happen once more. `most` is the bound."""
+    """Whether the scope lets a fault happen once more; `most` is the bound."""
     return most > 0 and happened < budget
 
 
 def spend(k: Any, w: W, cost: Any) -> W:
-    """The world after faults, if the budgets allow each of them once more. Where the bounds are
-    `unbounded`, faults are not counted: what a budget allows may happen for ever."""
+    """The world after these faults, if the budgets allow each of them once more. Under bounds that
+    are `unbounded`, faults are not counted: a fault with a budget may happen any number of
+    times."""
     world: Any = w
     costs = {f.name: getattr(cost, f.name) for f in fields(cost) if getattr(cost, f.name)}
     for name in costs:
@@ -57,7 +59,7 @@ def spend(k: Any, w: W, cost: Any) -> W:
 
 
 def fit(bounds: B, budgets: Any) -> B:
-    """The bounds, with room for at least what the budgets allow."""
+    """The bounds, widened where the budgets allow more."""
     most: Any = bounds
     room = {
         f.name: max(getattr(most.faults, f.name), getattr(budgets, f.name))

@@ -1,19 +1,20 @@
-"""The words the model is written in: plain, typed, total Python.
+"""The language of the model: plain, typed, total Python.
 
-Five rules keep every form of the model derivable from its text:
+Five rules allow a program to derive every form of the model from its text:
 
 1. A value is a bool, a ranged int, an enum, a record, a bounded tuple, a `Map` or a `Set` over a
-   named index type. All are immutable and hashable; an absent value is Kafka's own sentinel (-1).
-2. A function is first order and total, takes the `Configuration` first where it needs it, assigns a
-   name once, and returns on every path. No loops, no exceptions, no strings, no floats.
+   named index type. All are immutable and hashable. An absent value is Kafka's own sentinel (-1).
+2. A function is first order and total. It takes the `Configuration` first where it needs it,
+   assigns a name once, and returns on every path. It has no loops, exceptions, strings or floats.
 3. A rule of an actor (`receives`, `acts`) sees that actor and one input, never the world.
-4. A rule of the world (`event`) says what one event does; its choices are its parameters, each
-   with a finite type. It declares once what else is known of it. `require` refuses an event the
-   protocol does not allow, `within_scope` one that only the scope's limits forbid: reports keep
-   the two apart.
-5. What this module gives beyond Python's own (`fold`, `span`, `Map`, `Set`, ...) is all there is.
+4. A rule of the world (`event`) defines one event. Its parameters are the event's choices, each of
+   a finite type; its decorator declares everything else that is known of the event. `require`
+   refuses an event that the protocol does not allow; `within_scope` refuses one that only the
+   scope's limits forbid. Reports keep the two apart.
+5. Beside Python's own operations, the model uses only what this module defines (`fold`, `span`,
+   `Map`, `Set`, ...).
 
-`proofs.lift` reads the same text and refuses what is outside this subset, with a cure.
+`proofs.lift` reads the same text. It refuses code outside this subset and names a remedy.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index type: 0 up to, but not including, the size of the bounds that is named."""
+    """An index type: the integers from 0 up to, but not including, the size that `size` names."""
 
     size: str
 
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """A tuple of at most so many elements; a string names a size of the scope's bounds."""
+    """A tuple of at most `capacity` elements; a string names a size of the scope's bounds."""
 
     capacity: int | str
 
 
 RECORDS: WeakSet[type] = WeakSet()
-"""The record classes that there are."""
+"""All record classes of the program."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -68,7 +69,7 @@ def record(cls: type[T]) -> type[T]:
 
 
 def is_record(value: object) -> bool:
-    """Whether it is a value of a record class."""
+    """Whether the value is an instance of a record class."""
     return type(value) in RECORDS
 
 
@@ -92,7 +93,8 @@ class Map(Generic[K, V]):
         return self._values[key]  # type: ignore[call-overload, no-any-return]
 
     def put(self, key: K, value: V) -> Map[K, V]:
-        """The same map but for one key. Raises IndexError for a key that it does not have."""
+        """The map with one key's value replaced. Raises IndexError for a key that the map does not
+        have."""
         position: int = key  # type: ignore[assignment]
         if not 0 <= position < len(self._values):
             raise IndexError(f"a map of {len(self._values)} keys has no key {key}")
@@ -130,16 +132,16 @@ class Set(Generic[K]):
         self._bits = bits
 
     def plus(self, key: K) -> Set[K]:
-        """With one more element."""
+        """The set with one more element."""
         position: int = key  # type: ignore[assignment]
         return Set(self._bits | 1 << position)
 
     def union(self, other: Set[K]) -> Set[K]:
-        """All that is in either."""
+        """The elements of either set."""
         return Set(self._bits | other._bits)
 
     def is_empty(self) -> bool:
-        """Whether nothing is in it."""
+        """Whether the set has no element."""
         return self._bits == 0
 
     def __contains__(self, key: K) -> bool:
@@ -182,14 +184,15 @@ def map_values(k: S, function: Callable[[S, V], A], mapping: Map[K, V]) -> Map[K
 
 @record
 class Step(Generic[A, M]):
-    """What a rule of an actor does: its new state and the messages that it sends."""
+    """The result of an actor's rule: the actor's new state and the messages that it sends."""
 
     actor: A
     sends: tuple[M, ...]
 
 
 class Disabled(Exception):
-    """The event cannot happen in this state. `by_scope` tells a scope's limit from the protocol."""
+    """The event cannot happen in this state. `by_scope` is true if only a limit of the scope
+    forbids it."""
 
     def __init__(self, *, by_scope: bool) -> None:
         super().__init__("not within the scope" if by_scope else "not enabled")
@@ -197,35 +200,36 @@ class Disabled(Exception):
 
 
 def require(condition: bool) -> None:
-    """The event can happen only if `condition`."""
+    """Let the event happen only if `condition` holds."""
     if not condition:
         raise Disabled(by_scope=False)
 
 
 def within_scope(condition: bool) -> None:
-    """The event is explored only if `condition`: a limit of the scope, not of the protocol."""
+    """Explore the event only if `condition` holds: a limit of the scope, not of the protocol."""
     if not condition:
         raise Disabled(by_scope=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """Events that a random schedule orders together: those of one actor, of one channel that keeps
-    its messages in order, or of one fault. `by` are the choices that tell such threads apart."""
+    """Events that a random schedule keeps in order: those of one actor, of one channel that keeps
+    its messages in order, or of one fault. `by` names the choices that tell threads of one name
+    apart."""
 
     name: str
     by: tuple[str, ...]
 
 
 class Wire(Enum):
-    """What a test needs to bring an event about at running brokers."""
+    """The means by which a test makes running brokers take an event."""
 
     BROKERS = "brokers that do it unasked"
-    """Nothing: it happens by itself, and nobody can make it fail."""
+    """Brokers do it by themselves; a test can neither cause nor prevent it."""
     REQUESTS = "requests of clients"
     """Clients send requests, leave them out, or wait."""
     CONNECTIONS = "connections to clients that break"
-    """Requests or answers are lost or late, or the network answers in a broker's place."""
+    """Requests or answers are lost or delayed, or the network answers in a broker's place."""
     BROKER_CONNECTIONS = "connections between brokers that break"
     MARKERS = "markers that a test sends in a coordinator's name"
     RESTARTS = "a broker that is stopped and started again"
@@ -237,9 +241,9 @@ class Wire(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """What the environment does, as coverage counts it: an event, where the condition holds before
-    it. The condition's parameters are some of the event's. Where the incident needs more than the
-    event alone, `wire` says what."""
+    """An act of the environment, as coverage counts it: an event that happens in a world in which
+    the condition holds. The condition's parameters are some of the event's. If the incident needs
+    other means than its event, `wire` names them."""
 
     name: str
     condition: Callable[..., bool] | None = None
@@ -248,8 +252,9 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What is known of an event beside what it does. Without `wire` no test brings it about at
-    running brokers. `excluded_by` is the assumption that leaves it out of theorems, if one does."""
+    """The facts of an event beside its effect. Without `wire`, no test can make running brokers
+    take the event. `excluded_by` names the assumption that leaves the event out of theorems, if
+    there is one."""
 
     thread: Thread
     incidents: tuple[Incident, ...]
@@ -260,7 +265,7 @@ class Declaration:
 def event(
     thread: Thread, *incidents: Incident, wire: Wire | None = None, excluded_by: str = ""
 ) -> Callable[[F], F]:
-    """A rule of the world, (configuration, world, choices...) -> world, with its declaration."""
+    """Declare a rule of the world: a function (configuration, world, choices...) -> world."""
 
     def declare(function: F) -> F:
         declaration = Declaration(thread, incidents, wire, excluded_by)
@@ -271,33 +276,33 @@ def event(
 
 
 def receives(function: F) -> F:
-    """A rule of an actor: what it does with one input."""
+    """Declare a rule of an actor that handles one input."""
     vars(function)["kind"] = "receives"
     return function
 
 
 def acts(function: F) -> F:
-    """A rule of an actor: what it does of itself."""
+    """Declare a rule by which an actor moves without an input."""
     vars(function)["kind"] = "acts"
     return function
 
 
 def is_event(value: object) -> bool:
-    """Whether it is an event of the world."""
+    """Whether the value is an event of the world."""
     return getattr(value, "kind", None) == "event"
 
 
 def declaration_of(value: Callable[..., object]) -> Declaration:
-    """What an event declares."""
+    """The declaration of an event."""
     found: Declaration = vars(value)["declaration"]
     return found
 
 
 def is_input(value: object) -> bool:
-    """Whether it is what an actor does with an input."""
+    """Whether the value is a rule by which an actor handles an input."""
     return getattr(value, "kind", None) == "receives"
 
 
 def is_actor_rule(value: object) -> bool:
-    """Whether it is a rule of an actor."""
+    """Whether the value is a rule of an actor."""
     return getattr(value, "kind", None) in ("receives", "acts")

@@ -1,10 +1,16 @@
-"""What a producer's configurations come to: idempotent or not, or refused. And who may write so.
+"""Producer configurations: which are idempotent and which are refused; and the right to write
+idempotently.
+
+Models `ProducerConfig.postProcessAndValidateIdempotenceConfigs` (`KafkaProducer.configure*` before
+3.0), and the authorization in `KafkaApis.handleInitProducerIdRequest` and `handleProduceRequest`.
+Each rule is a function of configurations or permissions, without state. Other configurations are
+left out.
 
 Theory of operation. Idempotence needs acks=all, retries, and no more requests in flight than a
-leader remembers. Where configurations contradict that, it matters who wrote what: a user's
-contradiction is refused; since 3.0, where idempotence is on by default, a user who did not ask for
-it loses it silently. The rules of each era are a table, and the first that applies decides.
-`ProducerConfig.postProcessAndValidateIdempotenceConfigs`; `KafkaProducer.configure*` before 3.0.
+leader remembers batches. If the configurations contradict this, the outcome depends on who set
+them. A contradiction that the user wrote is refused. Since 3.0, idempotence is on by default, and a
+user who did not ask for it loses it silently. The rules of each era are a table; the first rule
+that applies decides.
 """
 
 from __future__ import annotations
@@ -18,18 +24,19 @@ from model.releases import MAX_BATCHES_TO_REMEMBER, rules_of
 
 
 class Era(IntEnum):
-    """Releases of the Java client with the same rules; `model.releases` says which."""
+    """Releases of the Java client with the same rules; `era_of` says which release belongs to which
+    era."""
 
     V0_11 = 0
     V1_0 = 1
     V3_0_0 = 2
-    """3.0.0 and 3.1.0: on by default, they say, but only for who asks. KAFKA-13598."""
+    """3.0.0 and 3.1.0: documented as on by default, but in fact only on request. KAFKA-13598."""
     V3_0_1 = 3
     V4_0 = 4
 
 
 class ConfigOutcome(IntEnum):
-    """What the configurations come to."""
+    """The outcome of a set of configurations."""
 
     IDEMPOTENT = 0
     PLAIN = 1
@@ -38,7 +45,7 @@ class ConfigOutcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the user wrote; None is what was left out."""
+    """The configurations that the user wrote; None stands for one that the user left out."""
 
     enable_idempotence: bool | None = None
     acks: Acks | None = None
@@ -52,7 +59,7 @@ Condition = Callable[[Given], bool]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Where `applies`, the configurations come to `outcome`."""
+    """If `applies` holds, the outcome of the configurations is `outcome`."""
 
     name: str
     applies: Condition
@@ -60,48 +67,48 @@ class Rule:
 
 
 def asked(given: Given) -> bool:
-    """The user has asked for idempotence by name."""
+    """Whether the user has set enable.idempotence=true."""
     return given.enable_idempotence is True
 
 
 def declined(given: Given) -> bool:
-    """The user wants none."""
+    """Whether the user has set enable.idempotence=false."""
     return given.enable_idempotence is False
 
 
 def wanted(given: Given) -> bool:
-    """Before 3.0: by name, or by a transactional id."""
+    """Whether the user wants idempotence, by name or by a transactional id. Before 3.0."""
     return asked(given) or (given.transactional_id and not declined(given))
 
 
 def no_retries(given: Given) -> bool:
-    """Nothing is sent again."""
+    """Whether the user has turned retries off."""
     return given.retries == 0
 
 
 def weak_acks(given: Given) -> bool:
-    """Fewer than all replicas in sync."""
+    """Whether the user has asked for fewer acks than all."""
     return given.acks is not None and given.acks != Acks.ALL
 
 
 def too_many(given: Given) -> bool:
-    """More in flight than a leader remembers."""
+    """Whether more requests may be in flight than a leader remembers batches."""
     in_flight = given.max_in_flight_requests_per_connection
     return in_flight is not None and in_flight > MAX_BATCHES_TO_REMEMBER
 
 
 def not_one(given: Given) -> bool:
-    """More than one in flight, when a leader remembered one batch."""
+    """Whether more than one request may be in flight: in 0.11 a leader remembers one batch."""
     return given.max_in_flight_requests_per_connection not in (None, 1)
 
 
 def both(a: Condition, b: Condition) -> Condition:
-    """The conjunction."""
+    """The conjunction of two conditions."""
     return lambda given: a(given) and b(given)
 
 
 def always(given: Given) -> bool:
-    """Where nothing else applied."""
+    """True: the last rule of each era applies if no other did."""
     return True
 
 
@@ -114,12 +121,13 @@ OFF = Rule("idempotence is off", declined, ConfigOutcome.PLAIN)
 
 
 def refused(name: str, condition: Condition) -> Rule:
-    """A contradiction of the user's."""
+    """The rule that refuses a contradiction."""
     return Rule(name, condition, ConfigOutcome.CONFIG_EXCEPTION)
 
 
 def lost(name: str, condition: Condition) -> tuple[Rule, Rule]:
-    """A contradiction of what is on by default: it goes, silently, unless transactions need it."""
+    """The rules for a contradiction of the default: idempotence is turned off silently, but with a
+    transactional id the configurations are refused."""
     for_transactions = both(condition, lambda given: given.transactional_id)
     return (
         refused(f"{name}, with a transactional id", for_transactions),
@@ -133,7 +141,7 @@ BY_REQUEST = (
     refused("no retries", no_retries),
     refused("acks other than all", weak_acks),
 )
-"""Before 3.0, idempotence is for those who ask."""
+"""The rules before 3.0: a producer is idempotent only on request."""
 
 ON = Rule("idempotent", always, ConfigOutcome.IDEMPOTENT)
 
@@ -163,35 +171,35 @@ RULES: dict[Era, tuple[Rule, ...]] = {
         ON,
     ),
 }
-"""The first rule that applies decides."""
+"""The rules of each era; the first that applies decides."""
 
 
 def era_of(release: str) -> Era:
-    """Whose rules the Java client of a release has."""
+    """The era of the Java client of a release."""
     return Era[rules_of("producer_config", release).get("era", "v4_0").upper()]
 
 
 def decided(era: Era, given: Given) -> Rule:
-    """The rule that decides what the configurations come to."""
+    """The rule that decides the outcome of the configurations."""
     return next(rule for rule in RULES[era] if rule.applies(given))
 
 
-# Who may write idempotently, without transactions
+# Authorization of idempotent writes without transactions
 
 
 class Authorization(IntEnum):
-    """What a broker asks of who writes idempotently. KafkaApis.handleInitProducerIdRequest and
-    handleProduceRequest."""
+    """The permissions that a broker requires of a client that writes idempotently.
+    KafkaApis.handleInitProducerIdRequest and handleProduceRequest."""
 
     CLUSTER = 0
-    """IDEMPOTENT_WRITE on the cluster, and with each Produce again."""
+    """IDEMPOTENT_WRITE on the cluster, checked again at each Produce."""
     ANY_TOPIC = 1
-    """WRITE on any topic is enough for a producer id, and Produce asks for its topic alone.
+    """WRITE on any topic suffices for a producer id; Produce requires WRITE on its own topic alone.
     KIP-679."""
 
 
 class Verdict(IntEnum):
-    """What a broker answers, by Kafka's codes."""
+    """A broker's answer, by Kafka's error codes."""
 
     GRANTED = 0
     TOPIC_AUTHORIZATION_FAILED = 29
@@ -200,8 +208,8 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What a principal may do: IDEMPOTENT_WRITE on the cluster, WRITE on the topic in question, and
-    WRITE on any topic, be it this one."""
+    """The permissions of a principal: IDEMPOTENT_WRITE on the cluster, WRITE on the topic in
+    question, and WRITE on at least one topic, which may be this one."""
 
     idempotent_write: bool
     write: bool
@@ -209,20 +217,20 @@ class Permissions:
 
 
 def authorization_of(release: str) -> Authorization:
-    """What the brokers of a release ask."""
+    """The permissions that the brokers of a release require."""
     name = rules_of("producer_config", release).get("authorization", "any_topic")
     return Authorization[name.upper()]
 
 
 def on_init_producer_id(authorization: Authorization, permissions: Permissions) -> Verdict:
-    """Whether InitProducerId without a transactional id gets one."""
+    """The answer to InitProducerId without a transactional id."""
     enough = authorization == Authorization.ANY_TOPIC and permissions.write_on_any_topic
     granted = permissions.idempotent_write or enough
     return Verdict.GRANTED if granted else Verdict.CLUSTER_AUTHORIZATION_FAILED
 
 
 def on_produce(authorization: Authorization, permissions: Permissions) -> Verdict:
-    """Whether a batch with a producer id is taken. The cluster is asked before the topic is."""
+    """The answer to a batch with a producer id. The broker checks the cluster before the topic."""
     if authorization == Authorization.CLUSTER and not permissions.idempotent_write:
         return Verdict.CLUSTER_AUTHORIZATION_FAILED
     return Verdict.GRANTED if permissions.write else Verdict.TOPIC_AUTHORIZATION_FAILED

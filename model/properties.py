@@ -1,7 +1,7 @@
 """The kinds of properties: invariants, reachability witnesses, liveness properties.
 
-Each composition has properties of its own; these are the forms that all of them share. `K` is its
-configuration, `W` its world.
+Each composition declares its own properties in these forms. `K` is its configuration, `W` its
+world.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ W = TypeVar("W")
 
 
 def always(k: Any) -> bool:
-    """In every configuration."""
+    """True: the condition of a property that holds in every configuration."""
     return True
 
 
@@ -33,13 +33,14 @@ class WorldPart(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Guarantee(Generic[K, W]):
-    """An invariant: it holds in each world of the configurations where it is `guaranteed`.
+    """An invariant: it holds in every reachable world of the configurations for which `guaranteed`
+    is true.
 
-    `witness` is the check of the witness that the guarantee's "if" happens: a run that never meets
-    that witness has not put the guarantee to the test. A guarantee without a witness is broken by
-    runs, or not put to the test. `about` are the parts of a world that a check of the guarantee
-    needs to know: it is judged where a system shows all of them. Configurations that do not have
-    what the guarantee `needs` give its check nothing to look at.
+    `witness` is a predicate of worlds in which the guarantee's "if" happens. A run that never meets
+    the witness has not put the guarantee to the test. Without a witness, a run can only break the
+    guarantee. `about` names the parts of a world that the check reads: a system is judged by the
+    guarantee only if it shows all of them. In configurations for which `needs` is false, the check
+    has nothing to look at.
     """
 
     name: str
@@ -58,13 +59,13 @@ class Witness(Generic[K, W]):
     check: Callable[[K, W], bool]
 
 
-# Liveness. Such a property is about an instance of the client and a partition.
+# Liveness: each such property is about one instance of a client and one partition.
 
 
 @dataclass(frozen=True, slots=True)
 class EventPattern(Generic[K, W]):
-    """Steps of some rules, with this `choice`, in worlds in which `when` is true of the instance
-    and partition."""
+    """Events of these `rules` with this `choice`, in worlds in which `when` holds for the instance
+    and the partition."""
 
     rules: tuple[str, ...]
     when: Callable[[K, W, int, int], bool] | None = None
@@ -97,9 +98,9 @@ class Assumption(Generic[K, W]):
 
 @dataclass(frozen=True, slots=True)
 class Eventually(Generic[K, W]):
-    """What is pending does not stay pending for ever. `pending` is 0 if nothing is, else a number
-    that names it. It is checked in the configurations where it is meaningful (`asked`), and
-    guaranteed in those where Kafka gives it."""
+    """Whatever is pending does not stay pending for ever. `pending` is 0 if nothing is, else a
+    number that names the pending thing. The property is checked in the configurations where `asked`
+    holds, and guaranteed in those where `guaranteed` holds."""
 
     name: str
     says: str

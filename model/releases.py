@@ -1,7 +1,7 @@
-"""What each release of Kafka does: one table for all compositions.
+"""The rules of each release of Kafka: one table for all compositions.
 
-A release does what the defaults of its composition's `Variant` say, but for the rows of `CHANGES`
-that reach it. So a release that is added takes its rules from the table.
+A release follows the defaults of its composition's `Variant`, except for the rows of `CHANGES` that
+reach it. A release that is added therefore takes its rules from the table.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 MAX_BATCHES_TO_REMEMBER = 5
-"""Batches that a leader remembers for each producer id, since 1.0. ProducerStateEntry."""
+"""The number of batches that a leader remembers for each producer id, since 1.0.
+ProducerStateEntry."""
 
 SINCE_3_3 = ("4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2", "3.3.2")
 
 NEWEST = SINCE_3_3[0]
-"""The release that everything is about that names none; a newer one is put before it here."""
+"""The release that is meant wherever no release is named. A newer one is added before it."""
 
 RELEASES: Mapping[str, tuple[str, ...]] = {
     "idempotent": (*SINCE_3_3, "2.8.2", "2.4.1", "2.0.0"),
@@ -24,26 +25,27 @@ RELEASES: Mapping[str, tuple[str, ...]] = {
     "processing": (NEWEST, "2.4.1"),
     "producer_ids": (NEWEST, "4.0.2", "3.9.2", "3.9.2-zookeeper", "2.8.2", "2.4.1", "2.0.0"),
 }
-"""The releases that each composition models, the newest first. One that runs with and without
-ZooKeeper has two names."""
+"""The releases that each composition models, the newest first. A release that runs both with and
+without ZooKeeper has two names."""
 
 
 class Requests(IntEnum):
-    """The conversation that clients hold."""
+    """The requests that a transactional client uses."""
 
     V1 = 1
-    """AddPartitionsToTxn before the first write; the epoch stays. KIP-98."""
+    """The client sends AddPartitionsToTxn before the first write, and keeps its epoch. KIP-98."""
     V2 = 2
-    """A write adds its partition, the end of a transaction takes the next epoch. KIP-890."""
+    """A write adds its partition, and each EndTxn bumps the epoch. KIP-890."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleChange:
     """Up to and including the release `until`, `rule` had this `value`.
 
-    `reference` is the KIP or JIRA that changed it, or Kafka's class. `observed` is the experiment,
-    the recording or the test on real brokers and clients that shows it; "" where it is read from
-    Kafka's source. A row with a `mode` is about releases that run in it.
+    `reference` is the KIP or JIRA that changed it, or Kafka's class. `observed` names the
+    experiment, recording or test on real brokers and clients that shows the old value; it is "" if
+    the value was read from Kafka's source. A row with a `mode` is only about releases that run in
+    this mode.
     """
 
     rule: str
@@ -54,7 +56,8 @@ class RuleChange:
     mode: str = ""
 
     def reaches(self, release: str) -> bool:
-        """Whether the release is not newer than `until`, and runs in the mode."""
+        """Whether the release is not newer than `until`, and runs in the row's mode, if the row has
+        one."""
         version, _, mode = release.partition("-")
         last = numbers(self.until)
         return numbers(version)[: len(last)] <= last and self.mode in ("", mode)
@@ -107,12 +110,12 @@ CHANGES: Mapping[str, tuple[RuleChange, ...]] = {
         RuleChange("authorization", "cluster", "2.7", "KIP-679", "test_authorization"),
     ),
 }
-"""What changed, by composition. Of the rows of one rule that reach a release, the one with the
-earliest `until` decides."""
+"""The rule changes of each composition. If several rows of one rule reach a release, the one with
+the earliest `until` decides."""
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """A version as numbers, which are ordered as versions are."""
+    """The numbers of a version: they compare as versions do."""
     return tuple(map(int, version.split(".")))
 
 

@@ -1,14 +1,15 @@
-"""Scopes: how much of a composition is explored, and the configuration that its rules may ask.
+"""Scopes: how much of a composition is explored, and the configuration that its rules read.
 
-Named scopes are a text, read by `read_scopes`: `NAME: why | [from=PARENT] NAME=N ... [| PART ...]`.
-A value is a size of the bounds, a budget of faults, or both where both have the name; a bare name
-is 1. What is not named is as in the parent, or as the defaults say. Three parts may follow:
+`read_scopes` reads named scopes from a text of entries: `NAME: why | [from=PARENT] NAME=N ... [|
+PART ...]`. A value is a size of the bounds, a budget of faults, or both if both have a field of
+this name; a bare name means 1. A value that is not named is taken from the parent, or from the
+defaults. Three parts may follow:
 
-- `room NAME=N ...`: what a user's budgets may allow beyond the scope's own, in place of what the
-  defaults say.
-- `never NAME, ...: why`: witnesses, events and other things that happen that this scope does not
-  have. All else that its sizes and budgets allow must happen in it.
-- `sometimes NAME, ...`: what its parent never has, and this scope does.
+- `room NAME=N ...`: how far a user may raise the budgets beyond the scope's own; replaces the
+  defaults.
+- `never NAME, ...: why`: witnesses, events and other incidents that do not happen in this scope.
+  Everything else that its sizes and budgets allow must happen in it.
+- `sometimes NAME, ...`: what never happens in the parent and does happen in this scope.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ R = TypeVar("R")
 
 
 class Sizes:
-    """The bounds of a composition: sizes that shape a state."""
+    """The bounds of a composition: the sizes that shape a state."""
 
     __slots__ = ()
 
     def suited_to(self, variant: Any) -> Self:
-        """These bounds, with room for what that Kafka needs more of."""
+        """These bounds, widened as the variant requires."""
         return self
 
 
 @dataclass(frozen=True)
 class Configuration(Generic[V, B, G]):
-    """What every rule may ask: which Kafka, how much of it, and how often each fault happens."""
+    """All that a rule may read of its surroundings: which Kafka, which sizes, and how often each
+    fault may happen."""
 
     variant: V
     bounds: B
@@ -47,8 +49,9 @@ class Configuration(Generic[V, B, G]):
 
 @dataclass(frozen=True)
 class Scope(Generic[V, B, G]):
-    """How much is explored, and why this much. The bounds have room for what the budgets allow.
-    `never` has what does not happen although sizes and budgets would allow it, with the reason."""
+    """How much is explored, and `why` this much. The bounds have room for what the budgets allow.
+    `never` maps each incident that does not happen, although sizes and budgets would allow it, to
+    the reason."""
 
     name: str
     why: str
@@ -57,13 +60,13 @@ class Scope(Generic[V, B, G]):
     never: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def configuration(self, variant: V) -> Configuration[V, B, G]:
-        """This scope of that Kafka."""
+        """The configuration of this scope for a variant."""
         bounds = fit(self.bounds, self.budgets).suited_to(variant)
         return Configuration(variant, bounds, self.budgets)
 
 
 class UnknownSize(ValueError):
-    """A scope names what is neither a size nor a budget; the message says which."""
+    """A scope uses a name that is neither a size nor a budget; the message says which."""
 
 
 class InvalidPart(ValueError):
@@ -71,8 +74,8 @@ class InvalidPart(ValueError):
 
 
 def read_scopes(base: Scope[V, B, G], text: str) -> dict[str, Scope[V, B, G]]:
-    """The scopes of a text, by name; `base` has the defaults. Raises UnknownSize, InvalidPart, each
-    with the name of the scope."""
+    """The scopes of a text, by name; `base` has the defaults. Raises UnknownSize or InvalidPart
+    with the scope's name."""
     scopes: dict[str, Scope[V, B, G]] = {}
     for block in re.split(r"\n(?=\S)", text.strip()):
         heading, *parts = " ".join(block.split()).split(" | ")
@@ -88,7 +91,7 @@ def read_scopes(base: Scope[V, B, G], text: str) -> dict[str, Scope[V, B, G]]:
 def read_entry(
     base: Scope[V, B, G], scopes: Mapping[str, Scope[V, B, G]], parts: Sequence[str]
 ) -> Scope[V, B, G]:
-    """The scope that the parts behind a heading describe. Raises UnknownSize, InvalidPart."""
+    """The scope that the parts after a heading describe. Raises UnknownSize, InvalidPart."""
     if not parts:
         raise InvalidPart("no sizes; write NAME: why | NAME=N ...")
     values, *others = parts
@@ -129,8 +132,8 @@ def check_names(given: Mapping[str, int], *records: Any) -> None:
 
 
 def with_room(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
-    """The scope's bounds have room for these faults alone, and have these sizes. Raises
-    UnknownSize, InvalidPart."""
+    """The scope with room for these faults alone, and with these sizes. Raises UnknownSize,
+    InvalidPart."""
     bounds: Any = scope.bounds
     given = dict(read_sizes(text))
     check_names(given, bounds, bounds.faults)
@@ -139,7 +142,7 @@ def with_room(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
 
 
 def with_never(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
-    """The scope that never has this, and says why. Raises InvalidPart."""
+    """The scope in which these incidents never happen, with the reason. Raises InvalidPart."""
     names, _, why = text.partition(": ")
     if not why:
         raise InvalidPart(f"{text!r} does not say why; write never NAME, ...: why")
@@ -147,7 +150,7 @@ def with_never(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
 
 
 def with_sometimes(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
-    """The scope that has this, unlike its parent. Raises InvalidPart."""
+    """The scope in which these incidents happen, unlike in its parent. Raises InvalidPart."""
     names = text.split(", ")
     if unknown := [name for name in names if name not in scope.never]:
         raise InvalidPart(f"{unknown[0]!r} is nothing that the parent never has")
@@ -159,11 +162,11 @@ PARTS: dict[str, Callable[[Any, str], Any]] = {
     "never": with_never,
     "sometimes": with_sometimes,
 }
-"""What may follow the sizes of an entry, by its first word."""
+"""The parts that may follow the sizes of an entry, by their first word."""
 
 
 def read_sizes(text: str) -> Iterator[tuple[str, int]]:
-    """`NAME=N` or `NAME`, each. Raises InvalidPart."""
+    """The names and values of a text of `NAME=N` or `NAME`. Raises InvalidPart."""
     for part in text.split():
         name, equals, value = part.partition("=")
         if equals and not value.isdecimal():
@@ -172,7 +175,7 @@ def read_sizes(text: str) -> Iterator[tuple[str, int]]:
 
 
 def with_values(record: R, given: dict[str, int]) -> R:
-    """The record with those of the values that are its own."""
+    """The record with its own fields replaced by those of the values that name one."""
     whole: Any = record
     own = {f.name: getattr(whole, f.name) for f in fields(whole) if f.name in given}
     changed: R = replace(whole, **{n: type(value)(given[n]) for n, value in own.items()})

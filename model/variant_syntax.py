@@ -1,7 +1,7 @@
 """Variants by name: `RELEASE[/level=N][/requests=v1|v2][/RULE=VALUE...]`.
 
-One grammar for every composition. The releases are those of `model.releases`; the rules are the
-fields of the composition's `Variant`.
+One grammar serves every composition. `model.releases` lists the releases; the rules are the fields
+of the composition's `Variant`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ V = TypeVar("V")
 
 LEVELS = {"0": 0, "1": 1, "2": 2}
 ALWAYS_NAMED = ("level", "requests")
-"""The rules that each full name has, in compositions that have them."""
+"""The rules that every full name spells out, in compositions that have them."""
 
 
 class UnknownVariant(ValueError):
-    """The text names no variant; the message says which part, and what may stand there."""
+    """The text names no variant; the message says which part is wrong and which values are
+    allowed."""
 
 
 def with_release(text: str) -> str:
-    """A variant's text that names its release: the newest, where `text` has rules alone, or
-    nothing."""
+    """The variant's text with its release: the newest if `text` has only rules, or is empty."""
     names_release = text and "=" not in text.partition("/")[0]
     return text if names_release else "/".join(filter(None, (NEWEST, text)))
 
@@ -41,7 +41,7 @@ def one_of(text: str, allowed: Iterable[str], what: str) -> str:
 
 
 def enums_of(variant: type) -> dict[str, type[IntEnum]]:
-    """The fields of a variant that are enumerations."""
+    """The enumeration fields of a variant, by name."""
     hints = typing.get_type_hints(variant)
     kinds = {f.name: hints[f.name] for f in fields(variant)}
     return {name: kind for name, kind in kinds.items() if issubclass(kind, IntEnum)}
@@ -49,8 +49,8 @@ def enums_of(variant: type) -> dict[str, type[IntEnum]]:
 
 @dataclass
 class Grammar(Generic[V]):
-    """The variants of one composition. `rules` can be replaced by name; `values` says what may
-    stand behind each `NAME=`."""
+    """The variants of one composition. `rules` holds the rules that a name can replace; `values`
+    holds the values that may follow each `NAME=`."""
 
     composition: str
     variant: type[V]
@@ -71,7 +71,7 @@ class Grammar(Generic[V]):
         self.default = v2
 
     def of_release(self, release: str) -> V:
-        """The variant that a release is."""
+        """The variant of a release."""
         rules = rules_of(self.composition, release)
         values = {name: self.values[name][text] for name, text in rules.items()}
         make: Any = self.variant
@@ -83,7 +83,8 @@ class Grammar(Generic[V]):
         return named
 
     def full_name(self, release: str, variant: Any) -> str:
-        """The release, what every name says, then the rules that differ from the release's."""
+        """The release, the rules that are always named, then those that differ from the
+        release's."""
         base = self.releases.get(release, variant)
         parts = (
             f"{name}={text}"
@@ -95,7 +96,7 @@ class Grammar(Generic[V]):
         return "/".join((release, *parts))
 
     def with_rule(self, variant: Any, part: str) -> Any:
-        """One `NAME=VALUE` applied. Raises UnknownVariant."""
+        """The variant with one `NAME=VALUE` applied. Raises UnknownVariant."""
         name, equals, text = part.partition("=")
         if not equals:
             raise UnknownVariant(f"{part!r} is not NAME=VALUE")
@@ -106,7 +107,7 @@ class Grammar(Generic[V]):
         return replace(variant, **{name: values[one_of(text, values, name)]})
 
     def parse(self, text: str) -> V:
-        """The variant that `text` names; a text of rules alone stands on the default release.
+        """The variant that `text` names. A text of rules alone changes the default release.
 
         Raises UnknownVariant.
         """

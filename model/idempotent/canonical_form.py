@@ -1,19 +1,20 @@
-"""Runs that never end, in finitely many worlds: the canonical form of a world.
+"""The canonical form of a world: it makes runs that never end visit finitely many worlds.
 
 Theory of operation. In an `unbounded` scope faults never stop. Epochs, offsets and the log grow for
-ever; where it `streams`, records do too. Two passes forget, or number again, what no rule of the
-protocol can tell apart. A world and its canonical form allow the same events, and the worlds behind
-an event have one canonical form again.
+ever; if the scope `streams`, record numbers do too. Two passes forget or renumber what no rule of
+the protocol can tell apart. A world and its canonical form allow the same events, and the worlds
+after each event have the same canonical form again.
 
-1. A log keeps its last batch, what is not on every replica, and what a replica that replays it
-   remembers: of each producer id the newest batches of its last epoch. Offsets count what is kept;
-   those that the high watermark has passed are 0, as it has passed them whatever comes.
-2. Epochs of a producer id are compared with each other, and the next is later than all: they
+1. A log keeps its last batch, the batches that are not on every replica, and the batches that a
+   replica needs to rebuild its memory: of each producer id, the newest batches of its last epoch.
+   Offsets count only what is kept. Offsets up to the high watermark become 0, because it has passed
+   them whatever comes.
+2. Epochs of a producer id are only compared with each other, and the next is later than all. They
    become 0, 1, 2, ... in their order.
-3. Record numbers begin with the oldest that something in flight or on its way still names, less
-   what keeps the sizes of the batches to come. No broker reads them: in a log they are 0.
+3. Record numbers begin with the oldest that a batch in flight still names, rounded down so that the
+   sizes of later batches stay the same. No broker reads record numbers: in a log they are 0.
 
-This is so while the high watermark never falls, nothing is deleted, and a broker that restarts
+All this holds while the high watermark never falls, nothing is deleted, and a broker that restarts
 has a snapshot of its log's end: see `has_normal_form`.
 """
 
@@ -48,22 +49,23 @@ from model.idempotent.world import World
 from model.language import EMPTY_SET, Map, Set, fold
 
 Ranks = Map[ProducerId, Map[Epoch, Epoch]]
-"""What each epoch of each producer id becomes."""
+"""The canonical epoch of each epoch, by producer id."""
 
 SIZES = 3
-"""After so many records, batches have the same sizes again: see `records_in`."""
+"""The number of records after which the sizes of batches repeat: see `records_in`."""
 
 
 # Logs and offsets
 
 
 def is_replicated(leader: Leader, stored: StoredBatch) -> bool:
-    """All replicas have the batch."""
+    """Whether all replicas have the batch."""
     return stored.base_offset + stored.batch.record_count <= leader.high_watermark
 
 
 def is_remembered(k: Configuration, stored: StoredBatch, later: tuple[StoredBatch, ...]) -> bool:
-    """Who replays the log knows the batch; `later` is on every replica, too."""
+    """Whether a replica that replays the log remembers the batch. `later` holds the later batches
+    that are on every replica."""
     same = tuple(s for s in later if s.batch.producer_id == stored.batch.producer_id)
     return (
         stored.batch.producer_id != NO_PRODUCER_ID
@@ -73,7 +75,7 @@ def is_remembered(k: Configuration, stored: StoredBatch, later: tuple[StoredBatc
 
 
 def is_kept(k: Configuration, leader: Leader, i: int) -> bool:
-    """Some rule can still read batch `i` of the log."""
+    """Whether a rule can still read batch `i` of the log."""
     stored = leader.log[i]
     later = tuple(s for s in leader.log[i + 1 :] if is_replicated(leader, s))
     return (
@@ -84,7 +86,7 @@ def is_kept(k: Configuration, leader: Leader, i: int) -> bool:
 
 
 def shortened(k: Configuration, leader: Leader) -> tuple[StoredBatch, ...]:
-    """What is kept of the log, at the offsets that this leaves."""
+    """The batches that are kept of the log, at their new offsets."""
     kept = tuple(stored for i, stored in enumerate(leader.log) if is_kept(k, leader, i))
     return tuple(
         StoredBatch(
@@ -96,12 +98,12 @@ def shortened(k: Configuration, leader: Leader) -> tuple[StoredBatch, ...]:
 
 
 def forgotten(k: Configuration, leader: Leader) -> int:
-    """How many records of the log are not kept."""
+    """The number of records that are not kept."""
     return log_end_offset(leader.log) - log_end_offset(shortened(k, leader))
 
 
 def moved(k: Configuration, leader: Leader, offset: int) -> int:
-    """What an offset becomes."""
+    """The canonical form of an offset."""
     return 0 if offset <= leader.high_watermark else offset - forgotten(k, leader)
 
 
@@ -127,7 +129,7 @@ def short_leader(k: Configuration, leader: Leader) -> Leader:
 
 
 def moved_answer(k: Configuration, leader: Leader, answer: ProduceResponse) -> ProduceResponse:
-    """An answer on its way; no rule reads where the batch is."""
+    """An answer on its way, without its base offset, which no rule reads."""
     return replace(
         answer,
         base_offset=0 if answer.error == Error.NONE else INVALID_OFFSET,
@@ -136,7 +138,7 @@ def moved_answer(k: Configuration, leader: Leader, answer: ProduceResponse) -> P
 
 
 def moved_links(k: Configuration, w: World, links: Map[Partition, Link]) -> Map[Partition, Link]:
-    """What travels to and from a producer."""
+    """The links of a producer, with canonical offsets."""
     return Map(
         tuple(
             replace(
@@ -148,12 +150,13 @@ def moved_links(k: Configuration, w: World, links: Map[Partition, Link]) -> Map[
 
 
 def without_offset(entry: PartitionEntry) -> PartitionEntry:
-    """Where nothing is deleted it matters only whether there is a last acknowledged offset."""
+    """The entry, which keeps only whether it has a last acknowledged offset: without deletions no
+    rule reads more."""
     return replace(entry, last_acked_offset=min(entry.last_acked_offset, 0))
 
 
 def without_offsets(client: Client) -> Client:
-    """A client with no other offsets than 0."""
+    """The client, with no offset other than 0."""
     return replace(
         client,
         partitions=Map(tuple(without_offset(entry) for entry in client.partitions.values())),
@@ -161,7 +164,7 @@ def without_offsets(client: Client) -> Client:
 
 
 def with_short_logs(k: Configuration, w: World) -> World:
-    """The first pass."""
+    """The world after the first pass, over logs and offsets."""
     return replace(
         w,
         clients=Map(tuple(without_offsets(client) for client in w.clients.values())),
@@ -174,7 +177,7 @@ def with_short_logs(k: Configuration, w: World) -> World:
 
 
 def is_used_by(client: Client, producer_id: int, epoch: int) -> bool:
-    """The client is there, or a batch that it has not finished."""
+    """Whether the client, or a batch that it has not finished, has this epoch."""
     here = client.producer_id == producer_id and client.producer_epoch == epoch
     return here or any(
         (entry.producer_id == producer_id and entry.producer_epoch == epoch)
@@ -185,13 +188,13 @@ def is_used_by(client: Client, producer_id: int, epoch: int) -> bool:
 
 
 def is_known_to(leader: Leader, producer_id: int, epoch: int) -> bool:
-    """The leader remembers it, or has a batch of it."""
+    """Whether the leader remembers this epoch, or has a batch of it."""
     here = leader.producers[producer_id].producer_epoch == epoch
     return here or any(is_of(stored.batch, producer_id, epoch) for stored in leader.log)
 
 
 def travels_on(link: Link, producer_id: int, epoch: int) -> bool:
-    """A batch of it is on its way."""
+    """Whether a batch of this epoch is on its way."""
     return any(is_of(r.batch, producer_id, epoch) for r in link.requests) or any(
         any(is_of(r.batch, producer_id, epoch) for r in connection.requests)
         for connection in link.broken
@@ -199,7 +202,7 @@ def travels_on(link: Link, producer_id: int, epoch: int) -> bool:
 
 
 def is_used(w: World, producer_id: int, epoch: int) -> bool:
-    """Something in the world is of this epoch."""
+    """Whether anything in the world has this epoch."""
     return (
         any(is_used_by(client, producer_id, epoch) for client in w.clients.values())
         or any(is_known_to(leader, producer_id, epoch) for leader in w.leaders.values())
@@ -211,7 +214,7 @@ def is_used(w: World, producer_id: int, epoch: int) -> bool:
 
 
 def ranks_of(k: Configuration, w: World, producer_id: int) -> Map[Epoch, Epoch]:
-    """For each epoch how many earlier ones are used."""
+    """The canonical epochs of a producer id: for each epoch, the number of earlier ones in use."""
     used = tuple(is_used(w, producer_id, epoch) for epoch in range(k.bounds.max_epoch + 1))
     return Map(
         tuple(
@@ -222,12 +225,12 @@ def ranks_of(k: Configuration, w: World, producer_id: int) -> Map[Epoch, Epoch]:
 
 
 def all_ranks(k: Configuration, w: World) -> Ranks:
-    """What each epoch becomes, by producer id."""
+    """The canonical epochs of all producer ids."""
     return Map(tuple(ranks_of(k, w, producer_id) for producer_id in range(k.bounds.producer_ids)))
 
 
 def rank(ranks: Ranks, producer_id: int, epoch: int) -> int:
-    """What an epoch becomes; none stays none."""
+    """The canonical epoch; NO_PRODUCER_EPOCH stays."""
     return epoch if epoch == NO_PRODUCER_EPOCH else ranks[producer_id][epoch]
 
 
@@ -235,7 +238,8 @@ def rank(ranks: Ranks, producer_id: int, epoch: int) -> int:
 
 
 def is_named(entry: PartitionEntry, link: Link, number: int) -> bool:
-    """A batch in flight or on its way begins with this record, or with an earlier one."""
+    """Whether a batch in flight, or a message on its way, begins with this record or an earlier
+    one."""
     return (
         any(b.batch.first_record <= number for b in entry.in_flight)
         or any(b.batch.first_record <= number for b in entry.given_up)
@@ -246,8 +250,8 @@ def is_named(entry: PartitionEntry, link: Link, number: int) -> bool:
 
 
 def finished(k: Configuration, entry: PartitionEntry, link: Link) -> int:
-    """How many of the first records nothing names any more, in whole rounds of sizes; 0 where
-    producers do not send for ever."""
+    """The number of records at the beginning that nothing names any more, in whole rounds of sizes;
+    0 unless producers send for ever."""
     if not k.bounds.streams:
         return 0
     unnamed = sum(
@@ -259,12 +263,12 @@ def finished(k: Configuration, entry: PartitionEntry, link: Link) -> int:
 
 
 def with_record(k: Configuration, records: Set[RecordNumber], number: int) -> Set[RecordNumber]:
-    """The set with one more."""
+    """The set with one more record."""
     return records.plus(number)
 
 
 def earlier_records(k: Configuration, gone: int, records: Set[RecordNumber]) -> Set[RecordNumber]:
-    """A set of records without the first `gone`."""
+    """The set without the first `gone` records, and the others renumbered."""
     if not k.bounds.streams:
         return records
     left = tuple(number for number in range(k.bounds.records) if number + gone in records)
@@ -276,7 +280,7 @@ def earlier_records(k: Configuration, gone: int, records: Set[RecordNumber]) -> 
 
 
 def renumbered_batch(ranks: Ranks, gone: int, batch: Batch) -> Batch:
-    """A batch at its epoch's rank."""
+    """The batch with its canonical epoch and record number."""
     epoch = rank(ranks, batch.producer_id, batch.producer_epoch)
     return replace(batch, producer_epoch=epoch, first_record=batch.first_record - gone)
 
@@ -284,12 +288,12 @@ def renumbered_batch(ranks: Ranks, gone: int, batch: Batch) -> Batch:
 def renumbered_requests(
     ranks: Ranks, gone: int, requests: tuple[ProduceRequest, ...]
 ) -> tuple[ProduceRequest, ...]:
-    """Requests on their way."""
+    """The requests, renumbered."""
     return tuple(ProduceRequest(batch=renumbered_batch(ranks, gone, r.batch)) for r in requests)
 
 
 def renumbered_link(ranks: Ranks, gone: int, link: Link) -> Link:
-    """The open connection and the broken ones."""
+    """The link with its open and broken connections, renumbered."""
     return Link(
         requests=renumbered_requests(ranks, gone, link.requests),
         answers=tuple(replace(a, first_record=a.first_record - gone) for a in link.answers),
@@ -303,7 +307,7 @@ def renumbered_link(ranks: Ranks, gone: int, link: Link) -> Link:
 def renumbered_links(
     k: Configuration, ranks: Ranks, client: Client, links: Map[Partition, Link]
 ) -> Map[Partition, Link]:
-    """What travels to and from a producer."""
+    """The links of a producer, renumbered."""
     return Map(
         tuple(
             renumbered_link(ranks, finished(k, client.partitions[partition], link), link)
@@ -315,14 +319,14 @@ def renumbered_links(
 def renumbered_batches(
     ranks: Ranks, gone: int, batches: tuple[InFlightBatch, ...]
 ) -> tuple[InFlightBatch, ...]:
-    """Batches that a client has sent."""
+    """The batches of a client, renumbered."""
     return tuple(replace(b, batch=renumbered_batch(ranks, gone, b.batch)) for b in batches)
 
 
 def renumbered_entry(
     k: Configuration, ranks: Ranks, gone: int, entry: PartitionEntry
 ) -> PartitionEntry:
-    """What a client knows of a partition."""
+    """The entry of a partition, renumbered."""
     return replace(
         entry,
         producer_epoch=rank(ranks, entry.producer_id, entry.producer_epoch),
@@ -337,7 +341,7 @@ def renumbered_entry(
 def renumbered_client(
     k: Configuration, ranks: Ranks, client: Client, links: Map[Partition, Link]
 ) -> Client:
-    """A client at its epoch's rank, whose partitions begin with the oldest records that matter."""
+    """The client, renumbered; its partitions begin with the oldest records that are still named."""
     return replace(
         client,
         producer_epoch=rank(ranks, client.producer_id, client.producer_epoch),
@@ -351,13 +355,13 @@ def renumbered_client(
 
 
 def ranked_state(ranks: Ranks, leader: Leader, producer_id: int) -> ProducerStateEntry:
-    """What a leader knows of a producer id."""
+    """The leader's state of a producer id, with the canonical epoch."""
     entry = leader.producers[producer_id]
     return replace(entry, producer_epoch=rank(ranks, producer_id, entry.producer_epoch))
 
 
 def ranked_leader(k: Configuration, ranks: Ranks, leader: Leader) -> Leader:
-    """A leader with the epochs of its log and of its memory."""
+    """The leader, with canonical epochs in its log and in its memory."""
     return replace(
         leader,
         log=tuple(replace(s, batch=renumbered_batch(ranks, 0, s.batch)) for s in leader.log),
@@ -371,7 +375,7 @@ def ranked_leader(k: Configuration, ranks: Ranks, leader: Leader) -> Leader:
 
 
 def with_first_numbers(k: Configuration, w: World) -> World:
-    """The second pass."""
+    """The world after the second pass, over epochs and record numbers."""
     ranks = all_ranks(k, w)
     return replace(
         w,
@@ -391,11 +395,11 @@ def with_first_numbers(k: Configuration, w: World) -> World:
 
 
 def has_normal_form(k: Configuration) -> bool:
-    """Whether the scope has none of the events that read what a normal form forgets."""
+    """Whether the scope lacks the events that read what the canonical form forgets."""
     faults = k.bounds.faults
     return faults.losses == 0 and faults.deletions == 0 and faults.crashes == 0
 
 
 def normal(k: Configuration, w: World) -> World:
-    """The world that stands for all those that are like this one."""
+    """The canonical form of the world."""
     return with_first_numbers(k, with_short_logs(k, w))

@@ -1,15 +1,17 @@
-"""The idempotent producer: what it keeps, what it sends, and what it makes of answers.
+"""The idempotent producer: its state, and the batches that it sends for the first time or again.
 
-Theory of operation. A batch gets (producer id, epoch, sequence) when it is first sent and keeps
-them for every retry. It stays in the partition's in-flight list, in sequence order, until it is
-acknowledged or given up, also while it waits to be sent again; while one waits, only the first of
-the list may be sent. If the leader finds the first of the list out of sequence, its memory of
-this producer is not what it was, and the client has to recover: `model.idempotent.recovery` says
-how, and
-`model.idempotent.responses` when. `Sender`, `TransactionManager`, `RecordAccumulator`.
+Models `Sender`, `TransactionManager` and `RecordAccumulator`. `model.idempotent.responses` handles
+answers; `model.idempotent.recovery` handles bumps, new producer ids and expired batches. A batch
+holds one or two records; linger, batching by size and buffer memory are left out.
 
-Without idempotence there is neither id nor sequence, and a batch that is sent again goes to the
-head of the queue, whatever is in flight.
+Theory of operation. A batch gets its (producer id, epoch, sequence) when it is first sent, and
+keeps them for every retry. It stays in the partition's in-flight list, in sequence order, until it
+is acknowledged or given up, even while it waits to be sent again. While a batch waits, the producer
+may send only the first of the list. If the leader finds the first of the list out of sequence, it
+no longer remembers the producer as the producer does, and the producer has to recover.
+
+Without idempotence a batch has neither producer id nor sequence. A batch that is sent again goes to
+the head of the queue, whatever is in flight.
 """
 
 from __future__ import annotations
@@ -50,9 +52,9 @@ from model.language import AtMost, Map, Range, Set, Step, acts, record, require,
 class InFlightBatch:
     """A batch that was sent and is not finished. ProducerBatch.
 
-    `outstanding`: its request awaits an answer; else it waits to be sent again.
-    `sequence_has_been_reset`: numbered again since it was last sent.
-    `attempts`: whether it was sent before, counted where something depends on it.
+    `outstanding`: whether its request awaits an answer; if not, the batch waits to be sent again.
+    `sequence_has_been_reset`: whether it was numbered again since it was last sent. `attempts`: 1
+    if it was sent before, counted only where a rule depends on it.
     """
 
     batch: Batch
@@ -66,11 +68,11 @@ InFlight = tuple[InFlightBatch, ...]
 
 @record
 class PartitionEntry:
-    """What the producer knows of one partition. TxnPartitionEntry, and the application's view:
-    how many records it has sent, which of them were acknowledged, and which have failed.
+    """The producer's state for one partition (TxnPartitionEntry), and the application's view of it:
+    the number of records sent, those acknowledged, and those that have failed.
 
-    `unresolved_sequence` is where a batch of unknown outcome ended. `given_up` are batches whose
-    answer may still come although the application was told that they failed.
+    `unresolved_sequence` is the sequence after a batch of unknown outcome. `given_up` holds the
+    batches whose answer may still come although the application was told that they have failed.
     """
 
     producer_id: ProducerIdOrNone
@@ -112,18 +114,20 @@ def is_of(batch: Batch, producer_id: int, producer_epoch: int) -> bool:
 
 
 def may_send(k: Configuration, client: Client) -> bool:
-    """It has a producer id if it needs one, and nothing to do before. Sender.runOnce."""
+    """Whether the producer has the producer id that it needs, and nothing to do first.
+    Sender.runOnce."""
     has_id = k.variant.idempotence == Idempotence.DISABLED or client.producer_id != NO_PRODUCER_ID
     return has_id and client.bump_for.is_empty() and not client.fatal
 
 
 def is_current(client: Client, entry: PartitionEntry) -> bool:
-    """The partition's sequences are of the client's id and epoch."""
+    """Whether the partition counts sequences under the client's present id and epoch."""
     return entry.producer_id == client.producer_id and entry.producer_epoch == client.producer_epoch
 
 
 def has_old_batches(k: Configuration, client: Client, entry: PartitionEntry) -> bool:
-    """Batches of an earlier id or epoch are not finished. shouldStopDrainBatchesForPartition."""
+    """Whether batches of an earlier id or epoch are unfinished.
+    shouldStopDrainBatchesForPartition."""
     unordered = k.variant.idempotence == Idempotence.DISABLED
     if unordered or k.variant.recovery != Recovery.LOCAL_BUMP:
         return False
@@ -131,7 +135,8 @@ def has_old_batches(k: Configuration, client: Client, entry: PartitionEntry) -> 
 
 
 def numbered(k: Configuration, client: Client, entry: PartitionEntry) -> PartitionEntry:
-    """The partition at the client's id and epoch, from sequence 0 if they are new to it."""
+    """The partition under the client's id and epoch; it begins at sequence 0 if they are new to
+    it."""
     if k.variant.idempotence == Idempotence.DISABLED or is_current(client, entry):
         return entry
     return replace(
@@ -160,8 +165,8 @@ def new_batch(
 
 
 def with_new(k: Configuration, in_flight: InFlight, sent: InFlightBatch) -> InFlight:
-    """In flight, with one more batch: last, but at the wrap its number may say first.
-    TxnPartitionEntry.inflightBatchesBySequence."""
+    """The batches in flight and the new one, which is last. At the wrap, an order by plain numbers
+    may put it first. TxnPartitionEntry.inflightBatchesBySequence."""
     if k.variant.sequence_order == SequenceOrder.WRAPS or not k.bounds.wraps:
         return (*in_flight, sent)
     first = sent.batch.base_sequence
@@ -174,7 +179,7 @@ def with_new(k: Configuration, in_flight: InFlight, sent: InFlightBatch) -> InFl
 def send_new(
     k: Configuration, client: Client, partition: Partition, record_count: RecordCount
 ) -> Step[Client, ProduceRequest]:
-    """A batch gets its sequence and goes out. RecordAccumulator.drainBatchesForOneNode."""
+    """Number a new batch and send it. RecordAccumulator.drainBatchesForOneNode."""
     entry = client.partitions[partition]
     require(may_send(k, client))
     require(all(b.outstanding for b in entry.in_flight))
@@ -199,14 +204,15 @@ def send_new(
 
 
 def acknowledged(entry: PartitionEntry, batch: Batch) -> PartitionEntry:
-    """The application hears that the batch is stored."""
+    """The partition, after the application was told that the batch is stored."""
     records = span(batch.first_record, batch.record_count)
     return replace(entry, acknowledged=entry.acknowledged.union(records))
 
 
 def first_in_sequence(queued: InFlight) -> InFlight:
-    """The head of what waits: by its sequence alone, whatever its producer id; of two with the
-    same sequence the one that came back later. RecordAccumulator.insertInSequenceOrder."""
+    """The first of the waiting batches, ordered by sequence alone, whatever their producer ids. Of
+    two with the same sequence, the one that came back later.
+    RecordAccumulator.insertInSequenceOrder."""
     return tuple(
         b
         for i, b in enumerate(queued)
@@ -216,7 +222,7 @@ def first_in_sequence(queued: InFlight) -> InFlight:
 
 
 def next_to_retry(k: Configuration, client: Client, entry: PartitionEntry) -> InFlight:
-    """The batch that may be sent again, if any: the first in flight, where sequences are kept."""
+    """The batch that may be sent again, or none. With sequences it is the first in flight."""
     idle = tuple(b for b in entry.in_flight if not b.outstanding)
     if k.variant.idempotence == Idempotence.DISABLED:
         return idle[:1]
@@ -231,7 +237,7 @@ def next_to_retry(k: Configuration, client: Client, entry: PartitionEntry) -> In
 
 
 def has_room(k: Configuration, entry: PartitionEntry) -> bool:
-    """One more request may be on its way: those of batches given up count, too."""
+    """Whether one more request may be in flight; requests of batches given up count as well."""
     on_their_way = sum(1 if b.outstanding else 0 for b in entry.in_flight)
     always = k.bounds.given_up == 0 and not k.bounds.splits
     return always or on_their_way + len(entry.given_up) < k.bounds.in_flight
@@ -241,7 +247,7 @@ def has_room(k: Configuration, entry: PartitionEntry) -> bool:
 def send_again(
     k: Configuration, client: Client, partition: Partition
 ) -> Step[Client, ProduceRequest]:
-    """The first batch in flight is retried; none may overtake it. shouldStopDrainBatches."""
+    """Retry the first batch in flight; no other batch may overtake it. shouldStopDrainBatches."""
     entry = client.partitions[partition]
     require(may_send(k, client))
     ready = next_to_retry(k, client, entry)
@@ -254,7 +260,8 @@ def send_again(
 
 
 def put_back(k: Configuration, entry: PartitionEntry, sent: InFlightBatch) -> InFlight:
-    """In flight with the batch that was sent again: in its place, or last without sequences."""
+    """The batches in flight, with the retried batch in its place; without sequences it becomes the
+    last."""
     if k.variant.idempotence == Idempotence.DISABLED:
         return (*without(entry, sent.batch.first_record), sent)
     return tuple(
@@ -266,22 +273,23 @@ def put_back(k: Configuration, entry: PartitionEntry, sent: InFlightBatch) -> In
 
 
 def without(entry: PartitionEntry, first_record: int) -> InFlight:
-    """The batches in flight but the one that begins with `first_record`."""
+    """The batches in flight except the one that begins with `first_record`."""
     return tuple(b for b in entry.in_flight if b.batch.first_record != first_record)
 
 
 def counts_attempts(k: Configuration) -> bool:
-    """Whether it matters that a batch was sent before."""
+    """Whether a rule depends on whether a batch was sent before."""
     return k.variant.retries != Retries.ENDLESS or k.bounds.faults.timeouts > 0
 
 
 def waiting(k: Configuration, b: InFlightBatch) -> InFlightBatch:
-    """The batch, to be sent again."""
+    """The batch, waiting to be sent again."""
     return replace(b, outstanding=False, attempts=1 if counts_attempts(k) else 0)
 
 
 def failed(k: Configuration, entry: PartitionEntry, b: InFlightBatch) -> PartitionEntry:
-    """The application hears that the batch has failed. ProducerBatch.completeExceptionally."""
+    """The partition, after the application was told that the batch has failed.
+    ProducerBatch.completeExceptionally."""
     records = span(b.batch.first_record, b.batch.record_count)
     return replace(
         entry,

@@ -1,4 +1,8 @@
-"""What a producer's own books say is true: of what it waits for, and of the sequences it counts."""
+"""Guarantees of a producer's own state: the answers that it awaits, and the sequences that it
+counts.
+
+They are part of the list in `model.idempotent.guarantees`; their conditions stand here.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,8 @@ from model.idempotent.world import World
 
 
 def requests_are_awaited(k: Configuration, w: World) -> bool:
-    """A producer awaits the answer to each request on its connection, and no other: so many are in
-    flight at most as it is allowed. InFlightRequests."""
+    """A producer awaits the answer to each request on its connection, and no other. It never has
+    more requests in flight than it may. InFlightRequests."""
     return all(
         all(
             awaits_what_travels(entry, w.links[producer][partition])
@@ -41,7 +45,8 @@ def awaited(entry: PartitionEntry) -> tuple[InFlightBatch, ...]:
 
 
 def awaits_what_travels(entry: PartitionEntry, link: Link) -> bool:
-    """As many batches as requests and answers, and the batch of each request is among them."""
+    """There are as many awaited batches as requests and answers, and the batch of each request is
+    among them."""
     return len(awaited(entry)) == len(link.requests) + len(link.answers) and all(
         any(b.batch.first_record == request.batch.first_record for b in awaited(entry))
         for request in link.requests
@@ -49,27 +54,28 @@ def awaits_what_travels(entry: PartitionEntry, link: Link) -> bool:
 
 
 def bumps_by_itself(k: Configuration) -> bool:
-    """A producer takes the next epoch, and no exception loses a batch: since KIP-360."""
+    """A producer takes the next epoch by itself, and no exception loses a batch: since KIP-360."""
     return k.variant.recovery == Recovery.LOCAL_BUMP
 
 
 def numbers_and_bumps(k: Configuration) -> bool:
-    """The same, and batches have sequences."""
+    """Producers bump epochs by themselves, and batches have sequences."""
     return k.variant.idempotence == Idempotence.ENABLED and bumps_by_itself(k)
 
 
 def awaits_answers(k: Configuration) -> bool:
-    """It bumps by itself, and answers are asked for."""
+    """Producers bump epochs by themselves, and brokers answer."""
     return k.variant.acks != Acks.NONE and bumps_by_itself(k)
 
 
 def keeps_its_id(k: Configuration) -> bool:
-    """No epoch is the last: with it a producer forgets its id, also in what is on its way."""
+    """No epoch is the last. After the last epoch a producer forgets its id, also in the batches in
+    flight."""
     return not k.bounds.epochs_end
 
 
 def settles_what_it_gave_up(k: Configuration) -> bool:
-    """A producer takes the next epoch by itself, and there is a next one."""
+    """Producers bump epochs by themselves, and there is always a next epoch."""
     return bumps_by_itself(k) and keeps_its_id(k)
 
 
@@ -77,8 +83,8 @@ def settles_what_it_gave_up(k: Configuration) -> bool:
 
 
 def errors_wait_for_nothing(k: Configuration, w: World) -> bool:
-    """An answer with an error goes at once, whatever replicas have: only a success awaits the high
-    watermark. DelayedProduce."""
+    """An answer with an error is sent at once; only a success awaits the high watermark.
+    DelayedProduce."""
     return all(
         all(all(goes_at_once(answer) for answer in link.answers) for link in links.values())
         for links in w.links.values()
@@ -86,12 +92,12 @@ def errors_wait_for_nothing(k: Configuration, w: World) -> bool:
 
 
 def goes_at_once(answer: ProduceResponse) -> bool:
-    """It waits for no offset, if it is an error."""
+    """The answer is a success, or awaits no offset."""
     return answer.error == Error.NONE or answer.required_offset == 0
 
 
 def late_errors_are_stored(k: Configuration, w: World) -> bool:
-    """An error that comes after the append is about a batch that is in the log.
+    """An error that comes after the append is the answer to a batch in the log.
     NotEnoughReplicasAfterAppendException."""
     return all(
         all(
@@ -103,7 +109,7 @@ def late_errors_are_stored(k: Configuration, w: World) -> bool:
 
 
 def is_not_late(answer: ProduceResponse) -> bool:
-    """It says nothing of what comes after an append."""
+    """The answer is not one of the errors that come after an append."""
     return (
         answer.error != Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         and answer.error != Error.REQUEST_TIMED_OUT
@@ -111,7 +117,7 @@ def is_not_late(answer: ProduceResponse) -> bool:
 
 
 def has_record(leader: Leader, producer: Producer, answer: ProduceResponse) -> bool:
-    """The log has the first record of the batch that is answered."""
+    """Whether the log has the first record of the answered batch."""
     first = answer.first_record
     return any(
         s.batch.producer == producer
@@ -125,7 +131,7 @@ def has_record(leader: Leader, producer: Producer, answer: ProduceResponse) -> b
 
 
 def sequences_have_ids(k: Configuration, w: World) -> bool:
-    """Who has no producer id counts no sequences, and sends none. KIP-98."""
+    """A producer without a producer id counts no sequences, and sends none. KIP-98."""
     return all(
         all(
             all(is_numbered_with_id(b.batch) for b in awaited(entry))
@@ -137,14 +143,14 @@ def sequences_have_ids(k: Configuration, w: World) -> bool:
 
 
 def is_numbered_with_id(batch: Batch) -> bool:
-    """It has a producer id, an epoch and a sequence, or none of them."""
+    """The batch has a producer id, an epoch and a sequence, or lacks all three."""
     has_id = batch.producer_id != NO_PRODUCER_ID
     has_sequence = batch.base_sequence != NO_SEQUENCE
     return has_sequence == has_id and (batch.producer_epoch != NO_PRODUCER_EPOCH) == has_id
 
 
 def counts_nothing(entry: PartitionEntry) -> bool:
-    """No sequence was given, acknowledged or left open."""
+    """No sequence was used, acknowledged or left unresolved."""
     return (
         entry.next_sequence == 0
         and entry.last_acked_sequence == NO_SEQUENCE
@@ -153,8 +159,8 @@ def counts_nothing(entry: PartitionEntry) -> bool:
 
 
 def last_acked_is_the_latest(k: Configuration, w: World) -> bool:
-    """What a producer takes for its last acknowledged sequence is that of the latest batch of its
-    epoch whose success it has heard: an answer that comes late does not take it back.
+    """A producer's last acknowledged sequence is that of the latest batch of its epoch for which it
+    has received a success. An answer that comes late does not move it back.
     TransactionManager.maybeUpdateLastAckedSequence."""
     return all(
         all(
@@ -171,7 +177,7 @@ def last_acked_is_the_latest(k: Configuration, w: World) -> bool:
 
 
 def has_acknowledged(client: Client, entry: PartitionEntry, batch: Batch) -> bool:
-    """The producer has heard that the batch, of its present epoch, is stored."""
+    """Whether the producer knows that the batch, which is of its present epoch, is stored."""
     return is_mine(client, batch) and batch.first_record in entry.acknowledged
 
 
@@ -182,8 +188,8 @@ def is_not_before(k: Configuration, entry: PartitionEntry, batch: Batch) -> bool
 
 
 def unknown_is_unresolved(k: Configuration, w: World) -> bool:
-    """While nobody knows what became of a batch that was sent again and given up, its partition has
-    an unresolved sequence, or waits for the next epoch: nothing new is sent there. KIP-360."""
+    """While the outcome of a batch that was sent again and then given up is unknown, its partition
+    has an unresolved sequence, or waits for the next epoch. Nothing new is sent there. KIP-360."""
     return all(
         all(
             entry.unresolved_sequence != NO_SEQUENCE
@@ -196,6 +202,6 @@ def unknown_is_unresolved(k: Configuration, w: World) -> bool:
 
 
 def is_unknown(client: Client, entry: PartitionEntry, b: InFlightBatch) -> bool:
-    """The batch was sent again, and neither it nor one behind it was acknowledged."""
+    """Whether the batch was sent again, and neither it nor a later one was acknowledged."""
     again = b.attempts > 0 and is_mine(client, b.batch)
     return again and entry.last_acked_sequence < b.batch.base_sequence

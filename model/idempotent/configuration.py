@@ -1,4 +1,4 @@
-"""Which Kafka, and how much of it: variants, bounds, budgets, and the configuration they make.
+"""Variants, bounds and budgets of the idempotent producer.
 
 `model.releases` says which release has which rule.
 """
@@ -15,54 +15,55 @@ from model.releases import MAX_BATCHES_TO_REMEMBER, Requests
 
 
 class FirstSequence(IntEnum):
-    """What a leader does with the first batch of a producer id that it does not know."""
+    """How a leader treats the first batch of a producer id that it does not know."""
 
     ANY = 0
     """Accepts any first sequence."""
     STRICT = 1
-    """Refuses all but 0 as out of order."""
+    """Refuses every first sequence but 0, as out of order."""
     UNKNOWN_PRODUCER_ID = 2
-    """Refuses all but 0, and says that it does not know the producer id."""
+    """Refuses every first sequence but 0, with UNKNOWN_PRODUCER_ID."""
 
 
 class RestartWindow(IntEnum):
-    """How many batches of each producer id a leader still remembers after a restart."""
+    """The number of batches of each producer id that a leader remembers after a restart."""
 
     ONE = 0
-    """The last: a snapshot holds no more. KAFKA-9199."""
+    """The last batch: a snapshot holds no more. KAFKA-9199."""
     FULL = 1
     """As many as before."""
 
 
 class HeadTruncation(IntEnum):
-    """What becomes of a producer id whose last batch is deleted from the log's head."""
+    """How a leader treats a producer id whose last batch is deleted from the log's head."""
 
     KEEPS = 0
-    """It stays known until it expires."""
+    """The leader remembers it until it expires."""
     EVICTS = 1
-    """It is forgotten with its records."""
+    """The leader forgets it with its records."""
 
 
 class Validation(IntEnum):
-    """What a leader asks of a batch, by its origin. AppendOrigin; before 2.4.1 ValidationType."""
+    """The checks that a leader makes, by the batch's origin. AppendOrigin; before 2.4.1
+    ValidationType."""
 
     FULL = 0
-    """Duplicates, epoch and sequence: a client's batch."""
+    """Duplicates, epoch and sequence: for a batch of a client."""
     EPOCH_ONLY = 1
-    """The epoch: a batch of a coordinator."""
+    """The epoch alone: for a batch of a coordinator."""
     NONE = 2
-    """Nothing: a batch that another leader has accepted before."""
+    """No check: for a batch that another leader has accepted before."""
 
 
 class Acks(IntEnum):
-    """How many replicas must have a batch before it is acknowledged."""
+    """The replicas that must have a batch before it is acknowledged."""
 
     ALL = 0
-    """All that are in sync."""
+    """All replicas in sync."""
     LEADER = 1
-    """The leader."""
+    """The leader alone."""
     NONE = 2
-    """None: the broker does not answer."""
+    """No replica: the broker does not answer."""
 
 
 class Idempotence(IntEnum):
@@ -70,11 +71,12 @@ class Idempotence(IntEnum):
 
     ENABLED = 0
     DISABLED = 1
-    """No producer id, no sequence, and a batch that is sent again goes to the head of its queue."""
+    """Batches have no producer id and no sequence; a batch that is sent again goes to the head of
+    its queue."""
 
 
 class Retries(IntEnum):
-    """How often a producer sends a batch again. The number is how often, but for ENDLESS."""
+    """The number of times that a producer sends a batch again; ENDLESS has no limit."""
 
     NONE = 0
     ONE = 1
@@ -82,33 +84,34 @@ class Retries(IntEnum):
 
 
 class Recovery(IntEnum):
-    """What an idempotent producer does where its sequences went astray."""
+    """The way in which an idempotent producer recovers when its sequences are in doubt."""
 
     LOCAL_BUMP = 0
-    """It takes the next epoch by itself."""
+    """The producer takes the next epoch by itself."""
     RESET_2_3 = 1
-    """It asks for a new producer id and uses it at once; what it hears of batches of the old one
-    changes nothing."""
+    """The producer asks for a new producer id and uses it at once; answers to batches of the old id
+    change nothing."""
     RESET_2_0 = 2
-    """The same, but an old batch that fails closes a gap in the new id's sequences."""
+    """As RESET_2_3, but an old batch that fails closes a gap in the new id's sequences."""
 
 
 class Expiry(IntEnum):
-    """Which batches a producer gives up after a time."""
+    """The batches that a producer gives up when their time is up."""
 
     DELIVERY_TIMEOUT = 0
-    """All, the oldest first."""
+    """Any batch, the oldest first."""
     QUEUED_ONLY = 1
-    """Those that are not on their way."""
+    """Only batches that are not in flight at the time."""
 
 
 class SequenceOrder(IntEnum):
-    """How a producer orders sequences: what is in flight, and the last that was acknowledged."""
+    """The order in which a producer keeps sequences: those in flight, and the last acknowledged
+    one."""
 
     RAW = 0
-    """As plain numbers, also across the wrap. TransactionManager, TxnPartitionEntry."""
+    """As plain numbers, even across the wrap. TransactionManager, TxnPartitionEntry."""
     WRAPS = 1
-    """In the order of the sequences: 0 comes after the last."""
+    """As sequences: 0 comes after the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,22 +135,23 @@ class Variant:
 
 
 USUAL = Faults(breaks=1, refusals=1, restarts=1, failovers=1)
-"""What a scope has room for if it does not say: a user's budget may allow it."""
+"""The faults that a scope has room for by default: a user's budget may allow as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds(scope.Sizes):
-    """Sizes that shape a state: how many of each, and how far numbers go.
+    """Sizes that shape a state: the number of each kind of thing, and how far numbers go.
 
-    `max_sequence` and `max_epoch` are the last of their kind; after the last sequence comes 0.
-    `first_sequence` is where the producers' first epoch begins: with 0 nothing has happened yet,
-    else the scope begins with one record, stored at that sequence and acknowledged.
-    `max_message` is how many records a leader takes in one batch. With `epochs_end` the last epoch
-    is the protocol's own last, else it is only where the scope ends. Producers that are `begun`
-    have a producer id, each its own unless it is a `shared_producer_id`; `more_producer_ids` are to
-    be had. `faults` has room for what budgets may allow. Where it is `unbounded`, a fault that a
-    budget allows may happen for ever; where it `streams`, producers send for ever too, and
-    `records` is how many may be under way.
+    `max_sequence` and `max_epoch` are the last of their kind; after the last sequence comes 0. With
+    `epochs_end`, the last epoch is the protocol's own last; without, the scope merely ends there.
+    `first_sequence` is the sequence at which the producers' first epoch begins. If it is 0, nothing
+    has happened yet; if not, the scope begins with one record that is stored at that sequence and
+    acknowledged. A leader accepts at most `max_message` records in one batch.
+
+    Producers that have `begun` have a producer id, each its own unless it is a
+    `shared_producer_id`; `more_producer_ids` can still be given out. `faults` has room for what
+    budgets may allow. If the scope is `unbounded`, a fault with a budget may happen for ever. If it
+    `streams`, producers also send for ever, and `records` limits how many are under way.
     """
 
     producers: int = 1
@@ -173,8 +177,8 @@ class Bounds(scope.Sizes):
     faults: Faults = USUAL
 
     def suited_to(self, variant: Variant) -> Self:
-        """A producer that recovers by another producer id needs more of them, and must do without
-        one meanwhile."""
+        """These bounds for a variant. A producer that recovers by a new producer id needs more of
+        them, and has none in between."""
         resets = variant.recovery != Recovery.LOCAL_BUMP
         without_producer_id = (
             resets
@@ -187,7 +191,7 @@ class Bounds(scope.Sizes):
 
     @property
     def max_offset(self) -> int:
-        """The last offset that can be a log's end."""
+        """The largest offset that a log's end can have."""
         return self.log * self.max_batch
 
     @property
@@ -202,7 +206,8 @@ class Bounds(scope.Sizes):
 
     @property
     def unfinished(self) -> int:
-        """How many batches a producer can have in flight: a split makes one out of each record."""
+        """The number of batches that a producer can have in flight: a split makes one of each
+        record."""
         return self.in_flight * (self.max_batch if self.splits else 1)
 
     @property
@@ -212,17 +217,17 @@ class Bounds(scope.Sizes):
 
     @property
     def given_up(self) -> int:
-        """How many batches can be on their way that their producer has given up."""
+        """The number of batches in flight that their producer may have given up."""
         return self.in_flight if self.faults.timeouts > 0 else 0
 
     @property
     def producer_ids(self) -> int:
-        """How many producer ids there are."""
+        """The number of producer ids."""
         return (1 if self.shared_producer_id else self.producers) + self.more_producer_ids
 
     @property
     def wraps(self) -> bool:
-        """Whether sequences come to their last, and to 0 again."""
+        """Whether sequences reach their last, and 0 again."""
         return self.first_sequence > 0
 
     @property
@@ -232,29 +237,29 @@ class Bounds(scope.Sizes):
 
     @property
     def least_producer_id(self) -> int:
-        """-1 where a batch can lack a producer id."""
+        """-1 if a batch can lack a producer id, else 0."""
         return -1 if self.without_producer_id else 0
 
     @property
     def least_epoch(self) -> int:
-        """-1 where a batch can lack a producer id."""
+        """-1 if a batch can lack a producer id, else 0."""
         return self.least_producer_id
 
     @property
     def least_sequence(self) -> int:
-        """-1 where a batch can lack a producer id."""
+        """-1 if a batch can lack a producer id, else 0."""
         return self.least_producer_id
 
 
 @dataclass(frozen=True, slots=True)
 class Budgets(Faults):
-    """How often each fault may happen in a run. `records` counts those that an application sends
-    to each partition."""
+    """The number of times that each fault may happen in a run. `records` limits the records that an
+    application sends to each partition."""
 
     records: int = 2
 
 
 Configuration = scope.Configuration[Variant, Bounds, Budgets]
-"""What every rule may ask."""
+"""The configuration that every rule may read."""
 Scope = scope.Scope[Variant, Bounds, Budgets]
 """How much is explored, and why this much."""

@@ -1,4 +1,4 @@
-"""What goes wrong between producers and leaders."""
+"""The faults that can happen between producers and leaders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from model.faults import fault_table
 
 @fault_table
 class Faults:
-    """How often each fault has happened, or may."""
+    """The number of times that each fault has happened, or may happen."""
 
     breaks: int = 0
     """A connection breaks."""
@@ -18,13 +18,13 @@ class Faults:
     restarts: int = 0
     """A broker stops and comes back."""
     failovers: int = 0
-    """Another replica leads; it has all that was acknowledged by all."""
+    """Another replica becomes leader, which has all records below the high watermark."""
     losses: int = 0
-    """A replica leads that lacks some of that."""
+    """Another replica becomes leader, which lacks records below the high watermark."""
     crashes: int = 0
     """A broker is killed, and comes back with an old snapshot."""
     expiries: int = 0
-    """A leader forgets a producer id that it has not heard of for long."""
+    """A leader forgets a producer id that has been silent for too long."""
     deletions: int = 0
     """The head of a log is deleted."""
     late_errors: int = 0

@@ -1,9 +1,10 @@
-"""What the protocol guarantees, under which conditions, and what it does not guarantee.
+"""The guarantees of the protocol, each with the configurations in which it holds.
 
-One list of names for every report, theorem and mutant. A guarantee is a predicate over one world.
-It is *guaranteed* in the configurations where its condition holds. A violation elsewhere is
-reported with its trace, and is no fault. Each guarantee has a witness: a world in which its "if"
-happens.
+All reports, theorems and mutants use this one list of names. A guarantee is a predicate of one
+world, and is *guaranteed* in the configurations where its condition holds
+(`model.idempotent.conditions`). Elsewhere a violation is reported with its trace, and is no fault.
+Each guarantee has a witness: a world in which its "if" happens. Guarantees of a producer's own
+state stand in `client_guarantees`, properties that no Kafka gives in `assumed_properties`.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ Log = tuple[StoredBatch, ...]
 
 
 def same_epoch(a: Batch, b: Batch) -> bool:
-    """Both of one producer, under one of its ids and epochs."""
+    """Whether both are of one producer, under one producer id and epoch."""
     return (
         a.producer == b.producer
         and a.producer_id == b.producer_id
@@ -70,12 +71,12 @@ def same_epoch(a: Batch, b: Batch) -> bool:
 
 
 def numbered_together(a: Batch, b: Batch) -> bool:
-    """Both of one epoch, with sequences that order them."""
+    """Whether both are of one epoch, and sequences order them."""
     return same_epoch(a, b) and a.producer_id != NO_PRODUCER_ID
 
 
 def overlap(a: Batch, b: Batch) -> bool:
-    """Some record is in both."""
+    """Whether the batches have a record in common."""
     return (
         a.first_record < b.first_record + b.record_count
         and b.first_record < a.first_record + a.record_count
@@ -101,14 +102,15 @@ def no_gap(k: Configuration, w: World) -> bool:
 
 
 def follows(k: Configuration, log: Log) -> bool:
-    """Each batch has the first sequence that its predecessors of its epoch leave to it."""
+    """Each batch has the sequence that follows its predecessors in its epoch."""
     return all(
         b.batch.base_sequence == next_sequence_after(k, log[:i], b.batch) for i, b in enumerate(log)
     )
 
 
 def next_sequence_after(k: Configuration, before: Log, batch: Batch) -> int:
-    """The sequence after the last batch of the same epoch in `before`; the first if none."""
+    """The sequence after the last batch of the same epoch in `before`; the first sequence if there
+    is no such batch."""
     earlier = tuple(a for a in before if same_epoch(a.batch, batch))
     if len(earlier) == 0:
         return k.bounds.first_sequence if batch.producer_epoch == 0 else 0
@@ -117,8 +119,8 @@ def next_sequence_after(k: Configuration, before: Log, batch: Batch) -> int:
 
 
 def no_gap_behind_first(k: Configuration, w: World) -> bool:
-    """Under one (producer id, epoch) each batch but the first begins where the one before ended:
-    with whatever sequence a leader begins that does not know the producer."""
+    """Under one (producer id, epoch) each batch but the first begins where the one before ended. A
+    leader that does not know the producer may begin with any sequence."""
     return all(
         all(
             not any(same_epoch(a.batch, b.batch) for a in leader.log[:i])
@@ -133,13 +135,14 @@ def no_gap_behind_first(k: Configuration, w: World) -> bool:
 
 
 def order_kept(k: Configuration, w: World) -> bool:
-    """Records are in the log in the order of their sends: within an epoch each, over all epochs
-    the first copy of each. P3."""
+    """Records are in the log in the order in which they were sent: within each epoch, and, for the
+    first copy of each record, over all epochs. P3."""
     return all(in_order(leader.log) for leader in w.leaders.values())
 
 
 def in_order(log: Log) -> bool:
-    """No batch stands behind one with later records, unless an earlier copy of it stands before."""
+    """No batch stands behind one with later records, unless an earlier copy of it stands before
+    that."""
     return all(
         not any(
             a.batch.producer == b.batch.producer
@@ -152,12 +155,12 @@ def in_order(log: Log) -> bool:
 
 
 def has_record(log: Log, batch: Batch) -> bool:
-    """The batch's first record is in the log."""
+    """Whether the batch's first record is in the log."""
     return any(holds(a, batch.producer, batch.first_record) for a in log)
 
 
 def holds(stored: StoredBatch, producer: Producer, number: int) -> bool:
-    """The stored batch contains this producer's record."""
+    """Whether the stored batch contains this record of the producer."""
     return (
         stored.batch.producer == producer
         and stored.batch.first_record <= number
@@ -169,8 +172,8 @@ def holds(stored: StoredBatch, producer: Producer, number: int) -> bool:
 
 
 def sequences_follow(k: Configuration, w: World) -> bool:
-    """Of what a producer has in flight each batch begins where the one before ends, and the next
-    begins where the last ends: no sequence is left out, and none is given twice. KIP-98."""
+    """Among the batches that a producer has in flight, each begins where the one before ends, and
+    the next new batch begins where the last ends. No sequence is left out or used twice. KIP-98."""
     return all(
         all(
             not is_current(client, entry)
@@ -183,8 +186,8 @@ def sequences_follow(k: Configuration, w: World) -> bool:
 
 
 def is_followed(k: Configuration, client: Client, entry: PartitionEntry, batch: Batch) -> bool:
-    """What is sent next after the batch, under its epoch, has the sequence after its last; and its
-    records are in no other batch."""
+    """The next batch of the same epoch begins with the sequence after this batch's last, and no
+    other batch has this batch's records."""
     end = increment_sequence(k, batch.base_sequence, batch.record_count)
     following = batch.first_record + batch.record_count
     return not is_mine(client, batch) or (
@@ -202,7 +205,7 @@ def is_followed(k: Configuration, client: Client, entry: PartitionEntry, batch: 
 
 
 def acked_is_stored(k: Configuration, w: World) -> bool:
-    """What was acknowledged is in the log, at the offset that the answer says. P2."""
+    """An acknowledged record is in the log, at the offset that the answer says. P2."""
     return all(
         all(
             acknowledged_are_stored(k, producer, entry, w.leaders[partition])
@@ -228,7 +231,7 @@ def acknowledged_are_stored(
 
 
 def is_true(producer: Producer, answer: ProduceResponse, leader: Leader) -> bool:
-    """A success names the offset where its records are."""
+    """The answer is an error, or it names the offset at which its records are stored."""
     return answer.error != Error.NONE or any(
         stored.base_offset == answer.base_offset
         and stored.batch.producer == producer
@@ -238,7 +241,7 @@ def is_true(producer: Producer, answer: ProduceResponse, leader: Leader) -> bool
 
 
 def acked_is_replicated(k: Configuration, w: World) -> bool:
-    """What was acknowledged is below the high watermark: on every replica that may lead. P2."""
+    """An acknowledged record is below the high watermark: on every replica that may lead. P2."""
     return all(
         all(
             acknowledged_are_replicated(k, producer, entry, w.leaders[partition])
@@ -263,12 +266,12 @@ def acknowledged_are_replicated(
 
 
 def end_offset(stored: StoredBatch) -> int:
-    """The offset behind the batch."""
+    """The offset after the batch."""
     return stored.base_offset + stored.batch.record_count
 
 
 def nothing_fails(k: Configuration, w: World) -> bool:
-    """No application hears that a record has failed."""
+    """No application is told that a record has failed."""
     return all(
         all(entry.failed.is_empty() for entry in client.partitions.values())
         for client in w.clients.values()
@@ -276,7 +279,7 @@ def nothing_fails(k: Configuration, w: World) -> bool:
 
 
 def ids_come_first(k: Configuration, w: World) -> bool:
-    """No idempotent producer sends anything before it has its first producer id."""
+    """No idempotent producer sends a record before it has its first producer id."""
     return (
         k.variant.idempotence == Idempotence.DISABLED
         or w.given_producer_ids > 0
@@ -288,8 +291,8 @@ def ids_come_first(k: Configuration, w: World) -> bool:
 
 
 def acked_once(k: Configuration, w: World) -> bool:
-    """What was acknowledged is in the log once, over all epochs. P1, P2, while leaders keep
-    their memory of the producer."""
+    """An acknowledged record is in the log once, over all epochs, while leaders keep their memory
+    of the producer. P1, P2."""
     return all(
         all(
             acknowledged_are_stored_once(k, producer, entry, w.leaders[partition])
@@ -311,8 +314,8 @@ def acknowledged_are_stored_once(
 
 
 def no_false_error(k: Configuration, w: World) -> bool:
-    """No producer is told that a batch is out of sequence that rightly comes next, and none has
-    to begin a new epoch."""
+    """No leader refuses as out of sequence the batch that comes next, and no producer has to begin
+    a new epoch."""
     return all(
         client.bump_for.is_empty()
         and all(
@@ -326,7 +329,8 @@ def no_false_error(k: Configuration, w: World) -> bool:
 
 
 def refuses_the_next(entry: PartitionEntry, answer: ProduceResponse) -> bool:
-    """The answer says out of sequence to the first in flight: all before it are acknowledged."""
+    """The answer refuses as out of sequence the first batch in flight, although all before it are
+    acknowledged."""
     return (
         is_sequence_error(answer.error)
         and len(entry.in_flight) > 0
@@ -335,7 +339,7 @@ def refuses_the_next(entry: PartitionEntry, answer: ProduceResponse) -> bool:
 
 
 def bumps_have_causes(k: Configuration, w: World) -> bool:
-    """No producer begins more epochs than things have gone wrong."""
+    """No producer begins more epochs than faults have happened."""
     causes = trouble(w.faults)
     return all(
         client.producer_epoch + (0 if client.bump_for.is_empty() else 1) <= causes
@@ -344,7 +348,7 @@ def bumps_have_causes(k: Configuration, w: World) -> bool:
 
 
 def trouble(faults: Faults) -> int:
-    """How many things have gone wrong."""
+    """The number of faults that have happened."""
     network = faults.breaks + faults.refusals + faults.rejections + faults.late_errors
     leaders = faults.restarts + faults.crashes + faults.failovers + faults.losses
     return network + faults.timeouts + leaders + faults.expiries + faults.deletions
@@ -354,8 +358,8 @@ def trouble(faults: Faults) -> int:
 
 
 def high_watermark_sound(k: Configuration, w: World) -> bool:
-    """A log begins at or below its high watermark, which is at or below its end; what a single
-    replica has, all have."""
+    """The log's start is at or below the high watermark, which is at or below the log's end. With a
+    single replica, the high watermark is the log's end."""
     return all(
         leader.log_start_offset <= leader.high_watermark
         and leader.high_watermark <= log_end_offset(leader.log)
@@ -365,8 +369,8 @@ def high_watermark_sound(k: Configuration, w: World) -> bool:
 
 
 def remembers_the_newest(k: Configuration, w: World) -> bool:
-    """Of each producer id in its log, as far as that is not deleted, a leader remembers the newest
-    batch: what KIP-98 asks of its snapshots."""
+    """Of each producer id that still has records in its log, a leader remembers the newest batch,
+    as KIP-98 demands of its snapshots."""
     return all(
         all(
             remembers(leader, stored)
@@ -381,7 +385,7 @@ def remembers_the_newest(k: Configuration, w: World) -> bool:
 
 
 def remembers(leader: Leader, stored: StoredBatch) -> bool:
-    """The batch is the last that the leader remembers of its producer id, if it has one."""
+    """The batch has no producer id, or is the last that the leader remembers of its producer id."""
     return stored.batch.producer_id == NO_PRODUCER_ID or any(
         m.last_offset + 1 == end_offset(stored)
         for m in leader.producers[stored.batch.producer_id].batches[-1:]
@@ -397,12 +401,12 @@ def something_acknowledged(k: Configuration, w: World) -> bool:
 
 
 def entries(client: Client) -> tuple[PartitionEntry, ...]:
-    """What a producer knows of its partitions."""
+    """The producer's entries of all its partitions."""
     return client.partitions.values()
 
 
 def duplicate_on_its_way(k: Configuration, w: World) -> bool:
-    """Sometimes: a request travels whose batch is in the log already."""
+    """Sometimes: a request travels, and its batch is already in the log."""
     return any(
         any(
             any(
@@ -416,7 +420,7 @@ def duplicate_on_its_way(k: Configuration, w: World) -> bool:
 
 
 def has_batch(log: Log, batch: Batch) -> bool:
-    """Exactly this batch is in the log."""
+    """Whether exactly this batch is in the log."""
     return any(stored.batch == batch for stored in log)
 
 
@@ -432,7 +436,7 @@ def batch_behind_another(k: Configuration, w: World) -> bool:
 
 
 def something_failed(k: Configuration, w: World) -> bool:
-    """Sometimes: an application hears that a record has failed."""
+    """Sometimes: an application is told that a record has failed."""
     return not nothing_fails(k, w)
 
 

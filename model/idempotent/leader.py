@@ -1,12 +1,15 @@
-"""The leader of a partition: the state it keeps of each producer, and its order of checks.
+"""The leader of a partition: its log, its state of each producer, and the order of its checks.
 
-Theory of operation. Everything that makes a producer idempotent is in the log itself: a leader
-remembers, for each producer id, the epoch it last saw and the last five batches of that epoch,
-and it can rebuild this from any prefix of the log. A batch is looked for among those five first
-(then it is a duplicate: success, nothing happens), then its epoch is compared, then its sequence
-must follow the last one. What is below `log_start_offset` is deleted; it stays in the model's log
-for the guarantees to speak of, and no leader reads it. `ProducerStateManager`,
-`ProducerAppendInfo`, `UnifiedLog`.
+Models `ReplicaManager.appendRecords`, `UnifiedLog`, `ProducerStateManager` and
+`ProducerAppendInfo`. Followers are one number, the high watermark. The files of the log are left
+out, except for the snapshots that a restart reads.
+
+Theory of operation. All that a leader knows of producers is in the log itself. For each producer id
+it remembers the latest epoch and the last five batches of that epoch, and it can rebuild this state
+from any prefix of the log. It first looks for a batch among those five: a batch that is among them
+is a duplicate, which succeeds without an append. It then compares the epoch. Last, the batch's
+sequence must follow the last one. Records below `log_start_offset` are deleted. They stay in the
+model's log for the guarantees; no leader reads them.
 """
 
 from __future__ import annotations
@@ -65,7 +68,8 @@ class BatchMetadata:
 
 @record
 class ProducerStateEntry:
-    """What a leader knows of one producer id; epoch -1 if nothing. The newest batch is last."""
+    """The leader's state of one producer id, with the newest batch last; epoch -1 if it has
+    none."""
 
     producer_epoch: EpochOrNone
     batches: Annotated[tuple[BatchMetadata, ...], AtMost("window")]
@@ -81,7 +85,7 @@ class StoredBatch:
 
 @record
 class Leader:
-    """One partition at its leader. Offsets below `high_watermark` are on every replica."""
+    """One partition at its leader. All replicas have the records below `high_watermark`."""
 
     log: Annotated[tuple[StoredBatch, ...], AtMost("log")]
     log_start_offset: Offset
@@ -93,7 +97,7 @@ UNKNOWN_PRODUCER = ProducerStateEntry(producer_epoch=NO_PRODUCER_EPOCH, batches=
 
 
 def log_end_offset(log: tuple[StoredBatch, ...]) -> int:
-    """The offset that the next record will have."""
+    """The offset of the next record."""
     return log[-1].base_offset + log[-1].batch.record_count if len(log) > 0 else 0
 
 
@@ -101,14 +105,15 @@ def log_end_offset(log: tuple[StoredBatch, ...]) -> int:
 
 
 def first_sequence(k: Configuration, remembered: BatchMetadata) -> int:
-    """Derived, as only the last sequence is kept. BatchMetadata.firstSeq."""
+    """The first sequence, derived: only the last one is kept. BatchMetadata.firstSeq."""
     return decrement_sequence(k, remembered.last_sequence, remembered.offset_delta)
 
 
 def is_duplicate(
     k: Configuration, entry: ProducerStateEntry, remembered: BatchMetadata, batch: Batch
 ) -> bool:
-    """Exactly this batch, of this epoch. ProducerStateEntry.findDuplicateBatch."""
+    """Whether the remembered batch is this one, of this epoch.
+    ProducerStateEntry.findDuplicateBatch."""
     return (
         batch.producer_epoch == entry.producer_epoch
         and batch.base_sequence == first_sequence(k, remembered)
@@ -117,7 +122,8 @@ def is_duplicate(
 
 
 def check_producer_epoch(entry: ProducerStateEntry, batch: Batch) -> Error:
-    """An older epoch is a zombie. ProducerAppendInfo.checkProducerEpoch, KIP-98."""
+    """Refuse a batch of an older epoch, which is a zombie's. ProducerAppendInfo.checkProducerEpoch,
+    KIP-98."""
     if batch.producer_epoch < entry.producer_epoch:
         return Error.INVALID_PRODUCER_EPOCH
     return Error.NONE
@@ -129,7 +135,8 @@ def in_sequence(k: Configuration, last: int, following: int) -> bool:
 
 
 def check_first_sequence(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> Error:
-    """The first batch of an epoch begins at 0; of an unknown producer id, see FirstSequence."""
+    """Refuse the first batch of an epoch unless it begins at 0; for an unknown producer id, see
+    FirstSequence."""
     if batch.base_sequence == 0:
         return Error.NONE
     if entry.producer_epoch != NO_PRODUCER_EPOCH:
@@ -142,7 +149,7 @@ def check_first_sequence(k: Configuration, entry: ProducerStateEntry, batch: Bat
 
 
 def check_sequence(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> Error:
-    """No gap, no overlap. ProducerAppendInfo.checkSequence."""
+    """Refuse a gap and an overlap. ProducerAppendInfo.checkSequence."""
     if batch.producer_epoch != entry.producer_epoch:
         return check_first_sequence(k, entry, batch)
     last = entry.batches[-1].last_sequence if len(entry.batches) > 0 else NO_SEQUENCE
@@ -152,7 +159,7 @@ def check_sequence(k: Configuration, entry: ProducerStateEntry, batch: Batch) ->
 
 
 def check_append(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> Error:
-    """Epoch before sequence. ProducerAppendInfo.maybeValidateDataBatch."""
+    """Check the epoch, then the sequence. ProducerAppendInfo.maybeValidateDataBatch."""
     if k.variant.validation == Validation.NONE:
         return Error.NONE
     epoch_error = check_producer_epoch(entry, batch)
@@ -167,7 +174,8 @@ def check_append(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> E
 def remember(
     k: Configuration, entry: ProducerStateEntry, stored: StoredBatch
 ) -> ProducerStateEntry:
-    """One more batch; a new epoch forgets the old one's. ProducerStateEntry.addBatch."""
+    """The entry with one more batch; a new epoch drops the batches of the old one.
+    ProducerStateEntry.addBatch."""
     metadata = BatchMetadata(
         last_sequence=last_sequence(k, stored.batch),
         last_offset=stored.base_offset + stored.batch.record_count - 1,
@@ -181,7 +189,7 @@ def remember(
 def replayed(
     k: Configuration, producers: Map[ProducerId, ProducerStateEntry], stored: StoredBatch
 ) -> Map[ProducerId, ProducerStateEntry]:
-    """A stored batch taken into the producers' state. ProducerStateManager.update."""
+    """The producers' states after a stored batch. ProducerStateManager.update."""
     producer_id = stored.batch.producer_id
     if producer_id == NO_PRODUCER_ID:
         return producers
@@ -189,7 +197,8 @@ def replayed(
 
 
 def append(k: Configuration, leader: Leader, batch: Batch) -> Leader:
-    """The batch at the end of the log. A single replica has it at once. UnifiedLog.append."""
+    """The leader with the batch at the end of its log. A single replica is in sync at once.
+    UnifiedLog.append."""
     stored = StoredBatch(batch=batch, base_offset=log_end_offset(leader.log))
     end_offset = stored.base_offset + batch.record_count
     return replace(
@@ -201,12 +210,14 @@ def append(k: Configuration, leader: Leader, batch: Batch) -> Leader:
 
 
 def awaited(k: Configuration, offset: int) -> int:
-    """Where the high watermark must be before an answer goes: of acks=all alone it waits."""
+    """The offset that the high watermark must reach before the answer is sent; only acks=all
+    waits."""
     return offset if k.variant.acks == Acks.ALL else 0
 
 
 def refusal(leader: Leader, batch: Batch, error: Error) -> Step[Leader, ProduceResponse]:
-    """Nothing is written. LogAppendInfo.unknownLogAppendInfoWithLogStartOffset."""
+    """The answer with an error; nothing is written.
+    LogAppendInfo.unknownLogAppendInfoWithLogStartOffset."""
     answer = ProduceResponse(
         first_record=batch.first_record,
         error=error,
@@ -220,7 +231,7 @@ def refusal(leader: Leader, batch: Batch, error: Error) -> Step[Leader, ProduceR
 def success(
     k: Configuration, leader: Leader, batch: Batch, base_offset: int
 ) -> Step[Leader, ProduceResponse]:
-    """The batch stands at `base_offset`, now or since long."""
+    """The answer for a batch that is stored at `base_offset`, by this request or an earlier one."""
     answer = ProduceResponse(
         first_record=batch.first_record,
         error=Error.NONE,
@@ -234,7 +245,7 @@ def success(
 def find_duplicates(
     k: Configuration, entry: ProducerStateEntry, batch: Batch
 ) -> tuple[BatchMetadata, ...]:
-    """Where the batch is remembered. ProducerStateManager.hasDuplicates."""
+    """The remembered batches that this one duplicates. ProducerStateManager.hasDuplicates."""
     return tuple(
         m
         for m in entry.batches
@@ -246,7 +257,7 @@ def find_duplicates(
 def on_produce(
     k: Configuration, leader: Leader, request: ProduceRequest
 ) -> Step[Leader, ProduceResponse]:
-    """A batch arrives: a duplicate, an error, or an append. ReplicaManager.appendRecords."""
+    """Handle a batch: answer a duplicate, refuse, or append. ReplicaManager.appendRecords."""
     batch = request.batch
     if k.bounds.splits and batch.record_count > k.bounds.max_message:
         return refusal(leader, batch, Error.MESSAGE_TOO_LARGE)
@@ -267,7 +278,8 @@ def on_produce(
 def on_produce_without_replicas(
     k: Configuration, leader: Leader, request: ProduceRequest
 ) -> Step[Leader, ProduceResponse]:
-    """Too few replicas are in sync: nothing is written. Partition.appendRecordsToLeader."""
+    """Refuse a batch because too few replicas are in sync; nothing is written.
+    Partition.appendRecordsToLeader."""
     return refusal(leader, request.batch, Error.NOT_ENOUGH_REPLICAS)
 
 
@@ -275,13 +287,13 @@ def on_produce_without_replicas(
 def on_invalid_produce(
     k: Configuration, leader: Leader, request: ProduceRequest
 ) -> Step[Leader, ProduceResponse]:
-    """The topic does not take the records, say for their timestamps: nothing is written, and a
-    duplicate is not looked for. LogValidator."""
+    """Refuse records that the topic does not accept, for example for their timestamps. Nothing is
+    written, and the leader does not look for a duplicate. LogValidator."""
     return refusal(leader, request.batch, Error.INVALID_TIMESTAMP)
 
 
 def late_error(timed_out: Flag) -> Error:
-    """What is answered although the batch is stored. DelayedProduce.onExpiration, tryComplete."""
+    """The error for a batch that is stored. DelayedProduce.onExpiration, tryComplete."""
     return Error.REQUEST_TIMED_OUT if timed_out == 1 else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
@@ -289,8 +301,8 @@ def late_error(timed_out: Flag) -> Error:
 def on_produce_then_unreplicated(
     k: Configuration, leader: Leader, request: ProduceRequest, timed_out: Flag
 ) -> Step[Leader, ProduceResponse]:
-    """The batch is stored; the error says that too few replicas have it, or that too few are in
-    sync by the time that they have it. DelayedProduce, Partition.checkEnoughReplicasReachOffset."""
+    """Store a batch, and answer an error: too few replicas have it in time, or too few are in sync
+    once they have it. DelayedProduce, Partition.checkEnoughReplicasReachOffset."""
     step = on_produce(k, leader, request)
     answer = step.sends[0]
     in_time = timed_out == 1 and answer.required_offset <= leader.high_watermark
@@ -306,30 +318,33 @@ def on_produce_then_unreplicated(
 
 @acts
 def advance_high_watermark(k: Configuration, leader: Leader) -> Leader:
-    """The followers have fetched all. Partition.maybeIncrementLeaderHW."""
+    """Advance to the log's end, which all followers have fetched.
+    Partition.maybeIncrementLeaderHW."""
     return replace(leader, high_watermark=log_end_offset(leader.log))
 
 
 def snapshot(k: Configuration, entry: ProducerStateEntry) -> ProducerStateEntry:
-    """What a producer snapshot keeps: the last batch. ProducerStateManager.writeSnapshot."""
+    """The part of an entry that a producer snapshot keeps: the last batch.
+    ProducerStateManager.writeSnapshot."""
     if k.variant.restart_window == RestartWindow.FULL:
         return entry
     return replace(entry, batches=entry.batches[-1:])
 
 
 def nobody(k: Configuration) -> Map[ProducerId, ProducerStateEntry]:
-    """No producer id is known."""
+    """The producers' states when no producer id is known."""
     return Map.filled(k.bounds.producer_ids, UNKNOWN_PRODUCER)
 
 
 def is_usable(snapshot_offset: int, log_start_offset: int) -> bool:
-    """A snapshot at or below the log's start is deleted. ProducerStateManager.truncateAndReload."""
+    """Whether a snapshot may be loaded: one at or below the log's start is deleted.
+    ProducerStateManager.truncateAndReload."""
     return log_start_offset == 0 or snapshot_offset > log_start_offset
 
 
 @acts
 def restart(k: Configuration, leader: Leader) -> Leader:
-    """The broker comes back with its log and a snapshot taken at the log's end."""
+    """Come back with the log and a snapshot taken at its end."""
     if not is_usable(log_end_offset(leader.log), leader.log_start_offset):
         return replace(leader, producers=nobody(k))
     return replace(leader, producers=map_values(k, snapshot, leader.producers))
@@ -337,8 +352,8 @@ def restart(k: Configuration, leader: Leader) -> Leader:
 
 @acts
 def recover(k: Configuration, leader: Leader, covered: StoredCount) -> Leader:
-    """The broker comes back after a crash: its newest snapshot holds the first `covered` batches,
-    the others are replayed, and what comes of it goes through a snapshot of its own. LogLoader,
+    """Come back after a crash. The newest snapshot holds the first `covered` batches; the others
+    are replayed. The result passes through a snapshot of its own. LogLoader,
     UnifiedLog.rebuildProducerState."""
     before = leader.log[:covered]
     usable = is_usable(log_end_offset(before), leader.log_start_offset)
@@ -355,7 +370,7 @@ def recover(k: Configuration, leader: Leader, covered: StoredCount) -> Leader:
 
 @acts
 def fail_over(k: Configuration, leader: Leader, kept: StoredCount) -> Leader:
-    """A replica with the first `kept` batches leads; it replayed them as it fetched them."""
+    """Let a replica with the first `kept` batches lead; it has replayed them as it fetched them."""
     log = leader.log[:kept]
     elected = replace(
         leader,
@@ -366,18 +381,20 @@ def fail_over(k: Configuration, leader: Leader, kept: StoredCount) -> Leader:
     return without_evicted(k, elected)
 
 
-# What a leader forgets of itself
+# Expiration and deletion
 
 
 @acts
 def expire_producer(k: Configuration, leader: Leader, producer_id: ProducerId) -> Leader:
-    """Too long nothing was heard of a producer id. ProducerStateManager.removeExpiredProducers."""
+    """Forget a producer id that has been silent for too long.
+    ProducerStateManager.removeExpiredProducers."""
     require(leader.producers[producer_id].producer_epoch != NO_PRODUCER_EPOCH)
     return replace(leader, producers=leader.producers.put(producer_id, UNKNOWN_PRODUCER))
 
 
 def without_evicted(k: Configuration, leader: Leader) -> Leader:
-    """Producer ids whose last batch is deleted, forgotten. ProducerStateManager.truncateHead."""
+    """The leader without the producer ids whose last batch is deleted.
+    ProducerStateManager.truncateHead."""
     if k.variant.head_truncation == HeadTruncation.KEEPS:
         return leader
     return replace(
@@ -396,7 +413,7 @@ def without_evicted(k: Configuration, leader: Leader) -> Leader:
 
 @acts
 def delete_records(k: Configuration, leader: Leader, deleted: StoredCount) -> Leader:
-    """The first `deleted` batches go, by retention or by request. UnifiedLog.deleteRecords."""
+    """Delete the first `deleted` batches, by retention or by request. UnifiedLog.deleteRecords."""
     log_start_offset = log_end_offset(leader.log[:deleted])
     require(log_start_offset > leader.log_start_offset)
     require(log_start_offset <= leader.high_watermark)

@@ -1,11 +1,11 @@
-"""Liveness properties of the idempotent producer, and the assumptions that each rests on.
+"""Liveness properties of the idempotent producer, and the fairness assumptions that each rests on.
 
-Theory of operation. Without fairness nothing need ever happen: each property names the assumptions
-under which it holds, and each of them is needed. An assumption is of one of two kinds. *Happens*:
-an event that stays possible happens eventually (weak fairness). *Repeats*: if one event happens
-again and again, so does another (strong fairness); with no other event, the first one ends. No
-fault is assumed to happen. Faults may happen for ever; an assumption says what they must leave
-alone.
+Theory of operation. Without fairness nothing ever needs to happen. Each property names the
+assumptions under which it holds, and each of them is needed. An assumption has one of two forms.
+*Happens*: an event that stays possible happens eventually (weak fairness). *Repeats*: if one event
+happens again and again, so does another (strong fairness); if no other event is named, the first
+one stops. No assumption demands a fault. Faults may happen for ever; an assumption says which
+events they must not prevent.
 
 Each property is about one producer and one partition, and is checked for all of them.
 """
@@ -30,17 +30,18 @@ from model.idempotent.world import World
 from model.properties import Assumption, Ceases, EventPattern, Eventually, Happens, Repeats
 from model.scope import read_scopes
 
-# What is pending
+# Pending things
 
 
 def first_unfinished(k: Configuration, w: World, producer: int, partition: int) -> int:
-    """The first batch in flight, by its first record."""
+    """The first batch in flight, by the number of its first record plus 1; 0 if there is none."""
     in_flight = w.clients[producer].partitions[partition].in_flight
     return in_flight[0].batch.first_record + 1 if len(in_flight) > 0 else 0
 
 
 def first_unacknowledged(k: Configuration, w: World, producer: int, partition: int) -> int:
-    """The first record that was sent and is not acknowledged."""
+    """The first record that was sent and is not acknowledged, by its number plus 1; 0 if there is
+    none."""
     entry = w.clients[producer].partitions[partition]
     missing = tuple(
         number
@@ -51,30 +52,30 @@ def first_unacknowledged(k: Configuration, w: World, producer: int, partition: i
 
 
 def travelling(k: Configuration, w: World, producer: int, partition: int) -> int:
-    """How many requests and answers are on the open connection."""
+    """The number of requests and answers on the open connection."""
     link = w.links[producer][partition]
     return len(link.requests) + len(link.answers)
 
 
 def to_send_again(k: Configuration, w: World, producer: int, partition: int) -> int:
-    """The first batch in flight waits to be sent again."""
+    """1 if the first batch in flight waits to be sent again, else 0."""
     in_flight = w.clients[producer].partitions[partition].in_flight
     return 1 if len(in_flight) > 0 and not in_flight[0].outstanding else 0
 
 
 def to_bump(k: Configuration, w: World, producer: int, partition: int) -> int:
-    """The producer has to begin a new epoch."""
+    """1 if the producer has to begin a new epoch, else 0."""
     return 1 if partition in w.clients[producer].bump_for else 0
 
 
 def to_resolve(k: Configuration, w: World, producer: int, partition: int) -> int:
-    """The producer has lost sight of its sequences."""
+    """1 if the partition has an unresolved sequence, else 0."""
     entry = w.clients[producer].partitions[partition]
     return 1 if entry.unresolved_sequence != NO_SEQUENCE else 0
 
 
 def to_replicate(k: Configuration, w: World, producer: int, partition: int) -> int:
-    """The log is longer than what all replicas have."""
+    """1 if the high watermark is behind the log's end, else 0."""
     leader = w.leaders[partition]
     return 1 if leader.high_watermark < log_end_offset(leader.log) else 0
 
@@ -83,24 +84,25 @@ def to_replicate(k: Configuration, w: World, producer: int, partition: int) -> i
 
 
 def gives_up(k: Configuration) -> bool:
-    """Producers have a delivery.timeout.ms."""
+    """Producers give batches up: delivery.timeout.ms."""
     return k.bounds.faults.timeouts > 0
 
 
 def never_gives_up(k: Configuration) -> bool:
-    """Producers try for ever."""
+    """Producers retry for ever."""
     return not gives_up(k)
 
 
 def takes_batches_in_turn(k: Configuration) -> bool:
-    """No leader stores a producer's second batch while its first is still refused, after which
-    the first is out of sequence for ever and the producer sends it for ever. KAFKA-14359."""
+    """No leader stores a producer's second batch while it still refuses the first. Otherwise the
+    first is out of sequence for ever, and the producer sends it for ever. KAFKA-14359."""
     return k.variant.first_sequence == FirstSequence.STRICT or k.budgets.refusals == 0
 
 
 def sees_what_is_next(k: Configuration) -> bool:
-    """A producer whose sequences have wrapped still knows which comes next, and begins a new
-    epoch if its leader does not take it; as plain numbers they say to try for ever."""
+    """A producer whose sequences have wrapped still knows which batch is next, and begins a new
+    epoch if its leader does not accept that batch. A producer that compares plain numbers retries
+    for ever."""
     return k.variant.sequence_order == SequenceOrder.WRAPS or not k.bounds.streams
 
 
@@ -114,15 +116,16 @@ def tries_for_ever(k: Configuration) -> bool:
 
 
 def never_in_vain(k: Configuration) -> bool:
-    """No producer sends for ever what is never taken, or stops before it is."""
+    """No producer retries for ever a batch that is never accepted, or stops before it is."""
     return tries_for_ever(k) and takes_batches_in_turn(k) and sees_what_is_next(k)
 
 
-# What happens
+# Assumptions
 
 
 def first_answer_decides(k: Configuration, w: World, producer: int, partition: int) -> bool:
-    """The next answer is what the leader made of a batch, and not that it took none."""
+    """The next answer says what the leader did with a batch, and not that too few replicas were in
+    sync."""
     answers = w.links[producer][partition].answers
     return len(answers) > 0 and answers[0].error != Error.NOT_ENOUGH_REPLICAS
 
@@ -191,9 +194,9 @@ ASSUMPTIONS: dict[str, Assumption[Configuration, World]] = {
 }
 
 ATTEMPTS = ("delivery", "answers", "replication", "retries", "bumps")
-"""Everybody does what he has to do."""
+"""The assumptions that every actor takes its steps."""
 TROUBLE = ("connections_hold", "replicas_return")
-"""What goes wrong does not go wrong each time."""
+"""The assumptions that a fault does not prevent every attempt."""
 
 EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World], ...] = (
     Eventually(
@@ -253,14 +256,14 @@ EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World
 )
 
 
-# Where it is asked
+# Scopes
 
 
 UNBOUNDED = Bounds(records=4, in_flight=3, log=9, max_epoch=5, unbounded=True, faults=Faults())
-"""Three batches, all in flight at once, and no trouble yet."""
+"""Room for three batches, all in flight at once, and no faults by default."""
 
 NOT_REPLICATED = {"high_watermark_catches_up": "there is one replica"}
-"""What a scope never has if it does not say otherwise."""
+"""Properties that are not checked in a scope, unless it says otherwise."""
 
 SCOPES = read_scopes(
     Scope("", "", UNBOUNDED, Budgets(), NOT_REPLICATED),

@@ -1,4 +1,4 @@
-"""What travels between actors, and the numbers it is made of."""
+"""The messages between producers and leaders, and the numbers in them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ ProducerId = Annotated[int, Index("producer_ids")]
 ProducerIdOrNone = Annotated[int, Range("least_producer_id", "last_producer_id")]
 Partition = Annotated[int, Index("partitions")]
 RecordNumber = Annotated[int, Index("records")]
-"""What a record says: the n-th that its producer's application sent to its partition."""
+"""The content of a record: n for the n-th record that its producer's application sent to its
+partition."""
 StoredCount = Annotated[int, Range(0, "log")]
-"""How many batches a log has, or a first part of it."""
+"""A number of batches at the beginning of a log."""
 InFlightCount = Annotated[int, Range(0, "unfinished")]
-"""How many of the batches in flight, the first ones."""
+"""A number of batches at the beginning of those in flight."""
 Flag = Annotated[int, Range(0, 1)]
 """A choice between two."""
 
@@ -42,7 +43,7 @@ INVALID_OFFSET = -1
 
 
 class Error(IntEnum):
-    """Kafka's error codes, as many as this part of the protocol answers."""
+    """The error codes of Kafka that this part of the protocol answers."""
 
     NONE = 0
     REQUEST_TIMED_OUT = 7
@@ -59,8 +60,9 @@ class Error(IntEnum):
 class Batch:
     """A record batch. KIP-98.
 
-    `producer` and `first_record` are what the records say: whose application sent them, and the
-    number of the first; the others follow. No broker reads them.
+    `producer` and `first_record` stand for the content of the records: the producer whose
+    application sent them, and the number of the first. The numbers of the others follow. No broker
+    reads either field.
     """
 
     producer_id: ProducerIdOrNone
@@ -82,8 +84,8 @@ class ProduceRequest:
 class ProduceResponse:
     """The answer for one batch.
 
-    `first_record` is the correlation: it names the request, whose batch began with that record.
-    The broker lets the answer go once the high watermark has reached `required_offset`.
+    `first_record` is the correlation: it names the request, whose batch began with that record. The
+    broker sends the answer once the high watermark has reached `required_offset`.
     """
 
     first_record: RecordNumber
@@ -94,7 +96,7 @@ class ProduceResponse:
 
 
 def increment_sequence(k: Configuration, sequence: int, count: int) -> int:
-    """The sequence `count` later; 0 follows the last. DefaultRecordBatch.incrementSequence."""
+    """The sequence `count` later; after the last comes 0. DefaultRecordBatch.incrementSequence."""
     if sequence > k.bounds.max_sequence - count:
         return count - (k.bounds.max_sequence - sequence) - 1
     return sequence + count

@@ -1,9 +1,13 @@
-"""The network between one producer and one partition's leader: connections, as Kafka has them.
+"""The network between one producer and one partition's leader, as connections that can break.
 
-Theory of operation. A connection keeps order: the broker handles its requests one at a time and
-answers in the same order. When it breaks, the client learns nothing of what was in flight: the
-answers are lost, and of the requests still on their way a first part arrives later, in order,
-each once, and the rest never. No network sends a request twice; only a client that retries does.
+Models a TCP connection of `NetworkClient` to a broker. Each partition has a connection of its own;
+in Kafka the partitions of a broker share one.
+
+Theory of operation. A connection keeps order: the broker handles its requests one at a time, and
+answers in the same order. When a connection breaks, the client learns nothing of the requests in
+flight. All answers are lost. Of the requests still on their way, a first part arrives later, in
+order and once each; the rest never arrives. No network sends a request twice: only a client that
+retries does.
 """
 
 from __future__ import annotations
@@ -19,14 +23,15 @@ Requests = Annotated[tuple[ProduceRequest, ...], AtMost("in_flight")]
 
 @record
 class BrokenConnection:
-    """A connection its client has given up, with the requests that will still arrive."""
+    """A connection that its client has given up, with the requests that will still arrive."""
 
     requests: Requests
 
 
 @record
 class Link:
-    """The open connection, with what travels on it, and the broken ones, oldest first."""
+    """The open connection with its requests and answers, and the broken connections, oldest
+    first."""
 
     requests: Requests
     answers: Annotated[tuple[ProduceResponse, ...], AtMost("in_flight")]
@@ -37,27 +42,28 @@ SILENT_LINK = Link(requests=(), answers=(), broken=())
 
 
 def is_idle(link: Link) -> bool:
-    """Nothing travels on the open connection."""
+    """Whether nothing travels on the open connection."""
     return len(link.requests) == 0 and len(link.answers) == 0
 
 
 def send(link: Link, request: ProduceRequest) -> Link:
-    """A request leaves the client."""
+    """The link with one more request."""
     return replace(link, requests=(*link.requests, request))
 
 
 def answered(link: Link, answers: tuple[ProduceResponse, ...]) -> Link:
-    """The first request was handled; its answer is on its way."""
+    """The link after the broker has handled the first request; the answers are on their way."""
     return replace(link, requests=link.requests[1:], answers=(*link.answers, *answers))
 
 
 def received(link: Link) -> Link:
-    """The first answer has reached the client."""
+    """The link after the first answer has reached the client."""
     return replace(link, answers=link.answers[1:])
 
 
 def broken(link: Link, survivors: int) -> Link:
-    """The open connection breaks; its first `survivors` requests will still arrive."""
+    """The link after the open connection breaks; its first `survivors` requests will still
+    arrive."""
     left = BrokenConnection(requests=link.requests[:survivors])
     return Link(
         requests=(),
@@ -67,7 +73,8 @@ def broken(link: Link, survivors: int) -> Link:
 
 
 def arrived_late(link: Link, connection: int) -> Link:
-    """The first request of a broken connection was handled; nobody will hear the answer."""
+    """The link after the broker has handled the first request of a broken connection; its answer is
+    lost."""
     rest = tuple(
         BrokenConnection(requests=b.requests[1:]) if i == connection else b
         for i, b in enumerate(link.broken)

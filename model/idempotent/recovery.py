@@ -1,14 +1,17 @@
-"""How a producer recovers where its sequences went astray, and how it gives batches up.
+"""How a producer recovers when its sequences are in doubt, and how it gives batches up.
+
+Models the parts of `TransactionManager` and `Sender` that bump epochs, reset producer ids, expire
+batches and resolve sequences.
 
 Theory of operation. Kafka has had three recoveries. Since 2.5 the producer takes the next epoch by
-itself and numbers what is in flight again from 0 (KIP-360). Before, it forgot its producer id and
-asked for another one, to use it at once, beside old batches that are still on their way; since 2.3
-what becomes of those no longer touches the new id's sequences. Whatever was in flight across a
+itself, and numbers the batches in flight again from 0 (KIP-360). Before, it forgot its producer id,
+asked for another one, and used it at once, while old batches were still in flight. Since 2.3, what
+happens to those batches no longer changes the new id's sequences. A batch in flight during a
 recovery may be stored twice: no release guarantees otherwise.
 
-A batch whose time is up fails, although it may be stored. If it was sent more than once, nobody
-knows what became of its sequences: nothing new is sent until all in flight has ended and the gap,
-if there is one, has been seen. `TransactionManager`, `Sender`.
+A batch whose delivery time is up fails, although it may be stored. If it was sent more than once,
+nobody knows whether its sequences are used. The producer then sends nothing new until all batches
+in flight have ended, and it knows whether there is a gap.
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ from model.language import EMPTY_SET, Map, acts, fold, map_values, require, with
 
 @acts
 def receive_producer_id(k: Configuration, client: Client, producer_id: ProducerId) -> Client:
-    """The answer to InitProducerId. TransactionManager.InitProducerIdHandler."""
+    """Take the producer id from the answer to InitProducerId.
+    TransactionManager.InitProducerIdHandler."""
     require(client.producer_id == NO_PRODUCER_ID)
     require(not client.fatal)
     return replace(client, producer_id=producer_id, producer_epoch=0)
@@ -62,7 +66,8 @@ def receive_producer_id(k: Configuration, client: Client, producer_id: ProducerI
 def renumbered(
     k: Configuration, in_flight: InFlight, producer_id: int, epoch: int
 ) -> tuple[InFlightBatch, ...]:
-    """In the same order, from 0, without a gap. TxnPartitionEntry.startSequencesAtBeginning."""
+    """The batches in the same order, numbered from 0 without a gap.
+    TxnPartitionEntry.startSequencesAtBeginning."""
     return tuple(
         replace(
             b,
@@ -81,7 +86,7 @@ def renumbered(
 def rewritten(
     k: Configuration, entry: PartitionEntry, producer_id: int, epoch: int
 ) -> PartitionEntry:
-    """A partition at the beginning of an epoch."""
+    """The partition at the beginning of an epoch, with its batches in flight renumbered."""
     return replace(
         entry,
         producer_id=producer_id,
@@ -95,14 +100,15 @@ def rewritten(
 
 
 def is_own(entry: PartitionEntry, b: InFlightBatch) -> bool:
-    """The batch has one of the sequences that the partition counts; those of an older producer id
-    are forgotten with it. TransactionManager.inflightBatchesBySequence."""
+    """Whether the batch is numbered under the partition's present id.
+    TransactionManager.inflightBatchesBySequence forgets batches together with their older producer
+    id."""
     return is_of(b.batch, entry.producer_id, entry.producer_epoch)
 
 
 def renumbered_from_zero(k: Configuration, entry: PartitionEntry) -> PartitionEntry:
-    """The same epoch from its beginning: all that the leader had of it is deleted, rightly. What
-    was acknowledged last is still known. TransactionManager.startSequencesAtBeginning."""
+    """The partition, which begins its epoch anew because all its batches at the leader are deleted.
+    The last acknowledged offset is kept. TransactionManager.startSequencesAtBeginning."""
     old = tuple(b for b in entry.in_flight if not is_own(entry, b))
     own = replace(entry, in_flight=tuple(b for b in entry.in_flight if is_own(entry, b)))
     begun = rewritten(k, own, entry.producer_id, entry.producer_epoch)
@@ -114,7 +120,7 @@ def renumbered_from_zero(k: Configuration, entry: PartitionEntry) -> PartitionEn
 
 
 def forgotten(k: Configuration, entry: PartitionEntry) -> PartitionEntry:
-    """The partition as if nothing had been sent; what is in flight keeps its old numbers."""
+    """The partition as if nothing had been sent; the batches in flight keep their old numbers."""
     return replace(
         entry,
         next_sequence=0,
@@ -125,13 +131,13 @@ def forgotten(k: Configuration, entry: PartitionEntry) -> PartitionEntry:
 
 
 def reset_producer_id(k: Configuration, client: Client) -> Client:
-    """The producer id is given back. TransactionManager.resetProducerId."""
+    """The client without its producer id. TransactionManager.resetProducerId."""
     without_id = replace(client, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
     return replace(without_id, partitions=map_values(k, forgotten, client.partitions))
 
 
 def recovered(k: Configuration, client: Client, partition: Partition) -> Client:
-    """The client on its way to a new epoch, or to a new producer id."""
+    """The client, which will bump its epoch for the partition, or has given up its producer id."""
     if k.variant.recovery == Recovery.LOCAL_BUMP:
         return replace(client, bump_for=client.bump_for.plus(partition))
     return reset_producer_id(k, client)
@@ -140,8 +146,8 @@ def recovered(k: Configuration, client: Client, partition: Partition) -> Client:
 def earlier_by(
     k: Configuration, entry: PartitionEntry, b: InFlightBatch, gap: Batch
 ) -> InFlightBatch:
-    """The batch, moved up if its sequence is behind a gap's; none begins before 0. In 2.0 the gap
-    may be an older producer id's, and the batch too: a client of 2.0.0 was seen to do so."""
+    """The batch, moved up if its sequence is behind the gap; no batch moves below 0. In 2.0 the
+    batch and the gap may have different producer ids: a client of 2.0.0 was seen to do so."""
     base_sequence = b.batch.base_sequence
     counts = is_own(entry, b) or k.variant.recovery == Recovery.RESET_2_0
     behind = counts and base_sequence >= gap.base_sequence
@@ -152,8 +158,8 @@ def earlier_by(
 
 
 def with_closed_gap(k: Configuration, entry: PartitionEntry, gap: Batch) -> PartitionEntry:
-    """What followed a batch that was refused for good takes its sequences. Up to 2.4,
-    TransactionManager.adjustSequencesDueToFailedBatch."""
+    """The partition, in which the batches behind a gap take its sequences; the gap is a batch that
+    was refused for good. Up to 2.4, TransactionManager.adjustSequencesDueToFailedBatch."""
     return replace(
         entry,
         next_sequence=entry.next_sequence - gap.record_count,
@@ -165,15 +171,16 @@ def with_closed_gap(k: Configuration, entry: PartitionEntry, gap: Batch) -> Part
 
 
 def is_next(k: Configuration, entry: PartitionEntry, sequence: int) -> bool:
-    """Whether all before it was acknowledged. TransactionManager.isNextSequence."""
+    """Whether all batches before this sequence are acknowledged.
+    TransactionManager.isNextSequence."""
     if k.variant.sequence_order == SequenceOrder.WRAPS:
         return sequence == increment_sequence(k, entry.last_acked_sequence, 1)
     return sequence == entry.last_acked_sequence + 1
 
 
 def overdue(k: Configuration, entry: PartitionEntry) -> InFlight:
-    """The batches of which one may be given up next: the first that waits, and, as what is sent
-    again stands behind what was sent meanwhile, any that is on its way; see Expiry.
+    """The batches of which one may be given up next: the first that waits, and any that is
+    outstanding, because a batch that is sent again stands behind those sent meanwhile; see Expiry.
     RecordAccumulator.expiredBatches, Sender.getExpiredInflightBatches."""
     queued = tuple(b for b in entry.in_flight if not b.outstanding)[:1]
     if k.variant.expiry == Expiry.QUEUED_ONLY:
@@ -182,8 +189,9 @@ def overdue(k: Configuration, entry: PartitionEntry) -> InFlight:
 
 
 def awaits_producer_id(k: Configuration, client: Client) -> bool:
-    """It asks for a producer id, and until it has one it looks at no batch. Before KIP-360 it may
-    give one up between losing its id and asking. Sender.maybeSendAndPollTransactionalRequest."""
+    """Whether the producer asks for a producer id, and handles no batch until it has one. Before
+    KIP-360 it may give up a batch between losing its id and asking.
+    Sender.maybeSendAndPollTransactionalRequest."""
     asks = k.variant.idempotence == Idempotence.ENABLED
     at_once = k.variant.recovery == Recovery.LOCAL_BUMP
     return asks and at_once and client.producer_id == NO_PRODUCER_ID
@@ -193,7 +201,7 @@ def awaits_producer_id(k: Configuration, client: Client) -> bool:
 def expire_batch(
     k: Configuration, client: Client, partition: Partition, first_record: RecordNumber
 ) -> Client:
-    """A batch is given up, stored or not; an epoch that has to be bumped is bumped before.
+    """Give up a batch, whether or not it is stored; a bump that is due comes first.
     Sender.sendProducerData."""
     require(client.bump_for.is_empty())
     require(not client.fatal)
@@ -214,23 +222,24 @@ def expire_batch(
 
 
 def is_resolvable(entry: PartitionEntry) -> bool:
-    """All in flight has ended since a batch of unknown outcome was given up."""
+    """Whether all batches in flight have ended since a batch of unknown outcome was given up."""
     return entry.unresolved_sequence != NO_SEQUENCE and len(entry.in_flight) == 0
 
 
 def has_gap(k: Configuration, entry: PartitionEntry) -> bool:
-    """The last sequence that was acknowledged is not the last that was given."""
+    """Whether a sequence was used that is not acknowledged, although all batches in flight have
+    ended."""
     return is_resolvable(entry) and not is_next(k, entry, entry.next_sequence)
 
 
 def settled(k: Configuration, entry: PartitionEntry) -> PartitionEntry:
-    """The partition, without a question where it can be answered."""
+    """The partition, without its unresolved sequence if that is resolvable."""
     return replace(entry, unresolved_sequence=NO_SEQUENCE) if is_resolvable(entry) else entry
 
 
 def resolved(k: Configuration, client: Client) -> Client:
-    """Where all in flight has ended, either nothing is missing, or the client recovers.
-    TransactionManager.maybeResolveSequences."""
+    """The client, which has settled each resolvable partition, and recovers where a sequence is
+    missing. TransactionManager.maybeResolveSequences."""
     if k.bounds.faults.timeouts == 0:
         return client
     gaps = tuple(p for p, entry in client.partitions.items() if has_gap(k, entry))
@@ -240,7 +249,8 @@ def resolved(k: Configuration, client: Client) -> Client:
 
 @acts
 def resolve_sequences(k: Configuration, client: Client) -> Client:
-    """The sender loop begins, and no epoch has to be bumped. Sender.runOnce."""
+    """Resolve sequences at the start of the sender loop, if no bump follows from it.
+    Sender.runOnce."""
     require(any(is_resolvable(entry) for entry in client.partitions.values()))
     require(not client.fatal)
     after = resolved(k, client)
@@ -250,8 +260,8 @@ def resolve_sequences(k: Configuration, client: Client) -> Client:
 
 @acts
 def bump_epoch(k: Configuration, client: Client) -> Client:
-    """KIP-360; after the last epoch, a new producer id is asked for, and what was in flight goes
-    without one. TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded."""
+    """Take the next epoch. KIP-360. After the last epoch, ask for a new producer id; the batches in
+    flight have none until then. TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded."""
     due = resolved(k, client)
     require(not due.bump_for.is_empty())
     ends = k.bounds.epochs_end and client.producer_epoch == k.bounds.max_epoch

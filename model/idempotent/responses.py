@@ -1,9 +1,12 @@
-"""What a producer makes of an answer, and of an answer that will not come.
+"""The producer's reaction to an answer, and to a connection that breaks before the answer comes.
 
-Theory of operation. A success ends its batch. An error does one of eight things to it (`Failure`):
-whether it may be sent again is decided first, and only what may not has failed. An out-of-order
-answer says something of this batch only if all before it were acknowledged; else the batch waits
-for its turn. `Sender.completeBatch`, `Sender.canRetry`, `TransactionManager.canRetry`.
+Models `Sender.completeBatch`, `Sender.canRetry`, and `TransactionManager.canRetry`,
+`handleCompletedBatch` and `handleFailedBatch`. Retry backoff is left out.
+
+Theory of operation. A success ends its batch. An error leads to one of eight outcomes (`Failure`).
+The producer first decides whether the batch may be sent again; only a batch that may not has
+failed. An out-of-order answer condemns its batch only if all batches before it were acknowledged.
+Otherwise the batch waits for its turn.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ from model.language import fold, map_values, receives, record
 
 
 class Failure(IntEnum):
-    """What becomes of a batch that was answered with an error."""
+    """The outcome of an error for its batch."""
 
     RETRY = 0
     RETRY_AND_RECOVER = 1
@@ -71,14 +74,15 @@ def later(k: Configuration, acked: int, last: int) -> int:
 
 
 def is_mine(client: Client, batch: Batch) -> bool:
-    """The batch is of the client's present id and epoch."""
+    """Whether the batch has the client's present id and epoch."""
     return is_of(batch, client.producer_id, client.producer_epoch)
 
 
 def with_acked_sequence(
     k: Configuration, client: Client, entry: PartitionEntry, batch: Batch
 ) -> PartitionEntry:
-    """The last acknowledged sequence, moved on; by batches of an old id it is not."""
+    """The partition, with its last acknowledged sequence moved on to the batch's. A batch of an old
+    producer id does not move it."""
     resets = k.variant.recovery != Recovery.LOCAL_BUMP
     if k.variant.idempotence == Idempotence.DISABLED:
         return entry
@@ -91,7 +95,8 @@ def with_acked_sequence(
 def on_success(
     k: Configuration, client: Client, entry: PartitionEntry, batch: Batch, base_offset: int
 ) -> PartitionEntry:
-    """Stored: the application hears of it. TransactionManager.handleCompletedBatch."""
+    """The partition, after the application was told that the batch is stored.
+    TransactionManager.handleCompletedBatch."""
     last_offset = base_offset + batch.record_count - 1
     old = k.variant.recovery == Recovery.RESET_2_3 and not is_mine(client, batch)
     matters = k.variant.first_sequence == FirstSequence.UNKNOWN_PRODUCER_ID and not old
@@ -106,7 +111,7 @@ def on_success(
 
 
 def is_retriable(error: Error) -> bool:
-    """RetriableException and its kind."""
+    """Whether the error is a RetriableException."""
     return (
         error == Error.REQUEST_TIMED_OUT
         or error == Error.NOT_ENOUGH_REPLICAS
@@ -115,17 +120,19 @@ def is_retriable(error: Error) -> bool:
 
 
 def has_attempts_left(k: Configuration, answered: InFlightBatch) -> bool:
-    """Its retries are not exhausted."""
+    """Whether the batch may be retried once more."""
     return k.variant.retries == Retries.ENDLESS or answered.attempts < k.variant.retries
 
 
 def is_sequence_error(error: Error) -> bool:
-    """OutOfOrderSequenceException and its subtype."""
+    """Whether the error is an OutOfOrderSequenceException, or its subtype
+    UnknownProducerIdException."""
     return error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER or error == Error.UNKNOWN_PRODUCER_ID
 
 
 def retry_out_of_order(k: Configuration, entry: PartitionEntry, answered: InFlightBatch) -> Failure:
-    """What waits for others may be right later; what is next is not. TransactionManager.canRetry"""
+    """The outcome for a batch out of order: one that waits for others is retried; one that is next
+    was judged rightly, and has failed or must recover. TransactionManager.canRetry."""
     resolved = entry.unresolved_sequence == NO_SEQUENCE
     base_sequence = answered.batch.base_sequence
     may_be_right = answered.sequence_has_been_reset or not is_next(k, entry, base_sequence)
@@ -141,7 +148,8 @@ def retry_out_of_order(k: Configuration, entry: PartitionEntry, answered: InFlig
 def retry_unknown_producer_id(
     k: Configuration, entry: PartitionEntry, answered: InFlightBatch, log_start_offset: int
 ) -> Failure:
-    """The leader has forgotten the producer, rightly if all it had is deleted. canRetry."""
+    """The outcome if the leader has forgotten the producer: with reason, if all its batches are
+    deleted. TransactionManager.canRetry."""
     if log_start_offset < 0 or answered.sequence_has_been_reset:
         return Failure.RETRY
     if k.variant.recovery == Recovery.LOCAL_BUMP:
@@ -159,7 +167,8 @@ def retry(
     answer: ProduceResponse,
     overdue: Flag,
 ) -> Failure:
-    """How the batch is sent again, or FAIL. Sender.canRetry, TransactionManager.canRetry."""
+    """The way in which the batch is sent again, or FAIL. Sender.canRetry,
+    TransactionManager.canRetry."""
     resets = k.variant.recovery != Recovery.LOCAL_BUMP
     if overdue == 1 or not has_attempts_left(k, answered):
         return Failure.FAIL
@@ -177,7 +186,7 @@ def retry(
 
 
 def give_up(k: Configuration, client: Client, answered: InFlightBatch, error: Error) -> Failure:
-    """How the batch fails. TransactionManager.handleFailedBatch."""
+    """The way in which the batch fails. TransactionManager.handleFailedBatch."""
     resets = k.variant.recovery != Recovery.LOCAL_BUMP
     if k.variant.idempotence == Idempotence.DISABLED:
         return Failure.FAIL
@@ -193,7 +202,8 @@ def give_up(k: Configuration, client: Client, answered: InFlightBatch, error: Er
 
 
 def give_up_old(k: Configuration, answered: InFlightBatch, error: Error) -> Failure:
-    """How a batch of an old producer id fails: in 2.0, as if it had sequences of the new one."""
+    """The way in which a batch of an old producer id fails: in 2.0, as if it had sequences of the
+    new id."""
     refused = not is_retriable(error) and has_attempts_left(k, answered)
     closes = k.variant.recovery == Recovery.RESET_2_0 and refused
     return Failure.FAIL_AND_CLOSE_GAP if closes else Failure.FAIL
@@ -207,7 +217,7 @@ def failure(
     answer: ProduceResponse,
     overdue: Flag,
 ) -> Failure:
-    """Split, sent again, or failed. Sender.completeBatch."""
+    """The outcome: the batch is split, sent again, or failed. Sender.completeBatch."""
     if answer.error == Error.MESSAGE_TOO_LARGE and answered.batch.record_count > 1:
         return Failure.SPLIT
     again = retry(k, client, entry, answered, answer, overdue)
@@ -217,13 +227,14 @@ def failure(
 
 
 def to_the_head(k: Configuration, queue: InFlight, b: InFlightBatch) -> InFlight:
-    """The batch at the head of its queue. RecordAccumulator.reenqueue without sequences."""
+    """The queue with the batch at its head. RecordAccumulator.reenqueue, without sequences."""
     first_record = b.batch.first_record
     return (waiting(k, b), *tuple(q for q in queue if q.batch.first_record != first_record))
 
 
 def reenqueued(k: Configuration, in_flight: InFlight, back: InFlight) -> InFlight:
-    """In flight, with `back` to be sent again. RecordAccumulator.insertInSequenceOrder."""
+    """The batches in flight, with those of `back` waiting to be sent again.
+    RecordAccumulator.insertInSequenceOrder."""
     if k.variant.idempotence == Idempotence.DISABLED:
         return fold(k, to_the_head, back, in_flight)
     return tuple(
@@ -237,7 +248,7 @@ def reenqueued(k: Configuration, in_flight: InFlight, back: InFlight) -> InFligh
 def part(
     k: Configuration, b: InFlightBatch, skipped: int, record_count: RecordCount
 ) -> InFlightBatch:
-    """Some of a batch's records as a batch of its own that was never sent."""
+    """A batch of some of the records, which was never sent."""
     batch = replace(
         b.batch,
         base_sequence=increment_sequence(k, b.batch.base_sequence, skipped)
@@ -250,8 +261,8 @@ def part(
 
 
 def split(k: Configuration, entry: PartitionEntry, large: InFlightBatch) -> PartitionEntry:
-    """A batch that is too large, as two: its first record, and the rest, in its place and with
-    its sequences. RecordAccumulator.splitAndReenqueue."""
+    """The partition with a batch that is too large replaced by two: its first record, and the rest,
+    with the same sequences. RecordAccumulator.splitAndReenqueue."""
     first_record = large.batch.first_record
     before = tuple(b for b in entry.in_flight if b.batch.first_record < first_record)
     behind = tuple(b for b in entry.in_flight if b.batch.first_record > first_record)
@@ -259,18 +270,18 @@ def split(k: Configuration, entry: PartitionEntry, large: InFlightBatch) -> Part
     return replace(entry, in_flight=(*before, *parts, *behind))
 
 
-# What each failure does
+# The effect of each failure
 
 
 def all_failed(k: Configuration, entry: PartitionEntry) -> PartitionEntry:
-    """Nothing of the partition is tried any more. Sender.maybeAbortBatches."""
+    """The partition, with all its batches failed. Sender.maybeAbortBatches."""
     return fold(k, failed, entry.in_flight, entry)
 
 
 def kept(
     k: Configuration, entry: PartitionEntry, answered: InFlightBatch, how: Failure
 ) -> PartitionEntry:
-    """The partition where the batch stays: queued again, renumbered, or split."""
+    """The partition, where the batch stays: queued again, renumbered, or split."""
     queued = replace(entry, in_flight=reenqueued(k, entry.in_flight, (answered,)))
     if how == Failure.SPLIT:
         return split(k, entry, answered)
@@ -287,7 +298,7 @@ def on_failure(
     answer: ProduceResponse,
     overdue: Flag,
 ) -> Client:
-    """An error: see Failure."""
+    """The client after an error; see Failure."""
     entry = client.partitions[partition]
     how = failure(k, client, entry, answered, answer, overdue)
     if how == Failure.SPLIT and is_lost_in_split(k, client, entry, answered):
@@ -301,14 +312,16 @@ def on_failure(
 
 
 def silenced(entry: PartitionEntry, b: InFlightBatch) -> PartitionEntry:
-    """The batch is gone, and the application never hears of it: an exception was in the way."""
+    """The partition without the batch, of which the application is never told: an exception
+    prevented it."""
     return replace(entry, in_flight=without(entry, b.batch.first_record))
 
 
 def is_lost_in_split(
     k: Configuration, client: Client, entry: PartitionEntry, large: InFlightBatch
 ) -> bool:
-    """A batch of an old producer id, where the partition has not begun with the new one."""
+    """Whether an exception loses the batch as it is split: its producer id is old, and the
+    partition has not begun with the new one."""
     old = not is_mine(client, large.batch) and not is_current(client, entry)
     return k.variant.recovery == Recovery.RESET_2_3 and old
 
@@ -316,7 +329,7 @@ def is_lost_in_split(
 def given_up(
     k: Configuration, client: Client, partition: Partition, b: InFlightBatch, how: Failure
 ) -> Client:
-    """The batch has failed, and the client does what that asks of it."""
+    """The client, after the batch has failed in this way."""
     entry = client.partitions[partition]
     told = with_entry(client, partition, failed(k, entry, b))
     if how == Failure.FAIL_AND_RECOVER:
@@ -331,12 +344,13 @@ def given_up(
 
 
 def leads_below_zero(k: Configuration, client: Client, entry: PartitionEntry, gap: Batch) -> bool:
-    """No sequence is left that many before the next one: IllegalStateException."""
+    """Whether closing the gap would make the next sequence negative: IllegalStateException."""
     return is_current(client, entry) and entry.next_sequence < gap.record_count
 
 
 def gap_closed(k: Configuration, client: Client, partition: Partition, gap: Batch) -> Client:
-    """Those behind the batch move up; not where the partition has not begun with this id."""
+    """The client, with the batches behind the gap moved up, if the partition has begun with this
+    id."""
     entry = client.partitions[partition]
     if not is_current(client, entry) or leads_below_zero(k, client, entry, gap):
         return client
@@ -346,7 +360,8 @@ def gap_closed(k: Configuration, client: Client, partition: Partition, gap: Batc
 def failed_again(
     k: Configuration, client: Client, partition: Partition, late: InFlightBatch, error: Error
 ) -> Client:
-    """Up to 2.4 the error of a batch that was given up counts as if it failed only now."""
+    """The client after an error for a batch that was given up. Up to 2.4 it counts as if the batch
+    failed only now."""
     how = give_up(k, client, late, error)
     if k.variant.recovery == Recovery.LOCAL_BUMP:
         return client
@@ -362,8 +377,8 @@ def failed_again(
 def on_late_answer(
     k: Configuration, client: Client, partition: Partition, answer: ProduceResponse
 ) -> Client:
-    """The answer to a batch that was given up: a success still moves the last acknowledged
-    sequence. TransactionManager.handleCompletedBatch, handleFailedBatch."""
+    """The client after the answer to a batch that was given up. A success still moves the last
+    acknowledged sequence. TransactionManager.handleCompletedBatch, handleFailedBatch."""
     entry = client.partitions[partition]
     late = tuple(b for b in entry.given_up if b.batch.first_record == answer.first_record)
     rest = tuple(b for b in entry.given_up if b.batch.first_record != answer.first_record)
@@ -380,7 +395,8 @@ def on_late_answer(
 def on_answer(
     k: Configuration, client: Client, partition: Partition, answer: ProduceResponse, overdue: Flag
 ) -> Client:
-    """The answer to a request; the time of its batch may be up. Sender.completeBatch."""
+    """Handle an answer; `overdue` says that the delivery time of its batch is up.
+    Sender.completeBatch."""
     entry = client.partitions[partition]
     answered = tuple(b for b in entry.in_flight if b.batch.first_record == answer.first_record)
     if len(answered) == 0:
@@ -392,7 +408,7 @@ def on_answer(
     return on_failure(k, client, partition, answered[0], answer, overdue)
 
 
-# A connection that breaks
+# Broken connections
 
 
 @record
@@ -412,7 +428,8 @@ def may_outlive_connection(k: Configuration, client: Client, b: InFlightBatch) -
 
 
 def on_lost_answer(k: Configuration, client: Client, lost: Unanswered) -> Client:
-    """A batch in flight that is not sent again fails, as after any error that could be retried."""
+    """The client after a batch in flight has failed because its answer is lost. It fails as after
+    any retriable error."""
     entry = client.partitions[lost.partition]
     found = tuple(b for b in entry.in_flight if b.batch.first_record == lost.first_record)
     how = give_up(k, client, found[0], Error.REQUEST_TIMED_OUT)
@@ -420,7 +437,7 @@ def on_lost_answer(k: Configuration, client: Client, lost: Unanswered) -> Client
 
 
 def on_lost_late_answer(k: Configuration, client: Client, lost: Unanswered) -> Client:
-    """The same for one that was given up before."""
+    """The client after the answer to a batch that was given up is lost."""
     entry = client.partitions[lost.partition]
     found = tuple(b for b in entry.given_up if b.batch.first_record == lost.first_record)
     return failed_again(k, client, lost.partition, found[0], Error.REQUEST_TIMED_OUT)
@@ -430,8 +447,8 @@ def on_lost_late_answer(k: Configuration, client: Client, lost: Unanswered) -> C
 def on_disconnect(
     k: Configuration, client: Client, partition: Partition, overdue: InFlightCount
 ) -> Client:
-    """All that awaited an answer is sent again or fails; the time of the first `overdue` batches
-    in flight is up. Sender.handleProduceResponse."""
+    """Send again, or fail, each batch that awaited an answer on the connection; the delivery time
+    of the first `overdue` batches in flight is up. Sender.handleProduceResponse."""
     entry = client.partitions[partition]
     again = tuple(
         b

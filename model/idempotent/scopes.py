@@ -1,4 +1,4 @@
-"""Named scopes, each a bounds with budgets; and the world that a scope begins in."""
+"""Named scopes of the idempotent producer, and their initial world."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOTHING_FAILS = {
     "something_failed": "batches fail where their time is up, or where no leader takes them",
     "epochs_are_used_up": "there is always a next epoch",
 }
-"""What a scope never has if it does not say otherwise."""
+"""Witnesses that a scope never meets, unless it says otherwise."""
 
 SCOPES = read_scopes(
     Scope("", "", Bounds(), Budgets(), NOTHING_FAILS),
@@ -136,7 +136,7 @@ delivery-one-in-flight: the same trouble, with one request in flight
 
 
 def initial(k: Configuration) -> World:
-    """Where the scope begins: nothing stored, or one record before `first_sequence`'s successor."""
+    """The initial world: nothing is stored; or, if `first_sequence` is not 0, one record is."""
     bounds = k.bounds
     stored = bounds.first_sequence > 0
     leader = begun_leader(k) if stored else Leader((), 0, 0, nobody(k))
@@ -151,8 +151,8 @@ def initial(k: Configuration) -> World:
 
 
 def begun_client(k: Configuration, producer: int) -> Client:
-    """A producer with its id, or one that must still ask for it. No Kafka lets producers share
-    one; the guarantees show why."""
+    """A producer with a producer id, or one that must still ask for it. No Kafka lets producers
+    share an id; the guarantees show why."""
     bounds = k.bounds
     has_id = bounds.begun and k.variant.idempotence == Idempotence.ENABLED
     own = 0 if bounds.shared_producer_id else producer
@@ -165,7 +165,7 @@ def begun_client(k: Configuration, producer: int) -> Client:
 
 
 def fresh_entry(producer_id: int, producer_epoch: int) -> PartitionEntry:
-    """Nothing was sent."""
+    """The entry of a partition to which nothing was sent."""
     return PartitionEntry(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
@@ -182,7 +182,8 @@ def fresh_entry(producer_id: int, producer_epoch: int) -> PartitionEntry:
 
 
 def begun_entry(k: Configuration) -> PartitionEntry:
-    """Record 0 was sent at `first_sequence` and acknowledged."""
+    """The entry of a partition to which record 0 was sent, at `first_sequence`, and
+    acknowledged."""
     first = k.bounds.first_sequence
     return replace(
         fresh_entry(0, 0),
@@ -194,7 +195,7 @@ def begun_entry(k: Configuration) -> PartitionEntry:
 
 
 def begun_leader(k: Configuration) -> Leader:
-    """Record 0 is stored at `first_sequence`, for the one producer of such a scope."""
+    """The leader that has record 0 at `first_sequence`; such a scope has one producer."""
     first = k.bounds.first_sequence
     entry = ProducerStateEntry(0, (BatchMetadata(first, 0, 0),))
     stored = StoredBatch(Batch(0, 0, first, 1, 0, 0), 0)

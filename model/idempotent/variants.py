@@ -17,7 +17,8 @@ GRAMMAR = Grammar(
         "exactly-once": NEWEST,
     },
 )
-"""Three configurations of one producer are named after what each guarantees."""
+"""The grammar. Three of its names stand for delivery guarantees, each with the producer's
+configuration that gives it."""
 
 DEFAULT_VARIANT = GRAMMAR.default
 RELEASES, RULES, ALIASES = GRAMMAR.releases, GRAMMAR.rules, GRAMMAR.aliases

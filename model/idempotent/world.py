@@ -1,7 +1,7 @@
-"""The whole: producers, leaders, the connections between them, and every event that can happen.
+"""The world of the idempotent producer: its actors, and every event that can happen.
 
-Each rule is one event. It moves one actor by that actor's own rule and carries messages; what an
-actor does is never decided here.
+Each rule is one event. It moves one actor by that actor's own rule, and carries messages. It never
+decides what an actor does.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ BrokenIndex = Annotated[int, Range(0, "last_broken")]
 
 @record
 class World:
-    """All actors and all that travels between them. Producer ids are given out in their order:
-    that none is given twice is what `model.producer_ids` guarantees."""
+    """The actors, and the messages between them. Producer ids are given out in order, each once:
+    `model.producer_ids` guarantees it."""
 
     clients: Map[Producer, Client]
     leaders: Map[Partition, Leader]
@@ -60,7 +60,7 @@ class World:
 
 
 def records_in(k: Configuration, first_record: int) -> int:
-    """How many records the application's next batch has: 1, 2, 1, 2, ..."""
+    """The number of records in the application's next batch: 1, 2, 1, 2, ..."""
     return 2 if first_record % 3 == 1 else 1
 
 
@@ -70,12 +70,13 @@ def with_link(w: World, producer: Producer, partition: Partition, link: Link) ->
 
 
 def can_append(k: Configuration, leader: Leader) -> bool:
-    """The log has room in this scope."""
+    """Whether the log has room in this scope."""
     return len(leader.log) < k.bounds.log
 
 
 def nothing_awaits_replication(leader: Leader, link: Link) -> bool:
-    """A broker reads a connection's next request once it has answered the one before."""
+    """Whether no answer on the connection awaits the high watermark: only then does a broker read
+    the next request."""
     return all(a.required_offset <= leader.high_watermark for a in link.answers)
 
 
@@ -92,24 +93,24 @@ ELECTIONS = Thread("elections", ("partition",))
 
 
 def is_at_last_epoch(k: Configuration, w: World, producer: Producer) -> bool:
-    """There is no next epoch."""
+    """Whether the producer has used up its epochs."""
     return k.bounds.epochs_end and w.clients[producer].producer_epoch == k.bounds.max_epoch
 
 
 def is_too_large(k: Configuration, w: World, producer: Producer, partition: Partition) -> bool:
-    """The leader takes no batch of so many records."""
+    """Whether the first request's batch has more records than the leader accepts."""
     return w.links[producer][partition].requests[0].batch.record_count > k.bounds.max_message
 
 
 def has_answers(w: World, producer: Producer, partition: Partition) -> bool:
-    """Answers are on the connection."""
+    """Whether answers are on the connection."""
     return len(w.links[producer][partition].answers) > 0
 
 
 def loses_requests(
     w: World, producer: Producer, partition: Partition, survivors: Survivors
 ) -> bool:
-    """Some of the requests on the connection do not arrive."""
+    """Whether some requests on the connection will not arrive."""
     return survivors < len(w.links[producer][partition].requests)
 
 
@@ -119,20 +120,20 @@ def loses_requests(
 def sent(
     w: World, producer: Producer, partition: Partition, step: Step[Client, ProduceRequest]
 ) -> World:
-    """The producer has moved, and its request is on its way."""
+    """The world after the producer has moved and its request is on its way."""
     link = network.send(w.links[producer][partition], step.sends[0])
     moved = replace(w, clients=w.clients.put(producer, step.actor))
     return with_link(moved, producer, partition, link)
 
 
 def may_write(k: Configuration, link: Link) -> bool:
-    """Without answers nothing but the scope limits what is on its way."""
+    """Whether the scope lets another request go out; it limits only requests without answers."""
     return k.variant.acks != Acks.NONE or len(link.requests) < k.bounds.in_flight
 
 
 @event(CLIENT, wire=Wire.REQUESTS)
 def client_sends(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
-    """The application's next batch goes out."""
+    """The producer sends the application's next batch."""
     client = w.clients[producer]
     records_sent = client.partitions[partition].records_sent
     record_count = records_in(k, records_sent)
@@ -144,7 +145,7 @@ def client_sends(k: Configuration, w: World, producer: Producer, partition: Part
 
 @event(CLIENT, wire=Wire.REQUESTS)
 def client_retries(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
-    """The first batch that waits goes out again."""
+    """The producer sends the first waiting batch again."""
     step = producer_rules.send_again(k, w.clients[producer], partition)
     return sent(w, producer, partition, step)
 
@@ -158,7 +159,7 @@ def client_bumps_epoch(k: Configuration, w: World, producer: Producer) -> World:
 
 @event(Thread("producer ids", ("producer",)), wire=Wire.REQUESTS, excluded_by="id_for_life")
 def client_receives_producer_id(k: Configuration, w: World, producer: Producer) -> World:
-    """The answer to InitProducerId: a producer id that nobody had before."""
+    """The producer receives a new producer id, in the answer to InitProducerId."""
     require(k.bounds.without_producer_id)
     within_scope(w.given_producer_ids < k.bounds.producer_ids)
     client = w.clients[producer]
@@ -168,7 +169,7 @@ def client_receives_producer_id(k: Configuration, w: World, producer: Producer) 
 
 
 def oldest(k: Configuration, client: Client, partition: Partition) -> InFlight:
-    """The oldest batch whose time can be up, if any."""
+    """The oldest batch whose delivery time can be up, or none."""
     in_flight = client.partitions[partition].in_flight
     if k.variant.expiry == Expiry.QUEUED_ONLY:
         return tuple(b for b in in_flight if not b.outstanding)[:1]
@@ -177,7 +178,7 @@ def oldest(k: Configuration, client: Client, partition: Partition) -> InFlight:
 
 @event(DELIVERY_TIME, Incident("delivery_timeout"), wire=Wire.REQUESTS)
 def client_gives_up(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
-    """The time of the oldest batch is up."""
+    """The producer gives up its oldest batch, whose delivery time is up."""
     counted = spend(k, w, Faults(timeouts=1))
     client = w.clients[producer]
     in_flight = oldest(k, client, partition)
@@ -189,7 +190,7 @@ def client_gives_up(k: Configuration, w: World, producer: Producer, partition: P
 
 @event(CLIENT, wire=Wire.REQUESTS)
 def client_resolves(k: Configuration, w: World, producer: Producer) -> World:
-    """All in flight has ended after a batch of unknown outcome was given up."""
+    """The producer finds that all batches in flight have ended, and resolves its sequences."""
     require(k.bounds.faults.timeouts > 0)
     resolved = recovery_rules.resolve_sequences(k, w.clients[producer])
     return replace(w, clients=w.clients.put(producer, resolved))
@@ -198,7 +199,7 @@ def client_resolves(k: Configuration, w: World, producer: Producer) -> World:
 def answer_heard(
     k: Configuration, w: World, producer: Producer, partition: Partition, overdue: Flag
 ) -> World:
-    """The producer has the next answer."""
+    """The world after the producer has received the next answer."""
     link = w.links[producer][partition]
     client = w.clients[producer]
     moved = answer_rules.on_answer(k, client, partition, link.answers[0], overdue)
@@ -208,7 +209,7 @@ def answer_heard(
 
 @event(Thread("answers", ("producer", "partition")), wire=Wire.REQUESTS)
 def answer_arrives(k: Configuration, w: World, producer: Producer, partition: Partition) -> World:
-    """The next answer reaches its producer, once the high watermark lets it go."""
+    """The next answer reaches its producer; the high watermark has reached its offset."""
     link = w.links[producer][partition]
     require(len(link.answers) > 0)
     arriving = link.answers[0]
@@ -220,7 +221,7 @@ def answer_arrives(k: Configuration, w: World, producer: Producer, partition: Pa
 def answer_arrives_late(
     k: Configuration, w: World, producer: Producer, partition: Partition
 ) -> World:
-    """The next answer is an error, and the time of its batch, the oldest, is up."""
+    """The next answer is an error, and the delivery time of its batch, the oldest, is up."""
     link = w.links[producer][partition]
     in_flight = w.clients[producer].partitions[partition].in_flight
     counted = spend(k, w, Faults(timeouts=1))
@@ -237,7 +238,7 @@ def answer_arrives_late(
 
 
 def next_request(w: World, producer: Producer, partition: Partition) -> ProduceRequest:
-    """The request of the open connection that its leader handles next."""
+    """The next request that the leader handles on the open connection."""
     link = w.links[producer][partition]
     require(len(link.requests) > 0)
     require(nothing_awaits_replication(w.leaders[partition], link))
@@ -251,7 +252,8 @@ def handled(
     partition: Partition,
     step: Step[Leader, ProduceResponse],
 ) -> World:
-    """The leader has handled the next request of the open connection; acks=0 asks no answer."""
+    """The world after the leader has handled the next request of the open connection; with acks=0
+    it sends no answer."""
     answers = step.sends if k.variant.acks != Acks.NONE else ()
     link = network.answered(w.links[producer][partition], answers)
     moved = replace(w, leaders=w.leaders.put(partition, step.actor))
@@ -275,7 +277,7 @@ def request_arrives(k: Configuration, w: World, producer: Producer, partition: P
 def request_is_refused(
     k: Configuration, w: World, producer: Producer, partition: Partition
 ) -> World:
-    """Too few replicas are in sync when the next request arrives."""
+    """The leader refuses the next request, because too few replicas are in sync."""
     request = next_request(w, producer, partition)
     require(k.variant.acks == Acks.ALL)
     counted = spend(k, w, Faults(refusals=1))
@@ -287,7 +289,7 @@ def request_is_refused(
 def request_is_rejected(
     k: Configuration, w: World, producer: Producer, partition: Partition
 ) -> World:
-    """The next request is refused for good, whether or not its batch is stored already."""
+    """The leader refuses the next request for good, whether or not its batch is already stored."""
     request = next_request(w, producer, partition)
     counted = spend(k, w, Faults(rejections=1))
     step = leader_rules.on_invalid_produce(k, w.leaders[partition], request)
@@ -298,7 +300,7 @@ def request_is_rejected(
 def request_outlives_replicas(
     k: Configuration, w: World, producer: Producer, partition: Partition, timed_out: Flag
 ) -> World:
-    """The next request's batch is stored, and then its replicas are lost, or slow."""
+    """The leader stores the next request's batch, and then its replicas are lost or slow."""
     request = next_request(w, producer, partition)
     require(k.variant.acks == Acks.ALL)
     leader = w.leaders[partition]
@@ -347,7 +349,7 @@ def high_watermark_advances(k: Configuration, w: World, partition: Partition) ->
 def producer_id_expires(
     k: Configuration, w: World, partition: Partition, producer_id: ProducerId
 ) -> World:
-    """The leader forgets a producer id that it has not heard of for long."""
+    """The leader forgets a producer id that has been silent for too long."""
     counted = spend(k, w, Faults(expiries=1))
     forgetful = leader_rules.expire_producer(k, w.leaders[partition], producer_id)
     return replace(counted, leaders=w.leaders.put(partition, forgetful))
@@ -362,20 +364,20 @@ def producer_id_expires(
 def records_are_deleted(
     k: Configuration, w: World, partition: Partition, deleted: StoredCount
 ) -> World:
-    """The head of the log goes, by retention or by request."""
+    """The leader deletes the head of its log, by retention or by request."""
     require(deleted <= len(w.leaders[partition].log))
     counted = spend(k, w, Faults(deletions=1))
     shorter = leader_rules.delete_records(k, w.leaders[partition], deleted)
     return replace(counted, leaders=w.leaders.put(partition, shorter))
 
 
-# What goes wrong
+# Faults
 
 
 def disconnected(
     k: Configuration, w: World, producer: Producer, partition: Partition, link: Link, overdue: int
 ) -> World:
-    """The producer sees its connection break; `link` is what is left of it."""
+    """The world after the producer has seen its connection break; `link` is what remains of it."""
     moved = answer_rules.on_disconnect(k, w.clients[producer], partition, overdue)
     clients = w.clients.put(producer, moved)
     return with_link(replace(w, clients=clients), producer, partition, link)
@@ -410,8 +412,8 @@ def connection_breaks(
 def connection_breaks_late(
     k: Configuration, w: World, producer: Producer, partition: Partition, survivors: Survivors
 ) -> World:
-    """An open connection breaks when the time of the oldest batch, which awaits its answer, is
-    up."""
+    """An open connection breaks when the delivery time of the oldest batch, which awaits its
+    answer, is up."""
     link = w.links[producer][partition]
     in_flight = w.clients[producer].partitions[partition].in_flight
     counted = spend(k, w, Faults(breaks=1, timeouts=1))
@@ -424,12 +426,13 @@ def connection_breaks_late(
 
 
 def hung_up(k: Configuration, client: Client, partition: Partition) -> Client:
-    """The producer's side when the broker that leads `partition` is gone."""
+    """The producer after the broker that leads `partition` is gone."""
     return answer_rules.on_disconnect(k, client, partition, 0)
 
 
 def without_connections(k: Configuration, w: World, partition: Partition, leader: Leader) -> World:
-    """The broker that led `partition` is gone, with all its connections; `leader` comes next."""
+    """The world after the broker that led `partition` is gone, with all its connections; `leader`
+    leads next."""
     return replace(
         w,
         clients=Map(tuple(hung_up(k, client, partition) for client in w.clients.values())),
@@ -457,7 +460,7 @@ def leader_crashes(k: Configuration, w: World, partition: Partition, covered: St
 
 @event(ELECTIONS, Incident("failover"), wire=Wire.CLUSTER)
 def leader_fails_over(k: Configuration, w: World, partition: Partition, kept: StoredCount) -> World:
-    """A replica leads that has the first `kept` batches, all below the high watermark in them."""
+    """A replica becomes leader with the first `kept` batches, which reach the high watermark."""
     leader = w.leaders[partition]
     require(k.bounds.replicas > 1)
     require(kept <= len(leader.log))
@@ -471,7 +474,7 @@ def leader_fails_over(k: Configuration, w: World, partition: Partition, kept: St
 def leader_fails_over_uncleanly(
     k: Configuration, w: World, partition: Partition, kept: StoredCount
 ) -> World:
-    """A replica leads that was not in sync: it lacks what was below the high watermark."""
+    """A replica becomes leader that was not in sync: it lacks records below the high watermark."""
     leader = w.leaders[partition]
     require(k.bounds.replicas > 1)
     require(kept <= len(leader.log))

@@ -1,6 +1,8 @@
-"""Consume, transform, produce: members of a group, the group's offsets, and what they write.
+"""Consume, transform, produce: the members of a group, the group's offsets, and the output.
 
-A composition of its own, over what users believe of transactions (`model.transactions.spec`): one
-step decides all of a transaction, and each partition learns of it at its own time. What is added
-here is who consumes what: generations, and offsets that are read while a transaction is pending.
+A composition of its own, built on the abstract specification of transactions
+(`model.transactions.spec`): one step decides a whole transaction, and each partition learns of the
+decision at its own time. It adds the consuming side: generations of the group, and offsets that are
+fetched while a transaction is pending. Protocols below, such as connections, retries and logs, are
+left out; `model.idempotent` and `model.transactions` have them.
 """

@@ -1,4 +1,4 @@
-"""How an application processes, and how much of it."""
+"""Variants, bounds and budgets of an application that processes."""
 
 from __future__ import annotations
 
@@ -10,46 +10,47 @@ from model.processing.faults import Faults
 
 
 class Processing(IntEnum):
-    """In which order a member writes what it made of a record, and that it is done with it."""
+    """The order in which a member writes its output and commits the offset of its input."""
 
     TRANSACTION = 0
     """Both in one transaction."""
     PRODUCE_FIRST = 1
-    """It produces, then commits the offset: at least once."""
+    """The member produces, then commits the offset: at least once."""
     COMMIT_FIRST = 2
-    """It commits the offset, then produces: at most once."""
+    """The member commits the offset, then produces: at most once."""
 
 
 class TransactionalIds(IntEnum):
-    """Whose a transactional id is."""
+    """The owner of a transactional id: a member, or a partition."""
 
     OF_MEMBER = 0
-    """A member keeps its own, whatever it consumes."""
+    """A member keeps its own id, whatever partition it consumes."""
     OF_PARTITION = 1
-    """Whoever consumes the partition has its id, and fences whoever had it before."""
+    """The member that consumes the partition uses the partition's id, and fences the member before
+    it."""
 
 
 class GenerationCheck(IntEnum):
-    """Whether an offset in a transaction is taken of a member that the group has replaced."""
+    """Whether the group refuses a transactional offset of a member that it has replaced."""
 
     CHECKED = 0
-    """TxnOffsetCommit says the member's generation."""
+    """TxnOffsetCommit carries the member's generation."""
     ABSENT = 1
-    """It does not."""
+    """TxnOffsetCommit carries no generation."""
 
 
 class OffsetReads(IntEnum):
-    """What OffsetFetch answers while an offset is pending in a transaction."""
+    """The answer to OffsetFetch while an offset is pending in a transaction."""
 
     STABLE = 0
-    """UNSTABLE_OFFSET_COMMIT: ask again."""
+    """UNSTABLE_OFFSET_COMMIT: the member asks again."""
     UNSTABLE = 1
     """The offset that was committed before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to process, with one Kafka."""
+    """One way of processing, on one Kafka."""
 
     name: str
     release: str
@@ -61,7 +62,8 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Bounds(scope.Sizes):
-    """Sizes: `inputs` records in one partition, `output` records that all attempts can write."""
+    """Sizes of a state: `inputs` records in the one input partition, and `output` records that all
+    attempts together can write."""
 
     members: int = 2
     inputs: int = 2
@@ -77,10 +79,10 @@ class Bounds(scope.Sizes):
 
 @dataclass(frozen=True, slots=True)
 class Budgets(Faults):
-    """How often each fault may happen in a run. Generations end with the bounds."""
+    """The number of times that each fault may happen in a run. The bounds limit the generations."""
 
 
 Configuration = scope.Configuration[Variant, Bounds, Budgets]
-"""What every rule may ask."""
+"""The configuration that every rule may read."""
 Scope = scope.Scope[Variant, Bounds, Budgets]
 """How much is explored, and why this much."""

@@ -1,4 +1,4 @@
-"""What goes wrong in a group of members that process."""
+"""The faults that can happen to a group of members that process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from model.faults import fault_table
 
 @fault_table
 class Faults:
-    """How often each fault has happened, or may."""
+    """The number of times that each fault has happened, or may happen."""
 
     crashes: int = 0
     """A member's process ends."""

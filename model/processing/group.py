@@ -1,8 +1,12 @@
-"""The group coordinator: who consumes, and how far the group has come.
+"""The group coordinator: the current generation, and the group's offset.
 
-Theory of operation. Whoever joins begins a generation; a member that was replaced learns of it only
-when it asks something. An offset that is committed in a transaction is pending until the
-transaction's marker comes; until then the offset before it is the group's.
+Models `ClassicGroup` and `OffsetMetadataManager` for a group that reads one partition. How members
+are assigned is left out: a member that joins gets the partition. Sessions and heartbeats are left
+out as well.
+
+Theory of operation. A member that joins begins a new generation. A member that was replaced learns
+of it only from the answer to its next request. An offset that is committed in a transaction is
+pending until the transaction's marker arrives; until then the group keeps its former offset.
 """
 
 from __future__ import annotations
@@ -24,7 +28,8 @@ from model.processing.messages import (
 
 @record
 class Group:
-    """`pending` are the offsets of open and of undelivered transactions, by who began them."""
+    """One group. `pending` holds the offsets of transactions whose marker has not arrived, by the
+    member that began them."""
 
     generation: Generation
     committed: InputOffset
@@ -33,7 +38,7 @@ class Group:
 
 @acts
 def begin_generation(k: Configuration, group: Group) -> Group:
-    """Somebody joins. ClassicGroup.initNextGeneration."""
+    """Begin a generation, because a member joins. ClassicGroup.initNextGeneration."""
     return replace(group, generation=group.generation + 1)
 
 
@@ -41,7 +46,8 @@ def begin_generation(k: Configuration, group: Group) -> Group:
 def on_offset_commit(
     k: Configuration, group: Group, generation: Generation, offset: InputOffset
 ) -> Step[Group, Error]:
-    """OffsetCommit, outside of transactions: always checked. OffsetMetadataManager."""
+    """Handle OffsetCommit, outside of transactions: the generation is always checked.
+    OffsetMetadataManager."""
     if generation != group.generation:
         return Step(group, (Error.ILLEGAL_GENERATION,))
     return Step(replace(group, committed=offset), (Error.NONE,))
@@ -51,15 +57,15 @@ def on_offset_commit(
 def on_txn_offset_commit(
     k: Configuration, group: Group, member: Member, generation: Generation, offset: InputOffset
 ) -> Step[Group, Error]:
-    """TxnOffsetCommit. OffsetMetadataManager.validateTransactionalOffsetCommit."""
+    """Handle TxnOffsetCommit. OffsetMetadataManager.validateTransactionalOffsetCommit."""
     if k.variant.generation_check == GenerationCheck.CHECKED and generation != group.generation:
         return Step(group, (Error.ILLEGAL_GENERATION,))
     return Step(replace(group, pending=group.pending.put(member, offset)), (Error.NONE,))
 
 
 def fetched_offset(k: Configuration, group: Group) -> InputOffsetOrNone:
-    """OffsetFetch: UNSTABLE_OFFSET_COMMIT, which is none here, while an offset is pending, where
-    `require_stable` is known. OffsetMetadataManager.fetchOffsets."""
+    """The answer to OffsetFetch. While an offset is pending, a member that requires stable offsets
+    gets UNSTABLE_OFFSET_COMMIT, here NO_OFFSET. OffsetMetadataManager.fetchOffsets."""
     awaited = any(offset != NO_OFFSET for offset in group.pending.values())
     is_unstable = awaited and k.variant.offset_reads == OffsetReads.STABLE
     return NO_OFFSET if is_unstable else group.committed
@@ -67,7 +73,7 @@ def fetched_offset(k: Configuration, group: Group) -> InputOffsetOrNone:
 
 @receives
 def on_marker(k: Configuration, group: Group, member: Member, fate: Fate) -> Group:
-    """A transaction's marker. OffsetMetadataManager.replayEndTransactionMarker."""
+    """Apply a transaction's marker. OffsetMetadataManager.replayEndTransactionMarker."""
     offset = group.pending[member]
     moves = fate == Fate.COMMITTED and offset != NO_OFFSET
     return replace(

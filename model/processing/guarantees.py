@@ -1,4 +1,4 @@
-"""What is guaranteed of consuming, transforming and producing."""
+"""The guarantees of consuming, transforming and producing, and their conditions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def nothing_is_skipped(k: Configuration, w: World) -> bool:
 
 
 def offsets_never_go_back(k: Configuration, w: World) -> bool:
-    """The group's offset is as far as it ever was."""
+    """The group's offset never goes back."""
     return w.group.committed == w.furthest
 
 
@@ -54,8 +54,9 @@ def output_in_order(k: Configuration, w: World) -> bool:
 
 
 def is_exactly_once(k: Configuration) -> bool:
-    """A transaction each, and whoever was replaced is kept out: by the id, or by the group, which
-    must know who speaks and say nothing that may still change."""
+    """Each record has a transaction, and a replaced member is kept out. Either the partition's
+    transactional id fences it, or the group does: then the group must check generations and answer
+    only with stable offsets."""
     by_group = (
         k.variant.generation_check == GenerationCheck.CHECKED
         and k.variant.offset_reads == OffsetReads.STABLE
@@ -65,7 +66,7 @@ def is_exactly_once(k: Configuration) -> bool:
 
 
 def keeps_out(k: Configuration) -> bool:
-    """An offset that is older than the group's is refused: outside of transactions always."""
+    """The group refuses an offset of a replaced member; outside of transactions it always does."""
     return is_exactly_once(k) or k.variant.processing != Processing.TRANSACTION
 
 
@@ -80,21 +81,21 @@ def is_at_most_once(k: Configuration) -> bool:
 
 
 def a_replaced_member_works(k: Configuration, w: World) -> bool:
-    """Sometimes: a member writes while another has its place."""
+    """Sometimes: a member has written, and another has replaced it."""
     return any(
         m.phase == Phase.PRODUCED and m.generation != w.group.generation for m in w.members.values()
     )
 
 
 def an_offset_is_awaited(k: Configuration, w: World) -> bool:
-    """Sometimes: the group's member must know where to begin, and an offset is pending."""
+    """Sometimes: the group's current member must know where to begin, and an offset is pending."""
     return any(offset != NO_OFFSET for offset in w.group.pending.values()) and any(
         m.phase == Phase.ASSIGNED and m.generation == w.group.generation for m in w.members.values()
     )
 
 
 def two_have_shared(k: Configuration, w: World) -> bool:
-    """Sometimes: all is processed, by one member and then by another."""
+    """Sometimes: the whole input is processed, and each member has committed some of the output."""
     return w.group.committed == k.bounds.inputs and all(
         any(s.fate == Fate.COMMITTED and s.member == m for s in w.store.output)
         for m, _ in w.members.items()

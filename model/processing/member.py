@@ -1,8 +1,11 @@
-"""One member: a loop of consuming, transforming and producing.
+"""One member: a loop that consumes, transforms and produces.
 
-Theory of operation. A member joins, reads the group's offset, and then processes record after
-record without looking back: whether it still is the group's member it learns only from answers. A
-member in the middle of a record neither joins nor polls; it may sleep there for any time.
+Models an application that uses a `KafkaConsumer` and a `KafkaProducer`, one record at a time.
+Batches of records and the consumer's own fetching are left out.
+
+Theory of operation. A member joins the group, fetches the group's offset, and then processes one
+record after another. Only the answers to its requests tell it that the group has replaced it. In
+the middle of a record it neither joins nor polls, and it may pause there for any length of time.
 """
 
 from __future__ import annotations
@@ -16,25 +19,26 @@ from model.processing.messages import NO_OFFSET, Error, Generation, InputOffset,
 
 
 class Phase(IntEnum):
-    """How far the loop is."""
+    """How far the member's loop is."""
 
     DOWN = 0
     UP = 1
-    """It belongs to no generation that it knows of."""
+    """The member belongs to no generation that it knows of."""
     ASSIGNED = 2
-    """The partition is its own; it does not know yet where to begin."""
+    """The partition is assigned to the member, which does not know yet where to begin."""
     READY = 3
-    """The record at its position is next."""
+    """The record at the member's position is next."""
     PRODUCED = 4
-    """What it made of the record is written; the offset is not committed."""
+    """The member has written its output for the record; the offset is not committed."""
     OFFSET_SENT = 5
-    """The offset is committed, or waits for its transaction; the record is not done with."""
+    """The offset is committed, or pending in the transaction; the record is not finished."""
 
 
 @record
 class MemberState:
-    """`position` is the next record, `is_fenced` whether its transactional id is someone else's
-    by now, or its transaction has lasted too long: it learns that from its next request."""
+    """One member. `position` is the next record. `is_fenced` says that another member has taken the
+    transactional id, or that the member's transaction has timed out; the member learns of it from
+    its next request."""
 
     phase: Phase
     generation: Generation
@@ -46,25 +50,25 @@ DOWN = MemberState(phase=Phase.DOWN, generation=0, position=NO_OFFSET, is_fenced
 
 
 def is_transactional(k: Configuration) -> bool:
-    """It works in transactions."""
+    """Whether members work in transactions."""
     return k.variant.processing == Processing.TRANSACTION
 
 
 def is_waiting_for_work(member: MemberState) -> bool:
-    """It is between two records, and polls."""
+    """Whether the member is between two records, and polls."""
     return member.phase == Phase.UP or member.phase == Phase.ASSIGNED or member.phase == Phase.READY
 
 
 @acts
 def start(k: Configuration, member: MemberState) -> MemberState:
-    """The process comes up."""
+    """Start the process."""
     require(member.phase == Phase.DOWN)
     return replace(DOWN, phase=Phase.UP)
 
 
 @acts
 def join(k: Configuration, member: MemberState, generation: Generation) -> MemberState:
-    """The group gives it the partition, in a new generation."""
+    """Take the partition, in a new generation of the group."""
     require(is_waiting_for_work(member))
     return replace(member, phase=Phase.ASSIGNED, generation=generation, position=NO_OFFSET)
 
@@ -73,7 +77,7 @@ def join(k: Configuration, member: MemberState, generation: Generation) -> Membe
 def on_offset_fetched(
     k: Configuration, member: MemberState, offset: InputOffsetOrNone
 ) -> MemberState:
-    """It begins where the group is; while that is not stable it asks again."""
+    """Begin at the group's offset; while the offset is not stable, the member asks again."""
     require(member.phase == Phase.ASSIGNED)
     require(offset != NO_OFFSET)
     return replace(member, phase=Phase.READY, position=offset)
@@ -81,7 +85,7 @@ def on_offset_fetched(
 
 @acts
 def produce(k: Configuration, member: MemberState) -> MemberState:
-    """What it made of the record is written."""
+    """Write the output for the record."""
     if k.variant.processing == Processing.COMMIT_FIRST:
         require(member.phase == Phase.OFFSET_SENT)
         return done(member)
@@ -91,7 +95,7 @@ def produce(k: Configuration, member: MemberState) -> MemberState:
 
 
 def next_offset(k: Configuration, member: MemberState) -> InputOffset:
-    """The offset that it commits next: behind the record that it works on."""
+    """The offset that the member commits next: the one after the record that it works on."""
     require(
         member.phase == Phase.READY
         if k.variant.processing == Processing.COMMIT_FIRST
@@ -103,7 +107,8 @@ def next_offset(k: Configuration, member: MemberState) -> InputOffset:
 
 @receives
 def on_offset_committed(k: Configuration, member: MemberState, error: Error) -> MemberState:
-    """An error makes it leave the record as it is, and join again."""
+    """Go on after the answer to an offset commit; after an error, leave the record unfinished and
+    join again."""
     if error != Error.NONE:
         return left(member)
     if k.variant.processing == Processing.PRODUCE_FIRST:
@@ -113,17 +118,17 @@ def on_offset_committed(k: Configuration, member: MemberState, error: Error) -> 
 
 @acts
 def commit(k: Configuration, member: MemberState) -> MemberState:
-    """Its transaction is to be committed."""
+    """Commit the transaction."""
     require(is_transactional(k))
     require(member.phase == Phase.OFFSET_SENT)
     return done(member)
 
 
 def done(member: MemberState) -> MemberState:
-    """The record is done with, as far as the member knows."""
+    """The member, which has finished the record as far as it knows."""
     return replace(member, phase=Phase.READY, position=member.position + 1)
 
 
 def left(member: MemberState) -> MemberState:
-    """It is not the group's member any more."""
+    """The member, which no longer belongs to the group."""
     return replace(member, phase=Phase.UP, position=NO_OFFSET)

@@ -1,4 +1,4 @@
-"""The names of things here."""
+"""The index types, error codes and sentinels of processing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Annotated
 from model.language import Index, Range
 
 Member = Annotated[int, Index("members")]
-"""One application, which consumes, transforms and produces, and which may come back."""
+"""One process of the application: it consumes, transforms and produces, and may come back after a
+crash."""
 InputOffset = Annotated[int, Range(0, "inputs")]
-"""A place in the one input partition; a committed offset is the next record to be processed."""
+"""A place in the one input partition; a committed offset is that of the next record to process."""
 InputOffsetOrNone = Annotated[int, Range(-1, "inputs")]
 Generation = Annotated[int, Range(0, "max_generation")]
 
@@ -19,14 +20,14 @@ NO_OFFSET = -1
 
 
 class Error(IntEnum):
-    """Kafka's error codes, as many as the group coordinator answers here."""
+    """The error codes of Kafka that the group coordinator answers here."""
 
     NONE = 0
     ILLEGAL_GENERATION = 22
 
 
 class Fate(IntEnum):
-    """What has been decided of a record or an offset in a transaction."""
+    """The decision on a record or an offset in a transaction."""
 
     PENDING = 0
     COMMITTED = 1

@@ -1,4 +1,4 @@
-"""Named scopes, and the world that they begin in."""
+"""Named scopes of processing, and their initial world."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ processing-three: three members replace each other
 
 
 def initial(k: Configuration) -> World:
-    """Nobody is up, and nothing is processed."""
+    """The world in which no member is up, and nothing is processed."""
     members = k.bounds.members
     return World(
         members=Map.filled(members, DOWN),

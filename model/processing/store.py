@@ -1,8 +1,13 @@
-"""What transactions are worth: the output partition, and who has which transaction open.
+"""Transactions in the abstract: the output partition, and the progress of each member's
+transaction.
 
-Theory of operation. One step decides all of a transaction; its id is busy until all partitions have
-their markers, the group's among them. Outside of transactions a record is committed as it is
-written. That Kafka is like this is `model.transactions`' to show.
+This module takes the place of `model.transactions`, in the manner of its abstract specification,
+`model.transactions.spec`. That the protocol keeps to that specification is no subject of this
+composition.
+
+Theory of operation. One step decides a whole transaction. Its transactional id is busy until all
+partitions have their markers, the group's offsets among them. Outside of transactions, a record is
+committed as soon as it is written.
 """
 
 from __future__ import annotations
@@ -22,13 +27,13 @@ class Progress(IntEnum):
     NONE = 0
     OPEN = 1
     COMMITS = 2
-    """Decided; the group has not had its marker."""
+    """Decided to commit; the group has not received the marker."""
     ABORTS = 3
 
 
 @record
 class Slot:
-    """One record of the output: what a member made of one record of the input."""
+    """One record of the output: the output of one member for one record of the input."""
 
     input_offset: InputOffset
     member: Member
@@ -44,18 +49,18 @@ class Store:
 
 
 def is_prepared(progress: Progress) -> bool:
-    """Decided, and not delivered everywhere."""
+    """Whether the transaction is decided, and its markers are not delivered everywhere."""
     return progress == Progress.COMMITS or progress == Progress.ABORTS
 
 
 def decided_fate(progress: Progress) -> Fate:
-    """What a prepared transaction's marker says."""
+    """The decision that a prepared transaction's marker carries."""
     return Fate.COMMITTED if progress == Progress.COMMITS else Fate.ABORTED
 
 
 @acts
 def write(k: Configuration, store: Store, member: Member, offset: InputOffset) -> Store:
-    """A record that is committed at once."""
+    """Write a record that is committed at once."""
     slot = Slot(input_offset=offset, member=member, fate=Fate.COMMITTED)
     return replace(store, output=(*store.output, slot))
 
@@ -64,7 +69,7 @@ def write(k: Configuration, store: Store, member: Member, offset: InputOffset) -
 def write_in_transaction(
     k: Configuration, store: Store, member: Member, offset: InputOffset
 ) -> Store:
-    """The first write begins a transaction, as soon as the one before is through."""
+    """Write a record, which begins the member's transaction once the one before is complete."""
     require(store.progress[member] == Progress.NONE)
     slot = Slot(input_offset=offset, member=member, fate=Fate.PENDING)
     ongoing = store.progress.put(member, Progress.OPEN)
@@ -73,7 +78,7 @@ def write_in_transaction(
 
 @acts
 def decide(k: Configuration, store: Store, member: Member, fate: Fate) -> Store:
-    """One step for all that is in the transaction."""
+    """Decide the member's transaction, with all its records, in one step."""
     require(store.progress[member] == Progress.OPEN)
     commits = fate == Fate.COMMITTED
     prepared = Progress.COMMITS if commits else Progress.ABORTS
@@ -89,6 +94,6 @@ def decide(k: Configuration, store: Store, member: Member, fate: Fate) -> Store:
 
 @acts
 def complete(k: Configuration, store: Store, member: Member) -> Store:
-    """All partitions have their markers: the id is free."""
+    """Complete the transaction: all partitions have their markers, and the id is free."""
     require(is_prepared(store.progress[member]))
     return replace(store, progress=store.progress.put(member, Progress.NONE))

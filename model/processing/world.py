@@ -1,4 +1,8 @@
-"""Members that replace each other in a group, crash, sleep, and come back."""
+"""Members that replace each other in a group, crash, pause and come back; every event of
+processing.
+
+Each rule is one event. It moves the members, the group and the output by their own rules.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,8 @@ from model.processing.store import Progress, Store, decided_fate
 
 @record
 class World:
-    """All of it. `furthest` is nobody's: the furthest that the group's offset ever was."""
+    """The state of all actors. `furthest` is the furthest offset that the group ever had; no actor
+    reads it."""
 
     members: Map[Member, MemberState]
     group: Group
@@ -45,7 +50,7 @@ def with_store(w: World, store: Store) -> World:
 
 
 def decided(k: Configuration, w: World, member: Member, fate: Fate) -> World:
-    """The member's transaction is decided."""
+    """The world after the decision on the member's transaction."""
     return with_store(w, store_rules.decide(k, w.store, member, fate))
 
 
@@ -59,12 +64,12 @@ GROUP = Thread("group", ("member",))
 
 
 def is_not_first(w: World) -> bool:
-    """Another was there before."""
+    """Whether the group has had a member before."""
     return w.group.generation > 0
 
 
 def was_replaced(w: World, member: Member) -> bool:
-    """The group has begun another generation."""
+    """Whether the group has begun another generation since the member joined."""
     return w.members[member].generation != w.group.generation
 
 
@@ -73,7 +78,7 @@ def was_replaced(w: World, member: Member) -> bool:
 
 @event(MEMBER)
 def member_starts(k: Configuration, w: World, member: Member) -> World:
-    """A process comes up. With an id of its own it first ends what it had open, InitProducerId."""
+    """A process starts; if it has an id of its own, InitProducerId has nothing to abort."""
     require(w.members[member].phase == Phase.DOWN)
     if k.variant.transactional_ids == TransactionalIds.OF_MEMBER:
         require(w.store.progress[member] == Progress.NONE)
@@ -82,7 +87,7 @@ def member_starts(k: Configuration, w: World, member: Member) -> World:
 
 @event(MEMBER)
 def start_aborts(k: Configuration, w: World, member: Member) -> World:
-    """InitProducerId of a process that comes up aborts what it had open."""
+    """A process that starts sends InitProducerId, which aborts the member's open transaction."""
     require(w.members[member].phase == Phase.DOWN)
     require(k.variant.transactional_ids == TransactionalIds.OF_MEMBER)
     return decided(k, w, member, Fate.ABORTED)
@@ -90,7 +95,7 @@ def start_aborts(k: Configuration, w: World, member: Member) -> World:
 
 @event(GROUP, Incident("rebalance", is_not_first))
 def member_joins(k: Configuration, w: World, member: Member) -> World:
-    """The group begins a generation in which the partition is this member's."""
+    """A member joins, and the group begins a generation in which the partition belongs to it."""
     within_scope(w.group.generation < k.bounds.max_generation)
     group = group_rules.begin_generation(k, w.group)
     joined = member_rules.join(k, w.members[member], group.generation)
@@ -99,8 +104,8 @@ def member_joins(k: Configuration, w: World, member: Member) -> World:
 
 @event(MEMBER, Incident("fenced_by_id"))
 def owner_fences(k: Configuration, w: World, member: Member, other: Member) -> World:
-    """InitProducerId for the partition's id ends what was open under it: another member's
-    transaction, or its own of before a crash."""
+    """The partition's new owner sends InitProducerId for the partition's id, which aborts the
+    transaction that is open under it: another member's, or the owner's own from before a crash."""
     require(w.members[member].phase == Phase.ASSIGNED)
     require(k.variant.transactional_ids == TransactionalIds.OF_PARTITION)
     fenced = replace(w.members[other], is_fenced=other != member)
@@ -108,7 +113,7 @@ def owner_fences(k: Configuration, w: World, member: Member, other: Member) -> W
 
 
 def with_the_id(w: World, owner: Member, ready: MemberState) -> Map[Member, MemberState]:
-    """All others are fenced: the partition's id is the owner's."""
+    """The members, after the owner has taken the partition's id: all others are fenced."""
     return Map(
         tuple(
             replace(ready, is_fenced=False) if m == owner else replace(state, is_fenced=True)
@@ -119,7 +124,8 @@ def with_the_id(w: World, owner: Member, ready: MemberState) -> Map[Member, Memb
 
 @event(MEMBER)
 def offset_is_fetched(k: Configuration, w: World, member: Member) -> World:
-    """OffsetFetch. Where the partition has an id, its new owner has it first: InitProducerId."""
+    """A member sends OffsetFetch; if the partition has a transactional id, it first takes the
+    id."""
     of_partition = k.variant.transactional_ids == TransactionalIds.OF_PARTITION
     offset = group_rules.fetched_offset(k, w.group)
     ready = member_rules.on_offset_fetched(k, w.members[member], offset)
@@ -131,7 +137,7 @@ def offset_is_fetched(k: Configuration, w: World, member: Member) -> World:
 
 @event(MEMBER)
 def record_is_produced(k: Configuration, w: World, member: Member) -> World:
-    """Produce."""
+    """A member sends Produce with its output for one record."""
     state = w.members[member]
     require(not state.is_fenced)
     within_scope(len(w.store.output) < k.bounds.output)
@@ -145,7 +151,7 @@ def record_is_produced(k: Configuration, w: World, member: Member) -> World:
 
 @event(MEMBER, Incident("fenced_by_group", was_replaced))
 def offset_is_committed(k: Configuration, w: World, member: Member) -> World:
-    """TxnOffsetCommit, or OffsetCommit where there is no transaction. After an error the
+    """A member sends TxnOffsetCommit, or OffsetCommit outside of transactions. After an error the
     application aborts."""
     state = w.members[member]
     require(not state.is_fenced)
@@ -164,7 +170,7 @@ def offset_is_committed(k: Configuration, w: World, member: Member) -> World:
 
 @event(MEMBER)
 def transaction_is_committed(k: Configuration, w: World, member: Member) -> World:
-    """EndTxn."""
+    """A member sends EndTxn to commit its transaction."""
     state = w.members[member]
     require(not state.is_fenced)
     done = with_member(w, member, member_rules.commit(k, state))
@@ -173,7 +179,7 @@ def transaction_is_committed(k: Configuration, w: World, member: Member) -> Worl
 
 @event(MEMBER)
 def member_is_told(k: Configuration, w: World, member: Member) -> World:
-    """PRODUCER_FENCED, whatever it asks: the process ends."""
+    """A fenced member gets PRODUCER_FENCED to whatever it sends, and its process ends."""
     require(w.members[member].is_fenced)
     require(w.members[member].phase != Phase.DOWN)
     return with_member(w, member, DOWN)
@@ -181,7 +187,7 @@ def member_is_told(k: Configuration, w: World, member: Member) -> World:
 
 @event(Thread("crashes", ("member",)), Incident("crash"))
 def member_crashes(k: Configuration, w: World, member: Member) -> World:
-    """The process ends between any two steps."""
+    """A member's process ends, between any two steps."""
     require(w.members[member].phase != Phase.DOWN)
     return with_member(spend(k, w, Faults(crashes=1)), member, DOWN)
 
@@ -191,7 +197,7 @@ def member_crashes(k: Configuration, w: World, member: Member) -> World:
 
 @event(Thread("transaction timeouts", ("member",)), Incident("transaction_timeout"))
 def transaction_times_out(k: Configuration, w: World, member: Member) -> World:
-    """A transaction has lasted too long; whoever had it is fenced."""
+    """A transaction has lasted too long: the coordinator aborts it and fences the member."""
     counted = spend(k, w, Faults(timeouts=1))
     state = w.members[member]
     fenced = replace(state, is_fenced=state.phase != Phase.DOWN)
@@ -200,7 +206,7 @@ def transaction_times_out(k: Configuration, w: World, member: Member) -> World:
 
 @event(GROUP)
 def group_gets_marker(k: Configuration, w: World, member: Member) -> World:
-    """The marker of a decided transaction comes to the group's offsets, as the last."""
+    """The marker of a decided transaction reaches the group's offsets, as the last partition."""
     completed = store_rules.complete(k, w.store, member)
     fate = decided_fate(w.store.progress[member])
     return with_store(with_group(w, group_rules.on_marker(k, w.group, member, fate)), completed)

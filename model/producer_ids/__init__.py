@@ -1,5 +1,6 @@
-"""Where producer ids come from: blocks, the brokers that use them, and who asks whom.
+"""Producer ids: the blocks they come from, the brokers that give them out, and who keeps the
+blocks.
 
-A composition of its own: producers and partitions are not in it. What it guarantees, that no
-producer id is given twice, is what `model.idempotent.world` takes for granted.
+A composition of its own: it has neither partitions nor batches. It guarantees that no producer id
+is given twice; `model.idempotent.world` relies on this.
 """

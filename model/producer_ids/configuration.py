@@ -1,4 +1,4 @@
-"""Which form of allocation, and how much of it."""
+"""Variants, bounds and budgets of producer id allocation."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from model.producer_ids.faults import Faults
 
 
 class Form(IntEnum):
-    """Who keeps the latest block, and how a broker takes the next one."""
+    """The keeper of the latest block, and how a broker takes the next one."""
 
     CONTROLLER = 0
-    """A broker asks the controller, which writes the next free id down. KRaft."""
+    """KRaft: a broker asks the controller, which records the next free id."""
     ZOOKEEPER = 1
-    """A compare-and-set in ZooKeeper; a write whose answer is lost wastes its block."""
+    """Compare-and-set in ZooKeeper. A write whose answer is lost wastes its block."""
     ZOOKEEPER_CHECKED = 2
-    """The same, but a broker that finds its own data there takes it for its own."""
+    """As ZOOKEEPER, but a broker that finds its own write in ZooKeeper takes that block."""
 
 
 class Fetching(IntEnum):
-    """When a broker asks for its next block."""
+    """When a broker fetches its next block."""
 
     AHEAD = 0
-    """When nine tenths of the block are used, and when it is empty."""
+    """When nine tenths of the block are used, and again when the block is empty."""
     WHEN_EMPTY = 1
-    """When the block is used up."""
+    """When the block is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One Kafka."""
+    """One Kafka: a release, or a release with some of its rules replaced by name."""
 
     name: str
     release: str
@@ -41,8 +41,8 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Bounds(scope.Sizes):
-    """Sizes: `blocks` of `block_size` ids are all that there are; Kafka's have 1,000 ids, and it
-    asks for the next at index 900: `prefetch_at` here."""
+    """Sizes of a state: there are `blocks` blocks of `block_size` ids. A block of Kafka has 1,000
+    ids, and a broker fetches the next at index 900, which is `prefetch_at` here."""
 
     brokers: int = 2
     blocks: int = 3
@@ -59,7 +59,7 @@ class Bounds(scope.Sizes):
 
     @property
     def ids(self) -> int:
-        """How many producer ids there are."""
+        """The number of producer ids."""
         return self.blocks * self.block_size
 
     @property
@@ -76,6 +76,6 @@ class Budgets(Faults):
 
 
 Configuration = scope.Configuration[Variant, Bounds, Budgets]
-"""What every rule may ask."""
+"""The configuration that every rule may read."""
 Scope = scope.Scope[Variant, Bounds, Budgets]
 """How much is explored, and why this much."""

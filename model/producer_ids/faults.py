@@ -1,4 +1,4 @@
-"""What goes wrong while brokers allocate producer ids."""
+"""The faults that can happen while brokers allocate producer ids."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from model.faults import fault_table
 
 @fault_table
 class Faults:
-    """How often each fault has happened, or may."""
+    """The number of times that each fault has happened, or may happen."""
 
     lost: int = 0
     """An answer about a block is lost."""

@@ -1,4 +1,7 @@
-"""What is guaranteed of producer ids."""
+"""The guarantees of producer ids.
+
+`producer_ids_unique` is the one that other compositions rely on.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from model.properties import Guarantee, Witness, always
 
 
 def producer_ids_unique(k: Configuration, w: World) -> bool:
-    """No producer id is given twice, by whichever broker, across restarts. 8.3 of KIP-98."""
+    """No producer id is given twice, by any brokers, also across restarts. KIP-98, section 8.3."""
     return not w.repeated
 
 
@@ -33,7 +36,7 @@ def no_block_wasted(k: Configuration, w: World) -> bool:
 
 
 def owned(k: Configuration, w: World, block: int) -> int:
-    """1 if the block is some broker's, or some of its ids were given."""
+    """1 if a broker has the block, or some of its ids were given; else 0."""
     some_given = any(
         i in w.given
         for i in range(k.bounds.ids)
@@ -46,8 +49,8 @@ def owned(k: Configuration, w: World, block: int) -> int:
 
 
 def nothing_is_lost(k: Configuration) -> bool:
-    """No broker restarts, and a write whose answer is lost is recognised: by a broker that checks,
-    if no other has written since."""
+    """No broker restarts, and no block is lost with the answer to its write. A broker that checks
+    recognises its own write, if no other broker has written since."""
     recognised = k.variant.form == Form.ZOOKEEPER_CHECKED and k.bounds.brokers == 1
     return k.budgets.restarts == 0 and (recognised or k.budgets.lost == 0)
 
@@ -58,7 +61,7 @@ def a_block_is_used_up(k: Configuration, w: World) -> bool:
 
 
 def all_is_given(k: Configuration, w: World) -> bool:
-    """Sometimes: there are no more blocks."""
+    """Sometimes: the last block is taken."""
     return w.store.block == k.bounds.last_block
 
 

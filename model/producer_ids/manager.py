@@ -1,10 +1,12 @@
-"""How a broker uses its blocks: one in use, one ahead, the rest of both lost at a restart.
+"""A broker and its blocks of producer ids: one block in use and one fetched ahead.
 
-Theory of operation. Ids are given from the block in use, in their order. In the releases that
-fetch ahead, the id at nine tenths of the block, that one alone, makes the broker ask for the next,
-and an empty block makes it ask again; it never has two requests on their way. Older releases ask
-when the block is empty. A block is never given back: a restart burns what is left of it.
-`ProducerIdManager`, `RPCProducerIdManager`, `ZkProducerIdManager`.
+Models `ProducerIdManager`, `RPCProducerIdManager` and `ZkProducerIdManager`. Retry delays are left
+out: a broker that wants a block may ask at any moment.
+
+Theory of operation. A broker gives ids from the block in use, in their order. Releases that fetch
+ahead ask for the next block at one id alone, that at nine tenths of the block, and again when the
+block is empty. A broker has at most one request for a block under way. Older releases ask when the
+block is empty. No block is ever given back: a restart burns the rest of both.
 """
 
 from __future__ import annotations
@@ -19,19 +21,20 @@ from model.producer_ids.store import Allocated, Store, Written, is_exhausted
 
 
 class Asking(IntEnum):
-    """How far a broker is on its way to the next block."""
+    """How far a broker's request for the next block has come."""
 
     IDLE = 0
     WANTED = 1
-    """It will ask."""
+    """The broker will ask."""
     READ = 2
-    """It has read the latest block, and will write the next. ZooKeeper only."""
+    """The broker has read the latest block, and will write the next. ZooKeeper only."""
 
 
 @record
 class Manager:
-    """One broker: `used` ids of `block` are given; `next_block` was fetched ahead. `read_block` and
-    `read_version` are what it found in ZooKeeper, `tried` the block that it last tried to write."""
+    """One broker. It has given `used` ids of `block`, and has fetched `next_block` ahead.
+    `read_block` and `read_version` are what it found in ZooKeeper; `tried` is the block that it
+    last tried to write."""
 
     block: BlockOrNone
     used: Used
@@ -54,24 +57,25 @@ NEW = Manager(
 
 
 def is_empty(k: Configuration, manager: Manager) -> bool:
-    """No id is left in the block in use."""
+    """Whether no id is left in the block in use."""
     return manager.block == NO_BLOCK or manager.used == k.bounds.block_size
 
 
 def next_id(k: Configuration, manager: Manager) -> int:
-    """The id that is given next."""
+    """The id that the broker gives next."""
     return manager.block * k.bounds.block_size + manager.used
 
 
 def wanting(k: Configuration, manager: Manager, wants: bool) -> Manager:
-    """The broker asks for a block, unless it does so already or has one."""
+    """The broker, which now wants a block if `wants`, unless it asks already or has a next
+    block."""
     idle = manager.asking == Asking.IDLE and manager.next_block == NO_BLOCK
     return replace(manager, asking=Asking.WANTED if wants and idle else manager.asking)
 
 
 @acts
 def give_id(k: Configuration, manager: Manager) -> Manager:
-    """One id is given. RPCProducerIdManager.generateProducerId."""
+    """Give one id. RPCProducerIdManager.generateProducerId."""
     require(not is_empty(k, manager))
     given = replace(manager, used=manager.used + 1)
     ahead = k.variant.fetching == Fetching.AHEAD and manager.used == k.bounds.prefetch_at
@@ -80,7 +84,8 @@ def give_id(k: Configuration, manager: Manager) -> Manager:
 
 @acts
 def refuse_id(k: Configuration, manager: Manager) -> Manager:
-    """No id is left: COORDINATOR_LOAD_IN_PROGRESS, and the next block is asked for."""
+    """Refuse an id, because none is left: COORDINATOR_LOAD_IN_PROGRESS. The broker asks for the
+    next block."""
     require(k.variant.fetching == Fetching.AHEAD)
     require(is_empty(k, manager))
     require(manager.next_block == NO_BLOCK)
@@ -89,7 +94,7 @@ def refuse_id(k: Configuration, manager: Manager) -> Manager:
 
 @acts
 def want_block(k: Configuration, manager: Manager) -> Manager:
-    """A broker of the older releases keeps whoever asks waiting while it fetches a block.
+    """Ask for a block. In older releases the broker keeps the client waiting meanwhile.
     ProducerIdManager.generateProducerId."""
     require(k.variant.fetching == Fetching.WHEN_EMPTY)
     require(is_empty(k, manager))
@@ -100,7 +105,7 @@ def want_block(k: Configuration, manager: Manager) -> Manager:
 
 @acts
 def turn_over(k: Configuration, manager: Manager) -> Manager:
-    """The block that was fetched ahead comes into use. RPCProducerIdManager.nextProducerIdBlock."""
+    """Begin to use the block that was fetched ahead. RPCProducerIdManager.nextProducerIdBlock."""
     require(is_empty(k, manager))
     require(manager.next_block != NO_BLOCK)
     return replace(manager, block=manager.next_block, used=0, next_block=NO_BLOCK)
@@ -111,8 +116,8 @@ def turn_over(k: Configuration, manager: Manager) -> Manager:
 
 @acts
 def read_latest(k: Configuration, manager: Manager, store: Store, broker: Broker) -> Manager:
-    """The latest block is read; a broker that checks takes for its own what it had tried to
-    write. ZkProducerIdManager.getNewProducerIdBlock, checkProducerIdBlockZkData."""
+    """Read the latest block. A broker that checks takes a block that it finds to be its own write.
+    ZkProducerIdManager.getNewProducerIdBlock, checkProducerIdBlockZkData."""
     require(manager.asking == Asking.WANTED)
     own = store.broker == broker and store.block == manager.tried
     if k.variant.form == Form.ZOOKEEPER_CHECKED and manager.tried != NO_BLOCK and own:
@@ -126,7 +131,7 @@ def read_latest(k: Configuration, manager: Manager, store: Store, broker: Broker
 
 
 def received(k: Configuration, manager: Manager, block: BlockOrNone) -> Manager:
-    """A block is the broker's."""
+    """The broker, with the block as its next."""
     return replace(
         manager,
         next_block=block,
@@ -139,7 +144,7 @@ def received(k: Configuration, manager: Manager, block: BlockOrNone) -> Manager:
 
 @acts
 def on_written(k: Configuration, manager: Manager, written: Written) -> Manager:
-    """The block that was written is the broker's; after a bad version it reads again."""
+    """Take the block that was written; after a bad version, read again."""
     require(manager.asking == Asking.READ)
     block = manager.read_block + 1
     return received(k, manager, block) if written.good else reading_again(manager, block)
@@ -147,13 +152,15 @@ def on_written(k: Configuration, manager: Manager, written: Written) -> Manager:
 
 @acts
 def on_lost_answer(k: Configuration, manager: Manager) -> Manager:
-    """Whether the write was done is not known. KafkaZkClient retries, and meets a bad version."""
+    """Read again: the broker does not know whether its write was done. KafkaZkClient retries the
+    write and gets a bad version."""
     require(manager.asking == Asking.READ)
     return reading_again(manager, manager.read_block + 1)
 
 
 def reading_again(manager: Manager, block: int) -> Manager:
-    """The broker will read the latest block, and remembers what it tried to write."""
+    """The broker, which will read the latest block and remembers the block that it tried to
+    write."""
     return replace(manager, asking=Asking.WANTED, read_block=NO_BLOCK, read_version=0, tried=block)
 
 
@@ -162,7 +169,8 @@ def reading_again(manager: Manager, block: int) -> Manager:
 
 @acts
 def on_allocated(k: Configuration, manager: Manager, allocated: Allocated) -> Manager:
-    """AllocateProducerIds was answered. RPCProducerIdManager.handleAllocateProducerIdsResponse."""
+    """Handle the answer to AllocateProducerIds.
+    RPCProducerIdManager.handleAllocateProducerIdsResponse."""
     require(manager.asking == Asking.WANTED)
     if allocated.block == NO_BLOCK:
         return replace(manager, asking=Asking.IDLE)

@@ -1,4 +1,4 @@
-"""The names of things here."""
+"""The index types and sentinels of producer id allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named scopes, and the world that they begin in."""
+"""Named scopes of producer id allocation, and their initial world."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ producer-ids-alone: one broker takes blocks, two answers are lost, and nobody re
 
 
 def initial(k: Configuration) -> World:
-    """No block was ever taken."""
+    """The world in which no block was ever taken."""
     brokers = k.bounds.brokers
     return World(
         store=Store(NO_BLOCK, NO_BROKER, 0),

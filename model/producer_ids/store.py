@@ -1,8 +1,11 @@
-"""Who keeps the latest block: ZooKeeper's node with its version, or the controller.
+"""The store of the latest block: ZooKeeper's node with its version, or the controller.
 
-Theory of operation. ZooKeeper writes a node only if its version is the one that the writer has
-read: of two brokers that read the same block, one writes the next and the other reads again. The
-controller answers one request after the other, and writes down the next free id before it answers.
+Models `KafkaZkClient.conditionalUpdatePath` and `ProducerIdControlManager.generateNextProducerId`.
+The store never fails and loses nothing; KRaft itself is not modelled.
+
+Theory of operation. ZooKeeper writes a node only if the node still has the version that the writer
+has read. If two brokers read the same block, one writes the next, and the other must read again.
+The controller handles one request at a time, and records the next free id before it answers.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from model.producer_ids.messages import NO_BLOCK, BlockCount, BlockOrNone, Broke
 
 @record
 class Store:
-    """The latest block that was taken, who took it, and how often that was written."""
+    """The latest block that was taken, the broker that took it, and the number of writes."""
 
     block: BlockOrNone
     broker: BrokerOrNone
@@ -32,13 +35,13 @@ class Written:
 
 @record
 class Allocated:
-    """The answer to AllocateProducerIds: a block, or none where there are no more."""
+    """The answer to AllocateProducerIds: a block, or NO_BLOCK if there are no more."""
 
     block: BlockOrNone
 
 
 def is_exhausted(k: Configuration, block: BlockOrNone) -> bool:
-    """No block follows. ZkProducerIdManager, ProducerIdControlManager."""
+    """Whether no block follows. ZkProducerIdManager, ProducerIdControlManager."""
     return block == k.bounds.last_block
 
 
@@ -46,7 +49,7 @@ def is_exhausted(k: Configuration, block: BlockOrNone) -> bool:
 def on_write(
     k: Configuration, store: Store, broker: Broker, block: BlockOrNone, expected_version: BlockCount
 ) -> Step[Store, Written]:
-    """KafkaZkClient.conditionalUpdatePath."""
+    """Write the block if the version is the expected one. KafkaZkClient.conditionalUpdatePath."""
     if store.version != expected_version:
         return Step(store, (Written(good=False),))
     written = Store(block=block, broker=broker, version=store.version + 1)
@@ -55,7 +58,7 @@ def on_write(
 
 @receives
 def on_allocate(k: Configuration, store: Store, broker: Broker) -> Step[Store, Allocated]:
-    """ProducerIdControlManager.generateNextProducerId."""
+    """Give the next block to the broker. ProducerIdControlManager.generateNextProducerId."""
     if is_exhausted(k, store.block):
         return Step(store, (Allocated(block=NO_BLOCK),))
     block = store.block + 1

@@ -1,4 +1,8 @@
-"""Brokers, the one store of blocks, and producers that ask the least loaded broker."""
+"""Brokers, the store of blocks, and producers that ask the least loaded broker.
+
+Each rule is one event: it moves an actor by the actor's own rule, or carries a message. A producer
+is only a request that waits at a broker.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,8 @@ from model.producer_ids.store import Store
 
 @record
 class World:
-    """All of it. `waiting` counts the requests that each broker has not answered; `given` has the
-    ids that producers got, `repeated` whether any of them was given before."""
+    """The state of all actors. `waiting` counts the requests that each broker has not answered.
+    `given` holds the ids that producers got; `repeated` says whether any id was given twice."""
 
     store: Store
     managers: Map[Broker, Manager]
@@ -45,17 +49,17 @@ LOST_ANSWERS = Thread("lost answers", ("broker",))
 
 
 def has_block(w: World, broker: Broker) -> bool:
-    """The broker has ids to give."""
+    """Whether the broker has a block in use."""
     return w.managers[broker].block >= 0
 
 
 def has_last_block(k: Configuration, w: World) -> bool:
-    """There is no next block."""
+    """Whether the last block is taken."""
     return w.store.block == k.bounds.last_block
 
 
 def was_overtaken(w: World, broker: Broker) -> bool:
-    """Another broker has written a block since this one read."""
+    """Whether another broker has written a block since this one read."""
     return w.store.version != w.managers[broker].read_version
 
 
@@ -73,13 +77,13 @@ def producer_asks(k: Configuration, w: World, broker: Broker) -> World:
 
 
 def answered(w: World, broker: Broker) -> World:
-    """One request less."""
+    """The world with one request fewer waiting at the broker."""
     return replace(w, waiting=w.waiting.put(broker, w.waiting[broker] - 1))
 
 
 @event(BROKER)
 def producer_id_is_given(k: Configuration, w: World, broker: Broker) -> World:
-    """A producer gets its id; whether the answer arrives matters to nobody else."""
+    """A broker gives a producer id; it does not matter whether the answer arrives."""
     require(w.waiting[broker] > 0)
     producer_id = broker_rules.next_id(k, w.managers[broker])
     manager = broker_rules.give_id(k, w.managers[broker])
@@ -92,7 +96,7 @@ def producer_id_is_given(k: Configuration, w: World, broker: Broker) -> World:
 
 @event(BROKER)
 def producer_id_is_refused(k: Configuration, w: World, broker: Broker) -> World:
-    """The broker has none: the producer will ask again."""
+    """A broker has no id left, and refuses; the producer will ask again."""
     require(w.waiting[broker] > 0)
     return moved(answered(w, broker), broker, broker_rules.refuse_id(k, w.managers[broker]))
 
@@ -102,7 +106,7 @@ def producer_id_is_refused(k: Configuration, w: World, broker: Broker) -> World:
 
 @event(BROKER)
 def block_is_wanted(k: Configuration, w: World, broker: Broker) -> World:
-    """A broker needs a block: because it has just begun, or because someone asks."""
+    """A broker needs a block, because it has just started or a producer asks for an id."""
     manager = w.managers[broker]
     require(manager.block == NO_BLOCK or w.waiting[broker] > 0)
     return moved(w, broker, broker_rules.want_block(k, manager))
@@ -110,13 +114,13 @@ def block_is_wanted(k: Configuration, w: World, broker: Broker) -> World:
 
 @event(BROKER)
 def block_turns_over(k: Configuration, w: World, broker: Broker) -> World:
-    """The next block comes into use."""
+    """A broker begins to use its next block."""
     return moved(w, broker, broker_rules.turn_over(k, w.managers[broker]))
 
 
 @event(Thread("restarts", ("broker",)), Incident("burnt_block", has_block))
 def broker_restarts(k: Configuration, w: World, broker: Broker) -> World:
-    """What is left of its blocks is burnt, and whoever waited hears nothing."""
+    """A broker restarts: the rest of its blocks is burnt, and waiting producers get no answer."""
     fresh = moved(spend(k, w, Faults(restarts=1)), broker, NEW)
     return replace(fresh, waiting=w.waiting.put(broker, 0))
 
@@ -130,7 +134,7 @@ def block_is_read(k: Configuration, w: World, broker: Broker) -> World:
 
 @event(BROKER, Incident("lost_race", was_overtaken))
 def block_is_written(k: Configuration, w: World, broker: Broker) -> World:
-    """A broker writes the next block, and hears whether it did."""
+    """A broker writes the next block, and learns whether the write was done."""
     manager = w.managers[broker]
     require(k.variant.form != Form.CONTROLLER)
     require(manager.asking == Asking.READ)
@@ -166,7 +170,7 @@ def block_is_allocated(k: Configuration, w: World, broker: Broker) -> World:
 
 @event(LOST_ANSWERS, Incident("lost_block_answer"))
 def block_is_allocated_unheard(k: Configuration, w: World, broker: Broker) -> World:
-    """The controller's answer is lost; the broker asks again."""
+    """The controller allocates a block, and its answer is lost; the broker asks again."""
     require(k.variant.form == Form.CONTROLLER)
     require(w.managers[broker].asking == Asking.WANTED)
     counted = spend(k, w, Faults(lost=1))

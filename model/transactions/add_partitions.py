@@ -1,9 +1,12 @@
-"""AddPartitionsToTxn: which partitions a transaction has, and who may ask whether one is in it.
+"""AddPartitionsToTxn: adding partitions to a transaction, and verifying that one is in it.
+
+Models `TransactionCoordinator.handleAddPartitionsToTransaction` and
+`handleVerifyPartitionsInTransaction`; the leader's side, `AddPartitionsToTxnManager`, is in
+`leader.py`.
 
 Theory of operation. With V1 a client adds each partition before it writes there, and a leader asks
-whether that was done; with V2 the leader's own question adds it (`on_add_partitions` serves both).
-A transaction begins with its first partition. `TransactionCoordinator`,
-`AddPartitionsToTxnManager`.
+the coordinator whether this was done. With V2 the leader's own request adds the partition
+(`on_add_partitions` serves both). A transaction begins with its first partition.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ from model.transactions.messages import (
 
 
 def check_producer(k: Configuration, c: Coordinator, request: Request) -> Error:
-    """Whose transactional id it is. TransactionCoordinator.handleAddPartitionsToTransaction."""
+    """The error for a producer that does not own the transactional id, or whose id is busy.
+    TransactionCoordinator.handleAddPartitionsToTransaction."""
     metadata = c.known.metadata
     first = k.variant.pending == Pending.BEFORE_PRODUCER
     if metadata.state == TransactionState.ABSENT:
@@ -51,17 +55,17 @@ def check_producer(k: Configuration, c: Coordinator, request: Request) -> Error:
 
 
 def has_all(metadata: Metadata, partitions: Map[Partition, bool]) -> bool:
-    """All of `partitions` are in the transaction."""
+    """Whether all of `partitions` are in the transaction."""
     return all(metadata.partitions[p] or not wanted for p, wanted in partitions.items())
 
 
 def union(a: Map[Partition, bool], b: Map[Partition, bool]) -> Map[Partition, bool]:
-    """All that are in either."""
+    """The partitions of either set."""
     return Map(tuple(a[p] or there for p, there in b.items()))
 
 
 def with_partitions(k: Configuration, c: Coordinator, partitions: Map[Partition, bool]) -> Known:
-    """The transaction is open, with these partitions too."""
+    """The state of an open transaction, with these partitions added."""
     return replace(
         c.known,
         metadata=replace(
@@ -78,7 +82,7 @@ def with_partitions(k: Configuration, c: Coordinator, partitions: Map[Partition,
 def on_add_partitions(
     k: Configuration, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
-    """Partitions join the transaction, and begin it if need be."""
+    """Add the partitions to the transaction, and begin it if need be."""
     if absence(c) != Error.NONE:
         return answered(c, failed(absence(c)))
     error = check_producer(k, c, request)
@@ -93,7 +97,7 @@ def on_add_partitions(
 
 @receives
 def on_verify(k: Configuration, c: Coordinator, request: Request, partition: Partition) -> Error:
-    """Whether a partition is in the transaction; an append on its way is not looked at.
+    """Say whether a partition is in the transaction; a pending append does not matter.
     TransactionCoordinator.handleVerifyPartitionsInTransaction."""
     if absence(c) != Error.NONE:
         return absence(c)

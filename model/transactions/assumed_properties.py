@@ -1,7 +1,7 @@
-"""Properties that users of transactions may take for guaranteed, and that no Kafka gives.
+"""Properties that users of transactions may take for guaranteed, and no Kafka gives.
 
-Each is an invariant with the condition that would make it true; some have none. They are checked by
-name only.
+Each is an invariant with the condition that would make it true; for some, no configuration does.
+They are checked by name only.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from model.transactions.world import World
 
 
 def is_visible(k: Configuration, leader: Leader, offset: int) -> bool:
-    """Readers of committed records get the record."""
+    """Whether readers of committed records get the record."""
     return offset < last_stable_offset(k, leader) and is_committed(leader.log, offset)
 
 
 def same_transaction(a: Stored, b: Stored) -> bool:
-    """Both are records of one transaction."""
+    """Whether both are records of one transaction."""
     records = a.kind == Kind.DATA and b.kind == Kind.DATA
     return records and a.instance == b.instance and a.transaction == b.transaction
 
 
-# What the answer to a commit says
+# The answer to a commit
 
 
 def committed_is_visible(k: Configuration, w: World) -> bool:
-    """When commitTransaction has returned, readers of committed records get all of it."""
+    """When commitTransaction has returned, readers of committed records get its whole
+    transaction."""
     return all(
         all(
             s.kind != Kind.DATA or outcome_of(w, s) != Outcome.COMMITTED or is_visible(k, leader, i)
@@ -43,7 +44,7 @@ def committed_is_visible(k: Configuration, w: World) -> bool:
 
 
 def unconfirmed_is_not_committed(k: Configuration, w: World) -> bool:
-    """As long as commitTransaction has not returned nothing of the transaction is committed: when
+    """As long as commitTransaction has not returned, no record of the transaction is committed: if
     it takes too long, the application may do its work again elsewhere."""
     return all(
         all(
@@ -57,7 +58,7 @@ def unconfirmed_is_not_committed(k: Configuration, w: World) -> bool:
 
 
 def failed_commit_is_not_committed(k: Configuration, w: World) -> bool:
-    """When commitTransaction throws, nothing of the transaction is committed."""
+    """When commitTransaction throws, no record of the transaction is committed."""
     return all(
         all(
             s.kind != Kind.DATA
@@ -71,24 +72,24 @@ def failed_commit_is_not_committed(k: Configuration, w: World) -> bool:
 
 
 def has_failed(client: Client) -> bool:
-    """Its calls throw."""
+    """Whether the client's calls throw."""
     return client.state == ClientState.ABORTABLE_ERROR or client.state == ClientState.FATAL_ERROR
 
 
 def refused_commit_is_not_logged(k: Configuration, w: World) -> bool:
     """A commit that the coordinator has answered with an error is not in its log: the next
-    coordinator does not find it there, and does not commit."""
+    coordinator does not find the commit there, and does not complete it."""
     c = w.coordinator
     is_open = c.known.metadata.state == TransactionState.ONGOING and not c.is_appending
     commits = c.log.metadata.state == TransactionState.PREPARE_COMMIT
     return c.leadership != CoordinatorLeadership.LEADS or not is_open or not commits
 
 
-# What readers see
+# The view of readers
 
 
 def seen_whole(k: Configuration, w: World) -> bool:
-    """Who sees one record of a transaction can see all of them, in all partitions."""
+    """A reader that sees one record of a transaction can see all of them, in all partitions."""
     return all(
         all(
             not is_visible(k, leader, i)
@@ -109,7 +110,7 @@ def shows_all_of(k: Configuration, leader: Leader, record: Stored) -> bool:
 
 
 def seen_whole_in_its_partition(k: Configuration, w: World) -> bool:
-    """Who sees one record of a transaction can see all of them in the same partition."""
+    """A reader that sees one record of a transaction can see all of them in the same partition."""
     return all(
         all(
             not is_visible(k, leader, i) or shows_all_of(k, leader, s)
@@ -121,7 +122,7 @@ def seen_whole_in_its_partition(k: Configuration, w: World) -> bool:
 
 
 def earlier_is_seen_first(k: Configuration, w: World) -> bool:
-    """Who sees a transaction of a producer can see its earlier ones, in all partitions."""
+    """A reader that sees a producer's transaction can see its earlier ones, in all partitions."""
     return all(
         all(
             not is_visible(k, leader, i)
@@ -157,7 +158,7 @@ def marked_is_visible(k: Configuration, w: World) -> bool:
 
 
 def aborted_is_gone(k: Configuration, w: World) -> bool:
-    """No aborted record is in a log: no reader gets one, of whatever isolation level."""
+    """No aborted record is in a log, so that no reader of any isolation level gets one."""
     return all(
         all(s.kind != Kind.DATA or not is_aborted(leader.log, i) for i, s in enumerate(leader.log))
         for leader in w.leaders.values()
@@ -165,8 +166,8 @@ def aborted_is_gone(k: Configuration, w: World) -> bool:
 
 
 def offsets_count_records(k: Configuration, w: World) -> bool:
-    """A reader of committed records that has read up to an offset has that many records: at each
-    offset before there is one."""
+    """A reader of committed records that has read up to an offset has as many records: each earlier
+    offset has one."""
     return all(
         all(
             i >= last_stable_offset(k, leader) or s.kind == Kind.OTHER or is_visible(k, leader, i)
@@ -176,12 +177,12 @@ def offsets_count_records(k: Configuration, w: World) -> bool:
     )
 
 
-# Whom a transaction keeps out
+# Isolation from other writers
 
 
 def nothing_comes_between(k: Configuration, w: World) -> bool:
-    """Between the records of a committed transaction and its marker nobody else has written in its
-    partitions: what conflicts is aborted."""
+    """Between the records of a committed transaction and its marker, no other producer has written
+    to its partitions: conflicting transactions are aborted."""
     return all(
         all(
             s.kind != Kind.DATA or not is_committed(leader.log, i) or is_undisturbed(leader.log, i)
@@ -192,7 +193,7 @@ def nothing_comes_between(k: Configuration, w: World) -> bool:
 
 
 def is_undisturbed(log: Log, offset: int) -> bool:
-    """Nobody else's record stands between the record and the next marker."""
+    """Whether no record of another producer stands between the record and the next marker."""
     return not any(
         other.kind == Kind.OTHER
         and i > offset
@@ -202,7 +203,7 @@ def is_undisturbed(log: Log, offset: int) -> bool:
 
 
 def older_instances_are_silent(k: Configuration, w: World) -> bool:
-    """After initTransactions has returned nothing of an older instance is appended anywhere."""
+    """After initTransactions has returned, no record of an older instance is appended anywhere."""
     return all(
         all(
             s.kind != Kind.DATA
@@ -216,31 +217,33 @@ def older_instances_are_silent(k: Configuration, w: World) -> bool:
 
 
 def is_replaced(w: World, client: Client) -> bool:
-    """Another instance has its transactional id."""
+    """Whether another instance has taken the client's transactional id."""
     same = client.producer_id == w.initialization.producer_id
     return client.producer_id < w.initialization.producer_id or (
         same and client.producer_epoch < w.initialization.producer_epoch
     )
 
 
-# What would make them true
+# Conditions that would make them true
 
 
 def never_as_prepared_comes_first(k: Configuration) -> bool:
-    """Nowhere: the answer goes when PREPARE is in the transaction log, and each partition gets its
-    marker in its own time. Only initTransactions waits for all of them (see `fenced`)."""
+    """In no configuration: the answer is sent once PREPARE is in the transaction log, and each
+    partition gets its marker at its own time. Only initTransactions waits for all markers (see
+    `fenced`)."""
     return False
 
 
 def never_as_logs_only_grow(k: Configuration) -> bool:
-    """Nowhere: a log only grows, and an abort is a marker behind what it ends. Readers of committed
-    records are told which records to leave out; compaction takes them in the end."""
+    """In no configuration: a log only grows, and an abort is a marker behind the records that it
+    ends. Readers of committed records are told which records to skip; compaction removes them in
+    the end."""
     return False
 
 
 def never_as_markers_have_offsets(k: Configuration) -> bool:
-    """Nowhere: each transaction leaves a marker in each of its partitions, which has an offset and
-    is given to nobody."""
+    """In no configuration: each transaction leaves a marker in each of its partitions. The marker
+    has an offset, and no reader gets it."""
     return False
 
 
@@ -252,29 +255,30 @@ def each_end_is_heard(k: Configuration) -> bool:
 
 
 def appends_tell_the_truth(k: Configuration) -> bool:
-    """No append to the transaction log that was reported as failed is in it all the same."""
+    """No append is in the transaction log although it was reported as failed."""
     return k.budgets.failures == 0
 
 
 def nobody_else_writes(k: Configuration) -> bool:
-    """No other transactional id writes in the same partitions."""
+    """No other transactional id writes to the same partitions."""
     return k.budgets.others == 0
 
 
 def nothing_holds_a_part_back(k: Configuration) -> bool:
-    """No other transactional id writes in the same partitions, or a transaction has one record in
-    each; and nothing is torn."""
+    """No other transactional id writes to the same partitions, or a transaction has one record in
+    each; and no transaction is torn."""
     return (nobody_else_writes(k) or k.bounds.writes == 1) and whole(k)
 
 
 def one_partition_at_once(k: Configuration) -> bool:
-    """The same, and there is one partition: the next one's marker comes later."""
+    """Nothing holds a part of a transaction back, and there is one partition: with more, another
+    one's marker comes later."""
     return k.bounds.partitions == 1 and nothing_holds_a_part_back(k)
 
 
 def one_after_another(k: Configuration) -> bool:
     """No other transactional id holds a partition back, or there is one partition: a transaction
-    begins when the one before has all its markers."""
+    begins only when the one before has all its markers."""
     return (nobody_else_writes(k) or k.bounds.partitions == 1) and whole(k)
 
 

@@ -1,4 +1,7 @@
-"""What leaders and coordinators know is true."""
+"""Guarantees of the state of leaders and coordinators: it agrees with their logs.
+
+They are part of the list in `model.transactions.guarantees`.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,8 @@ from model.transactions.world import World
 
 
 def leaders_know_their_logs(k: Configuration, w: World) -> bool:
-    """What a leader knows of a producer id is what its log says: the epoch and the sequence of the
-    newest record, and where a transaction is open."""
+    """A leader's state of a producer id agrees with its log: the epoch and the sequence of the
+    newest record, and the first offset of an open transaction."""
     return all(
         all(
             knows_epoch(leader.log, producer_id, entry)
@@ -47,12 +50,12 @@ def leaders_know_their_logs(k: Configuration, w: World) -> bool:
 
 
 def is_of(stored: Stored, producer_id: int) -> bool:
-    """A record or a marker of this producer id."""
+    """Whether this is a record or a marker of the producer id."""
     return stored.kind != Kind.OTHER and stored.producer_id == producer_id
 
 
 def knows_epoch(log: Log, producer_id: int, entry: ProducerStateEntry) -> bool:
-    """The epoch is that of the newest record or marker; none where there is nothing."""
+    """The epoch is that of the newest record or marker; -1 if the log has neither."""
     return all(
         not is_of(s, producer_id)
         or any(is_of(later, producer_id) for later in log[i + 1 :])
@@ -62,7 +65,7 @@ def knows_epoch(log: Log, producer_id: int, entry: ProducerStateEntry) -> bool:
 
 
 def knows_sequence(log: Log, producer_id: int, entry: ProducerStateEntry) -> bool:
-    """The sequence is that of the newest record of the present epoch; none where there is none."""
+    """The sequence is that of the newest record of the present epoch; -1 if the log has none."""
     return all(
         not is_record_of(s, producer_id, entry)
         or any(is_record_of(later, producer_id, entry) for later in log[i + 1 :])
@@ -74,7 +77,7 @@ def knows_sequence(log: Log, producer_id: int, entry: ProducerStateEntry) -> boo
 
 
 def is_record_of(stored: Stored, producer_id: int, entry: ProducerStateEntry) -> bool:
-    """A record of this producer id, under the epoch that the leader knows."""
+    """Whether this is a record of the producer id, under the epoch that the leader knows."""
     return (
         stored.kind == Kind.DATA
         and stored.producer_id == producer_id
@@ -83,7 +86,8 @@ def is_record_of(stored: Stored, producer_id: int, entry: ProducerStateEntry) ->
 
 
 def knows_open(log: Log, producer_id: int, entry: ProducerStateEntry) -> bool:
-    """A transaction is open from the first record that no marker has ended."""
+    """The open transaction begins at the first record that no marker has ended; none is open if all
+    are ended."""
     first = entry.current_txn_first_offset
     return all(
         s.kind != Kind.DATA
@@ -112,14 +116,14 @@ def records_are_where_sent(k: Configuration, w: World) -> bool:
 
 
 def was_sent(w: World, partition: Partition, stored: Stored) -> bool:
-    """The application has sent so many records there, in that transaction."""
+    """Whether the application has sent this record to the partition, in its transaction."""
     there = w.clients[stored.instance].partitions[partition]
     return stored.number < there.sent[stored.transaction]
 
 
 def newer_coordinators_fence(k: Configuration, w: World) -> bool:
-    """A leader that has a marker of a coordinator refuses those of its predecessors, whatever
-    producer epoch they have. KIP-98."""
+    """A leader that has a marker of a coordinator refuses the markers of its predecessors, under
+    any producer epoch. KIP-98."""
     return all(
         all(
             entry.coordinator_epoch < 1 or is_refused(k, partition, producer_id, entry)
@@ -132,7 +136,7 @@ def newer_coordinators_fence(k: Configuration, w: World) -> bool:
 def is_refused(
     k: Configuration, partition: Partition, producer_id: int, entry: ProducerStateEntry
 ) -> bool:
-    """The newest marker that the coordinator before the known one could send is refused."""
+    """Whether the newest marker that the known coordinator's predecessor could send is refused."""
     marker = Marker(
         producer_id=producer_id,
         producer_epoch=k.bounds.max_epoch,
@@ -147,8 +151,8 @@ def is_refused(
 
 
 def coordinator_epochs_rise(k: Configuration, w: World) -> bool:
-    """Each coordinator has an epoch of its own, newer than all before: leaders can refuse the
-    markers of a former one."""
+    """Each coordinator has an epoch of its own, newer than all before, so that leaders can refuse
+    the markers of a former coordinator."""
     former = w.placement.former
     present = w.coordinator.coordinator_epoch
     is_newer = former.leadership != CoordinatorLeadership.REPLACED or (
@@ -165,15 +169,16 @@ def coordinator_epochs_rise(k: Configuration, w: World) -> bool:
 
 
 def coordinator_knows_its_log(k: Configuration, w: World) -> bool:
-    """A coordinator that leads, and appends nothing, knows what its log says: who takes over from
-    it finds the same. TransactionStateManager."""
+    """The memory of a coordinator that leads, and appends nothing, agrees with its log: the next
+    coordinator finds the same there. TransactionStateManager."""
     c = w.coordinator
     leads = c.leadership == CoordinatorLeadership.LEADS and not c.is_appending
     return not leads or is_logged(c.known.metadata, c.log.metadata)
 
 
 def is_logged(known: Metadata, logged: Metadata) -> bool:
-    """Both are the same, but for the partitions that have their marker: the log keeps them."""
+    """Whether both are the same, except that the log still has the partitions that already have
+    their marker."""
     return (
         known.state == logged.state
         and known.producer_id == logged.producer_id
@@ -187,7 +192,7 @@ def is_logged(known: Metadata, logged: Metadata) -> bool:
 
 def nothing_joins_prepared(k: Configuration, w: World) -> bool:
     """Once the end of a transaction is prepared, its coordinator lets no batch and no partition
-    join it: what is decided stays as it is. KIP-890."""
+    join the transaction. KIP-890."""
     c = w.coordinator
     return not is_prepared(c.known.metadata) or not any(
         lets_join(k, c, partition) for partition, _ in c.known.metadata.partitions.items()
@@ -195,7 +200,8 @@ def nothing_joins_prepared(k: Configuration, w: World) -> bool:
 
 
 def lets_join(k: Configuration, c: Coordinator, partition: Partition) -> bool:
-    """A batch of the present epoch is let into the transaction: V1 verifies, V2 adds."""
+    """Whether the coordinator lets a batch of the present epoch into the transaction: V1 verifies,
+    V2 adds."""
     metadata = c.known.metadata
     request = Request(
         api=Api.ADD_PARTITIONS_TO_TXN,
@@ -215,8 +221,8 @@ def lets_join(k: Configuration, c: Coordinator, partition: Partition) -> bool:
 
 
 def epochs_have_causes(k: Configuration, w: World) -> bool:
-    """A producer epoch begins only where an instance begins, where that ends the transaction of one
-    before, where a transaction ends, and where something went wrong."""
+    """A producer epoch begins only if an instance begins, if that ends the transaction of an
+    instance before, if a transaction ends, or after a fault."""
     begun = tuple(c for c in w.clients.values() if c.state != ClientState.UNINITIALIZED)
     fences = len(begun) - 1
     ends = sum(epochs_of_ends(k, w.faults, c) for c in begun)
@@ -225,8 +231,8 @@ def epochs_have_causes(k: Configuration, w: World) -> bool:
 
 
 def epochs_of_ends(k: Configuration, faults: Faults, client: Client) -> int:
-    """V2 takes an epoch for each end that an application has asked for; a client of V1 for each
-    abort, if a batch may have failed."""
+    """The number of epochs that ends take: with V2 one for each end that an application has asked
+    for; with V1 one for each abort, if a batch may have failed."""
     outcomes = client.outcomes.values()
     failed = trouble(faults) + faults.expirations + faults.rejections > 0
     if speaks_v2(k):
@@ -235,6 +241,7 @@ def epochs_of_ends(k: Configuration, faults: Faults, client: Client) -> int:
 
 
 def trouble(faults: Faults) -> int:
-    """How often a request may be handled twice, or a coordinator take an epoch of itself."""
+    """A bound on how many requests are handled twice, and on how often a coordinator bumps the
+    epoch itself."""
     unanswered = faults.unheard + faults.delays + faults.moves + faults.failures
     return unanswered + faults.timeouts

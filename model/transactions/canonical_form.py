@@ -1,17 +1,18 @@
-"""Runs of transactions that never end, in finitely many worlds: the normal form of a world.
+"""The normal form of a world of transactions: it makes runs that never end visit finitely many
+worlds.
 
-Theory of operation. Where trouble never stops, logs, epochs and coordinator epochs grow for ever.
-What no rule can tell apart is forgotten or numbered again:
+Theory of operation. If faults never stop, logs, epochs and coordinator epochs grow for ever. The
+normal form forgets or renumbers what no rule can tell apart:
 
-1. A log is empty, and what is open in it began at its first offset: rules ask only whether
-   something is open. No marker is late, so that coordinator epochs are never older than another's.
+1. A log is empty, and an open transaction in it began at offset 0: rules ask only whether one is
+   open. No marker is late, so that no coordinator epoch is ever older than another.
 2. Epochs are compared with the coordinator's, and with the one before that. Once the coordinator's
-   has reached the third, all of them go down together; what is left behind stays at 0, older than
-   all that anyone still uses.
-3. Producer ids are only told apart. Those that nobody has any more, because an append failed, are
+   epoch exceeds 3, all epochs are lowered together. Epochs that would become negative stay at 0,
+   which is older than every epoch in use.
+3. Producer ids are only told apart. Ids that no actor has any more, because an append failed, are
    left out, and the others count from 0 again.
 
-A world and its normal form allow the same events and lead to worlds of one normal form again, as
+A world and its normal form allow the same events, which lead to worlds of one normal form again, as
 long as nothing is late and no producer id runs out: see `has_normal_form`.
 """
 
@@ -41,23 +42,24 @@ from model.transactions.messages import (
 from model.transactions.world import Initialization, World
 
 KEPT_EPOCHS = 3
-"""Where the coordinator's epoch stays: two older ones are told apart, and one before those."""
+"""The coordinator's largest epoch in a normal form: two older epochs are told apart, and one before
+those."""
 
 
 def has_normal_form(k: Configuration) -> bool:
-    """Nothing is late, no marker either, and no producer id runs out."""
+    """Whether no request and no marker is ever late, and no producer id runs out."""
     b = k.budgets
     on_time = b.delays == 0 and b.marker_delays == 0 and not k.bounds.guards
     return on_time and not k.bounds.epochs_end and b.forgotten == 0 and not k.bounds.readers
 
 
 def down(epoch: int, by: int) -> int:
-    """An epoch, so many lower; none stays none."""
+    """The epoch, lowered by `by`; a negative one stays."""
     return epoch if epoch < 0 else max(epoch - by, 0)
 
 
 def known_down(known: Known, by: int) -> Known:
-    """What is known, with lower epochs."""
+    """The coordinator's state, with lower epochs."""
     metadata = known.metadata
     return replace(
         known,
@@ -67,7 +69,7 @@ def known_down(known: Known, by: int) -> Known:
 
 
 def coordinator_down(c: Coordinator, by: int) -> Coordinator:
-    """The coordinator, with lower epochs; that of itself matters no more."""
+    """The coordinator, with lower epochs; its own epoch no longer matters."""
     answer = replace(c.answer, producer_epoch=down(c.answer.producer_epoch, by))
     return replace(
         c,
@@ -80,7 +82,7 @@ def coordinator_down(c: Coordinator, by: int) -> Coordinator:
 
 
 def entry_down(entry: ProducerStateEntry, by: int) -> ProducerStateEntry:
-    """What a leader knows of a producer, with a lower epoch."""
+    """A leader's state of a producer, with a lower epoch."""
     is_open = entry.current_txn_first_offset != NO_OFFSET
     return replace(
         entry,
@@ -91,12 +93,12 @@ def entry_down(entry: ProducerStateEntry, by: int) -> ProducerStateEntry:
 
 
 def verification_down(entry: VerificationEntry, by: int) -> VerificationEntry:
-    """What a leader has asked, with a lower epoch."""
+    """A leader's verification, with a lower epoch."""
     return replace(entry, producer_epoch=down(entry.producer_epoch, by))
 
 
 def leader_down(leader: Leader, by: int) -> Leader:
-    """A leader without its log."""
+    """The leader without its log, and with lower epochs."""
     return replace(
         leader,
         log=(),
@@ -106,7 +108,7 @@ def leader_down(leader: Leader, by: int) -> Leader:
 
 
 def client_down(client: Client, by: int) -> Client:
-    """A client with a lower epoch."""
+    """The client, with a lower epoch."""
     return replace(client, producer_epoch=down(client.producer_epoch, by))
 
 
@@ -114,7 +116,7 @@ def client_down(client: Client, by: int) -> Client:
 
 
 def knows(known: Known, producer_id: ProducerId) -> bool:
-    """The id is the present one here, the one before, or the next."""
+    """Whether the id is the present, the previous or the next one here."""
     return (
         known.metadata.producer_id == producer_id
         or known.previous_producer_id == producer_id
@@ -123,7 +125,7 @@ def knows(known: Known, producer_id: ProducerId) -> bool:
 
 
 def is_used(k: Configuration, w: World, producer_id: ProducerId) -> bool:
-    """Somebody has the id, or it holds a partition back."""
+    """Whether an actor has the id, or a transaction under it is open at a partition."""
     c = w.coordinator
     return (
         any(client.producer_id == producer_id for client in w.clients.values())
@@ -139,13 +141,13 @@ def is_used(k: Configuration, w: World, producer_id: ProducerId) -> bool:
 
 
 def rank(k: Configuration, w: World, producer_id: ProducerIdOrNone) -> int:
-    """How many ids before this one somebody has; none stays none."""
+    """The number of ids in use before this one; NO_PRODUCER_ID stays."""
     before = sum(1 for q in range(k.bounds.producer_ids) if q < producer_id and is_used(k, w, q))
     return NO_PRODUCER_ID if producer_id == NO_PRODUCER_ID else before
 
 
 def used_at(k: Configuration, w: World, place: ProducerId) -> ProducerIdOrNone:
-    """The id that has so many before it; none if there are not so many."""
+    """The id in use with this rank; NO_PRODUCER_ID if there are not so many."""
     found = sum(
         q + 1 for q in range(k.bounds.producer_ids) if is_used(k, w, q) and rank(k, w, q) == place
     )
@@ -153,7 +155,7 @@ def used_at(k: Configuration, w: World, place: ProducerId) -> ProducerIdOrNone:
 
 
 def known_renamed(k: Configuration, w: World, known: Known) -> Known:
-    """What is known, with ids counted anew."""
+    """The coordinator's state, with ids replaced by their ranks."""
     metadata = known.metadata
     return replace(
         known,
@@ -164,7 +166,7 @@ def known_renamed(k: Configuration, w: World, known: Known) -> Known:
 
 
 def coordinator_renamed(k: Configuration, w: World, c: Coordinator) -> Coordinator:
-    """The coordinator, with ids counted anew."""
+    """The coordinator, with ids replaced by their ranks."""
     return replace(
         c,
         known=known_renamed(k, w, c.known),
@@ -176,7 +178,7 @@ def coordinator_renamed(k: Configuration, w: World, c: Coordinator) -> Coordinat
 
 
 def entry_at(k: Configuration, w: World, leader: Leader, place: ProducerId) -> ProducerStateEntry:
-    """What a leader knows of the id that comes to this place."""
+    """A leader's state of the id with this rank."""
     producer_id = used_at(k, w, place)
     return UNKNOWN_PRODUCER if producer_id == NO_PRODUCER_ID else leader.producers[producer_id]
 
@@ -184,13 +186,13 @@ def entry_at(k: Configuration, w: World, leader: Leader, place: ProducerId) -> P
 def verification_at(
     k: Configuration, w: World, leader: Leader, place: ProducerId
 ) -> VerificationEntry:
-    """What a leader has asked about the id that comes to this place."""
+    """A leader's verification of the id with this rank."""
     producer_id = used_at(k, w, place)
     return NOT_VERIFIED if producer_id == NO_PRODUCER_ID else leader.verifications[producer_id]
 
 
 def leader_renamed(k: Configuration, w: World, leader: Leader) -> Leader:
-    """A leader that knows nothing of ids that nobody has."""
+    """The leader, with ids replaced by their ranks, and without those not in use."""
     return replace(
         leader,
         producers=Map(tuple(entry_at(k, w, leader, p) for p in range(k.bounds.producer_ids))),
@@ -201,7 +203,7 @@ def leader_renamed(k: Configuration, w: World, leader: Leader) -> Leader:
 
 
 def with_ids_in_use(k: Configuration, w: World) -> World:
-    """The world without the ids that nobody has."""
+    """The world, with ids replaced by their ranks."""
     clients = w.clients.values()
     return replace(
         w,
@@ -212,12 +214,12 @@ def with_ids_in_use(k: Configuration, w: World) -> World:
 
 
 def normal(k: Configuration, w: World) -> World:
-    """The world that stands for all that no rule can tell from `w`."""
+    """The normal form of the world."""
     return with_ids_in_use(k, with_lower_epochs(k, w))
 
 
 def with_lower_epochs(k: Configuration, w: World) -> World:
-    """The world with the epochs that are told apart, and nothing in its logs."""
+    """The world with lower epochs and empty logs."""
     epoch = max(
         w.coordinator.known.metadata.producer_epoch, w.coordinator.image.metadata.producer_epoch
     )

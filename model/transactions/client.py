@@ -1,11 +1,14 @@
-"""The transaction manager of one instance: its states, and what it makes of each answer.
+"""The transaction manager of one instance: its states, its requests, and its reaction to answers.
 
-Theory of operation. The application calls; the manager sends what the calls need, one request to
-the coordinator at a time, in an order: producer id, partitions, batches, end. After an error the
-request is sent again, the transaction must be aborted, or the instance is finished (`effects.py`).
-While a batch's outcome is unknown the transaction does not end; a batch whose time is up fails, and
-then the transaction can only be aborted. What becomes of batches is in `sender.py`.
-`TransactionManager`.
+Models `TransactionManager`. `sender.py` has the batches of the same client, `effects.py` the
+effects of errors. Backoff is left out: a request that may be sent again is sent at any later
+moment.
+
+Theory of operation. The application calls, and the manager sends the requests that the calls need.
+It sends one request to the coordinator at a time, in this order: producer id, partitions, batches,
+end. After an error it sends the request again, or the transaction must be aborted, or the instance
+is finished. While the outcome of a batch is open, the transaction does not end. A batch whose
+delivery time is up fails, and the transaction can then only be aborted.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ from model.transactions.messages import (
     speaks_v2,
 )
 
-# What the application calls
+# Calls of the application
 
 
 def present(client: Client) -> int:
@@ -54,26 +57,26 @@ def present(client: Client) -> int:
 
 
 def with_outcome(client: Client, outcome: Outcome) -> Client:
-    """The present transaction's outcome."""
+    """The client, with this outcome of its present transaction."""
     return replace(client, outcomes=client.outcomes.put(present(client), outcome))
 
 
 @acts
 def init_transactions(k: Configuration, client: Client) -> Client:
-    """KafkaProducer.initTransactions."""
+    """Initialize. KafkaProducer.initTransactions."""
     require(client.state == ClientState.UNINITIALIZED)
     return replace(client, state=ClientState.INITIALIZING)
 
 
 @acts
 def begin_transaction(k: Configuration, client: Client) -> Client:
-    """KafkaProducer.beginTransaction: nobody else hears of it."""
+    """Begin a transaction, without a request. KafkaProducer.beginTransaction."""
     require(client.state == ClientState.READY)
     return replace(client, state=ClientState.IN_TRANSACTION, begun=client.begun + 1)
 
 
 def waits_for_offsets(k: Configuration, client: Client) -> bool:
-    """The call of sendOffsetsToTransaction has not returned."""
+    """Whether a call of sendOffsetsToTransaction has not returned."""
     return any(
         there.write != Write.NONE and is_of_group(k, partition)
         for partition, there in client.partitions.items()
@@ -81,13 +84,14 @@ def waits_for_offsets(k: Configuration, client: Client) -> bool:
 
 
 def asks_again(k: Configuration, partition: Partition) -> bool:
-    """The group is added before each commit of its offsets."""
+    """Whether the client adds the group again before each commit of its offsets."""
     return is_of_group(k, partition) and k.variant.group_memory == GroupMemory.ASKS_AGAIN
 
 
 @acts
 def send(k: Configuration, client: Client, partition: Partition) -> Client:
-    """KafkaProducer.send, or sendOffsetsToTransaction: V2 needs no request to add the partition."""
+    """Queue a record. KafkaProducer.send, or sendOffsetsToTransaction. V2 needs no request to add
+    the partition."""
     there = client.partitions[partition]
     require(client.state == ClientState.IN_TRANSACTION)
     require(has_room(k, partition, there))
@@ -111,7 +115,8 @@ def send(k: Configuration, client: Client, partition: Partition) -> Client:
 
 @acts
 def commit_transaction(k: Configuration, client: Client) -> Client:
-    """KafkaProducer.commitTransaction. What nobody knows of is over at once."""
+    """Commit. KafkaProducer.commitTransaction. A transaction that the coordinator cannot know ends
+    at once."""
     require(client.state == ClientState.IN_TRANSACTION)
     require(not waits_for_offsets(k, client))
     asked = with_outcome(client, Outcome.COMMIT_ASKED)
@@ -121,24 +126,25 @@ def commit_transaction(k: Configuration, client: Client) -> Client:
 
 
 def has_work(client: Client) -> bool:
-    """The coordinator may know of the transaction, or must still hear of it."""
+    """Whether the coordinator may know of the transaction, or must still be told of it."""
     return client.is_started or any(
         there.membership != Membership.OUT for there in client.partitions.values()
     )
 
 
 def waits_to_be_added(there: ClientPartition) -> bool:
-    """It is not in the transaction yet."""
+    """Whether the partition is still to be added to the transaction."""
     return there.membership == Membership.NEW or there.membership == Membership.ASKED
 
 
 def has_asked(client: Client) -> bool:
-    """A request to add partitions is to be sent again: also before an abort."""
+    """Whether a request to add partitions must be sent again, even before an abort."""
     return any(there.membership == Membership.ASKED for there in client.partitions.values())
 
 
 def unsent_dropped(k: Configuration, there: ClientPartition, failed: bool) -> ClientPartition:
-    """What was not sent is not sent any more. RecordAccumulator.abortUndrainedBatches."""
+    """The partition, without the batch that was not sent.
+    RecordAccumulator.abortUndrainedBatches."""
     is_new = there.membership == Membership.NEW or (failed and waits_to_be_added(there))
     return replace(
         there,
@@ -148,8 +154,8 @@ def unsent_dropped(k: Configuration, there: ClientPartition, failed: bool) -> Cl
 
 
 def commit_waits(client: Client) -> bool:
-    """commitTransaction has failed, and returns once each batch that was sent has its outcome.
-    TransactionManager.nextRequest, handleCachedTransactionRequestResult."""
+    """Whether commitTransaction has failed and not yet returned: it waits until each batch that was
+    sent has its outcome. TransactionManager.nextRequest, handleCachedTransactionRequestResult."""
     sent = any(is_sent(there) for there in client.partitions.values())
     asked = client.outcomes[present(client)] == Outcome.COMMIT_ASKED
     return client.state == ClientState.ABORTABLE_ERROR and asked and sent
@@ -157,7 +163,7 @@ def commit_waits(client: Client) -> bool:
 
 @acts
 def abort_transaction(k: Configuration, client: Client) -> Client:
-    """KafkaProducer.abortTransaction."""
+    """Abort. KafkaProducer.abortTransaction."""
     require(
         client.state == ClientState.IN_TRANSACTION or client.state == ClientState.ABORTABLE_ERROR
     )
@@ -173,7 +179,7 @@ def abort_transaction(k: Configuration, client: Client) -> Client:
     return replace(with_outcome(dropped, Outcome.ABORT_ASKED), state=ClientState.ABORTING)
 
 
-# What the manager sends
+# Requests
 
 
 def request_of(k: Configuration, client: Client, api: Api) -> Request:
@@ -192,7 +198,7 @@ def request_of(k: Configuration, client: Client, api: Api) -> Request:
 
 @acts
 def ask_producer_id(k: Configuration, client: Client) -> Step[Client, Request]:
-    """InitProducerId; with the present id and epoch where only the epoch is to go up."""
+    """Send InitProducerId; with the present id and epoch if only the epoch is to be bumped."""
     require(client.state == ClientState.INITIALIZING)
     require(not client.too_late)
     return Step(client, (request_of(k, client, Api.INIT_PRODUCER_ID),))
@@ -201,7 +207,7 @@ def ask_producer_id(k: Configuration, client: Client) -> Step[Client, Request]:
 def of_membership(
     k: Configuration, client: Client, membership: Membership, of_group: bool
 ) -> Map[Partition, bool]:
-    """The partitions of that membership: the group's, or the others."""
+    """The partitions of this membership: the group's, or all others."""
     return Map(
         tuple(
             t.membership == membership and is_of_group(k, p) == of_group
@@ -211,26 +217,27 @@ def of_membership(
 
 
 def asked_partitions(k: Configuration, client: Client, of_group: bool) -> Map[Partition, bool]:
-    """Those that a request was sent for."""
+    """The partitions that a request was sent for."""
     return of_membership(k, client, Membership.ASKED, of_group)
 
 
 def to_be_asked(k: Configuration, client: Client, of_group: bool) -> Map[Partition, bool]:
-    """Those of the next request: one that is sent again stays what it was."""
+    """The partitions of the next request: those that were sent for, if any, so that a request that
+    is sent again stays the same."""
     again = asked_partitions(k, client, of_group)
     new = of_membership(k, client, Membership.NEW, of_group)
     return again if has_any(again) else new
 
 
 def has_any(partitions: Map[Partition, bool]) -> bool:
-    """The set is not empty."""
+    """Whether the set has a partition."""
     return any(there for there in partitions.values())
 
 
 def adding(
     k: Configuration, client: Client, api: Api, partitions: Map[Partition, bool]
 ) -> Step[Client, Request]:
-    """A request of V1 that adds partitions."""
+    """Send a request of V1 that adds partitions."""
     require(k.variant.requests == Requests.V1)
     require(is_working(client) and client.state != ClientState.ABORTABLE_ERROR)
     require(has_any(partitions))
@@ -242,24 +249,24 @@ def adding(
 
 
 def asked_for(there: ClientPartition, asked: bool) -> ClientPartition:
-    """The request to add it is on its way."""
+    """The partition, with the request to add it on its way if `asked`."""
     return replace(there, membership=Membership.ASKED if asked else there.membership)
 
 
 @acts
 def add_partitions(k: Configuration, client: Client) -> Step[Client, Request]:
-    """AddPartitionsToTxn, again or for all that are new."""
+    """Send AddPartitionsToTxn, again, or for all new partitions."""
     return adding(k, client, Api.ADD_PARTITIONS_TO_TXN, to_be_asked(k, client, False))
 
 
 @acts
 def add_offsets(k: Configuration, client: Client) -> Step[Client, Request]:
-    """AddOffsetsToTxn for the group's partition."""
+    """Send AddOffsetsToTxn for the group's partition."""
     return adding(k, client, Api.ADD_OFFSETS_TO_TXN, to_be_asked(k, client, True))
 
 
 def is_working(client: Client) -> bool:
-    """Batches go out: also those that an abort waits for."""
+    """Whether batches go out, including those that an abort waits for."""
     return (
         client.state == ClientState.IN_TRANSACTION
         or client.state == ClientState.COMMITTING
@@ -269,7 +276,7 @@ def is_working(client: Client) -> bool:
 
 
 def must_add_first(client: Client) -> bool:
-    """No batch leaves while a partition is to be added.
+    """Whether batches wait until partitions are added.
     Sender.maybeSendAndPollTransactionalRequest."""
     adds = any(waits_to_be_added(there) for there in client.partitions.values())
     return adds and client.state != ClientState.ABORTABLE_ERROR
@@ -293,7 +300,7 @@ def numbered(
 def commit_offsets(
     k: Configuration, client: Client, instance: Instance, partition: Partition
 ) -> Step[Client, Request]:
-    """TxnOffsetCommit, first or again."""
+    """Send TxnOffsetCommit, for the first time or again."""
     there = client.partitions[partition]
     require(is_of_group(k, partition))
     require(client.state == ClientState.IN_TRANSACTION)
@@ -307,7 +314,7 @@ def commit_offsets(
 
 
 def is_quiet(client: Client) -> bool:
-    """No batch is unfinished, and no partition is to be added."""
+    """Whether all batches are finished, and all partitions are added."""
     return not any(
         is_unfinished(there) or waits_to_be_added(there) for there in client.partitions.values()
     )
@@ -315,18 +322,19 @@ def is_quiet(client: Client) -> bool:
 
 @acts
 def end_transaction(k: Configuration, client: Client) -> Step[Client, Request]:
-    """EndTxn, once all batches are finished."""
+    """Send EndTxn, once all batches are finished."""
     require(client.state == ClientState.COMMITTING or client.state == ClientState.ABORTING)
     require(is_quiet(client))
     committed = client.state == ClientState.COMMITTING
     return Step(client, (replace(request_of(k, client, Api.END_TXN), committed=committed),))
 
 
-# What the manager makes of answers
+# Answers
 
 
 def in_error(k: Configuration, client: Client, effect: Effect) -> Client:
-    """The state after an error that is not to be tried again. An abort in progress goes on."""
+    """The client after an error with this effect, unless the request is sent again. An abort in
+    progress goes on."""
     if effect == Effect.DIE:
         return replace(client, state=ClientState.FATAL_ERROR)
     if effect == Effect.RETRY or client.state == ClientState.ABORTING:
@@ -335,18 +343,18 @@ def in_error(k: Configuration, client: Client, effect: Effect) -> Client:
 
 
 def is_completing(client: Client) -> bool:
-    """The application has asked for the end."""
+    """Whether the application has asked for the end."""
     return client.state == ClientState.COMMITTING or client.state == ClientState.ABORTING
 
 
 def bumps(k: Configuration) -> bool:
-    """The client itself asks for the next epoch. needToTriggerEpochBumpFromClient."""
+    """Whether the client itself asks for the next epoch. needToTriggerEpochBumpFromClient."""
     return not speaks_v2(k) and k.variant.bump == Bump.ASKS
 
 
 def in_batch_error(k: Configuration, client: Client, effect: Effect) -> Client:
-    """The same, of a batch: its epoch ends with its transaction, unless that was to end already.
-    TransactionManager.maybeTransitionToErrorState."""
+    """The client after an error for a batch. Its epoch ends with the transaction, unless the
+    application had already asked for the end. TransactionManager.maybeTransitionToErrorState."""
     must_bump = client.must_bump or (bumps(k) and not is_completing(client))
     return replace(
         in_error(k, client, effect),
@@ -355,18 +363,18 @@ def in_batch_error(k: Configuration, client: Client, effect: Effect) -> Client:
 
 
 def numbered_anew(k: Configuration, there: ClientPartition) -> ClientPartition:
-    """Sequences begin at 0 again."""
+    """The partition, with sequences from 0 again."""
     return replace(there, membership=Membership.OUT, next_sequence=0, has_gap=False, written=0)
 
 
 def left(k: Configuration, there: ClientPartition) -> ClientPartition:
-    """The partition is in no transaction; its sequences go on."""
+    """The partition in no transaction; its sequences go on."""
     return replace(there, membership=Membership.OUT, written=0)
 
 
 @receives
 def on_producer_id(k: Configuration, client: Client, answer: Answer) -> Client:
-    """InitProducerId is answered. InitProducerIdHandler."""
+    """Handle the answer to InitProducerId. InitProducerIdHandler."""
     if answer.error != Error.NONE:
         return in_error(k, client, effect_of(answer.error))
     return replace(
@@ -380,7 +388,7 @@ def on_producer_id(k: Configuration, client: Client, answer: Answer) -> Client:
 
 
 def joined(there: ClientPartition, added: bool) -> ClientPartition:
-    """What was to be added is in the transaction."""
+    """The partition, in the transaction if it was `added`."""
     return replace(there, membership=Membership.IN if added else there.membership)
 
 
@@ -388,7 +396,7 @@ def joined(there: ClientPartition, added: bool) -> ClientPartition:
 def on_partitions_added(
     k: Configuration, client: Client, partitions: Map[Partition, bool], answer: Answer
 ) -> Client:
-    """AddPartitionsToTxn or AddOffsetsToTxn is answered. AddPartitionsToTxnHandler."""
+    """Handle the answer to AddPartitionsToTxn or AddOffsetsToTxn. AddPartitionsToTxnHandler."""
     if answer.error != Error.NONE:
         return in_error(k, client, effect_of(answer.error))
     return replace(
@@ -399,7 +407,7 @@ def on_partitions_added(
 
 
 def settled(client: Client, partition: Partition) -> Client:
-    """The partition's batch is finished."""
+    """The client, with the partition's newest batch finished."""
     there = replace(client.partitions[partition], write=Write.NONE)
     return replace(client, partitions=client.partitions.put(partition, there))
 
@@ -413,7 +421,8 @@ def with_partition(client: Client, partition: Partition, there: ClientPartition)
 def on_offsets_committed(
     k: Configuration, client: Client, partition: Partition, answer: ProduceAnswer
 ) -> Client:
-    """TxnOffsetCommit is answered: what it must not have is the end. TxnOffsetCommitHandler."""
+    """Handle the answer to TxnOffsetCommit; an error that is not retriable finishes the commit of
+    offsets. TxnOffsetCommitHandler."""
     if answer.error == Error.NONE:
         return settled(client, partition)
     effect = effect_of(answer.error)
@@ -424,28 +433,29 @@ def on_offsets_committed(
 
 @receives
 def lose_coordinator(k: Configuration, client: Client) -> Client:
-    """The connection to the transaction coordinator breaks: a request without an answer is sent
+    """Change nothing: the connection to the coordinator breaks, and an unanswered request is sent
     again. NetworkClient.processDisconnection."""
     return client
 
 
 @acts
 def find_coordinator(k: Configuration, client: Client) -> Client:
-    """FindCoordinator is sent, and answered. TransactionManager.lookupCoordinator."""
+    """Change nothing: FindCoordinator was sent and answered.
+    TransactionManager.lookupCoordinator."""
     return client
 
 
 def unresolved(k: Configuration, before: Client, client: Client) -> Client:
-    """Nobody knows whether a log has a sequence: the next epoch is wanted. EndTxn of an abort is in
-    the queue already, and nothing behind it. TransactionManager.maybeResolveSequences,
-    beginCompletingTransaction."""
+    """The client, which needs the next epoch because it does not know whether a log has a sequence.
+    During an abort this may be too late: EndTxn is already queued, and nothing follows it.
+    TransactionManager.maybeResolveSequences, beginCompletingTransaction."""
     forgets = k.variant.late_bump == LateBump.FORGOTTEN
     late = forgets and before.state == ClientState.ABORTING and not before.must_bump
     return replace(client, must_bump=True, too_late=client.too_late or late)
 
 
 def finished(k: Configuration, client: Client) -> Client:
-    """The transaction is over, its partitions are forgotten; sequences go on with V1.
+    """The client after its transaction, without partitions; with V1 sequences go on.
     TransactionManager.completeTransaction."""
     return replace(
         client,
@@ -456,7 +466,8 @@ def finished(k: Configuration, client: Client) -> Client:
 
 
 def with_next(k: Configuration, client: Client, answer: Answer) -> Client:
-    """V2: the answer says what to use next, and sequences begin at 0 again."""
+    """The client, with the id and epoch that the answer gives, and sequences from 0 again; V1
+    changes nothing."""
     if not speaks_v2(k):
         return client
     return replace(
@@ -469,7 +480,7 @@ def with_next(k: Configuration, client: Client, answer: Answer) -> Client:
 
 @receives
 def on_ended(k: Configuration, client: Client, answer: Answer) -> Client:
-    """EndTxn is answered. EndTxnHandler."""
+    """Handle the answer to EndTxn. EndTxnHandler."""
     if answer.error != Error.NONE:
         return in_error(k, client, effect_of(answer.error))
     done = Outcome.COMMITTED if client.state == ClientState.COMMITTING else Outcome.ABORTED

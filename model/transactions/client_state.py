@@ -1,4 +1,8 @@
-"""What the transaction manager of one instance knows: of transactions, and of each partition."""
+"""The state of one instance's transaction manager and sender: transactions, and each partition.
+
+Models the fields of `TransactionManager`, `TxnPartitionEntry` and `ProducerBatch` that the rules in
+`client.py` and `sender.py` read.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from model.transactions.messages import (
 
 
 class ClientState(IntEnum):
-    """TransactionManager.ClientState."""
+    """The states of a transaction manager. TransactionManager.State."""
 
     UNINITIALIZED = 0
     INITIALIZING = 1
@@ -38,23 +42,24 @@ class Membership(IntEnum):
 
     OUT = 0
     NEW = 1
-    """To be added before anything is written there."""
+    """The client must add the partition before it writes there."""
     ASKED = 2
-    """A request to add it was sent, and will be again until it is answered."""
+    """A request to add the partition was sent; it is repeated until it is answered."""
     IN = 3
 
 
 class Write(IntEnum):
-    """The newest batch that the client has for a partition."""
+    """The state of the newest batch that the client has for a partition."""
 
     NONE = 0
     QUEUED = 1
     SENT = 2
-    """It has its sequence, and no answer that settles it."""
+    """The batch has its sequence, and no final answer."""
 
 
 class Outcome(IntEnum):
-    """What the application asked for a transaction, and whether it was told that it is done."""
+    """The end that the application has asked of a transaction, and whether it was told that the end
+    is done."""
 
     OPEN = 0
     COMMIT_ASKED = 1
@@ -65,8 +70,8 @@ class Outcome(IntEnum):
 
 @record
 class InFlightBatch:
-    """A batch that was sent and is not finished, with newer ones behind it. One that `is_overtaken`
-    waits although a newer one was acknowledged."""
+    """A batch that was sent and is not finished, with newer ones behind it. It `is_overtaken` if a
+    newer one was acknowledged."""
 
     base_sequence: Sequence
     number: WriteNumber
@@ -75,14 +80,15 @@ class InFlightBatch:
 
 @record
 class ClientPartition:
-    """One partition as the client sees it. It `has_gap` when the batch before the next one was
-    given up and the epoch stays, or others are in flight. `sent` counts, for each transaction, the
-    records that the application has sent: what its commit must hold.
+    """One partition as the client sees it.
 
-    `write` is what the newest batch is at; the `earlier` ones in flight were sent before it, the
-    oldest first. The client `must_resend` what is in flight when the connection broke, before
-    anything new goes out. The partition `is_unresolved` while batches are in flight behind one that
-    was given up while it waited to be sent again."""
+    `write` is the state of the newest batch; the `earlier` batches in flight were sent before it,
+    the oldest first. After a broken connection the client `must_resend` the batches in flight
+    before it sends a new one. The partition `has_gap` if a batch before the next one was given up,
+    and either the epoch stays or other batches are in flight. It `is_unresolved` while batches are
+    in flight behind one that was given up while it waited to be sent again. `sent` counts, for each
+    transaction, the records that the application has sent, which its commit must contain.
+    """
 
     membership: Membership
     write: Write
@@ -97,10 +103,10 @@ class ClientPartition:
 
 @record
 class Client:
-    """One instance. `begun` transactions have begun; the last of them is the present one. It
-    `is_started` when the coordinator may know of it; then only EndTxn ends it. What it found in an
-    abort's way it `must_bump` for `too_late`: the state says INITIALIZING after that, and nobody
-    asks for an epoch."""
+    """One instance. `begun` transactions have begun; the last of them is the present one. The
+    transaction `is_started` if the coordinator may know of it; only EndTxn can then end it. The
+    client `must_bump` if it needs the next epoch. If it learned this `too_late`, during an abort,
+    it stays in INITIALIZING, and never asks for the epoch."""
 
     state: ClientState
     producer_id: ProducerIdOrNone
@@ -113,16 +119,16 @@ class Client:
     outcomes: Map[Transaction, Outcome]
 
 
-# What is in flight
+# Batches in flight
 
 
 def pipelines(k: Configuration) -> bool:
-    """Several batches of a partition may be in flight."""
+    """Whether several batches of a partition may be in flight."""
     return k.bounds.in_flight > 1
 
 
 def in_flight(there: ClientPartition) -> tuple[InFlightBatch, ...]:
-    """What was sent and is not finished, the oldest first."""
+    """The batches that were sent and are not finished, the oldest first."""
     if there.write != Write.SENT:
         return there.earlier
     newest = InFlightBatch(
@@ -132,17 +138,17 @@ def in_flight(there: ClientPartition) -> tuple[InFlightBatch, ...]:
 
 
 def is_sent(there: ClientPartition) -> bool:
-    """A batch was sent, and is not finished."""
+    """Whether a batch was sent and is not finished."""
     return there.write == Write.SENT or len(there.earlier) > 0
 
 
 def is_unfinished(there: ClientPartition) -> bool:
-    """A batch is queued, or in flight."""
+    """Whether a batch is queued or in flight."""
     return there.write != Write.NONE or len(there.earlier) > 0
 
 
 def has_room(k: Configuration, partition: Partition, there: ClientPartition) -> bool:
-    """One more batch may follow: as many as may be in flight; of offsets there is one."""
+    """Whether one more batch may follow. A commit of offsets must be the only one."""
     if not pipelines(k) or is_of_group(k, partition) or there.write != Write.SENT:
         return there.write == Write.NONE
     return len(in_flight(there)) < k.bounds.in_flight

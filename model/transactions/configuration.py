@@ -1,4 +1,4 @@
-"""Which Kafka's transactions, and how much of them.
+"""Variants, bounds and budgets of transactions.
 
 `model.releases` says which release has which rule.
 """
@@ -17,89 +17,89 @@ class Verification(IntEnum):
     """Whether a leader asks the coordinator before the first write of a transaction."""
 
     NONE = 0
-    """It takes every write."""
+    """The leader accepts every write."""
     ASKS = 1
-    """It asks whether the partition is in the transaction."""
+    """The leader asks whether the partition is in the transaction."""
 
 
 class OlderEpoch(IntEnum):
-    """What a leader does with a batch of an older epoch than it knows."""
+    """How a leader treats a batch of an older epoch than it knows."""
 
     REFUSED = 0
-    """It refuses it, and asks nobody."""
+    """The leader refuses the batch without asking the coordinator."""
     ASKED = 1
-    """It asks the coordinator, as for any other."""
+    """The leader asks the coordinator, as for any other batch."""
 
 
 class Ongoing(IntEnum):
-    """Which transaction of a producer id is open for a batch, so that nobody has to be asked."""
+    """The open transactions that spare a batch the verification."""
 
     OF_EPOCH = 0
-    """That of the batch's own epoch."""
+    """A transaction of the batch's own epoch."""
     OF_PRODUCER_ID = 1
-    """Any."""
+    """Any transaction of the batch's producer id."""
 
 
 class MarkerEpoch(IntEnum):
-    """Which epoch a marker must have at a leader."""
+    """The epochs of markers that a leader accepts."""
 
     NOT_OLDER = 0
-    """At least the producer's."""
+    """The producer's epoch or a newer one."""
     NEWER = 1
-    """More than the producer's where V2 is spoken, unless nothing is open."""
+    """With V2, only a newer epoch than the producer's; the same epoch if no transaction is open."""
     STRICTLY_NEWER = 2
-    """More than the producer's, whatever is open: the marker's own retry is refused.
-    KAFKA-19999."""
+    """With V2, only a newer epoch than the producer's, even if no transaction is open: the leader
+    refuses the retry of a marker. KAFKA-19999."""
 
 
 class FirstSequence(IntEnum):
-    """What a leader does with the first batch of a producer id that it does not know."""
+    """How a leader treats the first batch of a producer id that it does not know."""
 
     ANY = 0
     """Accepts any first sequence."""
     ZERO_IN_V2 = 1
-    """Where V2 is spoken it begins with 0."""
+    """With V2, accepts 0 alone."""
 
 
 class Fence(IntEnum):
-    """What happens to the epoch when the coordinator ends a transaction of itself."""
+    """The epoch under which the coordinator itself ends a transaction."""
 
     NEXT_EPOCH = 0
-    """One more; once, KAFKA-19367."""
+    """The next epoch, taken once. KAFKA-19367."""
     SAME_EPOCH = 1
-    """It stays."""
+    """The present epoch."""
 
 
 class Pending(IntEnum):
-    """Where a coordinator looks whether the id is busy."""
+    """The moment at which a coordinator checks whether the id is busy."""
 
     BEFORE_PRODUCER = 0
     """Before it compares producer ids and epochs."""
     AFTER_PRODUCER = 1
-    """After that."""
+    """After it has compared producer ids and epochs."""
 
 
 class Rotation(IntEnum):
-    """Who takes the next producer id when the last epoch is used up."""
+    """The acts that take the next producer id when the last epoch is used up."""
 
     ANYONE = 0
-    """Also the coordinator that aborts of itself."""
+    """The ends and initializations of clients, and the coordinator's own aborts."""
     CLIENTS = 1
-    """Only who ends a transaction with V2, or begins anew."""
+    """Only EndTxn of V2 and InitProducerId."""
 
 
 class IdMemory(IntEnum):
-    """Where a coordinator keeps the producer id before and the one after."""
+    """The place in which a coordinator keeps the previous and the next producer id."""
 
     LOGGED = 0
-    """In the transaction log, from level 1 on."""
+    """The transaction log, from level 1 on."""
     IN_MEMORY = 1
-    """With whoever leads the log."""
+    """The memory of the broker that leads the log's partition."""
 
 
 class PreviousId(IntEnum):
-    """How long the producer id before the present one is remembered: who comes with its last epoch
-    is then taken for who rotated it."""
+    """How long the coordinator remembers the previous producer id. A client that uses this id with
+    its last epoch counts as the one that rotated it."""
 
     REPLACED = 0
     """Until a transaction begins."""
@@ -108,45 +108,49 @@ class PreviousId(IntEnum):
 
 
 class Bump(IntEnum):
-    """What a client of V1 does after a batch of unknown outcome, before its next transaction."""
+    """The way in which a client of V1 goes on after a batch of unknown outcome, before its next
+    transaction."""
 
     ASKS = 0
-    """It asks the coordinator for the next epoch."""
+    """The client asks the coordinator for the next epoch."""
     GOES_ON = 1
-    """It goes on under the same epoch."""
+    """The client keeps its epoch."""
 
 
 class LeaderlessMarker(IntEnum):
-    """What a coordinator does with the marker of a partition that has no leader."""
+    """How a coordinator treats the marker of a partition that has no leader."""
 
     WAITS = 0
-    """It waits for one."""
+    """The coordinator waits for a leader."""
     SKIPPED = 1
-    """It takes the partition for one that was deleted, and its marker for written."""
+    """The coordinator takes the partition for deleted, and its marker for written."""
 
 
 class GroupMemory(IntEnum):
-    """What a client of V1 does before it commits offsets of a group once more in a transaction."""
+    """Whether a client of V1 adds a group again before it commits more of its offsets in a
+    transaction."""
 
     ASKS_AGAIN = 0
-    """It sends AddOffsetsToTxn each time. Java."""
+    """The client sends AddOffsetsToTxn each time. Java."""
     REMEMBERS = 1
-    """It knows that the group is in the transaction, and asks no more."""
+    """The client remembers that the group is in the transaction."""
 
 
 class LateBump(IntEnum):
-    """What a client of V1 does that comes to want the next epoch while it aborts."""
+    """The way in which a client of V1 goes on if it needs the next epoch only after it has begun to
+    abort."""
 
     FORGOTTEN = 0
-    """Nothing: its state says INITIALIZING for ever. The Java client, seen of 3.9.2 and 4.3.1: its
-    beginCompletingTransaction has queued what is to follow EndTxn before."""
+    """The client never asks for the epoch, and stays in INITIALIZING for ever. The Java client,
+    seen of 3.9.2 and 4.3.1: its beginCompletingTransaction has already queued the requests that
+    follow EndTxn."""
     ASKED = 1
-    """It asks for the epoch when the abort is done, as it does for any other."""
+    """The client asks for the epoch after the abort, as after any other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One Kafka: a release, its level, the requests that its clients send."""
+    """One Kafka: a release, its level, and the requests that its clients send."""
 
     name: str
     release: str
@@ -169,23 +173,27 @@ class Variant:
 
 
 USUAL = Faults(delays=1, unheard=1)
-"""What a scope has room for if it does not say: a user's budget may allow it."""
+"""The faults that a scope has room for by default: a user's budget may allow as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds(scope.Sizes):
-    """Sizes. `begun` counts the transactions of all instances, `transactions` those that one can
-    begin, `writes` the records that it sends to a partition in each, of which so many may be
-    `in_flight` at once. `max_epoch` stands for the
-    protocol's last epoch, which no client may use, where `epochs_end`; else it is only where the
-    scope ends. With `appends` the outcome of an append to the transaction log is an event of its
-    own, else an append succeeds at once. With `readers`, how far a reader of committed records has
-    come is part of the world; with `guards` a late batch is verified first, and appended some time
-    after that. With `offsets` the last partition is the one in which the group's offsets are
-    committed. With `loads` a coordinator that moves takes time to load, the one before it may not
-    know yet that it is replaced, and clients and leaders have to find out who it is. `faults` has
-    room for what budgets may allow. Where it is `unbounded`, a fault that a budget allows may
-    happen for ever.
+    """Sizes that shape a state.
+
+    `begun` counts the transactions of all instances, `transactions` those that one instance can
+    begin. An instance sends at most `writes` records to a partition in each transaction, and has at
+    most `in_flight` of them in flight. With `epochs_end`, `max_epoch` stands for the protocol's
+    last epoch, which no client may use; without, the scope merely ends there.
+
+    With `appends`, the outcome of an append to the transaction log is an event of its own; without,
+    an append succeeds at once. With `readers`, the world includes how far a reader of committed
+    records has come. With `guards`, a late batch is verified first, and appended some time later.
+    With `offsets`, the last partition holds the group's committed offsets. With `loads`, a
+    coordinator that moves takes time to load. The former coordinator may then not know that it is
+    replaced, and clients and leaders have to find the new one.
+
+    `faults` has room for what budgets may allow. If the scope is `unbounded`, a fault with a budget
+    may happen for ever.
     """
 
     instances: int = 2
@@ -235,7 +243,7 @@ class Bounds(scope.Sizes):
 
     @property
     def earlier(self) -> int:
-        """How many batches may be in flight before the newest of a partition."""
+        """The number of batches that may be in flight before the newest of a partition."""
         return self.in_flight - 1
 
     @property
@@ -245,24 +253,24 @@ class Bounds(scope.Sizes):
 
     @property
     def max_sequence(self) -> int:
-        """The last sequence that a producer can come to under one epoch."""
+        """The last sequence that a producer can reach in one epoch."""
         return self.transactions * self.writes
 
     @property
     def exhausted_epoch(self) -> int:
-        """From here on a client needs another producer id: 32766."""
+        """The epoch at which a client needs another producer id: 32766 in Kafka."""
         return self.max_epoch - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Budgets(Faults):
-    """How often each fault may happen in a run. `begun` counts the transactions that applications
-    begin."""
+    """The number of times that each fault may happen in a run. `begun` limits the transactions that
+    applications begin."""
 
     begun: int = 2
 
 
 Configuration = scope.Configuration[Variant, Bounds, Budgets]
-"""What every rule may ask."""
+"""The configuration that every rule may read."""
 Scope = scope.Scope[Variant, Bounds, Budgets]
 """How much is explored, and why this much."""

@@ -1,13 +1,18 @@
-"""The transaction coordinator: what it knows of the transactional id, and how that changes.
+"""The transaction coordinator: its state of the transactional id, and the transitions of this
+state.
 
-Theory of operation. Nothing counts before it is in the transaction log: a change is prepared, its
-image is appended, and only then is it what the coordinator knows and answers (`transition`). The
-end of a transaction is two such changes: once PREPARE is in the log the outcome is decided and
-the client has its answer; then each partition gets its marker, and with the last of them the
-transaction is complete. A coordinator that takes over reads the log, and sends the markers of
-what it finds prepared again, with its own, newer coordinator epoch. One that was replaced and does
-not know it answers what it remembers; whatever needs the log fails. `TransactionCoordinator`,
-`TransactionMetadata`, `TransactionStateManager`, `TransactionMarkerChannelManager`.
+Models `TransactionCoordinator`, `TransactionMetadata`, `TransactionStateManager` and
+`TransactionMarkerChannelManager` for one transactional id. `end_txn.py` and `add_partitions.py`
+handle their own requests; this file handles InitProducerId and markers. The transaction log holds
+only its last entry; replication of the log is left out.
+
+Theory of operation. A change takes effect only once it is in the transaction log. The coordinator
+prepares the change, appends its image, and only then adopts the image and answers (`transition`). A
+transaction ends by two such changes. Once PREPARE is in the log, the outcome is decided and the
+client has its answer. Each partition then gets its marker, and with the last one the transaction is
+complete. A coordinator that takes over reads the log. It sends the markers of a prepared
+transaction again, with its own, newer coordinator epoch. A coordinator that was replaced and does
+not know it answers from its memory; any change that needs the log fails.
 """
 
 from __future__ import annotations
@@ -44,24 +49,25 @@ class TransactionState(IntEnum):
     COMPLETE_COMMIT = 4
     COMPLETE_ABORT = 5
     ABSENT = 6
-    """The id is not known; nor is it while it is being forgotten (Dead)."""
+    """The id is not known; this includes the time while it is being forgotten (Dead)."""
 
 
 class CoordinatorLeadership(IntEnum):
-    """Whether a broker is the coordinator: the leader of the id's partition."""
+    """Whether a broker is the coordinator, which leads the id's partition of the transaction
+    log."""
 
     LEADS = 0
     LOADS = 1
-    """It becomes the coordinator once it has read the log."""
+    """The broker becomes the coordinator once it has read the log."""
     REPLACED = 2
     """Another broker leads, and this one does not know it: its appends fail."""
     RESIGNED = 3
-    """It knows that another broker leads."""
+    """The broker knows that another one leads."""
 
 
 @record
 class Metadata:
-    """What the transaction log says of the id. TransactionLogValue."""
+    """The entry of the id in the transaction log. TransactionLogValue."""
 
     state: TransactionState
     producer_id: ProducerIdOrNone
@@ -71,7 +77,8 @@ class Metadata:
 
 @record
 class Known:
-    """What a coordinator knows of the id: the log's words, and what it remembers beside them."""
+    """A coordinator's state of the id: the log's entry, and the fields that it remembers beside
+    it."""
 
     metadata: Metadata
     last_producer_epoch: EpochOrNone
@@ -81,12 +88,12 @@ class Known:
 
 @record
 class Coordinator:
-    """The coordinator of the id and its log.
+    """The coordinator of the id, and its log.
 
-    While `is_appending`, `image` is on its way into the log, and `answer` is for `requester` once
-    it is there. `is_stopped` when a partition has said that a newer coordinator is there. With an
-    `unlogged_fence` the epoch is that of an abort which has not come into the log; if that fails
-    the next abort takes no other.
+    While `is_appending`, `image` is on its way into the log; once it is there, `requester` gets
+    `answer`. `is_stopped` says that a partition has reported a newer coordinator. With an
+    `unlogged_fence`, the epoch was taken for an abort that is not in the log; if that append fails,
+    the next abort takes no further epoch.
     """
 
     known: Known
@@ -107,7 +114,7 @@ NO_ANSWER = failed(Error.NONE)
 
 
 def is_prepared(metadata: Metadata) -> bool:
-    """The outcome is decided, the markers are on their way."""
+    """Whether the outcome is decided, and markers are on their way."""
     return (
         metadata.state == TransactionState.PREPARE_COMMIT
         or metadata.state == TransactionState.PREPARE_ABORT
@@ -115,12 +122,12 @@ def is_prepared(metadata: Metadata) -> bool:
 
 
 def decided(c: Coordinator) -> Metadata:
-    """What is in force of the transactional id: where a coordinator loads, what it will find."""
+    """The metadata in force; while a coordinator loads, those that it will find in the log."""
     return c.log.metadata if c.leadership == CoordinatorLeadership.LOADS else c.known.metadata
 
 
 def is_finished(metadata: Metadata) -> bool:
-    """No transaction is open, and the next one can begin."""
+    """Whether no transaction is open, and the next one can begin."""
     return (
         metadata.state == TransactionState.EMPTY
         or metadata.state == TransactionState.COMPLETE_COMMIT
@@ -129,8 +136,8 @@ def is_finished(metadata: Metadata) -> bool:
 
 
 def is_pending(c: Coordinator) -> bool:
-    """A transition has begun and is not complete; CompleteX is, from PREPARE on, unless who was
-    replaced has failed with it."""
+    """Whether a transition has begun and is not complete. A completion is pending from PREPARE on,
+    unless the coordinator was replaced and has failed to append it."""
     has_failed = c.leadership == CoordinatorLeadership.REPLACED and no_more_markers(
         c.known.metadata
     )
@@ -138,12 +145,12 @@ def is_pending(c: Coordinator) -> bool:
 
 
 def no_partitions(k: Configuration) -> Map[Partition, bool]:
-    """The empty set."""
+    """The empty set of partitions."""
     return Map.filled(k.bounds.partitions, False)
 
 
 def no_more_markers(metadata: Metadata) -> bool:
-    """All partitions have their marker."""
+    """Whether all partitions have their marker."""
     return not any(waits for waits in metadata.partitions.values())
 
 
@@ -151,7 +158,8 @@ def no_more_markers(metadata: Metadata) -> bool:
 
 
 def stored(k: Configuration, image: Known) -> Known:
-    """What of an image is in the log: never the epoch before. TransactionLog.valueToBytes."""
+    """The part of an image that the log keeps, which never includes the last epoch.
+    TransactionLog.valueToBytes."""
     has_ids = k.variant.id_memory == IdMemory.LOGGED and k.variant.level > 0
     return Known(
         metadata=image.metadata,
@@ -162,24 +170,27 @@ def stored(k: Configuration, image: Known) -> Known:
 
 
 def logged(k: Configuration, c: Coordinator, image: Known) -> Coordinator:
-    """The image is in the log, and known. TransactionMetadata.completeTransitionTo."""
+    """The coordinator, with the image in the log and in memory.
+    TransactionMetadata.completeTransitionTo."""
     return replace(c, known=image, log=stored(k, image), unlogged_fence=False)
 
 
 def appending(c: Coordinator, image: Known) -> Coordinator:
-    """The image is on its way. TransactionStateManager.appendTransactionToLog."""
+    """The coordinator, with the image on its way to the log.
+    TransactionStateManager.appendTransactionToLog."""
     return replace(c, image=image, is_appending=True)
 
 
 def took_next_epoch(prepared: Known) -> bool:
-    """The end took an epoch: a client's of V2, or at level 2 the coordinator's own."""
+    """Whether the end took an epoch: a client's of V2 does, and at level 2 the coordinator's
+    own."""
     before = prepared.last_producer_epoch
     return before != NO_PRODUCER_EPOCH and before + 1 == prepared.metadata.producer_epoch
 
 
 def completed(k: Configuration, prepared: Known) -> Known:
-    """The transaction is over; where its epoch was the last, the next producer id takes over with
-    epoch 0. TransactionMetadata.prepareComplete."""
+    """The state after the transaction is complete. If its epoch was the last, the next producer id
+    takes over with epoch 0. TransactionMetadata.prepareComplete."""
     metadata = prepared.metadata
     committed = metadata.state == TransactionState.PREPARE_COMMIT
     rotates = prepared.next_producer_id != NO_PRODUCER_ID
@@ -199,8 +210,8 @@ def completed(k: Configuration, prepared: Known) -> Known:
 
 
 def completing(k: Configuration, c: Coordinator) -> Coordinator:
-    """What is prepared and lacks no marker is completed, by who has the log.
-    TransactionMarkerChannelManager.maybeWriteTxnCompletion."""
+    """The coordinator, which completes a prepared transaction that lacks no marker, unless it was
+    replaced. TransactionMarkerChannelManager.maybeWriteTxnCompletion."""
     if not is_prepared(c.known.metadata) or not no_more_markers(c.known.metadata):
         return c
     if c.leadership == CoordinatorLeadership.REPLACED:
@@ -210,22 +221,22 @@ def completing(k: Configuration, c: Coordinator) -> Coordinator:
 
 
 def transition(k: Configuration, c: Coordinator, image: Known) -> Coordinator:
-    """The image goes to the log."""
+    """The coordinator, with the image on its way to the log."""
     if k.bounds.appends:
         return appending(c, image)
     return completing(k, logged(k, c, image))
 
 
 def answered(c: Coordinator, answer: Answer) -> Step[Coordinator, Answer]:
-    """Nothing changes, and the answer goes at once."""
+    """No change, and the answer is sent at once."""
     return Step(c, (answer,))
 
 
 def changed(
     k: Configuration, c: Coordinator, image: Known, requester: int, answer: Answer
 ) -> Step[Coordinator, Answer]:
-    """A change; its answer goes when the image is in the log, which takes nothing of who was
-    replaced. TransactionStateManager.appendTransactionToLog."""
+    """A change, and its answer once the image is in the log. The log refuses the append of a
+    replaced coordinator. TransactionStateManager.appendTransactionToLog."""
     if c.leadership == CoordinatorLeadership.REPLACED:
         return answered(c, failed(Error.NOT_COORDINATOR))
     moved = transition(k, c, image)
@@ -235,7 +246,7 @@ def changed(
 
 
 def absence(c: Coordinator) -> Error:
-    """What a broker says that is not the coordinator, or not yet.
+    """The error of a broker that is not the coordinator, or not yet.
     TransactionStateManager.getAndMaybeAddTransactionState."""
     if c.leadership == CoordinatorLeadership.LOADS:
         return Error.COORDINATOR_LOAD_IN_PROGRESS
@@ -246,13 +257,14 @@ def absence(c: Coordinator) -> Error:
 
 
 def nothing_appended(c: Coordinator) -> Coordinator:
-    """No append is on its way."""
+    """The coordinator, with no append on its way."""
     return replace(c, is_appending=False, image=c.known, requester=NOBODY, answer=NO_ANSWER)
 
 
 @acts
 def append_succeeds(k: Configuration, c: Coordinator) -> Step[Coordinator, Answer]:
-    """The image is in the log. What is prepared without a partition is completed next."""
+    """Adopt the image, which is in the log. A prepared transaction without partitions is then
+    completed."""
     require(c.is_appending)
     written = logged(k, c, c.image)
     return Step(completing(k, nothing_appended(written)), (c.answer,))
@@ -260,8 +272,8 @@ def append_succeeds(k: Configuration, c: Coordinator) -> Step[Coordinator, Answe
 
 @acts
 def append_fails(k: Configuration, c: Coordinator, in_log: bool) -> Step[Coordinator, Answer]:
-    """The append is reported as failed, and memory is as before; the image may be `in_log` all the
-    same. A completion is tried again. COORDINATOR_NOT_AVAILABLE."""
+    """Keep the former state, because the append is reported as failed: COORDINATOR_NOT_AVAILABLE.
+    The image may be `in_log` all the same. A completion is appended again."""
     require(c.is_appending)
     written = replace(c, log=stored(k, c.image) if in_log else c.log)
     after = completing(k, nothing_appended(written))
@@ -270,7 +282,8 @@ def append_fails(k: Configuration, c: Coordinator, in_log: bool) -> Step[Coordin
 
 @receives
 def lose_requester(k: Configuration, c: Coordinator) -> Coordinator:
-    """The connection of whoever waits for an append breaks: nobody hears the answer."""
+    """Forget the client that waits for an append, because its connection breaks: no client gets the
+    answer."""
     return replace(c, requester=NOBODY)
 
 
@@ -278,30 +291,31 @@ def lose_requester(k: Configuration, c: Coordinator) -> Coordinator:
 
 
 def is_exhausted(k: Configuration, epoch: int) -> bool:
-    """No client may use a later epoch. TransactionMetadata.isProducerEpochExhausted."""
+    """Whether no client may use a later epoch. TransactionMetadata.isProducerEpochExhausted."""
     return k.bounds.epochs_end and epoch >= k.bounds.exhausted_epoch
 
 
 def next_epoch(epoch: int) -> int:
-    """One more."""
+    """The next epoch."""
     return epoch + 1
 
 
 def overflows(k: Configuration, c: Coordinator) -> bool:
-    """No epoch comes behind the protocol's last, which a client can have before 4.3: whoever would
-    take one fails. TransactionMetadata.prepareFenceProducerEpoch, KAFKA-20090."""
+    """Whether the present epoch is the protocol's last, so that a request for the next one fails.
+    Before 4.3 a client can have this epoch. TransactionMetadata.prepareFenceProducerEpoch,
+    KAFKA-20090."""
     return k.bounds.epochs_end and c.known.metadata.producer_epoch >= k.bounds.max_epoch
 
 
 def fence_overflows(k: Configuration, c: Coordinator) -> bool:
-    """So does the coordinator's own abort; since 4.3 not one that is repeated in the epoch that the
-    first took."""
+    """Whether the coordinator's own abort finds no next epoch. Since 4.3 an abort that is repeated
+    uses the epoch that the first one took."""
     repeats = c.unlogged_fence and k.variant.rotation == Rotation.ANYONE
     return overflows(k, c) and not repeats
 
 
 def fits(k: Configuration, c: Coordinator) -> bool:
-    """The scope has so many epochs and producer ids."""
+    """Whether the scope has enough epochs and producer ids for this state."""
     return (
         c.given_producer_ids <= k.bounds.producer_ids
         and c.known.metadata.producer_epoch <= k.bounds.max_epoch
@@ -310,7 +324,7 @@ def fits(k: Configuration, c: Coordinator) -> bool:
 
 
 def with_new_id(k: Configuration, c: Coordinator, last_epoch: int) -> Known:
-    """Empty, under a producer id that nobody had."""
+    """The empty state under a new producer id."""
     fresh = Metadata(
         state=TransactionState.EMPTY,
         producer_id=c.given_producer_ids,
@@ -326,7 +340,7 @@ def with_new_id(k: Configuration, c: Coordinator, last_epoch: int) -> Known:
 
 
 def with_epoch(k: Configuration, c: Coordinator, epoch: int, last_epoch: int) -> Known:
-    """Empty, under the same producer id."""
+    """The empty state under the same producer id."""
     metadata = c.known.metadata
     empty = Metadata(
         state=TransactionState.EMPTY,
@@ -343,15 +357,15 @@ def with_epoch(k: Configuration, c: Coordinator, epoch: int, last_epoch: int) ->
 
 
 def previous_producer_id(k: Configuration, c: Coordinator) -> int:
-    """The one that is remembered while a transaction is open or prepared.
+    """The producer id to remember while a transaction is open or prepared.
     TransactionMetadata.completeTransitionTo."""
     kept = k.variant.previous_id == PreviousId.KEPT
     return c.known.previous_producer_id if kept else c.known.metadata.producer_id
 
 
 def fencing(k: Configuration, c: Coordinator) -> Known:
-    """The open transaction is aborted by the coordinator, whose next epoch fences its writers.
-    TransactionMetadata.prepareFenceProducerEpoch."""
+    """The state in which the coordinator aborts the open transaction; the next epoch fences its
+    writers. TransactionMetadata.prepareFenceProducerEpoch."""
     metadata = c.known.metadata
     same = k.variant.fence == Fence.SAME_EPOCH or c.unlogged_fence
     epoch = metadata.producer_epoch if same else next_epoch(metadata.producer_epoch)
@@ -367,8 +381,8 @@ def fencing(k: Configuration, c: Coordinator) -> Known:
 
 
 def with_fence(k: Configuration, c: Coordinator, image: Known) -> Coordinator:
-    """What memory has of such an abort before the log has it: below level 2 its epoch.
-    TransactionCoordinator.endTransaction, KAFKA-9666."""
+    """The coordinator, with the part of its own abort that is in memory before the log has it:
+    below level 2 the epoch. TransactionCoordinator.endTransaction, KAFKA-9666."""
     taken = with_next_id_taken(c, image)
     if k.variant.level == 2:
         return taken
@@ -382,14 +396,14 @@ def with_fence(k: Configuration, c: Coordinator, image: Known) -> Coordinator:
 
 
 def with_next_id_taken(c: Coordinator, image: Known) -> Coordinator:
-    """The producer id that is to come is nobody else's."""
+    """The coordinator, with the image's next producer id counted as given."""
     takes = image.next_producer_id != NO_PRODUCER_ID
     return replace(c, given_producer_ids=c.given_producer_ids + (1 if takes else 0))
 
 
 def expects(k: Configuration, c: Coordinator, request: Request) -> bool:
-    """The producer id is that of now, or the one whose last epoch was used up before; or nobody
-    has had an epoch yet. isValidProducerId."""
+    """Whether the request has the present producer id, or the previous one at its last epoch, or no
+    epoch was given yet. isValidProducerId."""
     now = request.producer_id == c.known.metadata.producer_id
     before = request.producer_id == c.known.previous_producer_id
     unborn = c.known.metadata.producer_epoch == NO_PRODUCER_EPOCH
@@ -397,8 +411,9 @@ def expects(k: Configuration, c: Coordinator, request: Request) -> bool:
 
 
 def met(k: Configuration, c: Coordinator) -> Coordinator:
-    """An id that nobody knew is in memory at once, with a producer id and no epoch: also if the
-    log does not take it. TransactionStateManager.putTransactionStateIfNotExists."""
+    """The coordinator, with an unknown transactional id in memory at once, under a producer id and
+    without an epoch, even if the log never gets it.
+    TransactionStateManager.putTransactionStateIfNotExists."""
     if c.known.metadata.state != TransactionState.ABSENT:
         return c
     unborn = Metadata(
@@ -414,7 +429,7 @@ def met(k: Configuration, c: Coordinator) -> Coordinator:
 def begun_anew(
     k: Configuration, c: Coordinator, image: Known, requester: int
 ) -> Step[Coordinator, Answer]:
-    """An instance gets the id and epoch of the image; an id that is new was taken for it."""
+    """Give the image's id and epoch to an instance. A new producer id counts as given."""
     metadata = image.metadata
     answer = Answer(
         error=Error.NONE,
@@ -430,7 +445,7 @@ def begun_anew(
 def on_init_producer_id(
     k: Configuration, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
-    """A new instance, or one that asks for the next epoch."""
+    """Handle InitProducerId of a new instance, or of one that asks for the next epoch."""
     if absence(c) != Error.NONE:
         return answered(c, failed(absence(c)))
     return on_known(k, met(k, c), request, requester)
@@ -439,7 +454,7 @@ def on_init_producer_id(
 def on_known(
     k: Configuration, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
-    """InitProducerId of an id that is in memory.
+    """Handle InitProducerId of a transactional id in memory.
     TransactionCoordinator.prepareInitProducerIdTransit, row by row."""
     expected = request.producer_id != NO_PRODUCER_ID
     if is_pending(c):
@@ -460,7 +475,7 @@ def on_known(
 def on_finished(
     k: Configuration, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
-    """InitProducerId where no transaction is open. Rows d to h."""
+    """Handle InitProducerId while no transaction is open. Rows d to h."""
     epoch = c.known.metadata.producer_epoch
     expected = request.producer_id != NO_PRODUCER_ID
     current = request.producer_epoch == epoch
@@ -484,7 +499,7 @@ def on_finished(
 
 @acts
 def marker_for(k: Configuration, c: Coordinator, partition: Partition) -> Step[Coordinator, Marker]:
-    """The marker that a partition still waits for. TransactionMarkerChannelManager."""
+    """Send the marker that a partition still waits for. TransactionMarkerChannelManager."""
     metadata = c.known.metadata
     require(is_prepared(metadata))
     require(metadata.partitions[partition])
@@ -503,7 +518,7 @@ def marker_for(k: Configuration, c: Coordinator, partition: Partition) -> Step[C
 def on_marker_written(
     k: Configuration, c: Coordinator, partition: Partition, error: Error
 ) -> Coordinator:
-    """A partition has answered. TransactionMarkerRequestCompletionHandler."""
+    """Handle the answer of a partition to its marker. TransactionMarkerRequestCompletionHandler."""
     if error != Error.NONE:
         return replace(c, is_stopped=True)
     metadata = c.known.metadata
@@ -513,24 +528,24 @@ def on_marker_written(
 
 @receives
 def lose_marker(k: Configuration, c: Coordinator, partition: Partition) -> Coordinator:
-    """A partition's answer does not come: its marker is sent again.
+    """Change nothing: the partition's answer is lost, and its marker will be sent again.
     TransactionMarkerRequestCompletionHandler, wasDisconnected."""
     return c
 
 
 @acts
 def skip_marker(k: Configuration, c: Coordinator, partition: Partition) -> Coordinator:
-    """A partition without a leader is taken for one that was deleted: nothing waits for its marker.
+    """Skip the marker of a partition without a leader, as if the partition were deleted.
     TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue."""
     return on_marker_written(k, c, partition, Error.NONE)
 
 
-# What the coordinator does of itself, and what happens to it
+# Time-outs and expiration
 
 
 @acts
 def time_out(k: Configuration, c: Coordinator) -> Coordinator:
-    """The transaction has lasted longer than it may. abortTimedOutTransactions."""
+    """Abort a transaction that has lasted too long. abortTimedOutTransactions."""
     require(c.known.metadata.state == TransactionState.ONGOING)
     require(not c.is_appending)
     require(not fence_overflows(k, c))
@@ -540,7 +555,7 @@ def time_out(k: Configuration, c: Coordinator) -> Coordinator:
 
 
 def nothing_known(k: Configuration) -> Known:
-    """The id is not in the log."""
+    """The state of an id that is not in the log."""
     return Known(
         metadata=absent(k),
         last_producer_epoch=NO_PRODUCER_EPOCH,
@@ -550,7 +565,7 @@ def nothing_known(k: Configuration) -> Known:
 
 
 def absent(k: Configuration) -> Metadata:
-    """A tombstone."""
+    """The metadata of an id that the log does not have: a tombstone."""
     return Metadata(
         state=TransactionState.ABSENT,
         producer_id=NO_PRODUCER_ID,
@@ -561,7 +576,8 @@ def absent(k: Configuration) -> Metadata:
 
 @acts
 def forget(k: Configuration, c: Coordinator) -> Coordinator:
-    """The id was not used for long: a tombstone. removeExpiredTransactionalIds."""
+    """Forget an id that was not used for long: append a tombstone.
+    removeExpiredTransactionalIds."""
     require(is_finished(c.known.metadata))
     require(not c.is_appending)
     return replace(c, known=nothing_known(k), log=nothing_known(k))

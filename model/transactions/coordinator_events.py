@@ -1,7 +1,8 @@
-"""What happens to the coordinator without a request: time passes, it moves, its log answers.
+"""Events of the coordinator that no request causes: time passes, it moves, its log answers.
 
-Moves are known to everybody at once here; `coordinator_moves.py` has those that each hears of at
-its own time. A request that is to be logged waits: its answer comes once the append is settled.
+Here every actor learns of a move at once; in `coordinator_moves.py` each learns of it at its own
+time. A request that must be logged waits: its answer is sent once the append has succeeded or
+failed.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ MOVES = Thread("moves", ())
     excluded_by="undisturbed",
 )
 def transaction_times_out(k: Configuration, w: World) -> World:
-    """The open transaction has lasted too long."""
+    """The coordinator aborts the open transaction, which has lasted too long."""
     counted = spend(k, w, Faults(timeouts=1))
     return with_coordinator(k, counted, coordinator_rules.time_out(k, w.coordinator))
 
 
 @event(MOVES, Incident("coordinator_move"), wire=Wire.CLUSTER, excluded_by="undisturbed")
 def coordinator_moves(k: Configuration, w: World) -> World:
-    """Another broker takes the coordinator's place, and everybody knows it at once."""
+    """Another broker becomes the coordinator, and every actor knows it at once."""
     within_scope(not k.bounds.loads)
     counted = without_requester(k, spend(k, w, Faults(moves=1)))
     return replace(counted, coordinator=leadership_rules.take_over(k, w.coordinator))
@@ -57,14 +58,14 @@ def coordinator_moves(k: Configuration, w: World) -> World:
 
 @event(MOVES, Incident("move_with_append"), excluded_by="undisturbed")
 def coordinator_moves_with_append(k: Configuration, w: World) -> World:
-    """The same, while an append is on its way, and it is in the log that the next one reads."""
+    """Another broker becomes the coordinator during an append, and finds the image in the log."""
     require(k.bounds.appends)
     counted = without_requester(k, spend(k, w, Faults(moves=1)))
     return replace(counted, coordinator=leadership_rules.take_over_with_append(k, w.coordinator))
 
 
 def without_requester(k: Configuration, w: World) -> World:
-    """The connection of whoever waits for an append breaks."""
+    """The world after the connection of the client that waits for an append has broken."""
     requester = w.coordinator.requester
     if requester == coordinator_rules.NOBODY:
         return w
@@ -78,16 +79,17 @@ def without_requester(k: Configuration, w: World) -> World:
     excluded_by="undisturbed",
 )
 def transactional_id_is_forgotten(k: Configuration, w: World) -> World:
-    """The id was not used for long."""
+    """The coordinator forgets the transactional id, which was not used for long."""
     counted = spend(k, w, Faults(forgotten=1))
     return replace(counted, coordinator=coordinator_rules.forget(k, w.coordinator))
 
 
-# Appends to the log of transactions
+# Appends to the transaction log
 
 
 def append_settled(k: Configuration, w: World, step: Step[Coordinator, Answer]) -> World:
-    """Whoever waits for the append hears; the request was its only one."""
+    """The world after the append is settled; the client that waits for it gets its answer. A client
+    has only one such request."""
     requester = w.coordinator.requester
     moved = with_coordinator(k, w, step.actor)
     if requester == coordinator_rules.NOBODY:
@@ -103,7 +105,7 @@ def append_settled(k: Configuration, w: World, step: Step[Coordinator, Answer]) 
 
 
 def heard_after_append(k: Configuration, c: Coordinator, client: Client, answer: Answer) -> Client:
-    """What the client makes of it, by what it had asked: the image says what that was."""
+    """The client after it has the answer to its request; the image shows which request it was."""
     if client.state == ClientState.INITIALIZING:
         return client_rules.on_producer_id(k, client, answer)
     if c.image.metadata.state == TransactionState.ONGOING:
@@ -113,7 +115,8 @@ def heard_after_append(k: Configuration, c: Coordinator, client: Client, answer:
 
 
 def adds_group(k: Configuration, c: Coordinator) -> bool:
-    """What is on its way adds the group's partition: no request adds that and others."""
+    """Whether the append adds the group's partition; no request adds this partition together with
+    others."""
     known = c.known.metadata.partitions
     return any(
         is_of_group(k, partition) and there and not known[partition]
@@ -123,7 +126,7 @@ def adds_group(k: Configuration, c: Coordinator) -> bool:
 
 @event(Thread("the coordinator's log", ()), wire=Wire.BROKERS)
 def append_is_done(k: Configuration, w: World) -> World:
-    """What is on its way is in the transaction log."""
+    """The transaction log appends the image."""
     require(k.bounds.appends)
     return append_settled(k, w, coordinator_rules.append_succeeds(k, w.coordinator))
 
@@ -136,7 +139,8 @@ def append_is_done(k: Configuration, w: World) -> World:
     excluded_by="undisturbed",
 )
 def append_is_refused(k: Configuration, w: World, in_log: Flag) -> World:
-    """The append is reported as failed; it may be in the log all the same."""
+    """The append to the transaction log is reported as failed; it may be in the log all the
+    same."""
     require(k.bounds.appends)
     counted = spend(k, w, Faults(failures=1))
     step = coordinator_rules.append_fails(k, w.coordinator, in_log == 1)
@@ -149,7 +153,7 @@ def append_is_refused(k: Configuration, w: World, in_log: Flag) -> World:
     wire=Wire.CONNECTIONS,
 )
 def requester_leaves(k: Configuration, w: World) -> World:
-    """The connection of whoever waits for an append breaks."""
+    """The connection of the client that waits for an append breaks."""
     require(k.bounds.appends)
     require(w.coordinator.requester != coordinator_rules.NOBODY)
     left = without_requester(k, fate_known(k, w, 0))

@@ -1,11 +1,14 @@
-"""Who is the coordinator, and who is taken for it.
+"""The move of the coordinator to another broker, and the broker that each actor takes for it.
+
+Models `TransactionCoordinator.onElection`, `onResignation`, and FindCoordinator. Elections
+themselves are left out.
 
 Theory of operation. The coordinator of a transactional id leads the id's partition of the
-transaction log. When another broker is elected, it loads the log, and serves nobody until then. The
-one before goes on with what it remembers until it hears of its successor; as it leads the log no
-more, nothing that it decides is ever in force. Clients ask any broker who the coordinator is, and
-ask again when a node says that it is none, or when a connection breaks; leaders learn it with the
-cluster's metadata. `TransactionCoordinator.onElection`, `onResignation`, FindCoordinator.
+transaction log. A broker that is elected loads the log, and serves no request until then. The
+former coordinator goes on with what it remembers until it learns of its successor. It no longer
+leads the log, so that nothing it decides ever takes effect. Clients ask any broker for the
+coordinator. They ask again when a broker answers that it is not the coordinator, or when a
+connection breaks. Leaders learn of the coordinator from the cluster's metadata.
 """
 
 from __future__ import annotations
@@ -29,21 +32,21 @@ from model.transactions.messages import Error, Flag, Instance, Partition
 
 
 class Place(IntEnum):
-    """Which node is taken for the coordinator."""
+    """The node that an actor takes for the coordinator."""
 
     NOWHERE = 0
-    """None: FindCoordinator comes first."""
+    """No node: FindCoordinator comes first."""
     HERE = 1
-    """The one that is."""
+    """The present coordinator."""
     FORMER = 2
-    """The one that was."""
+    """The former coordinator."""
     ELSEWHERE = 3
-    """One that was before that."""
+    """A coordinator from before the former one."""
 
 
 @record
 class Placement:
-    """The `former` coordinator, and which node each client and each leader takes for the
+    """The `former` coordinator, and the node that each client and each leader takes for the
     coordinator."""
 
     former: Coordinator
@@ -56,7 +59,7 @@ class Placement:
 
 @acts
 def begin_loading(k: Configuration, c: Coordinator) -> Coordinator:
-    """Another broker leads the log's partition, and knows nothing yet.
+    """Let another broker lead the log's partition; it knows nothing yet.
     TransactionCoordinator.onElection."""
     fresh = replace(
         c,
@@ -71,7 +74,7 @@ def begin_loading(k: Configuration, c: Coordinator) -> Coordinator:
 
 @acts
 def finish_loading(k: Configuration, c: Coordinator) -> Coordinator:
-    """It knows what is in the log, and no more.
+    """Adopt the state in the log, and no more.
     TransactionStateManager.loadTransactionsForTxnTopicPartition."""
     require(c.leadership == CoordinatorLeadership.LOADS)
     known = replace(c, known=c.log, leadership=CoordinatorLeadership.LEADS)
@@ -80,22 +83,22 @@ def finish_loading(k: Configuration, c: Coordinator) -> Coordinator:
 
 @acts
 def take_over(k: Configuration, c: Coordinator) -> Coordinator:
-    """Another broker is the coordinator, at once."""
+    """Make another broker the coordinator, at once."""
     return finish_loading(k, begin_loading(k, c))
 
 
 @acts
 def take_over_with_append(k: Configuration, c: Coordinator) -> Coordinator:
-    """Another broker is the coordinator, at once; what was on its way is in the log that it
-    reads."""
+    """Make another broker the coordinator, at once; it finds the image that was being appended in
+    the log."""
     require(c.is_appending)
     return take_over(k, replace(c, log=stored(k, c.image)))
 
 
 @receives
 def depose(k: Configuration, c: Coordinator) -> Coordinator:
-    """Another broker is elected, and the one before goes on without knowing. Of the log it sees no
-    more, and it does not count the cluster's producer ids."""
+    """Replace the coordinator, which goes on without knowing it. It no longer sees the log, and
+    does not count the cluster's producer ids."""
     return replace(
         c, log=nothing_known(k), leadership=CoordinatorLeadership.REPLACED, given_producer_ids=0
     )
@@ -103,22 +106,22 @@ def depose(k: Configuration, c: Coordinator) -> Coordinator:
 
 @receives
 def count_producer_ids(k: Configuration, c: Coordinator, given: int) -> Coordinator:
-    """How many producer ids the cluster has given: whichever broker is asked gives the next.
+    """Set the number of producer ids that the cluster has given: any broker gives the next one.
     ProducerIdManager."""
     return replace(c, given_producer_ids=given)
 
 
 @acts
 def resign(k: Configuration, c: Coordinator) -> Coordinator:
-    """It hears that it is no coordinator any more, and forgets.
-    TransactionCoordinator.onResignation."""
+    """Learn of the successor, and forget the id. TransactionCoordinator.onResignation."""
     require(c.leadership == CoordinatorLeadership.REPLACED)
     return retire(k, c)
 
 
 @acts
 def retire(k: Configuration, c: Coordinator) -> Coordinator:
-    """A broker that was the coordinator before this one was: it has heard so long ago."""
+    """Become a broker that coordinated before the former coordinator did, and learned of its
+    successor long ago."""
     return nobody(k)
 
 
@@ -143,7 +146,8 @@ def nobody(k: Configuration) -> Coordinator:
 
 
 def one_moved(k: Configuration, placement: Placement, c: Coordinator) -> Placement:
-    """Another broker is the coordinator, and `c` was it: nobody has heard of that."""
+    """The placement after another broker has replaced the coordinator `c`, and no actor knows
+    it."""
     return Placement(
         former=depose(k, c),
         of_clients=Map(tuple(after_move(place) for place in placement.of_clients.values())),
@@ -152,7 +156,8 @@ def one_moved(k: Configuration, placement: Placement, c: Coordinator) -> Placeme
 
 
 def after_move(place: Place) -> Place:
-    """Which node it is for who took it for the coordinator."""
+    """The node that an actor addresses after a move, given the node that it took for the
+    coordinator."""
     if place == Place.NOWHERE:
         return place
     return Place.FORMER if place == Place.HERE else Place.ELSEWHERE
@@ -161,8 +166,9 @@ def after_move(place: Place) -> Place:
 def found_out(
     k: Configuration, placement: Placement, instance: Instance, error: Error, heard: Flag
 ) -> Placement:
-    """What a client's request tells it of the coordinator: who does not answer, or says that it is
-    none, is looked up again. TransactionManager.lookupCoordinator."""
+    """The placement after a client's request. If the node does not answer, or answers
+    NOT_COORDINATOR, the client looks the coordinator up again.
+    TransactionManager.lookupCoordinator."""
     lost = heard == 0 or error == Error.NOT_COORDINATOR
     if not k.bounds.loads or not lost:
         return placement

@@ -1,7 +1,7 @@
-"""Coordinators that move while nobody knows: each hears of it at its own time.
+"""Events of a coordinator that moves, while each actor learns of the move at its own time.
 
-Late requests of clients to a coordinator are other scopes' subject: a former one can do nothing for
-them, and those to the present one need no move.
+Late requests of clients to a coordinator are left to other scopes. A former coordinator can do
+nothing for such a request, and a late request to the present one needs no move.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FORMER_COORDINATOR = Thread("the former coordinator", ())
     excluded_by="moves_are_known",
 )
 def coordinator_is_replaced(k: Configuration, w: World) -> World:
-    """Another broker is elected; the one before does not know."""
+    """Another broker is elected, and the former coordinator does not know it."""
     within_scope(k.bounds.loads)
     counted = spend(k, w, Faults(moves=1))
     require(w.coordinator.leadership == CoordinatorLeadership.LEADS)
@@ -51,7 +51,7 @@ def log_is_loaded(k: Configuration, w: World) -> World:
 
 @event(FORMER_COORDINATOR, excluded_by="moves_are_known")
 def former_resigns(k: Configuration, w: World) -> World:
-    """The former coordinator hears that it is none."""
+    """The former coordinator learns that it is no longer the coordinator."""
     within_scope(k.bounds.loads)
     gone = leadership_rules.resign(k, w.placement.former)
     return replace(w, placement=replace(w.placement, former=gone))
@@ -59,7 +59,7 @@ def former_resigns(k: Configuration, w: World) -> World:
 
 @event(Thread("lookups", ("instance",)), excluded_by="moves_are_known")
 def coordinator_is_found(k: Configuration, w: World, instance: Instance, stale: Flag) -> World:
-    """FindCoordinator, of a broker that may not have heard of the last move."""
+    """A client sends FindCoordinator; the broker that answers may not know of the last move."""
     within_scope(k.bounds.loads)
     places = w.placement.of_clients
     require(places[instance] == Place.NOWHERE)
@@ -72,7 +72,7 @@ def coordinator_is_found(k: Configuration, w: World, instance: Instance, stale: 
 
 @event(Thread("metadata", ("partition",)), excluded_by="moves_are_known")
 def metadata_arrives(k: Configuration, w: World, partition: Partition) -> World:
-    """A leader hears who the coordinator is."""
+    """A leader learns which broker is the coordinator."""
     within_scope(k.bounds.loads)
     places = w.placement.of_leaders
     require(places[partition] != Place.HERE)
@@ -82,7 +82,7 @@ def metadata_arrives(k: Configuration, w: World, partition: Partition) -> World:
 
 @event(FORMER_COORDINATOR, excluded_by="moves_are_known")
 def former_writes_marker(k: Configuration, w: World, partition: Partition) -> World:
-    """The former coordinator goes on with what was decided when it was one."""
+    """The former coordinator sends a marker of a transaction that was decided while it led."""
     within_scope(k.bounds.loads)
     within_scope(room_in_log(k, w, partition))
     asked = coordinator_rules.marker_for(k, w.placement.former, partition)

@@ -1,6 +1,7 @@
-"""What is late: requests and markers that their senders gave up.
+"""Events of late messages: requests and markers that their senders gave up.
 
-Each arrives once, at any time, or never; nobody hears its answer.
+Each late message arrives once, at any time, or never, and its answer is lost. In the scopes with
+`loads`, requests to the coordinator are not delayed: see `coordinator_moves.py`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ LATE_BATCHES = Thread("late batches", ("partition",))
 def delayed(
     k: Configuration, w: World, instance: Instance, request: Request, client: Client
 ) -> World:
-    """The client has given its connection up; the request may still arrive."""
+    """The world after the client has given up its connection; the request may still arrive."""
     within_scope(len(w.late) < k.bounds.late)
     counted = spend(k, w, Faults(delays=1))
     return with_client(replace(counted, late=(*w.late, request)), instance, client)
@@ -58,7 +59,7 @@ def delayed(
 def delayed_to_coordinator(
     k: Configuration, w: World, instance: Instance, asked: Step[Client, Request]
 ) -> World:
-    """The same, of the connection to the coordinator."""
+    """The world after the client has given up its connection to the coordinator."""
     lost = client_rules.lose_coordinator(k, asked.actor)
     return delayed(k, w, instance, asked.sends[0], lost)
 
@@ -70,14 +71,14 @@ def delayed_to_leader(
     asked: Step[Client, Request],
     partition: Partition,
 ) -> World:
-    """The same, of the connection to a leader."""
+    """The world after the client has given up its connection to a leader."""
     lost = sender_rules.lose_leader(k, asked.actor, partition)
     return delayed(k, w, instance, asked.sends[0], lost)
 
 
 @event(DELAYS, wire=Wire.CONNECTIONS)
 def init_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
-    """InitProducerId is given up on its way."""
+    """A client gives up InitProducerId, which is on its way."""
     within_scope(not k.bounds.loads)
     asked = client_rules.ask_producer_id(k, free(w, instance))
     return delayed_to_coordinator(k, w, instance, asked)
@@ -85,7 +86,7 @@ def init_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
 
 @event(DELAYS, wire=Wire.CONNECTIONS)
 def addition_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
-    """AddPartitionsToTxn is given up on its way."""
+    """A client gives up AddPartitionsToTxn, which is on its way."""
     within_scope(not k.bounds.loads)
     asked = client_rules.add_partitions(k, free(w, instance))
     return delayed_to_coordinator(k, w, instance, asked)
@@ -93,7 +94,7 @@ def addition_is_delayed(k: Configuration, w: World, instance: Instance) -> World
 
 @event(DELAYS, wire=Wire.CONNECTIONS)
 def end_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
-    """EndTxn is given up on its way."""
+    """A client gives up EndTxn, which is on its way."""
     within_scope(not k.bounds.loads)
     asked = client_rules.end_transaction(k, free(w, instance))
     return delayed_to_coordinator(k, w, instance, asked)
@@ -101,7 +102,7 @@ def end_is_delayed(k: Configuration, w: World, instance: Instance) -> World:
 
 @event(DELAYS, wire=Wire.CONNECTIONS)
 def batch_is_delayed(k: Configuration, w: World, instance: Instance, partition: Partition) -> World:
-    """Produce is given up on its way."""
+    """A client gives up Produce, which is on its way."""
     asked = sender_rules.produce(k, w.clients[instance], instance, partition)
     return delayed_to_leader(k, w, instance, asked, partition)
 
@@ -110,7 +111,7 @@ def batch_is_delayed(k: Configuration, w: World, instance: Instance, partition: 
 def batch_is_delayed_again(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
-    """Produce, of the first of several batches in flight, is given up on its way."""
+    """A client gives up Produce of the first of several batches in flight, which is on its way."""
     within_scope(pipelines(k))
     asked = sender_rules.produce_again(k, w.clients[instance], instance, partition)
     return delayed_to_leader(k, w, instance, asked, partition)
@@ -120,7 +121,7 @@ def batch_is_delayed_again(
 def offsets_are_delayed(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
-    """TxnOffsetCommit is given up on its way."""
+    """A client gives up TxnOffsetCommit, which is on its way."""
     asked = client_rules.commit_offsets(k, free(w, instance), instance, partition)
     return delayed_to_leader(k, w, instance, asked, partition)
 
@@ -133,13 +134,13 @@ def arriving(w: World, late: LateIndex, api: Api) -> Request:
 
 
 def arrived(w: World, late: LateIndex) -> World:
-    """It is not late any more."""
+    """The world without the late request, which has arrived."""
     return replace(w, late=tuple(r for i, r in enumerate(w.late) if i != late))
 
 
 @event(LATE_REQUESTS, Incident("delayed_init"), wire=Wire.REQUESTS)
 def late_init_arrives(k: Configuration, w: World, late: LateIndex) -> World:
-    """InitProducerId that nobody waits for."""
+    """InitProducerId arrives late, and no client waits for its answer."""
     request = arriving(w, late, Api.INIT_PRODUCER_ID)
     step = coordinator_rules.on_init_producer_id(
         k, w.coordinator, request, coordinator_rules.NOBODY
@@ -149,7 +150,7 @@ def late_init_arrives(k: Configuration, w: World, late: LateIndex) -> World:
 
 @event(LATE_REQUESTS, Incident("delayed_addition"), wire=Wire.REQUESTS)
 def late_addition_arrives(k: Configuration, w: World, late: LateIndex) -> World:
-    """AddPartitionsToTxn that nobody waits for."""
+    """AddPartitionsToTxn arrives late, and no client waits for its answer."""
     request = arriving(w, late, Api.ADD_PARTITIONS_TO_TXN)
     step = partition_rules.on_add_partitions(k, w.coordinator, request, coordinator_rules.NOBODY)
     return with_coordinator(k, arrived(w, late), step.actor)
@@ -157,7 +158,7 @@ def late_addition_arrives(k: Configuration, w: World, late: LateIndex) -> World:
 
 @event(LATE_REQUESTS, Incident("delayed_end"), wire=Wire.REQUESTS)
 def late_end_arrives(k: Configuration, w: World, late: LateIndex) -> World:
-    """EndTxn that nobody waits for: KAFKA-17754."""
+    """EndTxn arrives late, and no client waits for its answer: KAFKA-17754."""
     request = arriving(w, late, Api.END_TXN)
     step = end_rules.on_end_txn(k, w.coordinator, request, coordinator_rules.NOBODY)
     return with_coordinator(k, arrived(w, late), step.actor)
@@ -165,7 +166,7 @@ def late_end_arrives(k: Configuration, w: World, late: LateIndex) -> World:
 
 @event(LATE_BATCHES, Incident("delayed_batch"), wire=Wire.REQUESTS)
 def late_batch_arrives(k: Configuration, w: World, late: LateIndex, partition: Partition) -> World:
-    """Produce that nobody waits for."""
+    """Produce arrives late, and no client waits for its answer."""
     request = arriving(w, late, Api.PRODUCE)
     leader = w.leaders[partition]
     require(request.partition == partition)
@@ -176,7 +177,7 @@ def late_batch_arrives(k: Configuration, w: World, late: LateIndex, partition: P
 
 @event(LATE_BATCHES, Incident("delayed_batch"), wire=Wire.REQUESTS)
 def late_offsets_arrive(k: Configuration, w: World, late: LateIndex, partition: Partition) -> World:
-    """TxnOffsetCommit that nobody waits for: KAFKA-15449."""
+    """TxnOffsetCommit arrives late, and no client waits for its answer: KAFKA-15449."""
     request = arriving(w, late, Api.TXN_OFFSET_COMMIT)
     require(request.partition == partition)
     within_scope(room_in_log(k, w, partition))
@@ -187,7 +188,7 @@ def late_offsets_arrive(k: Configuration, w: World, late: LateIndex, partition: 
 def late_batch_is_verified(
     k: Configuration, w: World, late: LateIndex, partition: Partition
 ) -> World:
-    """The same, and the coordinator's answer is there: the batch is not yet."""
+    """Produce arrives late, and the coordinator verifies it; the batch is appended later."""
     within_scope(k.bounds.guards)
     request = arriving(w, late, Api.PRODUCE)
     leader = w.leaders[partition]
@@ -210,7 +211,7 @@ def late_batch_is_verified(
 def verified_batch_arrives(
     k: Configuration, w: World, late: LateIndex, partition: Partition
 ) -> World:
-    """A batch that was verified some time ago comes to the log."""
+    """A batch that was verified some time ago reaches the log."""
     within_scope(k.bounds.guards)
     request = arriving(w, late, Api.PRODUCE)
     require(request.partition == partition)
@@ -241,7 +242,7 @@ def marker_is_delayed(k: Configuration, w: World, partition: Partition) -> World
 def late_marker_arrives(
     k: Configuration, w: World, late: LateMarkerIndex, partition: Partition
 ) -> World:
-    """A marker arrives whose coordinator has sent another since."""
+    """A marker arrives late, after the coordinator has sent another in its place."""
     require(late < len(w.late_markers))
     marker = w.late_markers[late]
     require(marker.partition == partition)

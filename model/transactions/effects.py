@@ -1,5 +1,9 @@
-"""What an error does to the client that hears it: the tables of protocol errors (7.8), as far as
-coordinators and leaders answer them here."""
+"""The effect of an error on the client that receives it.
+
+Models the handlers' handleResponse, `TransactionManager.canRetry` and
+`maybeTransitionToErrorState`, for the errors that coordinators and leaders answer in this
+composition.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from model.transactions.messages import Error
 
 
 class Effect(IntEnum):
-    """What an error does."""
+    """The effect of an error."""
 
     RETRY = 0
     ABORT = 1
@@ -19,7 +23,7 @@ class Effect(IntEnum):
 
 
 def is_retriable(error: Error) -> bool:
-    """RetriableException and its kind."""
+    """Whether the error is a RetriableException."""
     return (
         error == Error.CONCURRENT_TRANSACTIONS
         or error == Error.NOT_LEADER_OR_FOLLOWER
@@ -31,14 +35,14 @@ def is_retriable(error: Error) -> bool:
 
 
 def effect_of(error: Error) -> Effect:
-    """What an error does in an answer of the coordinator. The handlers' handleResponse."""
+    """The effect of an error that the coordinator answers. The handlers' handleResponse."""
     if is_retriable(error):
         return Effect.RETRY
     return Effect.ABORT if error == Error.TRANSACTION_ABORTABLE else Effect.DIE
 
 
 def produce_effect_of(error: Error) -> Effect:
-    """What an error does in an answer of a leader. TransactionManager.canRetry,
+    """The effect of an error that a leader answers. TransactionManager.canRetry,
     maybeTransitionToErrorState."""
     if is_retriable(error):
         return Effect.RETRY

@@ -1,9 +1,11 @@
-"""EndTxn: what is answered in each state, and what is prepared.
+"""EndTxn: the answer in each state, and the end that it prepares.
 
-Theory of operation. V1 knows a transaction by its epoch alone, and the next transaction has the
-same one: a request is judged by the state that it meets. With V2 every end takes the next epoch,
-so that a request with the epoch before is known to be a retry (`is_retry`).
-`TransactionCoordinator.endTransaction`.
+Models `TransactionCoordinator.endTransaction`; the coordinator's other requests are in
+`coordinator.py` and `add_partitions.py`.
+
+Theory of operation. With V1 a transaction is known by its epoch alone, and the next transaction has
+the same epoch. The coordinator therefore judges a request by the state that it meets. With V2 each
+end takes the next epoch. A request with the epoch before is then known to be a retry (`is_retry`).
 """
 
 from __future__ import annotations
@@ -40,20 +42,20 @@ from model.transactions.messages import (
 
 
 class End(IntEnum):
-    """What EndTxn does, and answers."""
+    """The effect of EndTxn, and its answer."""
 
     PREPARE = 0
-    """The end begins; NONE once PREPARE is in the log."""
+    """The end begins; the answer is NONE, once PREPARE is in the log."""
     DONE = 1
-    """It was done before: NONE."""
+    """The end was done before: NONE."""
     CONCURRENT = 2
-    """It is being done: CONCURRENT_TRANSACTIONS."""
+    """The end is in progress: CONCURRENT_TRANSACTIONS."""
     INVALID = 3
-    """Not in this state: INVALID_TXN_STATE."""
+    """The state does not allow this end: INVALID_TXN_STATE."""
     FENCED = 4
-    """Not with this epoch: PRODUCER_FENCED."""
+    """The epoch does not allow this end: PRODUCER_FENCED."""
     UNKNOWN = 5
-    """Nobody knows the id: INVALID_PRODUCER_ID_MAPPING."""
+    """The id is not known: INVALID_PRODUCER_ID_MAPPING."""
 
 
 P, D, C, I, F, U = tuple(End)  # noqa: E741
@@ -62,29 +64,29 @@ P, D, C, I, F, U = tuple(End)  # noqa: E741
 
 
 def ends_v1(committed: bool) -> Map[TransactionState, End]:
-    """What EndTxn of V1 does in each state."""
+    """The effect of EndTxn of V1 in each state."""
     if committed:
         return Map((I, P, C, I, D, I, U))
     return Map((I, P, I, C, I, D, U))
 
 
 def ends_v2(committed: bool) -> Map[TransactionState, End]:
-    """What EndTxn of V2 does with the present epoch. A client cannot know whether the coordinator
-    has heard of its transaction: an empty one is aborted all the same."""
+    """The effect of EndTxn of V2 with the present epoch in each state. A client cannot know whether
+    the coordinator has heard of its transaction, so that an empty one is aborted as well."""
     if committed:
         return Map((I, P, F, F, I, I, U))
     return Map((P, P, F, F, P, P, U))
 
 
 def ends_v2_again(committed: bool) -> Map[TransactionState, End]:
-    """What EndTxn of V2 does with the epoch before."""
+    """The effect of EndTxn of V2 with the epoch before in each state."""
     if committed:
         return Map((F, F, C, I, D, I, U))
     return Map((F, F, I, C, I, D, U))
 
 
 def error_of(end: End) -> Error:
-    """What a client hears of an end that it does not get."""
+    """The error for an end that is not granted."""
     if end == End.CONCURRENT:
         return Error.CONCURRENT_TRANSACTIONS
     if end == End.INVALID:
@@ -95,7 +97,7 @@ def error_of(end: End) -> Error:
 
 
 def is_retry(k: Configuration, c: Coordinator, request: Request) -> bool:
-    """The epoch is the one before: the end that it asks for has been prepared. KIP-890."""
+    """Whether the request has the epoch before: its end has already been prepared. KIP-890."""
     known = c.known
     bumped = (
         request.producer_id == known.metadata.producer_id
@@ -105,7 +107,8 @@ def is_retry(k: Configuration, c: Coordinator, request: Request) -> bool:
 
 
 def is_retry_of_last(k: Configuration, known: Known, request: Request) -> bool:
-    """The same, where the epoch was the last and the next producer id has taken over."""
+    """Whether the request has the last epoch of the previous producer id, and the next producer id
+    has taken over."""
     return (
         known.previous_producer_id != NO_PRODUCER_ID
         and request.producer_id == known.previous_producer_id
@@ -116,7 +119,7 @@ def is_retry_of_last(k: Configuration, known: Known, request: Request) -> bool:
 
 
 def end_v1(c: Coordinator, request: Request) -> End:
-    """The strict epoch since 2.6, then the state."""
+    """The effect of EndTxn of V1: the epoch is checked strictly, since 2.6, and then the state."""
     metadata = c.known.metadata
     if metadata.state == TransactionState.ABSENT or request.producer_id != metadata.producer_id:
         return End.UNKNOWN
@@ -128,8 +131,8 @@ def end_v1(c: Coordinator, request: Request) -> End:
 
 
 def end_v2(k: Configuration, c: Coordinator, request: Request) -> End:
-    """What is pending comes first: the client may use an id that is not in force yet.
-    KAFKA-18464."""
+    """The effect of EndTxn of V2. A pending transition is checked first, because the client may use
+    a producer id that is not in force yet. KAFKA-18464."""
     metadata = c.known.metadata
     state = metadata.state
     retried = is_retry(k, c, request)
@@ -147,7 +150,7 @@ def end_v2(k: Configuration, c: Coordinator, request: Request) -> End:
 
 
 def prepared(k: Configuration, c: Coordinator, committed: bool) -> Known:
-    """PREPARE: V1 keeps the epoch. TransactionMetadata.prepareAbortOrCommit."""
+    """The state with PREPARE; V1 keeps the epoch. TransactionMetadata.prepareAbortOrCommit."""
     state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     metadata = replace(c.known.metadata, state=state)
     if not speaks_v2(k):
@@ -161,7 +164,8 @@ def prepared(k: Configuration, c: Coordinator, committed: bool) -> Known:
 
 
 def prepared_with_next_epoch(k: Configuration, c: Coordinator, metadata: Metadata) -> Known:
-    """V2: the markers carry the next epoch; at the last, the next producer id is taken."""
+    """The state with PREPARE of V2: the markers carry the next epoch; after the last epoch, the
+    next producer id is taken."""
     epoch = metadata.producer_epoch
     rotates = is_exhausted(k, epoch)
     return Known(
@@ -173,7 +177,8 @@ def prepared_with_next_epoch(k: Configuration, c: Coordinator, metadata: Metadat
 
 
 def ended_with(k: Configuration, image: Known) -> Answer:
-    """NONE; with V2 the id and epoch to use next, those of the complete transaction."""
+    """The answer to an end that begins: NONE; with V2 also the id and epoch to use next, which are
+    those of the complete transaction."""
     if not speaks_v2(k):
         return failed(Error.NONE)
     metadata = completed(k, image).metadata
@@ -185,7 +190,8 @@ def ended_with(k: Configuration, image: Known) -> Answer:
 
 
 def done_before(k: Configuration, c: Coordinator) -> Answer:
-    """NONE; with V2 what the coordinator has now."""
+    """The answer to an end that was done before: NONE; with V2 also the coordinator's present id
+    and epoch."""
     metadata = c.known.metadata
     if not speaks_v2(k):
         return failed(Error.NONE)
@@ -199,8 +205,8 @@ def done_before(k: Configuration, c: Coordinator) -> Answer:
 def preparing(
     k: Configuration, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
-    """The end begins, if V2 has an epoch to take; if not, the producer id that was taken first is
-    lost."""
+    """Begin the end. If V2 finds no next epoch, the request fails, and the producer id that was
+    taken for it is lost."""
     if speaks_v2(k) and overflows(k, c):
         lost = replace(c, given_producer_ids=c.given_producer_ids + 1)
         return answered(lost, failed(Error.UNKNOWN_SERVER_ERROR))
@@ -212,7 +218,7 @@ def preparing(
 def on_end_txn(
     k: Configuration, c: Coordinator, request: Request, requester: int
 ) -> Step[Coordinator, Answer]:
-    """The client ends its transaction."""
+    """Handle EndTxn."""
     if absence(c) != Error.NONE:
         return answered(c, failed(absence(c)))
     end = end_v2(k, c, request) if speaks_v2(k) else end_v1(c, request)

@@ -1,4 +1,4 @@
-"""What became of a record: whether a marker has ended its transaction, and how."""
+"""The fate of a record: whether a marker has ended its transaction, and which."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Log = tuple[Stored, ...]
 
 
 def is_marker(stored: Stored) -> bool:
-    """It ends a transaction of ours."""
+    """Whether this is a marker of a modelled transaction."""
     return stored.kind == Kind.COMMIT or stored.kind == Kind.ABORT
 
 
 def ended_by(log: Log, offset: int, kind: Kind) -> bool:
-    """The first marker of the record's producer id after it is of this kind."""
+    """Whether the first marker of the record's producer id after the record is of this kind."""
     producer_id = log[offset].producer_id
     return any(
         m.kind == kind
@@ -30,30 +30,30 @@ def ended_by(log: Log, offset: int, kind: Kind) -> bool:
 
 
 def is_committed(log: Log, offset: int) -> bool:
-    """Readers of committed records get it, once it is stable."""
+    """Whether readers of committed records get the record once it is stable."""
     return ended_by(log, offset, Kind.COMMIT)
 
 
 def is_aborted(log: Log, offset: int) -> bool:
-    """Readers of committed records never get it."""
+    """Whether readers of committed records never get the record."""
     return ended_by(log, offset, Kind.ABORT)
 
 
 def outcome_of(w: World, stored: Stored) -> Outcome:
-    """What the application asked for the record's transaction, and was told."""
+    """The outcome of the record's transaction, as its application asked for it and was told."""
     return w.clients[stored.instance].outcomes[stored.transaction]
 
 
 def asked_to_commit(outcome: Outcome) -> bool:
-    """The application has called commitTransaction."""
+    """Whether the application has called commitTransaction."""
     return outcome == Outcome.COMMIT_ASKED or outcome == Outcome.COMMITTED
 
 
 def asked_to_abort(outcome: Outcome) -> bool:
-    """The application has called abortTransaction."""
+    """Whether the application has called abortTransaction."""
     return outcome == Outcome.ABORT_ASKED or outcome == Outcome.ABORTED
 
 
 def is_decided(log: Log, offset: int) -> bool:
-    """Its transaction is over."""
+    """Whether a marker has ended the record's transaction."""
     return is_committed(log, offset) or is_aborted(log, offset)

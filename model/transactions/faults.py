@@ -1,4 +1,4 @@
-"""What goes wrong around a transactional id."""
+"""The faults that can happen around a transactional id."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from model.faults import fault_table
 
 @fault_table
 class Faults:
-    """How often each fault has happened, or may."""
+    """The number of times that each fault has happened, or may happen."""
 
     delays: int = 0
     """A client gives up a request, which may still arrive."""
@@ -20,7 +20,7 @@ class Faults:
     marker_losses: int = 0
     """The answer to a marker is lost."""
     marker_delays: int = 0
-    """A coordinator gives up a marker, which may still arrive after another was sent."""
+    """A coordinator gives up a marker, which may still arrive after its retry."""
     moves: int = 0
     """Another broker becomes the coordinator."""
     timeouts: int = 0
@@ -28,8 +28,8 @@ class Faults:
     forgotten: int = 0
     """The transactional id expires."""
     failures: int = 0
-    """An append to the transaction log fails, or seems to."""
+    """An append to the transaction log fails, or is only reported as failed."""
     others: int = 0
-    """Another transactional id holds a partition back."""
+    """Another transactional id opens a transaction, which holds back readers of a partition."""
     leaves: int = 0
-    """A leader goes, and nobody takes its place."""
+    """A leader leaves, and no other takes its place."""

@@ -1,4 +1,9 @@
-"""What transactions guarantee, and what shows that the guarantees are not empty."""
+"""The guarantees of transactions, and witnesses that their antecedents happen.
+
+The numbers P1 to P10 are those of the protocol's properties. The conditions are in `conditions.py`;
+guarantees about the state of brokers are in `broker_guarantees.py`, properties that no Kafka gives
+in `assumed_properties.py`.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +52,12 @@ from model.transactions.world import World
 
 
 def no_aborted_read(k: Configuration, w: World) -> bool:
-    """No record becomes visible whose application did not ask to commit it. P9."""
+    """No record becomes visible unless its application asked to commit it. P9."""
     return all(nothing_unasked(w, leader.log) for leader in w.leaders.values())
 
 
 def nothing_unasked(w: World, log: Log) -> bool:
-    """Each committed record was to be committed."""
+    """Each committed record is of a transaction that its application asked to commit."""
     return all(
         s.kind != Kind.DATA or asked_to_commit(outcome_of(w, s)) or not is_committed(log, i)
         for i, s in enumerate(log)
@@ -60,13 +65,13 @@ def nothing_unasked(w: World, log: Log) -> bool:
 
 
 def no_lost_write(k: Configuration, w: World) -> bool:
-    """What was sent, in a transaction whose commit succeeded, is there and is not aborted.
-    P2, P7."""
+    """Each record that was sent in a successfully committed transaction is in the log and is not
+    aborted. P2, P7."""
     return all(nothing_lost(k, w, partition, leader.log) for partition, leader in w.leaders.items())
 
 
 def nothing_lost(k: Configuration, w: World, partition: Partition, log: Log) -> bool:
-    """The same, in one log."""
+    """In this log, no record of a committed transaction is missing or aborted."""
     kept = all(
         s.kind != Kind.DATA or outcome_of(w, s) != Outcome.COMMITTED or not is_aborted(log, i)
         for i, s in enumerate(log)
@@ -87,7 +92,7 @@ def has_all_sent(
 
 
 def copies(log: Log, instance: int, transaction: int) -> int:
-    """How many records of a transaction are in the log."""
+    """The number of records of a transaction in the log."""
     return sum(
         1
         for s in log
@@ -96,7 +101,7 @@ def copies(log: Log, instance: int, transaction: int) -> int:
 
 
 def all_or_none(k: Configuration, w: World) -> bool:
-    """Of no transaction is one record committed and another aborted. P7."""
+    """No transaction has both a committed and an aborted record. P7."""
     return not any(
         any(is_torn(w, instance, t) for t in range(k.bounds.transactions))
         for instance, _ in w.clients.items()
@@ -104,7 +109,7 @@ def all_or_none(k: Configuration, w: World) -> bool:
 
 
 def is_torn(w: World, instance: int, transaction: int) -> bool:
-    """A record of the transaction is committed, and another is aborted."""
+    """Whether the transaction has both a committed and an aborted record."""
     return any(
         has_ended(leader.log, instance, transaction, Kind.COMMIT) for leader in w.leaders.values()
     ) and any(
@@ -113,7 +118,7 @@ def is_torn(w: World, instance: int, transaction: int) -> bool:
 
 
 def has_ended(log: Log, instance: int, transaction: int, kind: Kind) -> bool:
-    """A record of the transaction was ended that way."""
+    """Whether a marker of this kind has ended a record of the transaction."""
     return any(
         s.kind == Kind.DATA
         and s.instance == instance
@@ -124,14 +129,14 @@ def has_ended(log: Log, instance: int, transaction: int, kind: Kind) -> bool:
 
 
 def acked_once(k: Configuration, w: World) -> bool:
-    """No record is twice in its log; a group's offsets may be. P1."""
+    """No record is in its log twice; offsets of a group may be. P1."""
     return all(
         is_of_group(k, partition) or all_once(leader.log) for partition, leader in w.leaders.items()
     )
 
 
 def all_once(log: Log) -> bool:
-    """No two records are the same."""
+    """No record is in the log twice."""
     return all(
         a.kind != Kind.DATA
         or not any(
@@ -146,8 +151,8 @@ def all_once(log: Log) -> bool:
 
 
 def no_gap(k: Configuration, w: World) -> bool:
-    """Under one producer id and epoch the sequences of a log are 0, 1, 2, ...: no record stands
-    behind a gap. A group's offsets have none."""
+    """Under one producer id and epoch, the sequences of a log are 0, 1, 2, ...: no record stands
+    behind a gap. A group's offsets have no sequences."""
     return all(
         is_of_group(k, partition) or all(follows(leader.log, i) for i, _ in enumerate(leader.log))
         for partition, leader in w.leaders.items()
@@ -155,7 +160,7 @@ def no_gap(k: Configuration, w: World) -> bool:
 
 
 def follows(log: Log, offset: int) -> bool:
-    """Its sequence counts the records of its epoch before it."""
+    """The record's sequence is the number of records of its epoch before it."""
     stored = log[offset]
     return stored.kind != Kind.DATA or stored.sequence == sum(
         1
@@ -167,8 +172,8 @@ def follows(log: Log, offset: int) -> bool:
 
 
 def order_kept(k: Configuration, w: World) -> bool:
-    """The records of a transaction are in each log in the order of their sends; a group's offsets
-    need not be. P3."""
+    """The records of a transaction are in each log in the order in which they were sent; offsets of
+    a group need not be. P3."""
     return all(
         is_of_group(k, partition) or in_order(leader.log) for partition, leader in w.leaders.items()
     )
@@ -202,12 +207,12 @@ def offsets_with_outcome(k: Configuration, w: World) -> bool:
 
 
 def one_outcome(k: Configuration, w: World) -> bool:
-    """All markers of one (producer id, epoch) say the same, in all partitions. P8."""
+    """All markers of one (producer id, epoch) have the same outcome, in all partitions. P8."""
     return not any(any(contradicts(w, m) for m in leader.log) for leader in w.leaders.values())
 
 
 def contradicts(w: World, marker: Stored) -> bool:
-    """Somewhere a marker of the same epoch aborts what this one commits."""
+    """Whether a marker of the same epoch aborts, in some partition, what this marker commits."""
     return marker.kind == Kind.COMMIT and any(
         any(
             m.kind == Kind.ABORT
@@ -220,7 +225,7 @@ def contradicts(w: World, marker: Stored) -> bool:
 
 
 def no_write_outside(k: Configuration, w: World) -> bool:
-    """What is open at a partition is open at the coordinator too: nothing hangs."""
+    """A transaction that is open at a partition is also open at the coordinator: none hangs."""
     metadata = decided(w.coordinator)
     ends = metadata.state == TransactionState.PREPARE_COMMIT or (
         metadata.state == TransactionState.PREPARE_ABORT
@@ -237,8 +242,8 @@ def no_write_outside(k: Configuration, w: World) -> bool:
 
 
 def fenced(k: Configuration, w: World) -> bool:
-    """After InitProducerId has returned, nothing of an older epoch becomes visible that was not
-    written before, and all that was is decided. P5, P6."""
+    """After InitProducerId has returned, no record that is written under an older epoch becomes
+    visible, and each record that was written before is decided. P5, P6."""
     return w.initialization.producer_id == NO_PRODUCER_ID or all(
         is_fenced(w, leader.log, w.initialization.log_end[partition])
         for partition, leader in w.leaders.items()
@@ -246,7 +251,8 @@ def fenced(k: Configuration, w: World) -> bool:
 
 
 def is_fenced(w: World, log: Log, log_end: int) -> bool:
-    """The same, in one log."""
+    """In this log, records of older epochs before the end are decided, and those after it are not
+    committed."""
     return all(
         s.kind != Kind.DATA
         or not is_older(w, s)
@@ -256,7 +262,8 @@ def is_fenced(w: World, log: Log, log_end: int) -> bool:
 
 
 def is_older(w: World, stored: Stored) -> bool:
-    """Written under an id or epoch before the last initialization: ids are given in order."""
+    """Whether the record was written under an id or epoch from before the last initialization.
+    Producer ids are given in order."""
     same = stored.producer_id == w.initialization.producer_id
     return stored.producer_id < w.initialization.producer_id or (
         same and stored.producer_epoch < w.initialization.producer_epoch
@@ -272,7 +279,7 @@ def epochs_unique(k: Configuration, w: World) -> bool:
 
 
 def same_epoch(a: Client, b: Client) -> bool:
-    """Both have the same, and it is one."""
+    """Whether both have the same producer id and epoch, and are not finished."""
     return (
         a.producer_id != NO_PRODUCER_ID
         and a.producer_id == b.producer_id
@@ -283,13 +290,13 @@ def same_epoch(a: Client, b: Client) -> bool:
 
 
 def no_false_fencing(k: Configuration, w: World) -> bool:
-    """An instance that is alone, and on time, is never told that it is fenced."""
+    """An instance that is alone, and in time, is never told that it is fenced."""
     return all(c.state != ClientState.FATAL_ERROR for c in w.clients.values())
 
 
 def stuck_only_while_aborting(k: Configuration, w: World) -> bool:
-    """An instance waits for an epoch that nobody requests only if a batch has expired while it
-    aborted: who loses a batch before that aborts, and gets the next epoch."""
+    """An instance waits for an epoch that it never requests only if a batch has expired during an
+    abort. A client that loses a batch before it aborts gets the next epoch."""
     forgets = k.variant.late_bump == LateBump.FORGOTTEN
     return all(
         not c.too_late or (forgets and asked_to_abort(c.outcomes[present(c)]))
@@ -298,8 +305,9 @@ def stuck_only_while_aborting(k: Configuration, w: World) -> bool:
 
 
 def untroubled_commits(k: Configuration, w: World) -> bool:
-    """Who is alone, and whom nothing troubles, is refused nothing, and nothing is aborted that its
-    application did not ask to abort: so a commit succeeds, since it returns (`ends_return`)."""
+    """An instance that is alone, and meets no fault, is refused nothing, and no transaction is
+    aborted unless its application asked for it. A commit then succeeds, because it returns
+    (`ends_return`)."""
     return all(
         c.state != ClientState.ABORTABLE_ERROR and c.state != ClientState.FATAL_ERROR
         for c in w.clients.values()
@@ -313,13 +321,13 @@ def untroubled_commits(k: Configuration, w: World) -> bool:
 
 
 def markers_are_taken(k: Configuration, w: World) -> bool:
-    """No partition refuses the marker of the coordinator that leads: what is prepared completes."""
+    """No partition refuses the leading coordinator's marker: a prepared transaction completes."""
     return not (w.coordinator.is_stopped and is_prepared(w.coordinator.known.metadata))
 
 
 def last_epoch_is_nobodys(k: Configuration, w: World) -> bool:
-    """No transaction is open under the last epoch: no coordinator could end it of itself,
-    and no client of V2."""
+    """No transaction is open under the last epoch, in which neither the coordinator itself nor a
+    client of V2 could end it."""
     return w.coordinator.known.metadata.state != TransactionState.ONGOING or not overflows(
         k, w.coordinator
     )
@@ -329,7 +337,7 @@ def last_epoch_is_nobodys(k: Configuration, w: World) -> bool:
 
 
 def last_stable_offset_sound(k: Configuration, w: World) -> bool:
-    """It never passes an open transaction, and never goes back."""
+    """The last stable offset never passes an open transaction, and never goes back."""
     return all(
         w.read_to[partition] <= last_stable_offset(k, leader)
         and all(
@@ -342,7 +350,7 @@ def last_stable_offset_sound(k: Configuration, w: World) -> bool:
 
 
 def last_stable_offset_waits_for_others(k: Configuration, w: World) -> bool:
-    """It passes no open transaction of another transactional id."""
+    """The last stable offset passes no open transaction of another transactional id."""
     return all(
         all(
             stored.kind != Kind.OTHER
@@ -355,21 +363,21 @@ def last_stable_offset_waits_for_others(k: Configuration, w: World) -> bool:
 
 
 def is_ended_or_ends(log: Log, offset: int) -> bool:
-    """What the other id wrote here ends its transaction, or is ended further on: it writes a record
-    and a marker in turn."""
+    """Whether the other id's entry is a marker, or a marker follows it: the other id writes a
+    record and a marker in turn."""
     earlier = sum(1 for s in log[:offset] if s.kind == Kind.OTHER)
     return earlier % 2 == 1 or any(s.kind == Kind.OTHER for s in log[offset + 1 :])
 
 
 def no_dirty_read(k: Configuration, w: World) -> bool:
-    """What is below the last stable offset is decided. P9."""
+    """Each record below the last stable offset is decided. P9."""
     return all(
         is_decided_below(leader.log, last_stable_offset(k, leader)) for leader in w.leaders.values()
     )
 
 
 def is_decided_below(log: Log, offset: int) -> bool:
-    """The same, in one log."""
+    """In this log, each record below the offset is decided."""
     return all(s.kind != Kind.DATA or i >= offset or is_decided(log, i) for i, s in enumerate(log))
 
 
@@ -377,7 +385,7 @@ def is_decided_below(log: Log, offset: int) -> bool:
 
 
 def other_is_open(k: Configuration, w: World) -> bool:
-    """Sometimes: another transactional id has an open transaction, behind which records stand."""
+    """Sometimes: another transactional id has an open transaction, and records stand behind it."""
     return any(
         leader.other_first_offset != NO_OFFSET and leader.other_first_offset + 1 < len(leader.log)
         for leader in w.leaders.values()
@@ -385,7 +393,7 @@ def other_is_open(k: Configuration, w: World) -> bool:
 
 
 def something_committed(k: Configuration, w: World) -> bool:
-    """Sometimes: a record is visible."""
+    """Sometimes: a record is committed."""
     return any(
         any(s.kind == Kind.DATA and is_committed(leader.log, i) for i, s in enumerate(leader.log))
         for leader in w.leaders.values()
@@ -393,7 +401,7 @@ def something_committed(k: Configuration, w: World) -> bool:
 
 
 def something_aborted(k: Configuration, w: World) -> bool:
-    """Sometimes: a record never will be."""
+    """Sometimes: a record is aborted."""
     return any(
         any(s.kind == Kind.DATA and is_aborted(leader.log, i) for i, s in enumerate(leader.log))
         for leader in w.leaders.values()
@@ -401,7 +409,7 @@ def something_aborted(k: Configuration, w: World) -> bool:
 
 
 def zombie_died(k: Configuration, w: World) -> bool:
-    """Sometimes: an older instance hears that it is fenced."""
+    """Sometimes: an older instance is told that it is fenced."""
     return w.clients[0].state == ClientState.FATAL_ERROR
 
 

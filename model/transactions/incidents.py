@@ -1,4 +1,4 @@
-"""When an event of transactions is an incident, as coverage counts it."""
+"""The conditions under which an event of transactions is an incident, as coverage counts it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from model.transactions.messages import Flag, Instance
 
 
 def is_not_first(instance: Instance) -> bool:
-    """Another was there before."""
+    """Whether another instance came before."""
     return instance > 0
 
 
 def loses_answer_at_once(k: Configuration, heard: Flag) -> bool:
-    """The answer is lost. Where it waits for an append, it is the requester who leaves."""
+    """Whether the answer is lost at once. An answer that waits for an append is lost only if its
+    requester leaves."""
     return heard == 0 and not k.bounds.appends
 
 
 def loses_answer(heard: Flag) -> bool:
-    """The answer is lost."""
+    """Whether the answer is lost."""
     return heard == 0
 
 
@@ -28,10 +29,10 @@ LOST_MARKER_ANSWER = Incident("lost_marker_answer", loses_answer, wire=Wire.BROK
 
 
 def is_not_in_log(in_log: Flag) -> bool:
-    """The append failed."""
+    """Whether the append has failed."""
     return in_log == 0
 
 
 def is_in_log(in_log: Flag) -> bool:
-    """The append only seems to have failed."""
+    """Whether the append is in the log although it was reported as failed."""
     return in_log == 1

@@ -1,11 +1,15 @@
-"""The leader of a partition: who writes in a transaction, what its marker ends, what is stable.
+"""The leader of a partition: open transactions, verification, markers, and the last stable offset.
+
+Models `ProducerStateManager`, `ProducerAppendInfo` and `UnifiedLog`, and for verification
+`AddPartitionsToTxnManager` and `ReplicaManager`. A batch is one record. Replication, restarts from
+snapshots and deletion are left out; `model.idempotent.leader` has them, without transactions.
 
 Theory of operation. A transaction is open at a partition from its first batch there to the next
-marker of its producer id. A batch of a transaction that is not open here is taken only after the
-coordinator has said that the partition is in it. A marker closes what is open; one of a newer
-epoch also ends the producer's sequences, which begin at 0 again. Readers of committed records
-stop at the last stable offset: the first offset of the earliest open transaction.
-`ProducerStateManager`, `ProducerAppendInfo`, `UnifiedLog`.
+marker of its producer id. If no transaction of a batch is open here, the leader appends the batch
+only after the coordinator has said that the partition is in the transaction. A marker closes the
+open transaction. A marker of a newer epoch also ends the producer's sequences, which begin at 0
+again. Readers of committed records stop at the last stable offset: the first offset of the earliest
+open transaction.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ from model.transactions.messages import (
 
 
 class Kind(IntEnum):
-    """What stands at an offset."""
+    """The kind of entry at an offset."""
 
     DATA = 0
     COMMIT = 1
@@ -59,7 +63,7 @@ class Kind(IntEnum):
 
 @record
 class Stored:
-    """One offset of the log. A marker has no sequence and nobody's record."""
+    """One offset of the log. The fields of a marker that only a record has are 0."""
 
     kind: Kind
     producer_id: ProducerId
@@ -72,8 +76,8 @@ class Stored:
 
 @record
 class ProducerStateEntry:
-    """What a leader knows of one producer id. The last `remembered` sequences are those of the
-    batches that it would know again."""
+    """The leader's state of one producer id. It remembers the batches with the last `remembered`
+    sequences, and recognises their duplicates."""
 
     producer_epoch: EpochOrNone
     coordinator_epoch: CoordinatorEpochOrNone
@@ -84,10 +88,10 @@ class ProducerStateEntry:
 
 @record
 class VerificationEntry:
-    """What a leader has asked of one producer id's transaction, until its first batch or its marker
-    is written; epoch -1 if nothing. In memory only. VerificationStateEntry.
+    """The verification of one producer id's transaction, until its first batch or its marker is
+    written; epoch -1 if there is none. It is in memory only. VerificationStateEntry.
 
-    `guard` tells one entry from the next: where the log ended when it was made.
+    `guard` tells one entry from the next: it is the log's end at which the entry was made.
     """
 
     producer_epoch: EpochOrNone
@@ -97,7 +101,8 @@ class VerificationEntry:
 
 @record
 class Leader:
-    """One partition. `other_first_offset` is where an open transaction of another id begins."""
+    """One partition. `other_first_offset` is the first offset of another transactional id's open
+    transaction."""
 
     log: Annotated[tuple[Stored, ...], AtMost("log")]
     producers: Map[ProducerId, ProducerStateEntry]
@@ -123,21 +128,23 @@ NOT_VERIFIED = VerificationEntry(
 
 
 def must_ask(k: Configuration, leader: Leader, batch: Batch) -> bool:
-    """Whether the coordinator is asked first: not where the transaction is open already, nor where
-    the leader will refuse the batch. ReplicaManager.maybeSendPartitionsToTransactionCoordinator."""
+    """Whether the leader must ask the coordinator first: not if the transaction is open already,
+    nor if the leader will refuse the batch.
+    ReplicaManager.maybeSendPartitionsToTransactionCoordinator."""
     asks = k.variant.verification == Verification.ASKS or speaks_v2(k)
     entry = leader.producers[batch.producer_id]
     return asks and not is_open_for(k, entry, batch) and not is_refused_unasked(k, entry, batch)
 
 
 def is_refused_unasked(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> bool:
-    """The batch is of an older epoch. UnifiedLog.maybeStartTransactionVerification."""
+    """Whether the leader refuses the batch for its older epoch.
+    UnifiedLog.maybeStartTransactionVerification."""
     refuses = k.variant.older_epoch == OlderEpoch.REFUSED
     return refuses and batch.producer_epoch < entry.producer_epoch
 
 
 def is_open_for(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> bool:
-    """The batch's transaction is open here. UnifiedLog.hasOngoingTransaction."""
+    """Whether the batch's transaction is open here. UnifiedLog.hasOngoingTransaction."""
     any_epoch = k.variant.ongoing == Ongoing.OF_PRODUCER_ID
     is_open = entry.current_txn_first_offset != NO_OFFSET
     return is_open and (any_epoch or entry.producer_epoch == batch.producer_epoch)
@@ -145,7 +152,7 @@ def is_open_for(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> bo
 
 @receives
 def verify(k: Configuration, leader: Leader, batch: Batch) -> Leader:
-    """The coordinator is asked; batches of one epoch may come in any order.
+    """Record that the coordinator is asked. Batches of one epoch may come in any order.
     ProducerStateManager.maybeCreateVerificationStateEntry."""
     entry = leader.verifications[batch.producer_id]
     newer = batch.producer_epoch > entry.producer_epoch
@@ -162,8 +169,9 @@ def verify(k: Configuration, leader: Leader, batch: Batch) -> Leader:
 
 
 def told(k: Configuration, error: Error, of_group: bool) -> Error:
-    """What a client hears of the coordinator's refusal; TxnOffsetCommit has always known that a
-    transaction is busy. AddPartitionsToTxnManager, ReplicaManager.handleProduceAppend."""
+    """The error that a client gets for the coordinator's refusal. Only TxnOffsetCommit has always
+    been told that a transaction is busy. AddPartitionsToTxnManager,
+    ReplicaManager.handleProduceAppend."""
     if error == Error.PRODUCER_FENCED:
         return Error.INVALID_PRODUCER_EPOCH
     if of_group:
@@ -173,7 +181,7 @@ def told(k: Configuration, error: Error, of_group: bool) -> Error:
 
 
 def is_elsewhere(error: Error) -> bool:
-    """Who was asked is not the coordinator, or not yet."""
+    """Whether the broker that was asked is not the coordinator, or not yet."""
     return error == Error.COORDINATOR_LOAD_IN_PROGRESS or error == Error.NOT_COORDINATOR
 
 
@@ -181,7 +189,7 @@ def is_elsewhere(error: Error) -> bool:
 
 
 def is_duplicate(entry: ProducerStateEntry, batch: Batch) -> bool:
-    """One of the remembered batches. ProducerStateEntry.findDuplicateBatch."""
+    """Whether the batch is one of those remembered. ProducerStateEntry.findDuplicateBatch."""
     behind = entry.last_sequence - batch.base_sequence
     return (
         batch.producer_epoch == entry.producer_epoch and behind >= 0 and behind < entry.remembered
@@ -189,7 +197,8 @@ def is_duplicate(entry: ProducerStateEntry, batch: Batch) -> bool:
 
 
 def check_first_sequence(k: Configuration, entry: ProducerStateEntry, batch: Batch) -> Error:
-    """The first batch of an epoch begins at 0; of an unknown producer id, see FirstSequence."""
+    """Refuse the first batch of an epoch unless it begins at 0; for an unknown producer id, see
+    FirstSequence."""
     if batch.base_sequence == 0:
         return Error.NONE
     strict = k.variant.first_sequence == FirstSequence.ZERO_IN_V2 and speaks_v2(k)
@@ -199,7 +208,8 @@ def check_first_sequence(k: Configuration, entry: ProducerStateEntry, batch: Bat
 
 
 def is_ahead(verification: VerificationEntry, batch: Batch) -> bool:
-    """A batch before it was verified, and is not written. ProducerAppendInfo.checkSequence."""
+    """Whether a batch before this one was verified and is not written.
+    ProducerAppendInfo.checkSequence."""
     is_verified = verification.producer_epoch != NO_PRODUCER_EPOCH
     return is_verified and batch.base_sequence > verification.lowest_sequence
 
@@ -207,7 +217,7 @@ def is_ahead(verification: VerificationEntry, batch: Batch) -> bool:
 def check_append(
     k: Configuration, entry: ProducerStateEntry, verification: VerificationEntry, batch: Batch
 ) -> Error:
-    """Epoch before sequence. ProducerAppendInfo.maybeValidateDataBatch."""
+    """Check the epoch, then the sequence. ProducerAppendInfo.maybeValidateDataBatch."""
     if batch.producer_epoch < entry.producer_epoch:
         return Error.INVALID_PRODUCER_EPOCH
     if is_ahead(verification, batch):
@@ -220,7 +230,7 @@ def check_append(
 
 
 def base_offset_of(leader: Leader, batch: Batch) -> int:
-    """Where a remembered batch stands."""
+    """The offset of a remembered batch."""
     return sum(
         offset
         for offset, stored in enumerate(leader.log)
@@ -232,7 +242,8 @@ def base_offset_of(leader: Leader, batch: Batch) -> int:
 
 
 def remember(entry: ProducerStateEntry, batch: Batch, offset: int) -> ProducerStateEntry:
-    """One more batch, which opens the transaction if none is open. ProducerStateEntry.addBatch."""
+    """The entry with one more batch, which opens the transaction if none is open.
+    ProducerStateEntry.addBatch."""
     same = batch.producer_epoch == entry.producer_epoch
     is_open = entry.current_txn_first_offset != NO_OFFSET
     return ProducerStateEntry(
@@ -245,7 +256,8 @@ def remember(entry: ProducerStateEntry, batch: Batch, offset: int) -> ProducerSt
 
 
 def appended(leader: Leader, batch: Batch) -> Leader:
-    """The batch at the end of the log; what was verified is used up. UnifiedLog.append."""
+    """The leader with the batch at the end of its log; the verification is used up.
+    UnifiedLog.append."""
     stored = Stored(
         kind=Kind.DATA,
         producer_id=batch.producer_id,
@@ -265,7 +277,7 @@ def appended(leader: Leader, batch: Batch) -> Leader:
 
 
 def refused(leader: Leader, error: Error) -> Step[Leader, ProduceAnswer]:
-    """Nothing is written."""
+    """The answer with an error; nothing is written."""
     return Step(leader, (ProduceAnswer(error=error, base_offset=NO_OFFSET),))
 
 
@@ -273,19 +285,21 @@ def refused(leader: Leader, error: Error) -> Step[Leader, ProduceAnswer]:
 def refuse(
     k: Configuration, leader: Leader, batch: Batch, error: Error, of_group: bool
 ) -> Step[Leader, ProduceAnswer]:
-    """The coordinator has refused the batch's transaction."""
+    """Refuse a batch because the coordinator has refused its transaction."""
     return refused(leader, told(k, error, of_group))
 
 
 @receives
 def turn_away(k: Configuration, leader: Leader, batch: Batch) -> Step[Leader, ProduceAnswer]:
-    """The broker does not lead the partition now. ReplicaManager.getPartitionOrError."""
+    """Refuse a batch because the broker does not lead the partition now.
+    ReplicaManager.getPartitionOrError."""
     return refused(leader, Error.NOT_LEADER_OR_FOLLOWER)
 
 
 @receives
 def on_produce(k: Configuration, leader: Leader, batch: Batch) -> Step[Leader, ProduceAnswer]:
-    """One batch whose transaction is verified, or need not be. ReplicaManager.appendRecords."""
+    """Handle a batch whose transaction is verified, or need not be.
+    ReplicaManager.appendRecords."""
     entry = leader.producers[batch.producer_id]
     if is_duplicate(entry, batch):
         known = ProduceAnswer(error=Error.NONE, base_offset=base_offset_of(leader, batch))
@@ -301,14 +315,14 @@ def on_produce(k: Configuration, leader: Leader, batch: Batch) -> Step[Leader, P
 def on_invalid_produce(
     k: Configuration, leader: Leader, batch: Batch
 ) -> Step[Leader, ProduceAnswer]:
-    """The topic does not take the record, say for its timestamp: nothing is written, and a
-    duplicate is not looked for. LogValidator."""
+    """Refuse a record that the topic does not accept, for example for its timestamp. Nothing is
+    written, and the leader does not look for a duplicate. LogValidator."""
     return refused(leader, Error.INVALID_TIMESTAMP)
 
 
 @receives
 def hold(k: Configuration, leader: Leader, batch: Batch) -> Leader:
-    """A batch is verified, and does not come to the log yet: another thread has it.
+    """Change nothing: a batch is verified, and another thread will append it later.
     KafkaRequestHandler.wrapAsyncCallback."""
     return leader
 
@@ -317,9 +331,9 @@ def hold(k: Configuration, leader: Leader, batch: Batch) -> Leader:
 def on_verified(
     k: Configuration, leader: Leader, batch: Batch, guard: OffsetOrNone
 ) -> Step[Leader, ProduceAnswer]:
-    """A batch that was verified some time ago: what was asked then must still be what counts; an
-    older epoch is told so before. UnifiedLog.analyzeAndValidateProducerState, KAFKA-14884,
-    KAFKA-19690."""
+    """Handle a batch that was verified some time ago: that verification must still be the present
+    one. A batch of an older epoch is refused for its epoch first.
+    UnifiedLog.analyzeAndValidateProducerState, KAFKA-14884, KAFKA-19690."""
     entry = leader.producers[batch.producer_id]
     holds = guard == leader.verifications[batch.producer_id].guard
     older = batch.producer_epoch < entry.producer_epoch
@@ -330,8 +344,8 @@ def on_verified(
 
 @receives
 def on_offset_commit(k: Configuration, leader: Leader, batch: Batch) -> Step[Leader, ProduceAnswer]:
-    """A group coordinator writes the offsets of a transaction: no sequences, no duplicates.
-    AppendOrigin.COORDINATOR."""
+    """Append the offsets of a transaction for the group coordinator: without sequences, so that no
+    duplicate is recognised. AppendOrigin.COORDINATOR."""
     entry = leader.producers[batch.producer_id]
     if batch.producer_epoch < entry.producer_epoch:
         return refused(leader, Error.INVALID_PRODUCER_EPOCH)
@@ -342,8 +356,8 @@ def on_offset_commit(k: Configuration, leader: Leader, batch: Batch) -> Step[Lea
 
 
 def check_marker(k: Configuration, entry: ProducerStateEntry, marker: Marker) -> Error:
-    """An older epoch, or an older coordinator. ProducerAppendInfo.checkProducerEpoch,
-    checkCoordinatorEpoch; KIP-1228."""
+    """Refuse a marker of an older epoch, or of an older coordinator.
+    ProducerAppendInfo.checkProducerEpoch, checkCoordinatorEpoch; KIP-1228."""
     is_open = entry.current_txn_first_offset != NO_OFFSET
     newer = k.variant.marker_epoch == MarkerEpoch.NEWER and is_open
     strict = speaks_v2(k) and (newer or k.variant.marker_epoch == MarkerEpoch.STRICTLY_NEWER)
@@ -357,8 +371,8 @@ def check_marker(k: Configuration, entry: ProducerStateEntry, marker: Marker) ->
 
 
 def ended(entry: ProducerStateEntry, marker: Marker) -> ProducerStateEntry:
-    """The transaction is over; a newer epoch forgets the old one's batches.
-    ProducerStateEntry.update."""
+    """The entry after a marker, without an open transaction; a newer epoch drops the batches of the
+    old one. ProducerStateEntry.update."""
     same = marker.producer_epoch == entry.producer_epoch
     return ProducerStateEntry(
         producer_epoch=marker.producer_epoch,
@@ -372,15 +386,15 @@ def ended(entry: ProducerStateEntry, marker: Marker) -> ProducerStateEntry:
 def still_verified(
     k: Configuration, verification: VerificationEntry, marker: Marker
 ) -> VerificationEntry:
-    """What was asked is over with the marker; but V2 may have asked for the next transaction before
-    this one's marker came. KAFKA-18575."""
+    """The verification after a marker. The marker ends it, unless V2 has already asked for the next
+    transaction. KAFKA-18575."""
     is_next = speaks_v2(k) and verification.producer_epoch == marker.producer_epoch
     return verification if is_next else NOT_VERIFIED
 
 
 @receives
 def on_marker(k: Configuration, leader: Leader, marker: Marker) -> Step[Leader, Error]:
-    """WriteTxnMarkers. ProducerAppendInfo.appendEndTxnMarker."""
+    """Handle WriteTxnMarkers. ProducerAppendInfo.appendEndTxnMarker."""
     entry = leader.producers[marker.producer_id]
     error = check_marker(k, entry, marker)
     if error != Error.NONE:
@@ -407,7 +421,7 @@ def on_marker(k: Configuration, leader: Leader, marker: Marker) -> Step[Leader, 
 
 @receives
 def restarted(k: Configuration, leader: Leader) -> Leader:
-    """What was asked was in memory only."""
+    """Forget all verifications, which were in memory only."""
     return replace(leader, verifications=Map.filled(k.bounds.producer_ids, NOT_VERIFIED))
 
 
@@ -426,7 +440,7 @@ OTHERS = Stored(
 
 @receives
 def on_other(k: Configuration, leader: Leader) -> Leader:
-    """Another transactional id writes here, or ends what it wrote."""
+    """Append a record or a marker of another transactional id, in turn."""
     begins = leader.other_first_offset == NO_OFFSET
     return replace(
         leader,
@@ -435,22 +449,22 @@ def on_other(k: Configuration, leader: Leader) -> Leader:
     )
 
 
-# What readers see
+# The view of readers
 
 
 def earlier(k: Configuration, first: int, entry: ProducerStateEntry) -> int:
-    """The offset, or where the producer's open transaction begins, if that is earlier."""
+    """The offset, or the first offset of the producer's open transaction, if that is earlier."""
     begins = entry.current_txn_first_offset
     return first if begins == NO_OFFSET else min(first, begins)
 
 
 def first_open(k: Configuration, leader: Leader) -> int:
-    """The first offset of the earliest open transaction of ours; the log's end if none is open.
-    ProducerStateManager.firstUnstableOffset."""
+    """The first offset of the earliest open transaction of the modelled producer ids; the log's end
+    if none is open. ProducerStateManager.firstUnstableOffset."""
     return fold(k, earlier, leader.producers.values(), len(leader.log))
 
 
 def last_stable_offset(k: Configuration, leader: Leader) -> int:
-    """Where readers of committed records stop. UnifiedLog.lastStableOffset."""
+    """The offset at which readers of committed records stop. UnifiedLog.lastStableOffset."""
     ours = first_open(k, leader)
     return ours if leader.other_first_offset == NO_OFFSET else min(ours, leader.other_first_offset)

@@ -1,8 +1,8 @@
-"""Liveness properties of transactions, and the assumptions that each rests on.
+"""Liveness properties of transactions, and the fairness assumptions that each rests on.
 
 Theory of operation as in `model.idempotent.liveness`: a property names the assumptions under which
-it holds, and each of them is needed. Faults may happen for ever; an assumption says what they must
-leave alone.
+it holds, and each of them is needed. Faults may happen for ever; an assumption says which events
+they must not prevent.
 """
 
 from __future__ import annotations
@@ -17,34 +17,36 @@ from model.transactions.faults import Faults
 from model.transactions.messages import NO_OFFSET
 from model.transactions.world import World
 
-# What is pending
+# Pending things
 
 
 def prepared(k: Configuration, w: World, instance: int, partition: int) -> int:
-    """The outcome is decided, and a marker or the completion is missing."""
+    """1 if the outcome is decided, and a marker or the completion is missing; else 0."""
     return 1 if is_prepared(w.coordinator.known.metadata) else 0
 
 
 def unstable(k: Configuration, w: World, instance: int, partition: int) -> int:
-    """A transaction is open at the partition: the last stable offset waits for it."""
+    """1 if a transaction is open at the partition, so that the last stable offset waits for it;
+    else 0."""
     entries = w.leaders[partition].producers.values()
     return 1 if any(e.current_txn_first_offset != NO_OFFSET for e in entries) else 0
 
 
 def initializing(k: Configuration, w: World, instance: int, partition: int) -> int:
-    """The instance waits for its producer id."""
+    """1 if the instance waits for its producer id, else 0."""
     return 1 if w.clients[instance].state == ClientState.INITIALIZING else 0
 
 
 def ending(k: Configuration, w: World, instance: int, partition: int) -> int:
-    """The instance waits for the end of its transaction: which one, and which end."""
+    """A number for the transaction whose end the instance waits for, and for the kind of the end; 0
+    if it waits for none."""
     client = w.clients[instance]
     if client.state == ClientState.COMMITTING:
         return 2 * client.begun
     return 2 * client.begun + 1 if client.state == ClientState.ABORTING else 0
 
 
-# What happens
+# Assumptions
 
 
 HEARD = (("heard", 1),)
@@ -125,7 +127,7 @@ EVENTUALLY: tuple[Eventually[Configuration, World] | Ceases[Configuration, World
 )
 
 
-# Where it is asked
+# Scopes
 
 UNBOUNDED = Bounds(
     instances=1,
@@ -139,7 +141,7 @@ UNBOUNDED = Bounds(
     unbounded=True,
     faults=Faults(),
 )
-"""One transaction; answers and markers are lost for ever, the coordinator moves for ever."""
+"""Room for one transaction, and no faults by default."""
 
 SCOPES = read_scopes(
     Scope("", "", UNBOUNDED, Budgets()),

@@ -1,4 +1,4 @@
-"""What travels between actors, and the numbers it is made of."""
+"""The messages between clients, coordinator and leaders, and the numbers in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from model.releases import Requests
 from model.transactions.configuration import Configuration
 
 Instance = Annotated[int, Index("instances")]
-"""One run of the application, with the one transactional id that all its runs have."""
+"""One run of the application; all runs have the same transactional id."""
 InstanceOrNone = Annotated[int, Range(-1, "last_instance")]
 Partition = Annotated[int, Index("partitions")]
 Transaction = Annotated[int, Index("transactions")]
@@ -19,7 +19,7 @@ TransactionCount = Annotated[int, Range(0, "transactions")]
 WriteNumber = Annotated[int, Range(0, "last_write")]
 WriteCount = Annotated[int, Range(0, "writes")]
 ProducerId = Annotated[int, Index("producer_ids")]
-"""Counted from 0 in the order of first use."""
+"""A producer id, counted from 0 in the order of first use."""
 ProducerIdOrNone = Annotated[int, Range(-1, "last_producer_id")]
 Epoch = Annotated[int, Range(0, "max_epoch")]
 EpochOrNone = Annotated[int, Range(-1, "max_epoch")]
@@ -40,7 +40,7 @@ NO_COORDINATOR_EPOCH = -1
 
 
 class Error(IntEnum):
-    """Kafka's error codes, as many as this part of the protocol answers."""
+    """The error codes of Kafka that this part of the protocol answers."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -73,8 +73,8 @@ class Api(IntEnum):
 
 @record
 class Batch:
-    """A transactional batch of one record. `instance`, `transaction` and `number` are what the
-    record says: no broker reads them."""
+    """A transactional batch of one record. `instance`, `transaction` and `number` stand for the
+    content of the record; no broker reads them."""
 
     producer_id: ProducerId
     producer_epoch: Epoch
@@ -86,11 +86,12 @@ class Batch:
 
 @record
 class Request:
-    """Any request of a client, with the fields that some of them have.
+    """Any request of a client; each API uses some of the fields.
 
     InitProducerId has the producer id and epoch that the client knows, AddPartitionsToTxn its
-    `partitions`, EndTxn its result, Produce its `batch` for `partition`; TxnOffsetCommit too, whose
-    batch the group coordinator makes. `guard` is what a leader gave a batch that it has verified.
+    `partitions`, EndTxn its result, and Produce its `batch` for `partition`. TxnOffsetCommit also
+    has a `batch`, which the group coordinator makes of it. `guard` is the verification guard that a
+    leader gave to a batch that it has verified.
     """
 
     api: Api
@@ -105,7 +106,8 @@ class Request:
 
 @record
 class Answer:
-    """The answer to a request: InitProducerId and EndTxn of V2 say what to use next."""
+    """The answer to a request. Those to InitProducerId and to EndTxn of V2 give the producer id and
+    epoch to use next."""
 
     error: Error
     producer_id: ProducerIdOrNone
@@ -114,7 +116,7 @@ class Answer:
 
 @record
 class ProduceAnswer:
-    """The answer to Produce; that to TxnOffsetCommit has no offset."""
+    """The answer to Produce or TxnOffsetCommit; the latter has no offset."""
 
     error: Error
     base_offset: OffsetOrNone
@@ -137,15 +139,15 @@ NO_BATCH = Batch(
 
 
 def is_of_group(k: Configuration, partition: Partition) -> bool:
-    """The partition holds the group's offsets."""
+    """Whether the partition holds the group's offsets."""
     return k.bounds.offsets and partition == k.bounds.last_partition
 
 
 def speaks_v2(k: Configuration) -> bool:
-    """Clients send Produce 12 and EndTxn 5."""
+    """Whether clients send Produce 12 and EndTxn 5."""
     return k.variant.requests == Requests.V2
 
 
 def failed(error: Error) -> Answer:
-    """An answer that has nothing but its error."""
+    """An answer with an error alone."""
     return Answer(error=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)

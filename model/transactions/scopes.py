@@ -1,4 +1,4 @@
-"""Named scopes, and the world that they begin in."""
+"""Named scopes of transactions, and their initial world."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ USUALLY_NEVER = {
     "other_is_open": "no other transactional id writes",
     "dead_slot_is_added": "a batch that comes after the abort was not verified, and is refused",
 }
-"""What a scope never has if it does not say otherwise."""
+"""Incidents that do not happen in a scope, unless it says otherwise."""
 
 SCOPES = read_scopes(
     Scope("", "", Bounds(), Budgets(), USUALLY_NEVER),
@@ -177,7 +177,8 @@ transactions-trouble-log: the same, where appends to the transaction log take th
 
 
 def placement(k: Configuration) -> Placement:
-    """Nobody has coordinated before; where coordinators do not load, clients know who it is."""
+    """The placement in which no broker has coordinated before. If coordinators do not load, clients
+    know the coordinator from the start."""
     known = Place.NOWHERE if k.bounds.loads else Place.HERE
     return Placement(
         former=nobody(k),
@@ -187,7 +188,7 @@ def placement(k: Configuration) -> Placement:
 
 
 def initial(k: Configuration) -> World:
-    """Nobody has begun, and nobody knows the transactional id."""
+    """The world in which no instance has begun, and the transactional id is unknown."""
     bounds = k.bounds
     there = ClientPartition(
         membership=Membership.OUT,

@@ -1,9 +1,13 @@
-"""The sender of one instance: the batches of each partition, and what becomes of them.
+"""The sender of one instance: the batches of each partition, and their outcomes.
+
+Models `Sender` and the sequences of `TransactionManager` within transactions. Connections are
+reduced to `must_resend`; `model.idempotent` has them, and batches of several records.
 
 Theory of operation. A batch that goes out takes the next sequence of its partition, and keeps it
-until it is acknowledged, refused, or given up. Several may be in flight; only the first of them is
-sent again. A refusal returns the sequence, and those behind move down. Whose time is up may be
-stored or not: nobody can tell, until one behind it is acknowledged or the epoch ends. `Sender`.
+until it is acknowledged, refused, or given up. Several batches may be in flight; only the first of
+them is sent again. A batch that is refused returns its sequence, and the batches behind it move
+down. A batch whose delivery time is up may be stored or not. Its outcome stays open until a batch
+behind it is acknowledged, or the epoch ends.
 """
 
 from __future__ import annotations
@@ -45,15 +49,15 @@ from model.transactions.messages import (
     speaks_v2,
 )
 
-# What goes out
+# Batches that go out
 
 
 @acts
 def produce(
     k: Configuration, client: Client, instance: Instance, partition: Partition
 ) -> Step[Client, Request]:
-    """The partition's newest batch goes out, first or again: again only if it is the first in
-    flight. RecordAccumulator.drain, shouldStopDrainBatchesForPartition."""
+    """Send the partition's newest batch, for the first time, or again if it is the first in flight.
+    RecordAccumulator.drain, shouldStopDrainBatchesForPartition."""
     there = client.partitions[partition]
     require(not is_of_group(k, partition))
     require(is_working(client))
@@ -82,7 +86,7 @@ def produce(
 def produce_again(
     k: Configuration, client: Client, instance: Instance, partition: Partition
 ) -> Step[Client, Request]:
-    """The first batch in flight goes out again, with newer ones behind it."""
+    """Send the first batch in flight again, with newer ones behind it."""
     there = client.partitions[partition]
     require(is_working(client))
     require(not must_add_first(client))
@@ -94,21 +98,21 @@ def produce_again(
 
 
 def is_behind_break(k: Configuration, client: Client, partition: Partition) -> bool:
-    """What goes out now is new, and the connection that it goes out on has broken: what was sent
-    before has to be sent again first."""
+    """Whether a new batch goes out on a connection that has broken; the earlier batches must be
+    sent again before it."""
     there = client.partitions[partition]
     return pipelines(k) and there.must_resend and there.write == Write.QUEUED
 
 
-# What it makes of answers
+# Answers
 
 
 @receives
 def on_produced(
     k: Configuration, client: Client, partition: Partition, answer: ProduceAnswer
 ) -> Client:
-    """Produce is answered. Sender.completeBatch, TransactionManager.canRetry: behind a gap it may
-    still come to be in order."""
+    """Handle the answer to the newest batch. Behind a gap the batch may still come to be in order,
+    and is retried. Sender.completeBatch, TransactionManager.canRetry."""
     there = client.partitions[partition]
     if answer.error == Error.NONE:
         stored = with_partition(client, partition, acknowledged(there))
@@ -123,14 +127,15 @@ def on_produced(
 
 
 def is_retried(k: Configuration, there: ClientPartition, error: Error, is_next: bool) -> bool:
-    """A batch that is not the next one in its log may still come to be in order, unless nobody
-    knows what became of one before it. TransactionManager.canRetry."""
+    """Whether a batch out of order is retried: it is not the next one in its log, and no outcome
+    before it is unknown. TransactionManager.canRetry."""
     unordered = error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
     return unordered and not is_next and not (pipelines(k) and there.is_unresolved)
 
 
 def acknowledged(there: ClientPartition) -> ClientPartition:
-    """The log has the newest batch, and so whatever it has of those before."""
+    """The partition after its newest batch was acknowledged: the log also has each earlier batch
+    that it will ever accept."""
     return replace(
         there,
         write=Write.NONE,
@@ -141,7 +146,7 @@ def acknowledged(there: ClientPartition) -> ClientPartition:
 
 
 def refused_newest(there: ClientPartition) -> ClientPartition:
-    """The leader did not take the batch: its sequence is the next one's.
+    """The partition after the leader has refused the newest batch, whose sequence is used again.
     TransactionManager.adjustSequencesDueToFailedBatch."""
     next_sequence = there.next_sequence - 1
     return replace(there, write=Write.NONE, must_resend=False, next_sequence=next_sequence)
@@ -151,7 +156,7 @@ def refused_newest(there: ClientPartition) -> ClientPartition:
 def on_produced_again(
     k: Configuration, client: Client, partition: Partition, answer: ProduceAnswer
 ) -> Client:
-    """Produce is answered, of the first batch in flight, which has newer ones behind it."""
+    """Handle the answer to the first batch in flight, which has newer ones behind it."""
     there = sent_again(client.partitions[partition])
     if answer.error == Error.NONE:
         after = replace(without_oldest(there), has_gap=False)
@@ -165,19 +170,20 @@ def on_produced_again(
 
 
 def sent_again(there: ClientPartition) -> ClientPartition:
-    """The first batch in flight has arrived: new ones may follow if it was the last to be sent."""
+    """The partition after its first batch in flight has arrived; new ones may follow if no other
+    has to be sent again."""
     is_last = len(there.earlier) == 1 and there.write != Write.SENT
     return replace(there, must_resend=there.must_resend and not is_last)
 
 
 def without_oldest(there: ClientPartition) -> ClientPartition:
-    """The first batch in flight is finished."""
+    """The partition without the first batch in flight."""
     return replace(there, earlier=there.earlier[1:])
 
 
 def refused_oldest(there: ClientPartition) -> ClientPartition:
-    """The leader did not take the first batch in flight: those behind it move down.
-    TransactionManager.adjustSequencesDueToFailedBatch."""
+    """The partition after the leader has refused the first batch in flight: those behind it move
+    down. TransactionManager.adjustSequencesDueToFailedBatch."""
     return replace(
         there,
         earlier=tuple(replace(b, base_sequence=b.base_sequence - 1) for b in there.earlier[1:]),
@@ -187,9 +193,9 @@ def refused_oldest(there: ClientPartition) -> ClientPartition:
 
 
 def resolved(k: Configuration, before: Client, client: Client, partition: Partition) -> Client:
-    """Once nothing is in flight behind a batch of unknown outcome, its sequence is settled: by one
-    behind it that was acknowledged, or by the next epoch. TransactionManager.maybeResolveSequences.
-    """
+    """The client, which settles a sequence of unknown outcome once nothing is in flight behind it:
+    either a later batch was acknowledged, or the client needs the next epoch.
+    TransactionManager.maybeResolveSequences."""
     there = client.partitions[partition]
     if not pipelines(k) or not there.is_unresolved or is_sent(there):
         return client
@@ -197,12 +203,13 @@ def resolved(k: Configuration, before: Client, client: Client, partition: Partit
     return unresolved(k, before, settled) if there.has_gap and bumps(k) else settled
 
 
-# Where no answer comes
+# Broken connections and expired batches
 
 
 @receives
 def lose_leader(k: Configuration, client: Client, partition: Partition) -> Client:
-    """The same, of the connection to a partition's leader, or to the group's coordinator."""
+    """Mark the batches in flight to be sent again: the connection to the partition's leader, or to
+    the group's coordinator, breaks."""
     if not pipelines(k):
         return client
     there = client.partitions[partition]
@@ -212,10 +219,11 @@ def lose_leader(k: Configuration, client: Client, partition: Partition) -> Clien
 
 @acts
 def give_up(k: Configuration, client: Client, partition: Partition, waits: bool) -> Client:
-    """The delivery time of a batch is up: its outcome is unknown. Sender.failBatch.
+    """Give up a batch whose delivery time is up: its outcome is unknown. Sender.failBatch.
 
-    Whether it `waits` to be sent again makes a difference only to V1 when the end was asked for:
-    the next epoch is then wanted for its sequence, else for nothing, and there may be a gap.
+    Whether the batch `waits` to be sent again matters only with V1, if the application has asked
+    for the end. If it waits, the client needs the next epoch for the batch's sequence; if not, it
+    does not, and there may be a gap.
     """
     require(is_working(client))
     require(not is_of_group(k, partition))
@@ -234,8 +242,8 @@ def give_up(k: Configuration, client: Client, partition: Partition, waits: bool)
 
 
 def without_first(there: ClientPartition, waits: bool) -> ClientPartition:
-    """The first batch in flight is given up: if it waits to be sent again, its outcome is unknown.
-    TransactionManager.markSequenceUnresolved."""
+    """The partition without the first batch in flight, which is given up; if it waits to be sent
+    again, its outcome is unknown. TransactionManager.markSequenceUnresolved."""
     if len(there.earlier) == 0:
         return replace(there, write=Write.NONE, must_resend=False)
     rest = without_oldest(there)
@@ -247,5 +255,5 @@ def without_first(there: ClientPartition, waits: bool) -> ClientPartition:
 
 
 def is_overtaken(there: ClientPartition) -> bool:
-    """One behind the first batch in flight was acknowledged."""
+    """Whether a batch behind the first in flight was acknowledged."""
     return any(b.is_overtaken for b in there.earlier[:1])

@@ -1,15 +1,15 @@
-"""What a user believes in: the whole of transactions on one page.
+"""The abstract specification of transactions: all that a user needs to believe, on one page.
 
-Each partition is a row of slots, one for each record. Writing makes a pending slot at its end. One
-step decides all slots of a transaction together, everywhere: committed if its application asked
-for that, or aborted. A decision is for ever. Nothing joins a commit; a record that comes too late
-for its transaction, after the abort, is dead from the start. A reader of committed records sees a
-growing part of the row, up to the first pending slot; how fast it grows is each partition's own
-affair.
+Each partition is a row of slots, one for each record. A write adds a pending slot at the row's end.
+One step decides all slots of a transaction together, in all rows: they become committed, if the
+application asked for it, or aborted. A decision never changes. No slot joins a committed
+transaction; a record that arrives after its transaction's abort is aborted from the start. A reader
+of committed records sees a growing part of the row, up to the first pending slot; each partition
+decides by itself how fast it grows.
 
-`view` says which of these rows a world of the protocol stands for, `is_step` what may happen to
-them, `STEPS` by which events of the protocol. That every step of the protocol is one of these, or
-changes nothing, and that each of these happens, is what `kafka-eos refine` checks.
+`view` maps a world of the protocol to these rows. `is_step` says which changes of them are allowed,
+and `STEPS` which events of the protocol make each change. `kafka-eos refine` checks that every step
+of the protocol is one of these or changes nothing, and that each of these happens.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from model.transactions.world import World
 
 
 class Fate(IntEnum):
-    """What has been decided of a slot."""
+    """The decision on a slot."""
 
     PENDING = 0
     COMMITTED = 1
@@ -49,7 +49,7 @@ class Fate(IntEnum):
 
 @record
 class Slot:
-    """One record, and its transaction's fate."""
+    """One record, and the fate of its transaction."""
 
     instance: Instance
     transaction: Transaction
@@ -59,7 +59,7 @@ class Slot:
 
 @record
 class Row:
-    """One partition; `readable` slots are open to readers of committed records."""
+    """One partition; readers of committed records see the first `readable` slots."""
 
     slots: Annotated[tuple[Slot, ...], AtMost("log")]
     readable: Offset
@@ -67,8 +67,8 @@ class Row:
 
 @record
 class View:
-    """All that a user knows of: the rows, what applications asked for, whether their last call has
-    returned as a commit that failed, and how many records they have sent."""
+    """All that a user knows: the rows, the outcomes that applications asked for, whether their last
+    call was a commit that has failed, and the number of records that they have sent."""
 
     rows: Map[Partition, Row]
     outcomes: Map[Instance, Map[Transaction, Outcome]]
@@ -76,11 +76,12 @@ class View:
     sent: Map[Instance, Map[Partition, Map[Transaction, WriteCount]]]
 
 
-# What a world stands for
+# The view of a world
 
 
 def decided_fate(w: World, partition: Partition, leader: Leader, offset: int) -> Fate:
-    """By the marker behind it; before that by the coordinator, which has prepared the end."""
+    """The fate by the marker after the record; before the marker is written, by the end that the
+    coordinator has prepared."""
     metadata = decided(w.coordinator)
     stored = leader.log[offset]
     awaited = metadata.partitions[partition] and metadata.producer_id == stored.producer_id
@@ -96,7 +97,7 @@ def decided_fate(w: World, partition: Partition, leader: Leader, offset: int) ->
 
 
 def is_told_again(log: Log, offset: int) -> bool:
-    """The same record stands further on."""
+    """Whether the same record stands again at a later offset."""
     told = log[offset]
     return any(
         s.kind == Kind.DATA
@@ -108,14 +109,14 @@ def is_told_again(log: Log, offset: int) -> bool:
 
 
 def has_slot(k: Configuration, partition: Partition, log: Log, offset: int) -> bool:
-    """Markers and other ids' records have none. A group that is told an offset again keeps it where
-    it stands last."""
+    """Whether the offset has a slot: markers and other ids' records have none. If a group receives
+    an offset again, only the last copy has a slot."""
     hidden = is_of_group(k, partition) and is_told_again(log, offset)
     return log[offset].kind == Kind.DATA and not hidden
 
 
 def row(k: Configuration, w: World, partition: Partition, leader: Leader) -> Row:
-    """One partition's records."""
+    """The row that stands for a partition."""
     stable = last_stable_offset(k, leader)
     return Row(
         slots=tuple(
@@ -137,8 +138,8 @@ def row(k: Configuration, w: World, partition: Partition, leader: Leader) -> Row
 
 
 def commit_has_failed(client: Client) -> bool:
-    """commitTransaction has returned with an error: each batch that was sent has its outcome, or
-    the instance is finished."""
+    """Whether commitTransaction has returned with an error: each batch that was sent has its
+    outcome, or the instance is finished."""
     asked = client.begun > 0 and client.outcomes[present(client)] == Outcome.COMMIT_ASKED
     in_flight = any(is_sent(there) for there in client.partitions.values())
     failed = client.state == ClientState.ABORTABLE_ERROR and not in_flight
@@ -146,7 +147,7 @@ def commit_has_failed(client: Client) -> bool:
 
 
 def view(k: Configuration, w: World) -> View:
-    """The rows that a world stands for."""
+    """The view that stands for a world."""
     return View(
         rows=Map(tuple(row(k, w, p, leader) for p, leader in w.leaders.items())),
         outcomes=Map(tuple(client.outcomes for client in w.clients.values())),
@@ -160,31 +161,31 @@ def view(k: Configuration, w: World) -> View:
     )
 
 
-# What may happen
+# Allowed changes
 
 
 def is_of(slot: Slot, other: Slot) -> bool:
-    """Both are of one transaction."""
+    """Whether both slots are of one transaction."""
     return slot.instance == other.instance and slot.transaction == other.transaction
 
 
 def is_same(slot: Slot, other: Slot) -> bool:
-    """Both are the one record."""
+    """Whether both slots are the same record."""
     return slot.number == other.number and is_of(slot, other)
 
 
 def is_before(slot: Slot, other: Slot) -> bool:
-    """The one comes first, if both are of one transaction."""
+    """Whether `slot` comes before `other`, if both are of one transaction."""
     return slot.number < other.number or not is_of(slot, other)
 
 
 def is_decided_slot(slot: Slot) -> bool:
-    """Its fate will not change."""
+    """Whether the slot's fate is decided."""
     return slot.fate != Fate.PENDING
 
 
 def is_decided_whole(seen: View, slot: Slot) -> bool:
-    """All slots of a decided transaction have one fate."""
+    """Whether all slots of the decided slot's transaction have its fate."""
     return all(
         all(not is_of(s, slot) or s.fate == slot.fate for s in row.slots)
         for row in seen.rows.values()
@@ -192,19 +193,19 @@ def is_decided_whole(seen: View, slot: Slot) -> bool:
 
 
 def stays(was: Slot, now: Slot) -> bool:
-    """A slot is what it was; what is decided is so for ever."""
+    """Whether the slot is the same as before; a decided fate never changes."""
     return is_same(now, was) and (now.fate == was.fate or not is_decided_slot(was))
 
 
 def may_come(before: View, was: Row, slot: Slot) -> bool:
-    """A record is written once, behind those that were sent before it, and pending; after the
-    abort of its transaction it is dead from the start."""
+    """Whether the slot may be new: a record is written once, behind those sent before it, and
+    pending; after the abort of its transaction it is aborted from the start."""
     too_late = slot.fate == Fate.ABORTED and is_decided_whole(before, slot)
     return (too_late or not is_decided_slot(slot)) and all(is_before(s, slot) for s in was.slots)
 
 
 def only_grows(before: View, was: Row, now: Row) -> bool:
-    """Slots stay where they are and what they are; the newest may be one more."""
+    """Whether all slots stay as and where they are, and at most one is new."""
     size = len(was.slots)
     return (
         len(now.slots) >= size
@@ -217,27 +218,27 @@ def only_grows(before: View, was: Row, now: Row) -> bool:
 
 
 def is_readable(before: Row, after: Row) -> bool:
-    """Readers see ever more, and nothing that is pending."""
+    """Whether readers see at least as much as before, and no pending slot."""
     return after.readable >= before.readable and all(
         i >= after.readable or is_decided_slot(s) for i, s in enumerate(after.slots)
     )
 
 
 def has_cause(after: View, slot: Slot) -> bool:
-    """What is committed was to be committed."""
+    """Whether the slot is committed only if its application asked for it."""
     asked = after.outcomes[slot.instance][slot.transaction]
     return slot.fate != Fate.COMMITTED or asked_to_commit(asked)
 
 
 def is_kept(after: View, slot: Slot) -> bool:
-    """What the application was told is so."""
+    """Whether the slot's fate is what its application was told."""
     told = after.outcomes[slot.instance][slot.transaction]
     committed = told != Outcome.COMMITTED or slot.fate == Fate.COMMITTED
     return committed and (told != Outcome.ABORTED or slot.fate == Fate.ABORTED)
 
 
 def is_complete(after: View, row: Row, partition: Partition) -> bool:
-    """Of a transaction that was reported as committed, all records that were sent are there."""
+    """Whether the row has all records of each transaction that was reported as committed."""
     return all(
         outcome != Outcome.COMMITTED
         or after.sent[instance][partition][transaction]
@@ -254,11 +255,11 @@ FOLLOWS = {
     Outcome.ABORT_ASKED: frozenset((Outcome.ABORTED,)),
     Outcome.ABORTED: frozenset[Outcome](),
 }
-"""What may come next of what an application knows. A commit that fails must be aborted."""
+"""The outcomes that may follow each outcome. A commit that fails must be aborted."""
 
 
 def outcome_changes(before: View, after: View) -> Iterator[tuple[Outcome, Outcome]]:
-    """What applications knew and know, where that changes."""
+    """The outcomes that change, as pairs of before and after."""
     for instance, outcomes in after.outcomes.items():
         for was, now in zip(before.outcomes[instance].values(), outcomes.values(), strict=False):
             if was != now:
@@ -266,7 +267,8 @@ def outcome_changes(before: View, after: View) -> Iterator[tuple[Outcome, Outcom
 
 
 def calls_return_first(before: View, after: View) -> bool:
-    """Who has asked for a commit asks for an abort once that commit has failed."""
+    """Whether each application that asks for an abort after a commit has first seen the commit
+    fail."""
     return all(
         before.failed_commits[instance]
         or (Outcome.COMMIT_ASKED, Outcome.ABORT_ASKED)
@@ -276,7 +278,7 @@ def calls_return_first(before: View, after: View) -> bool:
 
 
 def is_step(before: View, after: View) -> bool:
-    """A user may see `after` follow `before`."""
+    """Whether a user may see `after` follow `before`."""
     follows = all(now in FOLLOWS[was] for was, now in outcome_changes(before, after))
     return (
         follows
@@ -295,12 +297,12 @@ def is_step(before: View, after: View) -> bool:
     )
 
 
-# Which step it is
+# Steps by name
 
 
 @dataclass(frozen=True, slots=True)
 class AbstractStep:
-    """One way in which the page changes, and the events of the protocol that change it so."""
+    """One way in which the view changes, and the events of the protocol that change it so."""
 
     name: str
     says: str
@@ -309,7 +311,7 @@ class AbstractStep:
 
 
 def is_written(fate: Fate) -> Callable[[View, View], bool]:
-    """A slot comes, and has this fate."""
+    """Whether a slot is new, and has this fate."""
     return lambda before, after: any(
         s.fate == fate
         for p, row in after.rows.items()
@@ -318,7 +320,7 @@ def is_written(fate: Fate) -> Callable[[View, View], bool]:
 
 
 def is_decided_as(fate: Fate) -> Callable[[View, View], bool]:
-    """Slots that were pending have this fate."""
+    """Whether slots that were pending have this fate now."""
     return lambda before, after: any(
         now.fate == fate and was.fate != fate
         for p, row in after.rows.items()
@@ -327,7 +329,7 @@ def is_decided_as(fate: Fate) -> Callable[[View, View], bool]:
 
 
 def becomes(outcome: Outcome) -> Callable[[View, View], bool]:
-    """An application asks for this, or hears so."""
+    """Whether an application asks for this outcome, or is told it."""
     return lambda before, after: any(now == outcome for _, now in outcome_changes(before, after))
 
 
@@ -367,8 +369,8 @@ APPENDS = frozenset(
         "coordinator_moves_with_append",
     }
 )
-"""What an end waits for where appends to the transaction log take their time. The next coordinator
-finds in the log what its former did not know to be there."""
+"""The events by which an end takes effect if appends to the transaction log take their time. The
+next coordinator finds in the log appends whose outcome the former one did not know."""
 ENDS = APPENDS | {"transaction_is_ended", "late_end_arrives"}
 FENCES = frozenset({"producer_id_is_asked", "late_init_arrives", "transaction_times_out"})
 MARKERS = frozenset({"marker_is_written", "late_marker_arrives", "former_writes_marker"})
@@ -433,16 +435,16 @@ STEPS: tuple[AbstractStep, ...] = (
         REPORTS | {"abort_is_asked"},
     ),
 )
-"""Each way in which the page changes."""
+"""All ways in which the view changes."""
 
 
-# What it takes
+# Assumptions
 
 
 @dataclass(frozen=True, slots=True)
 class RefinementAssumption:
-    """What the page needs of the protocol: a configuration that lacks it and leaves the page, and
-    its twin, which has it and does not."""
+    """An assumption that the specification makes of the protocol, with a configuration that lacks
+    it and departs from the specification, and a twin that has it and does not."""
 
     name: str
     says: str
@@ -455,7 +457,7 @@ class RefinementAssumption:
 def by_variant(
     name: str, says: str, scope: str, variant: str, twin_variant: str
 ) -> RefinementAssumption:
-    """What some Kafka lacks: its twin is another Kafka."""
+    """An assumption that some variant lacks; its twin is another variant in the same scope."""
     return RefinementAssumption(name, says, scope, variant, scope, twin_variant)
 
 

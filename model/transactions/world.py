@@ -1,10 +1,10 @@
-"""The whole: instances of one transactional id, its coordinator, the partitions, and the events of
-applications, requests, markers and readers.
+"""The world of transactions: its actors, and the events of applications, requests, markers and
+readers.
 
-One request with the fate of its answer is one event: it is handled at once, and the answer is
-heard or not. What its sender gives up is late: `delayed_messages.py`. What happens to the
-coordinator without a request is in `coordinator_events.py`. No network sends a request twice; only
-a client that retries does.
+Each rule is one event. A request is handled at once, and `heard` says whether its answer arrives. A
+request that its sender gives up is late: see `delayed_messages.py`. Events of the coordinator that
+no request causes are in `coordinator_events.py`, moves that actors learn of one by one in
+`coordinator_moves.py`. No network sends a request twice: only a client that retries does.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ from model.transactions.messages import (
 
 @record
 class Initialization:
-    """The last InitProducerId whose answer an instance has received: what it was given, and where
-    each log ended then. Nothing of an older id or epoch may become visible from there on. No actor
-    knows it: the guarantee `fenced` is about it."""
+    """The last InitProducerId whose answer an instance has received: the id and epoch that it got,
+    and the end of each log at that moment. No record that an older id or epoch writes after these
+    offsets may become visible. No actor knows this record: it serves the guarantee `fenced`."""
 
     producer_id: ProducerIdOrNone
     producer_epoch: EpochOrNone
@@ -78,8 +78,8 @@ class Initialization:
 
 @record
 class World:
-    """All actors, all that is late, and how far a reader of committed records has come. What is
-    `leaderless` nobody writes or reads: its log is where it was."""
+    """The actors, the late messages, and how far a reader of committed records has come. No actor
+    writes to or reads from a partition that is `leaderless`; its log stays as it is."""
 
     clients: Map[Instance, Client]
     coordinator: Coordinator
@@ -100,19 +100,20 @@ def with_client(w: World, instance: Instance, client: Client) -> World:
 
 
 def with_leader(w: World, partition: Partition, leader: Leader) -> World:
-    """The world with one leader replaced: it must be there."""
+    """The world with one leader replaced, which must be present."""
     require(not w.leaderless[partition])
     return replace(w, leaders=w.leaders.put(partition, leader))
 
 
 def with_coordinator(k: Configuration, w: World, coordinator: Coordinator) -> World:
-    """The world with another coordinator, if the scope has so many epochs and producer ids."""
+    """The world with another coordinator, if the scope has enough epochs and producer ids for
+    it."""
     within_scope(coordinator_rules.fits(k, coordinator))
     return replace(w, coordinator=coordinator)
 
 
 def coordinator_at(k: Configuration, w: World, place: Place) -> Coordinator:
-    """The node that is taken for the coordinator; producer ids are the same cluster's."""
+    """The node at this place; all nodes share the cluster's count of producer ids."""
     require(place != Place.NOWHERE)
     if place == Place.ELSEWHERE:
         return leadership_rules.retire(k, w.placement.former)
@@ -122,7 +123,7 @@ def coordinator_at(k: Configuration, w: World, place: Place) -> Coordinator:
 
 
 def with_coordinator_at(k: Configuration, w: World, place: Place, c: Coordinator) -> World:
-    """The world with that node replaced."""
+    """The world with the node at this place replaced."""
     if place == Place.HERE:
         return with_coordinator(k, w, c)
     if place == Place.ELSEWHERE:
@@ -133,19 +134,19 @@ def with_coordinator_at(k: Configuration, w: World, place: Place, c: Coordinator
 
 
 def free(w: World, instance: Instance) -> Client:
-    """The client, if no request of its waits for an append: to coordinators it has one open at a
-    time. TransactionManager.hasInFlightRequest."""
+    """The client, if none of its requests waits for an append: it sends coordinators one request at
+    a time. TransactionManager.hasInFlightRequest."""
     require(w.coordinator.requester != instance)
     return w.clients[instance]
 
 
 def fate_known(k: Configuration, w: World, heard: Flag) -> World:
-    """An answer that is lost costs one of the scope's budget."""
+    """The world, with a lost answer counted against the scope's budget."""
     return spend(k, w, Faults(unheard=1 - heard))
 
 
 def room_in_log(k: Configuration, w: World, partition: Partition) -> bool:
-    """The log has room in this scope."""
+    """Whether the log has room in this scope."""
     return len(w.leaders[partition].log) < k.bounds.log
 
 
@@ -161,7 +162,7 @@ MARKERS = Thread("markers", ("partition",))
 
 
 def is_at_last_epoch(k: Configuration, w: World) -> bool:
-    """There is no next epoch."""
+    """Whether the transactional id has used up its epochs."""
     return coordinator_rules.is_exhausted(k, w.coordinator.known.metadata.producer_epoch)
 
 
@@ -173,7 +174,7 @@ EXHAUSTED_EPOCHS = Incident("exhausted_epochs", is_at_last_epoch)
 
 @event(APPLICATION, Incident("second_instance", is_not_first), wire=Wire.REQUESTS)
 def instance_begins(k: Configuration, w: World, instance: Instance) -> World:
-    """An instance of the application comes up; the one before may still be there."""
+    """An instance of the application starts; the one before may still be running."""
     earlier = w.clients.values()[:instance]
     within_scope(all(c.state != ClientState.UNINITIALIZED for c in earlier))
     return with_client(w, instance, client_rules.init_transactions(k, w.clients[instance]))
@@ -217,8 +218,8 @@ def abort_is_asked(k: Configuration, w: World, instance: Instance) -> World:
 def batch_expires(
     k: Configuration, w: World, instance: Instance, partition: Partition, waits: Flag
 ) -> World:
-    """The delivery time of a batch that was sent is up, while it `waits` to be sent again, or
-    while its first request is on its way."""
+    """The delivery time of a batch that was sent is up, while it `waits` to be sent again, or while
+    its first request is on its way."""
     counted = spend(k, w, Faults(expirations=1))
     given_up = sender_rules.give_up(k, w.clients[instance], partition, waits == 1)
     return with_client(counted, instance, given_up)
@@ -228,12 +229,12 @@ def batch_expires(
 
 
 def log_ends(w: World) -> Map[Partition, Offset]:
-    """Where each log ends."""
+    """The end of each log."""
     return Map(tuple(len(leader.log) for leader in w.leaders.values()))
 
 
 def asked_by(k: Configuration, w: World, instance: Instance) -> Coordinator:
-    """The node that the client asks."""
+    """The node that the client sends its requests for the coordinator to."""
     return coordinator_at(k, w, w.placement.of_clients[instance])
 
 
@@ -245,7 +246,8 @@ def told_by(
     step: Step[Coordinator, Answer],
     heard: Flag,
 ) -> World:
-    """The coordinator has moved, and `client` is what it is if the answer was heard."""
+    """The world after the coordinator has handled a request; the client becomes `client` if the
+    answer arrives."""
     moved = with_coordinator_at(k, w, w.placement.of_clients[instance], step.actor)
     placement = leadership_rules.found_out(k, moved.placement, instance, step.sends[0].error, heard)
     lost = client_rules.lose_coordinator(k, w.clients[instance])
@@ -256,7 +258,7 @@ def told_by(
 
 @event(COORDINATOR_REQUESTS, LOST_ANSWER_AT_ONCE, EXHAUSTED_EPOCHS, wire=Wire.REQUESTS)
 def producer_id_is_asked(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
-    """InitProducerId. Its success is where older instances end."""
+    """A client sends InitProducerId; its success ends older instances."""
     asked = client_rules.ask_producer_id(k, free(w, instance))
     sent = with_client(w, instance, asked.actor)
     step = coordinator_rules.on_init_producer_id(
@@ -273,7 +275,8 @@ def producer_id_is_asked(k: Configuration, w: World, instance: Instance, heard: 
 
 
 def initialized_by(w: World, answer: Answer) -> Initialization:
-    """The transactional id belongs to the instance that receives this answer."""
+    """The initialization of the instance that receives this answer, to which the transactional id
+    now belongs."""
     return Initialization(
         producer_id=answer.producer_id,
         producer_epoch=answer.producer_epoch,
@@ -284,7 +287,7 @@ def initialized_by(w: World, answer: Answer) -> Initialization:
 def added(
     k: Configuration, w: World, instance: Instance, asked: Step[Client, Request], heard: Flag
 ) -> World:
-    """The coordinator has a request of V1 that adds partitions."""
+    """The world after the coordinator has handled a request of V1 that adds partitions."""
     request = asked.sends[0]
     sent = with_client(w, instance, asked.actor)
     step = partition_rules.on_add_partitions(k, asked_by(k, w, instance), request, instance)
@@ -297,21 +300,21 @@ def added(
 
 @event(COORDINATOR_REQUESTS, LOST_ANSWER_AT_ONCE, wire=Wire.REQUESTS)
 def partitions_are_added(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
-    """AddPartitionsToTxn."""
+    """A client sends AddPartitionsToTxn."""
     asked = client_rules.add_partitions(k, free(w, instance))
     return added(k, w, instance, asked, heard)
 
 
 @event(COORDINATOR_REQUESTS, LOST_ANSWER_AT_ONCE, wire=Wire.REQUESTS)
 def offsets_are_added(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
-    """AddOffsetsToTxn."""
+    """A client sends AddOffsetsToTxn."""
     asked = client_rules.add_offsets(k, free(w, instance))
     return added(k, w, instance, asked, heard)
 
 
 @event(COORDINATOR_REQUESTS, LOST_ANSWER_AT_ONCE, EXHAUSTED_EPOCHS, wire=Wire.REQUESTS)
 def transaction_is_ended(k: Configuration, w: World, instance: Instance, heard: Flag) -> World:
-    """EndTxn."""
+    """A client sends EndTxn."""
     asked = client_rules.end_transaction(k, free(w, instance))
     sent = with_client(w, instance, asked.actor)
     step = end_rules.on_end_txn(k, asked_by(k, w, instance), asked.sends[0], instance)
@@ -327,7 +330,8 @@ def transaction_is_ended(k: Configuration, w: World, instance: Instance, heard: 
 def verified(
     k: Configuration, w: World, batch: Batch, partition: Partition
 ) -> Step[Coordinator, Error]:
-    """What the coordinator says of a batch's transaction: V1 asks, V2 adds."""
+    """The coordinator's answer about a batch's transaction: with V1 the leader asks, with V2 it
+    adds the partition."""
     request = Request(
         api=Api.ADD_PARTITIONS_TO_TXN,
         producer_id=batch.producer_id,
@@ -351,8 +355,8 @@ def verified(
 def produced(
     k: Configuration, w: World, batch: Batch, partition: Partition, valid: Flag
 ) -> Step[World, ProduceAnswer]:
-    """A batch arrives: the coordinator is asked if it must be, and then the leader takes it, if its
-    record is `valid`."""
+    """The world after a batch has arrived. The leader asks the coordinator if it must, and then
+    appends the batch, if its record is `valid`."""
     leader = w.leaders[partition]
     if not leader_rules.must_ask(k, leader, batch):
         return taken(k, w, batch, partition, valid)
@@ -371,7 +375,7 @@ def produced(
 def taken(
     k: Configuration, w: World, batch: Batch, partition: Partition, valid: Flag
 ) -> Step[World, ProduceAnswer]:
-    """The leader has the batch: a client's, or the group coordinator's."""
+    """The world after the leader has handled the batch of a client, or of the group coordinator."""
     leader = w.leaders[partition]
     if valid == 0:
         invalid = leader_rules.on_invalid_produce(k, leader, batch)
@@ -387,7 +391,7 @@ def taken(
 def batch_is_produced(
     k: Configuration, w: World, instance: Instance, partition: Partition, heard: Flag
 ) -> World:
-    """Produce."""
+    """A client sends Produce."""
     within_scope(room_in_log(k, w, partition))
     is_lost = sender_rules.is_behind_break(k, w.clients[instance], partition)
     require(not is_lost or (heard == 0 and not is_late(w, partition)))
@@ -403,7 +407,7 @@ def batch_is_produced(
 def batch_is_rejected(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
-    """Produce is refused for good, whether or not its batch is stored already."""
+    """A leader refuses a client's Produce for good, whether or not its batch is stored already."""
     client = w.clients[instance]
     require(not sender_rules.is_behind_break(k, client, partition))
     asked = sender_rules.produce(k, client, instance, partition)
@@ -415,8 +419,8 @@ def batch_is_rejected(
 def rejected(
     k: Configuration, w: World, batch: Batch, partition: Partition
 ) -> Step[World, ProduceAnswer]:
-    """The leader does not take the record, which it says once the batch's transaction is
-    verified; an older epoch is told so before."""
+    """The world after the leader has refused the record, which it does only once the batch's
+    transaction is verified. A batch of an older epoch is refused for its epoch first."""
     entry = w.leaders[partition].producers[batch.producer_id]
     require(not leader_rules.is_refused_unasked(k, entry, batch))
     step = produced(k, spend(k, w, Faults(rejections=1)), batch, partition, 0)
@@ -425,7 +429,7 @@ def rejected(
 
 
 def is_late(w: World, partition: Partition) -> bool:
-    """A batch for the partition is late: what was sent behind it did not overtake it."""
+    """Whether a batch for the partition is late; no batch sent after it has overtaken it."""
     return any(r.api == Api.PRODUCE and r.partition == partition for r in w.late)
 
 
@@ -433,9 +437,9 @@ def is_late(w: World, partition: Partition) -> bool:
 def batch_is_turned_away(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
-    """A new batch comes to the broker that led the partition. If it leads again before it gets the
-    next batch of the connection, it takes that one first. A batch that is alone in flight might as
-    well have waited."""
+    """A client sends a new batch to a broker that no longer leads the partition. If the broker
+    leads again before the next batch of the connection arrives, it accepts that one first. With a
+    single batch in flight, this event would be the same as a batch that waits."""
     within_scope(pipelines(k))
     require(w.leaderless[partition])
     client = w.clients[instance]
@@ -450,8 +454,9 @@ def batch_is_turned_away(
 def batch_is_produced_again(
     k: Configuration, w: World, instance: Instance, partition: Partition, heard: Flag
 ) -> World:
-    """Produce, of the first of several batches in flight. A newer one may have been handled before:
-    it had left before the answer to this one's last request came."""
+    """A client sends Produce with the first of several batches in flight. The leader may have
+    handled a newer one before: that one left before the client had the answer to the first one's
+    last request."""
     within_scope(pipelines(k))
     within_scope(room_in_log(k, w, partition))
     asked = sender_rules.produce_again(k, w.clients[instance], instance, partition)
@@ -466,7 +471,8 @@ def batch_is_produced_again(
 def batch_is_rejected_again(
     k: Configuration, w: World, instance: Instance, partition: Partition
 ) -> World:
-    """The same, of the first of several batches in flight."""
+    """A leader refuses for good the first of several batches in flight, which a client sends
+    again."""
     within_scope(pipelines(k))
     asked = sender_rules.produce_again(k, w.clients[instance], instance, partition)
     step = rejected(k, w, asked.sends[0].batch, partition)
@@ -478,7 +484,7 @@ def batch_is_rejected_again(
 def offsets_are_committed(
     k: Configuration, w: World, instance: Instance, partition: Partition, heard: Flag
 ) -> World:
-    """TxnOffsetCommit, to the coordinator of the group."""
+    """A client sends TxnOffsetCommit to the coordinator of the group."""
     within_scope(room_in_log(k, w, partition))
     asked = client_rules.commit_offsets(k, free(w, instance), instance, partition)
     step = produced(k, w, asked.sends[0].batch, partition, 1)
@@ -493,7 +499,7 @@ def offsets_are_committed(
 
 @event(MARKERS, LOST_MARKER_ANSWER, wire=Wire.BROKERS)
 def marker_is_written(k: Configuration, w: World, partition: Partition, heard: Flag) -> World:
-    """A partition gets its marker; if the coordinator does not hear so, it sends another."""
+    """The coordinator sends a partition its marker; if the answer is lost, it will send another."""
     within_scope(room_in_log(k, w, partition))
     counted = spend(k, w, Faults(marker_losses=1 - heard))
     asked = coordinator_rules.marker_for(k, w.coordinator, partition)
@@ -506,7 +512,7 @@ def marker_is_written(k: Configuration, w: World, partition: Partition, heard: F
 
 @event(MARKERS, wire=Wire.BROKERS, excluded_by="leaders_are_there")
 def marker_is_skipped(k: Configuration, w: World, partition: Partition) -> World:
-    """The coordinator takes a partition without a leader for one that is no more."""
+    """The coordinator takes a partition without a leader for deleted, and skips its marker."""
     require(k.variant.leaderless_marker == LeaderlessMarker.SKIPPED)
     require(w.leaderless[partition])
     asked = coordinator_rules.marker_for(k, w.coordinator, partition)
@@ -523,7 +529,7 @@ def marker_is_skipped(k: Configuration, w: World, partition: Partition) -> World
     excluded_by="leaders_are_there",
 )
 def leader_leaves(k: Configuration, w: World, partition: Partition) -> World:
-    """A leader goes, and nobody can take its place."""
+    """A leader leaves, and no other broker can take its place."""
     within_scope(not k.bounds.guards)
     counted = spend(k, w, Faults(leaves=1))
     require(not w.leaderless[partition])
@@ -532,14 +538,14 @@ def leader_leaves(k: Configuration, w: World, partition: Partition) -> World:
 
 
 def disconnected(k: Configuration, w: World, partition: Partition) -> World:
-    """All connections to a leader break."""
+    """The world after all connections to a leader have broken."""
     clients = tuple(sender_rules.lose_leader(k, c, partition) for c in w.clients.values())
     return replace(w, clients=Map(clients))
 
 
 @event(Thread("return", ("partition",)), wire=Wire.CLUSTER, excluded_by="leaders_are_there")
 def leader_returns(k: Configuration, w: World, partition: Partition) -> World:
-    """It is there again, with its log; what it had asked it has forgotten."""
+    """The leader returns with its log, and without its verifications."""
     require(w.leaderless[partition])
     back = leader_rules.restarted(k, w.leaders[partition])
     there = w.leaderless.put(partition, False)
@@ -551,8 +557,8 @@ def leader_returns(k: Configuration, w: World, partition: Partition) -> World:
 
 @event(Thread("another id", ("partition",)), Incident("other_transaction"))
 def other_writes(k: Configuration, w: World, partition: Partition) -> World:
-    """Another transactional id begins to write here, or ends what it wrote. Partitions are alike:
-    the first stands for each."""
+    """Another transactional id begins to write in the first partition, or ends its transaction
+    there. Partitions are alike, so that the first stands for each."""
     leader = w.leaders[partition]
     within_scope(partition == 0)
     begins = leader.other_first_offset == NO_OFFSET
@@ -565,7 +571,7 @@ def other_writes(k: Configuration, w: World, partition: Partition) -> World:
 
 @event(Thread("reader", ("partition",)))
 def reader_reads(k: Configuration, w: World, partition: Partition) -> World:
-    """A reader of committed records takes all that is stable."""
+    """A reader of committed records reads up to the last stable offset."""
     within_scope(k.bounds.readers)
     stable = leader_rules.last_stable_offset(k, w.leaders[partition])
     require(w.read_to[partition] != stable)

@@ -173,7 +173,7 @@ def test_what_the_coordinator_does_is_told(transactional):
     _, story = transactional
     told = text(story)
     assert "coordinator  known.metadata.state: EMPTY -> ONGOING" in told
-    assert "instance 0, coordinator: InitProducerId." in told
+    assert "instance 0, coordinator: A client sends InitProducerId;" in told
     assert "(heard=1)" in told
     ends = story.events[-1]
     assert ends.lanes == ("coordinator",)

@@ -135,8 +135,8 @@ NEVER = """
 --- a/model/producer_ids/world.py
 +++ b/model/producer_ids/world.py
 @@ -120,1 +120,1 @@
--    \"\"\"The next block comes into use.\"\"\"
-+    \"\"\"The next block never comes into use.\"\"\"
+-    \"\"\"A broker begins to use its next block.\"\"\"
++    \"\"\"A broker never begins to use its next block.\"\"\"
 +    require(w.asked < w.asked)
 """
 

@@ -56,7 +56,7 @@ NEVER = '''
 --- a/model/idempotent/leader.py
 +++ b/model/idempotent/leader.py
 @@ -96,1 +96,2 @@
-     """The offset that the next record will have."""
+     """The offset of the next record."""
 +    require(len(log) > 0)
 '''
 
