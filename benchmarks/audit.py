@@ -30,13 +30,13 @@ from benchmarks.measuring import (
     round_figures,
     run_benchmark,
 )
+from conformance.adapters.brokers.kafka.releases import NEWEST
 from conformance.audit.generated import differences, generate
 from conformance.audit.partition_audit import AuditSettings, PartitionAudit, audit_partition
 from conformance.audit.report import conclude
 from conformance.audit.segments import PartitionSource, find_partitions
 from conformance.audit.task import audit_all
-from conformance.backends import Options
-from conformance.kafka.releases import NEWEST
+from conformance.judging.backend import Options
 from proofs.cache import cache_folder, make_once
 from proofs.java import FetchFailed, MissingTool, download_jars, find_java
 from proofs.run.journal import Journal

@@ -63,8 +63,8 @@ from benchmarks.measuring import (
     run_benchmark,
 )
 from benchmarks.producer import WrongCount, await_arrival
-from conformance.kafka.admin import create_topic, init_producer_id
-from conformance.kafka.errors import KafkaError
+from conformance.adapters.brokers.kafka.admin import create_topic, init_producer_id
+from conformance.adapters.brokers.kafka.errors import KafkaError
 from impl.broker.server import Server
 
 WARM_UPS: Final = 3

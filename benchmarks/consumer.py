@@ -52,8 +52,8 @@ from benchmarks.measuring import (
     round_figures,
     run_benchmark,
 )
-from conformance.kafka.admin import create_topic
-from conformance.kafka.errors import KafkaError
+from conformance.adapters.brokers.kafka.admin import create_topic
+from conformance.adapters.brokers.kafka.errors import KafkaError
 
 SMALL: Final = (100,)
 MIXED: Final = range(50, 151, 7)

@@ -25,10 +25,10 @@ from time import process_time
 from typing import Any
 
 from benchmarks.measuring import count_option, run_benchmark, scope_argument
-from conformance.compositions import judged_composition
-from conformance.findings import judge_of, judge_range
-from conformance.plan import BadPlan, Plan, PreparedPlan, prepare
-from conformance.runner import cut
+from conformance.judging.compositions import judged_composition
+from conformance.judging.findings import judge_of, judge_range
+from conformance.judging.plan import BadPlan, Plan, PreparedPlan, prepare
+from conformance.judging.runner import cut
 
 
 def forms_of(scope: str) -> list[tuple[str, str]]:

@@ -54,9 +54,9 @@ from benchmarks.measuring import (
     round_figures,
     run_benchmark,
 )
-from conformance.kafka.admin import create_topic
-from conformance.kafka.errors import KafkaError
-from conformance.kafka.wait import poll
+from conformance.adapters.brokers.kafka.admin import create_topic
+from conformance.adapters.brokers.kafka.errors import KafkaError
+from conformance.adapters.brokers.kafka.wait import poll
 from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 

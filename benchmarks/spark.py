@@ -26,7 +26,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.measuring import alternate, count_option, run_benchmark, scope_argument
-from conformance.backends import (
+from conformance.judging.backend import (
     Backend,
     BackendError,
     Options,
@@ -34,9 +34,9 @@ from conformance.backends import (
     WorkerTask,
     open_backend,
 )
-from conformance.plan import BadPlan, Plan, prepare
-from conformance.rows import Found, found_in
-from conformance.runner import cut
+from conformance.judging.plan import BadPlan, Plan, prepare
+from conformance.judging.rows import Found, found_in
+from conformance.judging.runner import cut
 
 SETTLED_SECONDS = 2.0
 LEAST_MICROSECONDS = 100.0
@@ -111,7 +111,7 @@ def compare(scope: str, traces: int, pairs: int, cores: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name, ExitStack() as at_end:
         folder = Path(name)
         prepared = prepare(Plan(scope=scope, traces=traces), folder / "prepared")
-        task = WorkerTask("conformance.judging", prepared.directory.resolve())
+        task = WorkerTask("conformance.adapters.impl.worker", prepared.directory.resolve())
         ranges = cut(0, prepared.count)
         backends: dict[str, Backend] = {}
         begin_seconds = {}

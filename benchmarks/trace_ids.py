@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import count_option, run_benchmark
-from conformance.backends import (
+from conformance.judging.backend import (
     BACKENDS,
     BackendError,
     Options,
@@ -29,9 +29,9 @@ from conformance.backends import (
     WorkerTask,
     open_backend,
 )
-from conformance.findings import Summary
-from conformance.rows import Found
-from conformance.runner import Waves, run_waves
+from conformance.judging.findings import Summary
+from conformance.judging.rows import Found
+from conformance.judging.runner import Waves, run_waves
 from proofs.run.directory import JOURNAL
 from proofs.run.journal import Journal
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from sphinx.cmd.build import main as sphinx
 
-from conformance.client_table.page import kept_page as kept_clients
-from conformance.known_defects.report import kept_page as kept_defects
-from conformance.mutants.survivors import kept_page as kept_random_mutants
+from conformance.campaigns.client_table.page import kept_page as kept_clients
+from conformance.campaigns.known_defects.report import kept_page as kept_defects
+from conformance.campaigns.mutants.survivors import kept_page as kept_random_mutants
 from conformance.verbs.matrix import kept_pages
 from kafka_eos.command_line import parser_of
 from kafka_eos.verbs import VERBS, Verb, find_verb

@@ -89,8 +89,8 @@ def test_it_says_which_form_runs(tree: Path) -> None:
 JUDGE_ONE_TRACE = """
 from pathlib import Path
 from tempfile import mkdtemp
-from conformance.findings import judge_range
-from conformance.plan import BadPlan, Plan, prepare
+from conformance.judging.findings import judge_range
+from conformance.judging.plan import BadPlan, Plan, prepare
 from impl.form import FORM
 plan = Plan(scope="idempotent-default", system="impl", traces_from=("cover",))
 try:

@@ -87,9 +87,9 @@ def test_the_default_of_each_verb_follows() -> None:
 
 
 TABLES = """
-from conformance.client_table.clients import CLIENTS
-from conformance.matrix.cells import BROKERS
-from conformance.mutants import MUTANTS as PLANTED
+from conformance.campaigns.client_table.clients import CLIENTS
+from conformance.campaigns.matrix.cells import BROKERS
+from conformance.campaigns.mutants import MUTANTS as PLANTED
 from model.idempotent.variants import ALIASES
 from model.transactions.spec import ASSUMPTIONS
 from proofs.explore.scope import DEFAULT_VARIANT
@@ -120,7 +120,7 @@ def test_explore_and_run_agree_about_the_newest_release() -> None:
     printed = run(
         "from kafka_eos.command_line import main\n"
         "assert main(['explore', 'producer-ids-alone']) == 0\n"
-        "from conformance.plan import Plan, configuration\n"
+        "from conformance.judging.plan import Plan, configuration\n"
         "print(configuration(Plan(scope='idempotent-restart')).variant.release)\n"
         "print(configuration(Plan(scope='transactions-tiny')).variant.release)\n"
     )

@@ -23,18 +23,18 @@ VIRTUAL = {"in_a_world", "run_virtually"}
 
 ALLOWED = {
     # what the code is for
-    "conformance/systems/brokers/clock.py::MachineClock::sleep": "the clock itself, passed in",
+    "conformance/adapters/brokers/clock.py::MachineClock::sleep": "the clock itself, passed in",
     "tests/impl/broker/expiry_recording.py::_record_real::wait_until": (
         "the clock itself: a real broker's retention is a minute at least"
     ),
     "tests/impl/broker/recording.py::main::settle": "handed to loops that look again",
-    "conformance/experiments/setup.py::wait": "a story says how long, and what it shows",
-    "conformance/directories/script.py::_wait": "a script says how old a segment gets",
-    "conformance/client/proxy.py::Proxy::_handle": "a fault: the answer is late by so much",
-    "conformance/client/adapters/aiokafka_client.py::Aiokafka::__init__": (
+    "conformance/campaigns/stories/setup.py::wait": "a story says how long, and what it shows",
+    "conformance/campaigns/directories/script.py::_wait": "a script says how old a segment gets",
+    "conformance/adapters/clients/proxy.py::Proxy::_handle": "a fault: the answer is late by so much",
+    "conformance/adapters/clients/programs/aiokafka_client.py::Aiokafka::__init__": (
         "a program pauses when its schedule says so"
     ),
-    "conformance/client/adapters/kafka_python_client.py::KafkaPython::__init__": (
+    "conformance/adapters/clients/programs/kafka_python_client.py::KafkaPython::__init__": (
         "a program pauses when its schedule says so"
     ),
     "tests/conformance/fakes/fake_plan.py::judge_one": "work that takes as long as is asked",
@@ -47,18 +47,18 @@ ALLOWED = {
         "work that takes its whole limit"
     ),
     # between two attempts
-    "conformance/client/adapters/lines.py::start": "between two starts, of which the last counts",
+    "conformance/adapters/clients/programs/lines.py::start": "between two starts, of which the last counts",
     "tests/conformance/kafka/compaction_script.py::Side::retry": (
         "between two attempts, of which there are two thousand"
     ),
     # how much is done meanwhile decides nothing
-    "conformance/kills/killing.py::Killing::_live": "how long a broker lives until it is killed",
-    "conformance/kills/killing.py::Killing::_end": "how long clients go on after the last kill",
+    "conformance/campaigns/kills/killing.py::Killing::_live": "how long a broker lives until it is killed",
+    "conformance/campaigns/kills/killing.py::Killing::_end": "how long clients go on after the last kill",
     "tests/conformance/kafka/test_killed_broker.py::Application::send": "how often it sends",
     "tests/conformance/kafka/test_killed_broker.py::Application::transact": "how often it commits",
     # diagnosis, which decides nothing either
-    "conformance/kills/load.py::LoadProcesses::replace": "stacks are written, for who reads them",
-    "conformance/kills/load.py::LoadProcesses::stop": "stacks are written, for who reads them",
+    "conformance/campaigns/kills/load.py::LoadProcesses::replace": "stacks are written, for who reads them",
+    "conformance/campaigns/kills/load.py::LoadProcesses::stop": "stacks are written, for who reads them",
     # nothing happens meanwhile, and less of nothing where the machine is slow
     "tests/impl/broker/test_clock.py::test_records_linger_by_the_clock": (
         "a record that lingers is not sent meanwhile"
@@ -79,16 +79,16 @@ ALLOWED = {
         "virtual time: a world runs it"
     ),
     # what cannot be seen from outside
-    "conformance/held/conversation.py::CaseConversation::_await_leaders": (
+    "conformance/campaigns/held/conversation.py::CaseConversation::_await_leaders": (
         "parts of a real broker follow a change that others answer already, and none says so"
     ),
-    "conformance/held/conversation.py::CaseConversation::_delete": (
+    "conformance/campaigns/held/conversation.py::CaseConversation::_delete": (
         "parts of a real broker follow a change that Metadata shows already, and none says so"
     ),
-    "conformance/client_table/programs/kcat.py::fencing": (
+    "conformance/campaigns/client_table/programs/kcat.py::fencing": (
         "kcat does not say when it has sent a record, and it has no transaction before"
     ),
-    "conformance/systems/brokers/idempotent/started_brokers.py::TwoReplicas::inject": (
+    "conformance/adapters/brokers/idempotent/started_brokers.py::TwoReplicas::inject": (
         "a leader does not say whether a fetch of its follower waits, for 100 ms at most"
     ),
 }

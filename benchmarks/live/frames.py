@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from conformance.kafka.admin import ProducerIdentity
-from conformance.kafka.connection import ANSWER_TIMEOUT_MS
+from conformance.adapters.brokers.kafka.admin import ProducerIdentity
+from conformance.adapters.brokers.kafka.connection import ANSWER_TIMEOUT_MS
 from impl.protocol.message_form import Value
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.primitives import frame, take_frames

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from conformance.kafka.admin import api_versions
-from conformance.kafka.broker import KafkaBroker, class_archives
-from conformance.kafka.connection import BrokerConnection
-from conformance.kafka.errors import KafkaError
-from conformance.kafka.releases import NEWEST, find_release
-from conformance.matrix.kfake_process import (
+from conformance.adapters.brokers.kafka.admin import api_versions
+from conformance.adapters.brokers.kafka.broker import KafkaBroker, class_archives
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
+from conformance.adapters.brokers.kafka.errors import KafkaError
+from conformance.adapters.brokers.kafka.releases import NEWEST, find_release
+from conformance.adapters.brokers.kfake_process import (
     BrokerMissing,
     child_broker,
     kfake_binary,

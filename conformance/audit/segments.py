@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pyarrow import fs
 
-from conformance.file_systems import find_folder
+from conformance.judging.file_systems import find_folder
 from impl.storage.log_directory import CLEAN_SHUTDOWN
 from proofs.run import BadUse
 

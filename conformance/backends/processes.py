@@ -11,7 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from conformance.backends import (
+from conformance.backends.worker import judge, load_task, run_job
+from conformance.judging.backend import (
     HEARTBEAT_SECONDS,
     BackendError,
     BackendFailed,
@@ -20,7 +21,6 @@ from conformance.backends import (
     TraceRange,
     WorkerTask,
 )
-from conformance.backends.worker import judge, load_task, run_job
 from proofs.run.interrupts import without_interrupts
 
 T = TypeVar("T")

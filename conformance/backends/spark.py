@@ -27,7 +27,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from conformance.backends import (
+from conformance.backends.environment import environment_reader, group_by_host
+from conformance.backends.spark_failures import describe_failure
+from conformance.backends.spark_session import OpenSession, open_session
+from conformance.judging.backend import (
     HEARTBEAT_SECONDS,
     BackendError,
     BackendFailed,
@@ -36,9 +39,6 @@ from conformance.backends import (
     TraceRange,
     WorkerTask,
 )
-from conformance.backends.environment import environment_reader, group_by_host
-from conformance.backends.spark_failures import describe_failure
-from conformance.backends.spark_session import OpenSession, open_session
 from proofs.run.files import PACKAGES
 
 T = TypeVar("T")

@@ -28,8 +28,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from conformance.backends import BackendError, Options
 from conformance.backends.spark_failures import describe_failure
+from conformance.judging.backend import BackendError, Options
 
 OLDEST_JAVA: Final = 17
 LOCAL: Final = "local[*]"

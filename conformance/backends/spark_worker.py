@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow
 
-from conformance.backends import ResultRow, TraceRange
-from conformance.backends import WorkerTask as WorkerTask
 from conformance.backends.worker import judge_all, load_task, run_job
-from conformance.rows import merge_rows
+from conformance.judging.backend import ResultRow, TraceRange
+from conformance.judging.backend import WorkerTask as WorkerTask
+from conformance.judging.rows import merge_rows
 
 JOB = {"body": pyarrow.binary()}
 

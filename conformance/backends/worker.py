@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from conformance.backends import ResultRow, TraceRange, WorkerTask
-from conformance.rows import merge_rows, row_of
+from conformance.judging.backend import ResultRow, TraceRange, WorkerTask
+from conformance.judging.rows import merge_rows, row_of
 
 
 def search_first(roots: Sequence[Path]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from conformance.faults import CLIENTS, Means, events_by
+from conformance.generate.faults import CLIENTS, Means, events_by
 from conformance.generate.graph import Numbers, TransitionGraph
 from model.language import Wire
 from proofs import arrays as np

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.compositions import composition_of_configuration
 from conformance.generate.property_bits import property_bits
+from conformance.judging.compositions import composition_of_configuration
 from proofs import arrays as np
 from proofs.explore.explorer import explore
 from proofs.explore.result import SearchProgress

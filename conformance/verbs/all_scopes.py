@@ -13,10 +13,10 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from conformance.adapters.brokers.idempotent.deliveries import CannotPlay
 from conformance.generate.graph import MAX_STATES
-from conformance.plan import BadPlan
-from conformance.systems.base import NotApplicable
-from conformance.systems.brokers.idempotent.deliveries import CannotPlay
+from conformance.judging.plan import BadPlan
+from conformance.judging.system import NotApplicable
 from conformance.verbs.run_table import figures_of, table, verdict_of
 from proofs.explore.expected import EXPECTED
 from proofs.run import EXIT_CODES, BadUse

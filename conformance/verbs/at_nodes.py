@@ -8,16 +8,21 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from conformance.compositions import IDEMPOTENT, SERVER_ACTORS, TRANSACTIONS, judged_composition
-from conformance.coverage.marks import marked_statements
-from conformance.faults import CLIENTS
+from conformance.adapters.brokers.backend import BrokersBackend
+from conformance.adapters.brokers.transactions.node_server import opened_nodes
 from conformance.generate.broker_graph import AT_NODES, AT_ONE
-from conformance.plan import Plan, PreparedPlan
-from conformance.systems.brokers.backend import BrokersBackend
-from conformance.systems.brokers.transactions.node_server import opened_nodes
+from conformance.generate.faults import CLIENTS
+from conformance.judging.compositions import (
+    IDEMPOTENT,
+    SERVER_ACTORS,
+    TRANSACTIONS,
+    judged_composition,
+)
+from conformance.judging.coverage.marks import marked_statements
+from conformance.judging.plan import Plan, PreparedPlan
+from conformance.judging.reports.pipeline import Target
+from conformance.judging.reports.pipeline import run as run_pipeline
 from conformance.verbs.over_wire import ACTORS, LEFT_ALONE, fit, in_process_alone, target_at_brokers
-from conformance.verbs.pipeline import Target
-from conformance.verbs.pipeline import run as run_pipeline
 from proofs.run import BadUse
 
 PLAYED_AS: Final = {IDEMPOTENT.name: ACTORS, TRANSACTIONS.name: SERVER_ACTORS}

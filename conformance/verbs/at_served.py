@@ -8,32 +8,32 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from conformance.compositions import IDEMPOTENT, TRANSACTIONS, judged_composition
-from conformance.faults import CLIENTS
-from conformance.generate.broker_graph import AT_NODES, AT_ONE
-from conformance.kafka.errors import KafkaError
-from conformance.kafka.releases import Release, find_release
-from conformance.plan import FAULTS, Plan, PreparedPlan, configuration
-from conformance.systems.brokers.backend import BrokersBackend
-from conformance.systems.brokers.idempotent.started_brokers import OneBroker
-from conformance.systems.brokers.idempotent.testbed_of_leaders import leaders_backend
-from conformance.systems.brokers.listening_broker import NoBroker
-from conformance.systems.brokers.served.served_broker import ServedBroker
-from conformance.systems.brokers.served.served_nodes import (
+from conformance.adapters.brokers.backend import BrokersBackend
+from conformance.adapters.brokers.idempotent.started_brokers import OneBroker
+from conformance.adapters.brokers.idempotent.testbed_of_leaders import leaders_backend
+from conformance.adapters.brokers.kafka.errors import KafkaError
+from conformance.adapters.brokers.kafka.releases import Release, find_release
+from conformance.adapters.brokers.listening_broker import NoBroker
+from conformance.adapters.brokers.served.served_broker import ServedBroker
+from conformance.adapters.brokers.served.served_nodes import (
     NODES,
     ServedNodes,
     ServedNodesTestbed,
     ServedServer,
 )
-from conformance.systems.brokers.transactions.nodes_script import NodesWriter
-from conformance.systems.brokers.transactions.transaction_probes import with_room
-from conformance.systems.brokers.transactions.transaction_script import refuse
-from conformance.systems.transactions.tables import tables_of
-from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S, at_server, write_node_events
+from conformance.adapters.brokers.transactions.nodes_script import NodesWriter
+from conformance.adapters.brokers.transactions.transaction_probes import with_room
+from conformance.adapters.brokers.transactions.transaction_script import refuse
+from conformance.adapters.impl.transactions.tables import tables_of
+from conformance.generate.broker_graph import AT_NODES, AT_ONE
+from conformance.generate.faults import CLIENTS
+from conformance.judging.compositions import IDEMPOTENT, TRANSACTIONS, judged_composition
+from conformance.judging.plan import FAULTS, Plan, PreparedPlan, configuration
+from conformance.judging.reports.pipeline import Target
+from conformance.judging.reports.pipeline import run as run_pipeline
 from conformance.verbs.at_nodes import PLAYED_AS
+from conformance.verbs.at_servers import FORGETFUL, ID_EXPIRES_S, at_server, write_node_events
 from conformance.verbs.over_wire import LEFT_ALONE, fit, in_process_alone, target_at_brokers
-from conformance.verbs.pipeline import Target
-from conformance.verbs.pipeline import run as run_pipeline
 from model.language import Wire
 from proofs.run import BadUse
 

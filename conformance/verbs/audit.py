@@ -35,7 +35,7 @@ from conformance.audit.report import (
 )
 from conformance.audit.segments import PartitionSource, find_partitions, was_stopped_cleanly
 from conformance.audit.task import audit_all
-from conformance.dataset import Dataset
+from conformance.judging.reports.dataset import Dataset
 from conformance.verbs.backend_options import add_backend, backend_options
 from impl.client.command_config import InvalidCommandConfig, read_command_config
 from impl.client.security import NO_SECURITY

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.backends import BACKENDS, BackendError, Options
+from conformance.judging.backend import BACKENDS, BackendError, Options
 from proofs.run import BadUse, one_of, positive
 from proofs.run.directory import Remote
 from proofs.say import note
@@ -79,8 +79,8 @@ def run_place(text: str) -> Path | Remote:
     """The folder of a run, here or at a URI."""
     if "://" not in text:
         return Path(text)
-    from conformance.file_systems import find_folder  # Arrow takes long to import
-    from conformance.remote import RemoteDirectory
+    from conformance.judging.file_systems import find_folder  # Arrow takes long to import
+    from conformance.judging.remote import RemoteDirectory
 
     try:
         return RemoteDirectory(text, *find_folder("--out", text))

@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.client_table.brokers import OURS, SecuredBroker, open_broker
-from conformance.client_table.cell import run_cell
-from conformance.client_table.clients import CLIENTS, ClientRelease, clients_named
-from conformance.client_table.features import FEATURES, Feature
-from conformance.client_table.page import LACKS, NOT_RUN, client_table_page, verdicts_of
-from conformance.kafka.errors import KafkaError
-from conformance.kafka.releases import NEWEST
+from conformance.adapters.brokers.kafka.errors import KafkaError
+from conformance.adapters.brokers.kafka.releases import NEWEST
+from conformance.campaigns.client_table.brokers import OURS, SecuredBroker, open_broker
+from conformance.campaigns.client_table.cell import run_cell
+from conformance.campaigns.client_table.clients import CLIENTS, ClientRelease, clients_named
+from conformance.campaigns.client_table.features import FEATURES, Feature
+from conformance.campaigns.client_table.page import LACKS, NOT_RUN, client_table_page, verdicts_of
 from conformance.verbs.testbed_options import KAFKAS
 from proofs.java import JavaError
 from proofs.run import EXIT_CODES, one_of, worst

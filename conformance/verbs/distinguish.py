@@ -17,20 +17,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.compositions import JUDGED_COMPOSITIONS, JudgedComposition
-from conformance.distinguish import known, rules_table
-from conformance.distinguish.alternatives import (
+from conformance.campaigns.distinguish import rules_table
+from conformance.campaigns.distinguish.product_search import SCOPES, answer, looks_at, unanswered
+from conformance.judging.compositions import JUDGED_COMPOSITIONS, JudgedComposition
+from conformance.judging.distinguish import known
+from conformance.judging.distinguish.alternatives import (
     Alternative,
     alternatives,
     base_of,
     variants_of,
 )
-from conformance.distinguish.known import WAYS, RuleVisibility, in_words
-from conformance.distinguish.play import DistinguishingReport, play_distinguishing_traces, row_for
-from conformance.distinguish.product import Visibility
-from conformance.distinguish.product_search import SCOPES, answer, looks_at, unanswered
-from conformance.plan import check_plan, configuration, prepare_one
-from conformance.report import sentence
+from conformance.judging.distinguish.known import WAYS, RuleVisibility, in_words
+from conformance.judging.distinguish.play import (
+    DistinguishingReport,
+    play_distinguishing_traces,
+    row_for,
+)
+from conformance.judging.distinguish.product import Visibility
+from conformance.judging.plan import check_plan, configuration, prepare_one
+from conformance.judging.reports.report import sentence
 from conformance.verbs import run
 from conformance.verbs.targets import target_of
 from proofs.run import EXIT_CODES, BadUse, one_of

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from conformance.transactions.consume_transform_produce import FAULT_OF, Measured, measure
-from conformance.transactions.testbed import KafkaTestbed
-from conformance.transactions.wire import Requests
-from conformance.verbs.pipeline import PreparationDisplay
+from conformance.adapters.brokers.testbed import KafkaTestbed
+from conformance.adapters.brokers.wire import Requests
+from conformance.campaigns.exactly_once.consume_transform_produce import FAULT_OF, Measured, measure
+from conformance.judging.reports.pipeline import PreparationDisplay
 from conformance.verbs.testbed_options import add_testbed, directory_of, open_testbed
 from impl.simulator.job import Order
 from proofs.run import EXIT_CODES, BadUse, one_of, positive

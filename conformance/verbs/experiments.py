@@ -12,12 +12,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.experiments import remote
-from conformance.experiments.player import ExperimentResult, check, play
-from conformance.experiments.remote import RemoteTestbed, implementation
-from conformance.experiments.report import report_of, table, verdict_by_guarantees
-from conformance.experiments.session import Fact
-from conformance.experiments.story import (
+from conformance.adapters.brokers.kafka.releases import NEWEST, RELEASES
+from conformance.adapters.brokers.testbed import KafkaTestbed
+from conformance.campaigns.stories import remote
+from conformance.campaigns.stories.player import ExperimentResult, check, play
+from conformance.campaigns.stories.remote import RemoteTestbed, implementation
+from conformance.campaigns.stories.report import report_of, table, verdict_by_guarantees
+from conformance.campaigns.stories.session import Fact
+from conformance.campaigns.stories.story import (
     FOLDER,
     REQUESTS,
     RESTARTED,
@@ -25,8 +27,6 @@ from conformance.experiments.story import (
     Experiment,
     stories,
 )
-from conformance.kafka.releases import NEWEST, RELEASES
-from conformance.transactions.testbed import KafkaTestbed
 from conformance.verbs.testbed_options import KAFKAS, add_testbed, directory_of, open_testbed
 from proofs.run import EXIT_CODES, BadUse, one_of
 from proofs.run.files import digest

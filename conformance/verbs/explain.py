@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from conformance import pages
-from conformance.client.recorded_run import is_client_trace, judge_file
-from conformance.client.trace_page import client_page
-from conformance.evidence.script import script_of
+from conformance.adapters.clients.recorded_run import is_client_trace, judge_file
+from conformance.adapters.clients.trace_page import client_page
+from conformance.judging.reports import pages
+from conformance.judging.reports.script import script_of
 from proofs.run import BadUse
 from proofs.run.files import write_whole
 from proofs.say import say

@@ -44,7 +44,7 @@ def on_spark(arguments: argparse.Namespace) -> int:
     """Explore on Spark, each scope with the levels of its own."""
     if arguments.engine or arguments.symmetry or arguments.all:
         raise BadUse("--engine, --symmetry, --all belong to --backend threads; leave them out")
-    from conformance.exploration.engine import NAME, explore_on_spark  # pyspark takes long
+    from conformance.backends.exploration.engine import NAME, explore_on_spark  # pyspark takes long
 
     arguments.engine = (NAME,)
     with places(arguments.out) as (here, there):

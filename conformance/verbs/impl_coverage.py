@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends.processes import usable_cores
-from conformance.coverage.functions import stale_reasons, unreached_functions
-from conformance.coverage.statements import protocol_places
-from conformance.guaranteed import HOLDS, VIOLATED
-from conformance.mutants import HuntScope
-from conformance.mutants.judged import Reached
-from conformance.plan import PreparedPlan
+from conformance.campaigns.mutants import HuntScope
+from conformance.campaigns.mutants.judged import Reached
+from conformance.judging.coverage.functions import stale_reasons, unreached_functions
+from conformance.judging.coverage.statements import protocol_places
+from conformance.judging.guaranteed import HOLDS, VIOLATED
+from conformance.judging.plan import PreparedPlan
 from conformance.verbs.mutants import prepared_of
 from conformance.verbs.random_mutants import judged_where, reached_by
 from proofs.run import EXIT_CODES, BadUse

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conformance.automatic_masks import NONE, AutomaticMasks
-from conformance.backends import Backend, WorkerTask, open_backend
-from conformance.distinguish.in_process import InProcessPlayer
-from conformance.distinguish.play import Player
-from conformance.evidence.recording import NotReproducible
-from conformance.evidence.script import Exchanges
-from conformance.findings import shrink_finding
-from conformance.guaranteed import ObservedProperties, observe_finding
-from conformance.plan import Plan, PreparedPlan
-from conformance.report import SideCheck
-from conformance.signatures import Finding
+from conformance.adapters.brokers.recording import NotReproducible
+from conformance.adapters.impl.in_process import InProcessPlayer
+from conformance.judging.automatic_masks import NONE, AutomaticMasks
+from conformance.judging.backend import Backend, WorkerTask, open_backend
+from conformance.judging.distinguish.play import Player
+from conformance.judging.findings import shrink_finding
+from conformance.judging.guaranteed import ObservedProperties, observe_finding
+from conformance.judging.plan import Plan, PreparedPlan
+from conformance.judging.reports.pipeline import OpenTarget, Target
+from conformance.judging.reports.pipeline import run as run_pipeline
+from conformance.judging.reports.report import SideCheck
+from conformance.judging.reports.script import Exchanges
+from conformance.judging.signatures import Finding
 from conformance.verbs.backend_options import backend_options, best_backend
-from conformance.verbs.pipeline import OpenTarget, Target
-from conformance.verbs.pipeline import run as run_pipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class InProcess:
 
     def backend(self) -> Backend:
         """The backend that is asked for. Raises BackendError."""
-        task = WorkerTask("conformance.judging", self.prepared.directory.resolve())
+        task = WorkerTask("conformance.adapters.impl.worker", self.prepared.directory.resolve())
         given = self.options
         backend = open_backend(given.backend, task, backend_options(given, self.log))
         self.at_end.callback(backend.close)

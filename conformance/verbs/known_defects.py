@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from conformance.known_defects.defects import KnownDefect, known_defects, missing_defects
-from conformance.known_defects.evidence import Observation, observe, right_answer
-from conformance.known_defects.report import Row, lines_of, page_of, row_of
+from conformance.campaigns.known_defects.defects import KnownDefect, known_defects, missing_defects
+from conformance.campaigns.known_defects.evidence import Observation, observe, right_answer
+from conformance.campaigns.known_defects.report import Row, lines_of, page_of, row_of
 from proofs.run import EXIT_CODES, one_of, worst
 from proofs.run.directory import RunDirectory
 from proofs.run.files import code_digest, write_json, write_whole

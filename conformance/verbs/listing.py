@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from conformance.backends import BACKENDS
-from conformance.mutants import MUTANTS
-from conformance.plan import SOURCES
+from conformance.campaigns.mutants import MUTANTS
+from conformance.judging.backend import BACKENDS
+from conformance.judging.plan import SOURCES
 from conformance.verbs.systems import SYSTEMS
 from proofs.run import one_of
 from proofs.verbs import listing

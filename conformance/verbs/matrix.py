@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.backends import BackendError
-from conformance.evidence.document import Document
-from conformance.kafka.errors import KafkaError
-from conformance.matrix.cells import (
+from conformance.adapters.brokers.kafka.errors import KafkaError
+from conformance.adapters.brokers.kfake_process import BrokerMissing
+from conformance.campaigns.matrix.cells import (
     BROKERS,
     SCOPES,
     MatrixCell,
@@ -24,10 +23,11 @@ from conformance.matrix.cells import (
     open_system,
     version_of,
 )
-from conformance.matrix.kfake_process import BrokerMissing
-from conformance.matrix.page import matrix_pages
-from conformance.plan import Plan, configuration
-from conformance.systems.base import NotApplicable
+from conformance.campaigns.matrix.page import matrix_pages
+from conformance.judging.backend import BackendError
+from conformance.judging.plan import Plan, configuration
+from conformance.judging.reports.document import Document
+from conformance.judging.system import NotApplicable
 from conformance.verbs import run
 from proofs.java import JavaError
 from proofs.run import EXIT_CODES, positive, worst

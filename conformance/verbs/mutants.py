@@ -13,21 +13,21 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any, Final
 
-from conformance import pages
 from conformance.backends.processes import usable_cores
-from conformance.compositions import (
+from conformance.campaigns.mutants import GROUPS, MUTANTS, HuntScope, Mutant
+from conformance.campaigns.mutants.patched_impl import hunt, hunt_unpatched
+from conformance.judging.compositions import (
     IDEMPOTENT,
     PROCESSING,
     SERVER_ACTORS,
     TRANSACTIONS,
     judged_composition,
 )
-from conformance.guaranteed import HOLDS, VIOLATED
-from conformance.mutants import GROUPS, MUTANTS, HuntScope, Mutant
-from conformance.mutants.patched_impl import hunt, hunt_unpatched
-from conformance.plan import NODES, Plan, PreparedPlan, prepare
-from conformance.report import sentence
-from conformance.signatures import Finding
+from conformance.judging.guaranteed import HOLDS, VIOLATED
+from conformance.judging.plan import NODES, Plan, PreparedPlan, prepare
+from conformance.judging.reports import pages
+from conformance.judging.reports.report import sentence
+from conformance.judging.signatures import Finding
 from conformance.verbs import random_mutants
 from conformance.verbs.run import with_own_rules
 from model.releases import NEWEST

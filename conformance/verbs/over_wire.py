@@ -9,37 +9,40 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.automatic_masks import NONE, AutomaticMasks, find_masks, kept_masks
-from conformance.backends import Backend, BackendError, ResultRow, TraceRange
-from conformance.causes import AT_BROKERS
-from conformance.compositions import IDEMPOTENT, judged_composition
-from conformance.distinguish.known import ONE_BROKER, THREE_BROKERS
-from conformance.distinguish.play import Player, TraceNotApplicable
-from conformance.evidence.recording import NotReproducible, record
-from conformance.evidence.reproduction import reproduction_of
-from conformance.evidence.script import Exchanges
-from conformance.faults import CLIENTS, Means, faults_not_had
-from conformance.findings import plan_of, steps_of
-from conformance.guaranteed import ObservedProperties
-from conformance.kafka.errors import KafkaError
-from conformance.kafka.releases import find_release
-from conformance.plan import FAULTS as ALL_FAULTS
-from conformance.plan import Plan, PreparedPlan, configuration, prepare_one, scope_without
-from conformance.report import SideCheck
-from conformance.signatures import Finding
-from conformance.systems.base import NotApplicable
-from conformance.systems.brokers.backend import BrokersBackend
-from conformance.systems.brokers.idempotent.deliveries import CannotPlay
-from conformance.systems.brokers.idempotent.started_brokers import (
+from conformance.adapters.brokers.backend import BrokersBackend
+from conformance.adapters.brokers.idempotent.deliveries import CannotPlay
+from conformance.adapters.brokers.idempotent.started_brokers import (
     TwoReplicas,
     means_at_one,
     started,
 )
-from conformance.systems.brokers.idempotent.testbed_of_leaders import SHARE_A_FAULT, leaders_backend
-from conformance.systems.brokers.listening_broker import ListeningBroker, address_of
-from conformance.systems.brokers.transactions.servers import ListeningServer
-from conformance.verbs.pipeline import OpenTarget, Target
-from conformance.verbs.pipeline import run as run_pipeline
+from conformance.adapters.brokers.idempotent.testbed_of_leaders import (
+    SHARE_A_FAULT,
+    leaders_backend,
+)
+from conformance.adapters.brokers.kafka.errors import KafkaError
+from conformance.adapters.brokers.kafka.releases import find_release
+from conformance.adapters.brokers.listening_broker import ListeningBroker, address_of
+from conformance.adapters.brokers.recording import NotReproducible, record
+from conformance.adapters.brokers.reproduction import reproduction_of
+from conformance.adapters.brokers.transactions.servers import ListeningServer
+from conformance.generate.faults import CLIENTS, Means, faults_not_had
+from conformance.judging.automatic_masks import NONE, AutomaticMasks, find_masks, kept_masks
+from conformance.judging.backend import Backend, BackendError, ResultRow, TraceRange
+from conformance.judging.causes import AT_BROKERS
+from conformance.judging.compositions import IDEMPOTENT, judged_composition
+from conformance.judging.distinguish.known import ONE_BROKER, THREE_BROKERS
+from conformance.judging.distinguish.play import Player, TraceNotApplicable
+from conformance.judging.findings import plan_of, steps_of
+from conformance.judging.guaranteed import ObservedProperties
+from conformance.judging.plan import FAULTS as ALL_FAULTS
+from conformance.judging.plan import Plan, PreparedPlan, configuration, prepare_one, scope_without
+from conformance.judging.reports.pipeline import OpenTarget, Target
+from conformance.judging.reports.pipeline import run as run_pipeline
+from conformance.judging.reports.report import SideCheck
+from conformance.judging.reports.script import Exchanges
+from conformance.judging.signatures import Finding
+from conformance.judging.system import NotApplicable
 from impl import DecodeError
 from proofs.java import find_java
 from proofs.run import BadUse

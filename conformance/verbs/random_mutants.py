@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.backends.processes import usable_cores
-from conformance.coverage.statements import places
-from conformance.guaranteed import HOLDS, VIOLATED
-from conformance.mutants import GROUPS, HuntScope
-from conformance.mutants.by_stories import story_files
-from conformance.mutants.drawing import RandomMutant, drawn
-from conformance.mutants.judged import (
+from conformance.campaigns.mutants import GROUPS, HuntScope
+from conformance.campaigns.mutants.by_stories import story_files
+from conformance.campaigns.mutants.drawing import RandomMutant, drawn
+from conformance.campaigns.mutants.judged import (
     FATES,
     Judgement,
     Reached,
@@ -24,8 +22,10 @@ from conformance.mutants.judged import (
     record_reached,
     verdicts,
 )
-from conformance.mutants.survivors import REASONS, by_module, is_open, share_found, short
-from conformance.plan import PreparedPlan
+from conformance.campaigns.mutants.survivors import REASONS, by_module, is_open, share_found, short
+from conformance.judging.coverage.statements import places
+from conformance.judging.guaranteed import HOLDS, VIOLATED
+from conformance.judging.plan import PreparedPlan
 from proofs.run import EXIT_CODES
 from proofs.run.directory import RunDirectory
 from proofs.run.files import code_digest, pretty, write_json, write_whole

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from conformance.kafka.releases import find_release
-from conformance.plan import Plan, configuration
+from conformance.adapters.brokers.kafka.releases import find_release
+from conformance.judging.plan import Plan, configuration
 from conformance.verbs import run
 from conformance.verbs.run_table import figures_of, table, verdict_of
 from conformance.verbs.testbed_options import KAFKAS

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.client.recorded_run import is_client_trace, judge_file
-from conformance.compositions import IDEMPOTENT, judged_composition
-from conformance.findings import finding_of, judge_of
-from conformance.guaranteed import HOLDS, VIOLATED
-from conformance.judge import Steps
-from conformance.pages import differing
-from conformance.plan import ACTORS, FORMS, NODES, Plan, check_plan, prepare_one
-from conformance.report import AT_FAULT, UNDECIDED, sentence
-from conformance.signatures import Finding
-from conformance.systems.brokers.backend import BrokersBackend, Replayed
+from conformance.adapters.brokers.backend import BrokersBackend, Replayed
+from conformance.adapters.clients.recorded_run import is_client_trace, judge_file
+from conformance.judging.compositions import IDEMPOTENT, judged_composition
+from conformance.judging.findings import finding_of, judge_of
+from conformance.judging.guaranteed import HOLDS, VIOLATED
+from conformance.judging.judge import Steps
+from conformance.judging.plan import ACTORS, FORMS, NODES, Plan, check_plan, prepare_one
+from conformance.judging.reports.pages import differing
+from conformance.judging.reports.report import AT_FAULT, UNDECIDED, sentence
+from conformance.judging.signatures import Finding
 from conformance.verbs import run
 from conformance.verbs.over_wire import check_listening
 from conformance.verbs.run import DEFAULTS, actors_of, add_codec

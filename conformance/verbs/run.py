@@ -11,16 +11,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.backends import BACKENDS
-from conformance.client.processes import JAVA, SHIPPED
-from conformance.compositions import IDEMPOTENT, JudgedComposition, judged_composition
-from conformance.kafka.errors import UnknownRelease
-from conformance.kafka.releases import RELEASES as KAFKA_RELEASES
-from conformance.kafka.releases import find_release
-from conformance.known_differences import read_baseline
-from conformance.masks import Masks
-from conformance.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
-from conformance.report import JUDGES
+from conformance.adapters.brokers.kafka.errors import UnknownRelease
+from conformance.adapters.brokers.kafka.releases import RELEASES as KAFKA_RELEASES
+from conformance.adapters.brokers.kafka.releases import find_release
+from conformance.adapters.clients.processes import JAVA, SHIPPED
+from conformance.judging.backend import BACKENDS
+from conformance.judging.compositions import IDEMPOTENT, JudgedComposition, judged_composition
+from conformance.judging.known_differences import read_baseline
+from conformance.judging.masks import Masks
+from conformance.judging.plan import ACTORS, FAULTS, FORMS, SOURCES, Plan
+from conformance.judging.reports.report import JUDGES
 from conformance.verbs.all_scopes import ALL, judge_all_scopes
 from conformance.verbs.backend_options import BEST_BACKEND, add_backend, run_place
 from conformance.verbs.systems import SYSTEMS, system_of

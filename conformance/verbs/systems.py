@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Final, cast
 
-from conformance.compositions import IDEMPOTENT, TRANSACTIONS
-from conformance.plan import Plan
+from conformance.judging.compositions import IDEMPOTENT, TRANSACTIONS
+from conformance.judging.plan import Plan
 from proofs.run import one_of
 
 Runner = Callable[[Plan, argparse.Namespace], int]
@@ -62,7 +62,7 @@ SYSTEMS: Final[dict[str, SystemKind]] = {
     "wire": SystemKind("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),
     "client": SystemKind(
         "a producer behind a proxy: --client java:RELEASE or --client CMD",
-        "conformance.client.runs:run",
+        "conformance.adapters.clients.runs:run",
     ),
 }
 

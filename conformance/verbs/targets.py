@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from conformance.compositions import judged_composition
-from conformance.plan import NODES, Plan
+from conformance.judging.compositions import judged_composition
+from conformance.judging.plan import NODES, Plan
+from conformance.judging.reports.pipeline import Target
 from conformance.verbs import at_nodes, at_served, in_process
-from conformance.verbs.pipeline import Target
 
 
 def target_of(plan: Plan, options: argparse.Namespace) -> Target:

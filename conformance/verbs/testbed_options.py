@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.kafka.errors import UnknownRelease
-from conformance.kafka.releases import NEWEST, RELEASES
-from conformance.transactions.testbed import KafkaTestbed
+from conformance.adapters.brokers.kafka.errors import UnknownRelease
+from conformance.adapters.brokers.kafka.releases import NEWEST, RELEASES
+from conformance.adapters.brokers.testbed import KafkaTestbed
 from proofs.run import BadUse, one_of
 from proofs.run.directory import RunDirectory
 from proofs.run.files import code_digest

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from conformance.client.adapters.lines import GROUP, INPUT, serve
+from conformance.adapters.clients.programs.lines import GROUP, INPUT, serve
 from kafka_eos import Producer, TopicPartition
 
 loop = asyncio.new_event_loop()

@@ -9,7 +9,7 @@
 A header may end in `"loop": 3`: what comes after the first three steps goes on for ever; and in
 `"differs": [["leader[0].sends[0].error", "0 (NONE)", "45 (...)"]]`: what the model expects behind
 the last step, and what the system showed there, by place. `"exchanges"` are the requests that show
-it at a broker, as bytes, with the answers that are expected (`conformance.evidence`).
+it at a broker, as bytes, with the answers that are expected (`conformance.judging.reports`).
 
 `answers` are the messages that the model sends back in this step, `digests` one short hash for
 each actor after it; both may be left out of a hand-written trace, and are then not compared. The

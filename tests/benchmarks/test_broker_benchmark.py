@@ -17,7 +17,7 @@ from benchmarks.live import running
 from benchmarks.live.frames import Log, WrongAnswer, exchange
 from benchmarks.live.running import BROKERS, Running
 from benchmarks.measuring import Time, alternate, compare_rounds, ratio
-from conformance.kafka.admin import create_topic, init_producer_id
+from conformance.adapters.brokers.kafka.admin import create_topic, init_producer_id
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey
 

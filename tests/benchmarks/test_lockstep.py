@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import lockstep
-from conformance.findings import JudgedRange, Summary
+from conformance.judging.findings import JudgedRange, Summary
 
 
 def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from benchmarks.live.clients import (
 )
 from benchmarks.live.running import BROKERS, Running
 from benchmarks.measuring import Time
-from conformance.kafka.admin import create_topic
+from conformance.adapters.brokers.kafka.admin import create_topic
 from impl.protocol.record_batch import decode_batches
 from impl.protocol.schemas import ApiKey
 

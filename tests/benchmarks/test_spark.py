@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import spark
-from conformance.backends import Options, ResultRow, TraceRange, WorkerTask, processes
-from conformance.findings import Summary
-from conformance.rows import Found, row_of
-from conformance.runner import cut
+from conformance.backends import processes
+from conformance.judging.backend import Options, ResultRow, TraceRange, WorkerTask
+from conformance.judging.findings import Summary
+from conformance.judging.rows import Found, row_of
+from conformance.judging.runner import cut
 
 RANGES = (TraceRange(0, 2), TraceRange(2, 4))
 

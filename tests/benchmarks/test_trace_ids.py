@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.trace_ids import count_ids
-from conformance.runner import range_size
+from conformance.judging.runner import range_size
 
 
 def test_each_id_is_counted_once() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
-from conformance.backends import BackendError, Options
+from conformance.judging.backend import BackendError, Options
 from proofs.java import MissingTool, find_java, find_maven
 
 SMALL = (

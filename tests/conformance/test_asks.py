@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.mutants import MUTANTS
+from conformance.campaigns.mutants import MUTANTS
 
 pytestmark = pytest.mark.fast
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
-from conformance.automatic_masks import (
+from conformance.adapters.brokers.backend import Replayed
+from conformance.judging.automatic_masks import (
     AutomaticMasks,
     counted_as,
     is_merely_shown,
@@ -17,10 +18,9 @@ from conformance.automatic_masks import (
     sampled,
     texts_for,
 )
-from conformance.masks import MaskedTrace, Masks
-from conformance.plan import Plan, prepare_one
-from conformance.signatures import Signature, count_findings
-from conformance.systems.brokers.backend import Replayed
+from conformance.judging.masks import MaskedTrace, Masks
+from conformance.judging.plan import Plan, prepare_one
+from conformance.judging.signatures import Signature, count_findings
 from conformance.verbs.over_wire import OverWire
 from impl import Broker, ErrorCode
 from impl.partition import leader as leader_rules

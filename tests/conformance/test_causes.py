@@ -2,9 +2,16 @@
 
 import pytest
 
-from conformance.causes import Cause, Severity, cause_of, decider_of, join_probes, severity_of
-from conformance.pages import story_of
-from conformance.report import both_sides
+from conformance.judging.causes import (
+    Cause,
+    Severity,
+    cause_of,
+    decider_of,
+    join_probes,
+    severity_of,
+)
+from conformance.judging.reports.pages import story_of
+from conformance.judging.reports.report import both_sides
 from model.idempotent.variants import DEFAULT_VARIANT
 from proofs.trace.format import Header, Trace, dumps, loads
 from proofs.trace.pictures import text

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.mutants import MUTANTS
-from conformance.plan import Plan
-from conformance.signatures import fields_of
+from conformance.campaigns.mutants import MUTANTS
+from conformance.judging.plan import Plan
+from conformance.judging.signatures import fields_of
 from conformance.verbs import backend_options
 from conformance.verbs.run import plan_of
 from kafka_eos.command_line import parser_of
@@ -413,7 +413,7 @@ def test_a_defect_of_ours_is_not_a_verdict(small, monkeypatch, tmp_path, capsys)
     def broken(*_arguments: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr("conformance.verbs.pipeline.prepare", broken)
+    monkeypatch.setattr("conformance.judging.reports.pipeline.prepare", broken)
     assert main([*small, "--out", str(tmp_path / "out")]) == 3
     assert "RuntimeError: a defect" in capsys.readouterr().err
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.client import processes
-from conformance.client.processes import JVM_OPTIONS, client_jars
+from conformance.adapters.clients import processes
+from conformance.adapters.clients.processes import JVM_OPTIONS, client_jars
 from impl import ProducerConfig
 from impl.producer.errors import ConfigError
 from model.idempotent.configuration import Acks

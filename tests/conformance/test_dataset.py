@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from conformance.__main__ import main
-from conformance.dataset import SCHEMA_VERSION, TABLES
-from conformance.plan import PreparedPlan
+from conformance.judging.plan import PreparedPlan
+from conformance.judging.reports.dataset import SCHEMA_VERSION, TABLES
 from proofs.run.files import REPOSITORY
 
 pytestmark = pytest.mark.xdist_group("spark")

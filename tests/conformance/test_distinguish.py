@@ -7,45 +7,46 @@ from dataclasses import replace
 import pytest
 
 from conformance.__main__ import main
-from conformance.compositions import (
+from conformance.adapters.brokers.transactions.node_server import opened_nodes
+from conformance.adapters.brokers.transactions.transaction_probes import with_room
+from conformance.adapters.brokers.transactions.transaction_script import TransactionScriptWriter
+from conformance.adapters.brokers.transactions.transaction_session import api_of
+from conformance.adapters.impl.in_process import InProcessPlayer
+from conformance.adapters.impl.transactions.tables import tables_of
+from conformance.campaigns.distinguish import rules_table
+from conformance.campaigns.distinguish.leaders import LeaderObserver
+from conformance.campaigns.distinguish.observers import ServerObserver, WorldObserver
+from conformance.campaigns.distinguish.product_search import OBSERVERS, unanswered
+from conformance.campaigns.mutants import MUTANTS
+from conformance.campaigns.mutants.patched_impl import hunt
+from conformance.judging.compositions import (
     IDEMPOTENT,
     PROCESSING,
     PRODUCER_IDS,
     TRANSACTIONS,
     judged_composition,
 )
-from conformance.distinguish import known, rules_table
-from conformance.distinguish.alternatives import alternatives, base_of, variants_of
-from conformance.distinguish.in_process import InProcessPlayer
-from conformance.distinguish.known import (
+from conformance.judging.distinguish import known
+from conformance.judging.distinguish.alternatives import alternatives, base_of, variants_of
+from conformance.judging.distinguish.known import (
     ACTORS,
     ONE_BROKER,
     THREE_BROKERS,
     RuleVisibility,
     read_step,
 )
-from conformance.distinguish.leaders import LeaderObserver
-from conformance.distinguish.observers import ServerObserver, WorldObserver
-from conformance.distinguish.play import (
+from conformance.judging.distinguish.play import (
     LEFT_OUT,
     NOT_SEARCHED,
     play_distinguishing_traces,
     rows_of,
 )
-from conformance.distinguish.product import Visibility, distinguishes, search
-from conformance.distinguish.product_search import OBSERVERS, unanswered
-from conformance.findings import judge_of
-from conformance.judge import NotAllowed
-from conformance.mutants import MUTANTS
-from conformance.mutants.patched_impl import hunt
-from conformance.plan import Plan, check_plan, prepare, prepare_one
-from conformance.systems.brokers.transactions.node_server import opened_nodes
-from conformance.systems.brokers.transactions.transaction_probes import with_room
-from conformance.systems.brokers.transactions.transaction_script import TransactionScriptWriter
-from conformance.systems.brokers.transactions.transaction_session import api_of
-from conformance.systems.transactions.tables import tables_of
+from conformance.judging.distinguish.product import Visibility, distinguishes, search
+from conformance.judging.findings import judge_of
+from conformance.judging.judge import NotAllowed
+from conformance.judging.plan import Plan, check_plan, prepare, prepare_one
+from conformance.judging.reports.answer import rules
 from conformance.verbs import distinguish as distinguish_verb
-from conformance.verbs.answer import rules
 from conformance.verbs.run import with_own_rules
 from impl.protocol.errors import ErrorCode
 from proofs.run.files import REPOSITORY

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conformance.exploration.successors import merge_counts
+from conformance.backends.exploration.successors import merge_counts
 from kafka_eos.command_line import main
 from proofs.explore.batch import MachineShape
 
@@ -36,7 +36,7 @@ def test_a_planted_bug_is_found_though_the_driver_dies_on_the_way(
     spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It dies behind the states of a level, before their counts: they are found again."""
-    from conformance.exploration.state_table import StateTable
+    from conformance.backends.exploration.state_table import StateTable
 
     patch = tmp_path / "patch.py"
     patch.write_text(BREAKING)

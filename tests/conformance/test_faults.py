@@ -2,9 +2,9 @@
 
 import pytest
 
-from conformance.faults import CLIENTS, FAULT_CHOICES, events_by, faults_not_had, spent_by
 from conformance.generate.broker_graph import AT_NODES, AT_ONE
-from conformance.plan import Plan, configuration, scope_text
+from conformance.generate.faults import CLIENTS, FAULT_CHOICES, events_by, faults_not_had, spent_by
+from conformance.judging.plan import Plan, configuration, scope_text
 from model.language import Wire, declaration_of
 from proofs.lift.source import load_model
 from proofs.trace.replay import configuration_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.findings import LATER, is_anew
+from conformance.judging.findings import LATER, is_anew
 
 pytestmark = pytest.mark.fast
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from conformance.audit import task as audit_task
-from conformance.backends import Options, WorkerTask
+from conformance.backends.jobs import task as jobs_task
 from conformance.backends.worker import run_job
-from conformance.jobs import task as jobs_task
+from conformance.judging.backend import Options, WorkerTask
 from conformance.verbs import jobs as jobs_verb
 from kafka_eos.command_line import main
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.jobs.table import jobs_of, values_of
+from conformance.backends.jobs.table import jobs_of, values_of
 from kafka_eos.command_line import main
 from proofs.run import BadUse
 

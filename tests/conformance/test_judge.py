@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from conformance.adapters.impl.idempotent.system import ImplSystem
+from conformance.adapters.impl.shared.memoised import MemoisedActor
 from conformance.generate.cover import cover
 from conformance.generate.graph import explored, machine_of
-from conformance.judge import Judge, NotAllowed, Steps
-from conformance.systems.base import Many, Reaction, differences, named
-from conformance.systems.impl import ImplSystem
-from conformance.systems.memoised import MemoisedActor
-from conformance.tables import InternedMessage, InternedState, Tables
+from conformance.judging.judge import Judge, NotAllowed, Steps
+from conformance.judging.system import Many, Reaction, differences, named
+from conformance.judging.tables import InternedMessage, InternedState, Tables
 from model.idempotent.configuration import Bounds, Budgets, Configuration
 from model.idempotent.network import BrokenConnection
 from model.idempotent.variants import parse
@@ -226,8 +226,8 @@ PLANTED = """
 import json, pathlib, sys
 import impl.partition.leader as leader
 leader.find_duplicate = lambda *_: None
-from conformance.findings import judge_range, shrink_finding
-from conformance.plan import Plan, prepare
+from conformance.judging.findings import judge_range, shrink_finding
+from conformance.judging.plan import Plan, prepare
 plan = Plan(scope="idempotent-tiny/breaks=1/refusals=0", traces_from=("cover",))
 prepared = prepare(plan, pathlib.Path(sys.argv[1]))
 findings = judge_range(prepared, 0, prepared.count).findings

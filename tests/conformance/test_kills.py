@@ -1,4 +1,4 @@
-"""A handful of the moments of `python -m conformance.kills`."""
+"""A handful of the moments of `python -m conformance.campaigns.kills`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from conformance.kills.__main__ import main
-from conformance.kills.checks import Told, check, read_told
-from conformance.kills.journal import EventJournal, checksum
-from conformance.kills.stored import StoredLog, StoredState, read_log
+from conformance.campaigns.kills.__main__ import main
+from conformance.campaigns.kills.checks import Told, check, read_told
+from conformance.campaigns.kills.journal import EventJournal, checksum
+from conformance.campaigns.kills.stored import StoredLog, StoredState, read_log
 from impl.partition.leader import PartitionLeader
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 
@@ -181,7 +181,7 @@ class KafkaPythonProducer:
 
 
 def test_what_kafka_python_commits_without_its_records_is_not_committed() -> None:
-    client = pytest.importorskip("conformance.kills.libraries.kafka_python")
+    client = pytest.importorskip("conformance.campaigns.kills.libraries.kafka_python")
     producer = client.PythonProducer(KafkaPythonProducer(answers=True))
     producer.begin()
     producer.commit()
@@ -194,7 +194,7 @@ def test_what_kafka_python_commits_without_its_records_is_not_committed() -> Non
 
 
 def test_kafka_python_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = pytest.importorskip("conformance.kills.libraries.kafka_python")
+    client = pytest.importorskip("conformance.campaigns.kills.libraries.kafka_python")
     monkeypatch.setattr(client, "WAIT_MS", 10)
     library = KafkaPythonProducer(answers=False)
     producer = client.PythonProducer(library)
@@ -205,7 +205,7 @@ def test_kafka_python_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_offsets_that_kafka_python_was_refused_are_not_committed_later() -> None:
-    client = pytest.importorskip("conformance.kills.libraries.kafka_python")
+    client = pytest.importorskip("conformance.campaigns.kills.libraries.kafka_python")
     errors = pytest.importorskip("kafka.errors")
     library = KafkaPythonProducer(answers=True)
     producer = client.PythonProducer(library)
@@ -223,7 +223,7 @@ def test_offsets_that_kafka_python_was_refused_are_not_committed_later() -> None
 
 
 def test_with_aiokafka_an_application_remembers_what_it_has_committed() -> None:
-    client = pytest.importorskip("conformance.kills.libraries.asyncio_kafka")
+    client = pytest.importorskip("conformance.campaigns.kills.libraries.asyncio_kafka")
 
     class Calls:
         """Answers each call, or gives records again."""
@@ -252,7 +252,7 @@ def test_with_aiokafka_an_application_remembers_what_it_has_committed() -> None:
 def test_a_log_is_read_whole_in_fetches_that_end_inside_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("conformance.kills.stored.FETCH_BYTES", 100)
+    monkeypatch.setattr("conformance.campaigns.kills.stored.FETCH_BYTES", 100)
     leader = PartitionLeader()
     for number in range(5):
         rows = [Record(0, 0, None, b"%d" % number), Record(1, 0, None, b"more")]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import HealthCheck, settings
 
-from conformance.judge import Differs, Judge
-from conformance.systems.impl import ImplSystem
-from conformance.tables import Tables
+from conformance.adapters.impl.idempotent.system import ImplSystem
+from conformance.judging.judge import Differs, Judge
+from conformance.judging.tables import Tables
 from model.idempotent.world import World
 from proofs.explore.source import source_graph
 from proofs.lift.source import load_model

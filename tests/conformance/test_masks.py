@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.masks import BadMask, MaskedTrace, Masks, add_masked, parse_mask
+from conformance.judging.masks import BadMask, MaskedTrace, Masks, add_masked, parse_mask
 from conformance.verbs.run import plan_of
 from kafka_eos.command_line import parser_of
 from kafka_eos.verbs import find_verb

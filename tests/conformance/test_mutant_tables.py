@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance.compositions import judged_composition
-from conformance.mutants import GROUPS, MUTANTS, HuntScope
-from conformance.mutants.patched_impl import patch_files, write_patched
-from conformance.plan import Plan, configuration
+from conformance.campaigns.mutants import GROUPS, MUTANTS, HuntScope
+from conformance.campaigns.mutants.patched_impl import patch_files, write_patched
+from conformance.judging.compositions import judged_composition
+from conformance.judging.plan import Plan, configuration
 from model.releases import NEWEST
 
 pytestmark = pytest.mark.fast

@@ -7,9 +7,9 @@ from statistics import median
 import pytest
 
 from conformance.__main__ import main
-from conformance.mutants import GROUPS, MUTANTS
-from conformance.mutants.patched_impl import HuntFailed, hunt, hunt_unpatched
-from conformance.plan import Plan, prepare
+from conformance.campaigns.mutants import GROUPS, MUTANTS
+from conformance.campaigns.mutants.patched_impl import HuntFailed, hunt, hunt_unpatched
+from conformance.judging.plan import Plan, prepare
 
 SHOWN = (
     "overlap_is_duplicate",
@@ -120,7 +120,7 @@ def test_a_process_that_fails_is_told_with_its_last_words(tmp_path, monkeypatch)
         (root / "impl").mkdir()
         (root / "impl" / "__init__.py").write_text("raise RuntimeError('no impl here')\n")
 
-    monkeypatch.setattr("conformance.mutants.patched_impl.write_patched", cut_off)
+    monkeypatch.setattr("conformance.campaigns.mutants.patched_impl.write_patched", cut_off)
     prepared = prepare(Plan(scope="idempotent-restart", traces=3), tmp_path / "prepared")
     with pytest.raises(HuntFailed, match="no impl here"):
         hunt(MUTANTS["wrap_refused"], prepared.directory)

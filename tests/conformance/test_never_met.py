@@ -7,8 +7,8 @@ from argparse import Namespace
 import pytest
 
 from conformance.__main__ import main
-from conformance.coverage.functions import count_statements
-from conformance.coverage.marks import (
+from conformance.judging.coverage.functions import count_statements
+from conformance.judging.coverage.marks import (
     StatementMarks,
     bits_of,
     codes_in,
@@ -16,8 +16,8 @@ from conformance.coverage.marks import (
     numbers_in,
     statement_marks,
 )
-from conformance.coverage.statements import IMPL, MARK, core, places, protocol_places
-from conformance.tables import WatchedRules, watched_modules
+from conformance.judging.coverage.statements import IMPL, MARK, core, places, protocol_places
+from conformance.judging.tables import WatchedRules, watched_modules
 from conformance.verbs import all_scopes
 from impl import ErrorCode
 from impl.partition import errors

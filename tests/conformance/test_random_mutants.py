@@ -15,9 +15,37 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.coverage import functions as coverage
-from conformance.coverage.functions import UNREACHED, unreached_functions
-from conformance.coverage.statements import (
+from conformance.adapters.impl.transactions import judge as transactions_judge
+from conformance.campaigns.mutants import by_stories, drawing, judged, planting
+from conformance.campaigns.mutants.by_stories import differences_in, story_files
+from conformance.campaigns.mutants.drawing import drawn, every_mutant, planted
+from conformance.campaigns.mutants.judged import (
+    Judgement,
+    Reached,
+    judge_mutants,
+    scopes_of,
+    verdicts,
+)
+from conformance.campaigns.mutants.patched_impl import trees_of
+from conformance.campaigns.mutants.planting import (
+    FORKS,
+    MOST_MEMORY,
+    in_children,
+    outermost,
+    replace_function,
+)
+from conformance.campaigns.mutants.survivors import (
+    LIMIT,
+    NO_CHANGE,
+    REASONS,
+    by_module,
+    kept_page,
+    page_lines,
+    share_found,
+)
+from conformance.judging.coverage import functions as coverage
+from conformance.judging.coverage.functions import UNREACHED, unreached_functions
+from conformance.judging.coverage.statements import (
     IMPL,
     MARK,
     OUTSIDE,
@@ -28,28 +56,6 @@ from conformance.coverage.statements import (
     protocol_places,
     qualified,
 )
-from conformance.mutants import by_stories, drawing, judged, planting
-from conformance.mutants.by_stories import differences_in, story_files
-from conformance.mutants.drawing import drawn, every_mutant, planted
-from conformance.mutants.judged import Judgement, Reached, judge_mutants, scopes_of, verdicts
-from conformance.mutants.patched_impl import trees_of
-from conformance.mutants.planting import (
-    FORKS,
-    MOST_MEMORY,
-    in_children,
-    outermost,
-    replace_function,
-)
-from conformance.mutants.survivors import (
-    LIMIT,
-    NO_CHANGE,
-    REASONS,
-    by_module,
-    kept_page,
-    page_lines,
-    share_found,
-)
-from conformance.systems.transactions import judge as transactions_judge
 from conformance.verbs import impl_coverage
 from conformance.verbs import random_mutants as verb
 from proofs.run.files import REPOSITORY
@@ -436,7 +442,7 @@ def modules_with_a_mark(_: int) -> tuple[int, int]:
         return tree
 
     planting.plant(marked)
-    importlib.import_module("conformance.mutants.hunt")
+    importlib.import_module("conformance.campaigns.mutants.hunt")
     loaded = [vars(m) for name, m in sys.modules.items() if name.partition(".")[0] == "impl"]
     return len(loaded), sum("PLANTED_MARK" in names for names in loaded)
 

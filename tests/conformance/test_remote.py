@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.file_systems import find_folder
-from conformance.remote import RemoteDirectory
+from conformance.judging.file_systems import find_folder
+from conformance.judging.remote import RemoteDirectory
 from proofs.run.directory import OtherRun, RunDirectory, Stopped
 
 ASKED = {"seed": 0, "traces": 4}

@@ -10,18 +10,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from conformance import report as reports
-from conformance.causes import Severity
-from conformance.compositions import IDEMPOTENT, JUDGED_COMPOSITIONS
-from conformance.findings import Summary, finding_of
-from conformance.guaranteed import (
+from conformance.judging.causes import Severity
+from conformance.judging.compositions import IDEMPOTENT, JUDGED_COMPOSITIONS
+from conformance.judging.findings import Summary, finding_of
+from conformance.judging.guaranteed import (
     GuaranteeWalker,
     ObservedProperties,
     not_guaranteed,
     statuses,
     without_unshown,
 )
-from conformance.known_differences import (
+from conformance.judging.known_differences import (
     KNOWN_DIFFERENCES,
     BadBaseline,
     KnownDifference,
@@ -29,10 +28,18 @@ from conformance.known_differences import (
     read_baseline,
     stale,
 )
-from conformance.plan import Plan, PreparedPlan, configuration
-from conformance.report import ReportedDivergence, Result, junit, report_json, run_json, sentence
-from conformance.runner import Wave
-from conformance.signatures import Occurrences, fields_of, signature_of
+from conformance.judging.plan import Plan, PreparedPlan, configuration
+from conformance.judging.reports import report as reports
+from conformance.judging.reports.report import (
+    ReportedDivergence,
+    Result,
+    junit,
+    report_json,
+    run_json,
+    sentence,
+)
+from conformance.judging.runner import Wave
+from conformance.judging.signatures import Occurrences, fields_of, signature_of
 from model.properties import Guarantee
 from proofs.explore.scope import explore_scope
 from proofs.trace.format import read
@@ -394,8 +401,8 @@ def test_a_missing_baseline_is_refused(tmp_path):
 def test_a_divergence_has_a_trace_that_replays_and_a_page_that_needs_no_network(
     whole_run, tmp_path
 ):
-    from conformance import pages
-    from conformance.judge import Divergence as Judged
+    from conformance.judging.judge import Divergence as Judged
+    from conformance.judging.reports import pages
 
     prepared = PreparedPlan.load(whole_run.out / "prepared")
     steps = prepared.trace(0)

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.__main__ import main
-from conformance.backends import (
+from conformance.backends.worker import judge
+from conformance.judging.backend import (
     BackendError,
     Options,
     RangeNumbers,
@@ -25,10 +26,17 @@ from conformance.backends import (
     WorkerTask,
     open_backend,
 )
-from conformance.backends.worker import judge
-from conformance.findings import Summary
-from conformance.rows import Found, from_json, merge_rows, numbers_of, row_of, to_json, unpack
-from conformance.runner import (
+from conformance.judging.findings import Summary
+from conformance.judging.rows import (
+    Found,
+    from_json,
+    merge_rows,
+    numbers_of,
+    row_of,
+    to_json,
+    unpack,
+)
+from conformance.judging.runner import (
     MOST_BYTES_OF_A_WAVE,
     MOST_RANGES_OF_A_WAVE,
     Wave,
@@ -347,7 +355,7 @@ def test_what_travels_to_other_machines_is_complete(task, tmp_path):
     shutil.copy(FAKES / "fake_plan.py", tmp_path / "there")
     program = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]);"
-        "from conformance.backends import TraceRange, WorkerTask;"
+        "from conformance.judging.backend import TraceRange, WorkerTask;"
         "from conformance.backends.worker import judge;"
         "task = WorkerTask('fake_plan', Path(sys.argv[2]), (Path(sys.argv[1]),));"
         "print(judge(task, TraceRange(0, 9)).body.hex());"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.signatures import (
+from conformance.judging.signatures import (
     KEPT,
     VALUES,
     Finding,

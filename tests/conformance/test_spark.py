@@ -14,7 +14,6 @@ import pyspark
 import pytest
 
 from conformance.__main__ import main
-from conformance.backends import BackendError, Options
 from conformance.backends.environment import environment_reader, group_by_host
 from conformance.backends.spark import Spark
 from conformance.backends.spark_failures import describe_failure, meaning_of
@@ -26,8 +25,9 @@ from conformance.backends.spark_session import (
     user_configurations,
     with_ours_beneath,
 )
-from conformance.report import run_json
-from conformance.runner import Wave
+from conformance.judging.backend import BackendError, Options
+from conformance.judging.reports.report import run_json
+from conformance.judging.runner import Wave
 from proofs.run.files import REPOSITORY
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.client.processes import SHIPPED, ClientReport, format_plan
-from conformance.client.run_plan import draw_plan
-from conformance.client.transactional.transactional_plan import draw_transactional
+from conformance.adapters.clients.processes import SHIPPED, ClientReport, format_plan
+from conformance.adapters.clients.run_plan import draw_plan
+from conformance.adapters.clients.transactional_plan import draw_transactional
 from kafka_eos.command_line import main
 from tests.docs.pages import REPOSITORY, missing, page
 

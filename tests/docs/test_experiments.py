@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from conformance.experiments.story import FOLDER
+from conformance.campaigns.stories.story import FOLDER
 from tests.docs.pages import REPOSITORY, is_understood, page
 
 PAGE = page(REPOSITORY / "docs" / "experiments.md")

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 EVIDENCE = {
     path.stem
     for folder, pattern in (
-        ("conformance/experiments/stories", "*.story"),
+        ("conformance/campaigns/stories/stories", "*.story"),
         ("tests/conformance", "**/fixtures/*.jsonl"),
         ("tests/conformance", "**/test_*.py"),
     )

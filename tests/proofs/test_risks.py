@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.experiments.story import stories
+from conformance.campaigns.stories.story import stories
 from model.releases import RELEASES, numbers
 from proofs.explore.scope import explore_scope
 from proofs.lift.source import load_model

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from conformance.experiments.player import play
-from conformance.experiments.story import FOLDER, stories
-from conformance.transactions.testbed import KafkaTestbed
+from conformance.adapters.brokers.testbed import KafkaTestbed
+from conformance.campaigns.stories.player import play
+from conformance.campaigns.stories.story import FOLDER, stories
 from impl import Producer
 
 RELEASE = "4.3.1"

@@ -14,7 +14,7 @@ from conformance.audit.planted import (
 from conformance.audit.report import conclude, report_of
 from conformance.audit.segments import find_partitions
 from conformance.audit.task import audit_all
-from conformance.backends import Options
+from conformance.judging.backend import Options
 from impl.coordinator.states import TransactionState
 from model.idempotent.variants import RELEASES
 from proofs.run.journal import Journal

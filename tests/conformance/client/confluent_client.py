@@ -1,5 +1,5 @@
-"""librdkafka's idempotent producer, speaking the lines of `conformance.client`: an example of how
-any client is put to the test. Usage: --client "python confluent_client.py"."""
+"""librdkafka's idempotent producer, speaking the lines of `conformance.adapters.clients`: an
+example of how any client is put to the test. Usage: --client "python confluent_client.py"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A small producer that speaks the lines of `conformance.client`, and can be told to misbehave.
+"""A small producer that speaks the lines of `conformance.adapters.clients`, and can be told to
+misbehave.
 
 It sends one record at a time and waits for its answer: `python small_client.py MODE`. Modes:
 `right`; `skips` leaves a sequence out; `renumbers` gives a record that it sends again a new

@@ -7,11 +7,16 @@ from itertools import pairwise
 
 import pytest
 
-from conformance.client import legacy
-from conformance.client.judgement import DIVERGES, EXPLAINED, MAX_CANDIDATES, judge_trace
-from conformance.client.legacy import LegacyBehaviour
-from conformance.client.record_order import renumber_records
-from conformance.client.trace import ClientTrace, ProduceAnswered, ProduceRequested, WireBatch
+from conformance.adapters.clients import legacy
+from conformance.adapters.clients.judgement import DIVERGES, EXPLAINED, MAX_CANDIDATES, judge_trace
+from conformance.adapters.clients.legacy import LegacyBehaviour
+from conformance.adapters.clients.record_order import renumber_records
+from conformance.adapters.clients.trace import (
+    ClientTrace,
+    ProduceAnswered,
+    ProduceRequested,
+    WireBatch,
+)
 from impl.protocol.errors import ErrorCode
 from model.idempotent.variants import parse
 from tests.conformance.client.test_recorded import RELEASES, changed, runs_of

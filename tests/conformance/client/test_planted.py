@@ -12,22 +12,27 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.causes import Severity
-from conformance.client import processes, runs
-from conformance.client.__main__ import main as judge_file
-from conformance.client.adapters import lines
-from conformance.client.judgement import (
+from conformance.adapters.clients import processes, runs
+from conformance.adapters.clients.__main__ import main as judge_file
+from conformance.adapters.clients.judgement import (
     DIVERGES,
     EXPLAINED,
     UNDECIDED,
     ClientJudgement,
     judge_trace,
 )
-from conformance.client.outcome import SENT_NOTHING, TOLD_LITTLE, outcome_of
-from conformance.client.processes import ClientCommand
-from conformance.client.recorder import record_runs
-from conformance.client.run_plan import ClientSettings, FaultKind, RequestFault, RunPlan, Send
-from conformance.client.trace import (
+from conformance.adapters.clients.outcome import SENT_NOTHING, TOLD_LITTLE, outcome_of
+from conformance.adapters.clients.processes import ClientCommand
+from conformance.adapters.clients.programs import lines
+from conformance.adapters.clients.recorder import record_runs
+from conformance.adapters.clients.run_plan import (
+    ClientSettings,
+    FaultKind,
+    RequestFault,
+    RunPlan,
+    Send,
+)
+from conformance.adapters.clients.trace import (
     UNFINISHED,
     ClientTrace,
     ProduceRequested,
@@ -35,7 +40,8 @@ from conformance.client.trace import (
     format_trace,
     parse_trace,
 )
-from conformance.signatures import Finding, count_findings
+from conformance.judging.causes import Severity
+from conformance.judging.signatures import Finding, count_findings
 from impl.protocol.errors import ErrorCode
 from model.idempotent.variants import DEFAULT_VARIANT, parse
 

@@ -5,11 +5,11 @@ import socket
 
 import pytest
 
-from conformance.client import internal_steps
-from conformance.client.judgement import EXPLAINED, judge_trace
-from conformance.client.proxy import Proxy
-from conformance.client.run_plan import ClientSettings, RunPlan, Send
-from conformance.client.trace import ConnectionClosed, ConnectionOpened
+from conformance.adapters.clients import internal_steps
+from conformance.adapters.clients.judgement import EXPLAINED, judge_trace
+from conformance.adapters.clients.proxy import Proxy
+from conformance.adapters.clients.run_plan import ClientSettings, RunPlan, Send
+from conformance.adapters.clients.trace import ConnectionClosed, ConnectionOpened
 from model.idempotent.variants import parse
 from tests.conformance.client.test_legacy import all_runs
 from tests.conformance.client.test_recorded import RELEASES, with_connections

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance.client.judgement import DIVERGES, EXPLAINED, judge_trace
-from conformance.client.outcome import outcome_of
-from conformance.client.protocol_rules import first_breach, waits_for_all_replicas
-from conformance.client.recorded_run import judge_file
-from conformance.client.trace import (
+from conformance.adapters.clients.judgement import DIVERGES, EXPLAINED, judge_trace
+from conformance.adapters.clients.outcome import outcome_of
+from conformance.adapters.clients.protocol_rules import first_breach, waits_for_all_replicas
+from conformance.adapters.clients.recorded_run import judge_file
+from conformance.adapters.clients.trace import (
     BadClientTrace,
     ClientTrace,
     ConnectionClosed,
@@ -23,7 +23,7 @@ from conformance.client.trace import (
     format_trace,
     parse_trace,
 )
-from conformance.client.trace_text import format_run
+from conformance.adapters.clients.trace_text import format_run
 from model.idempotent.variants import parse
 from proofs.run.files import pretty
 from tests.sizes import sized

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.causes import Severity
-from conformance.client.known_causes import known_cause, known_causes
-from conformance.client.processes import ADAPTERS, SHIPPED, check_command, client_version
-from conformance.client.trace import (
+from conformance.adapters.clients import transactional_rules as rules
+from conformance.adapters.clients import visible_records as promises
+from conformance.adapters.clients.known_causes import known_cause, known_causes
+from conformance.adapters.clients.processes import ADAPTERS, SHIPPED, check_command, client_version
+from conformance.adapters.clients.trace import (
     COMMITTED,
     ClientTrace,
     ConnectionEvent,
@@ -30,15 +31,17 @@ from conformance.client.trace import (
     format_trace,
     parse_trace,
 )
-from conformance.client.transactional import transactional_rules as rules
-from conformance.client.transactional import visible_records as promises
-from conformance.client.transactional.judgement import findings_of, outcome_of_transactions
-from conformance.client.transactional.transactional_plan import (
+from conformance.adapters.clients.transactional_judgement import (
+    findings_of,
+    outcome_of_transactions,
+)
+from conformance.adapters.clients.transactional_plan import (
     TransactionalPlan,
     draw_transactional,
 )
-from conformance.client.transactional.transactional_rules import broken_rules, differing_policies
-from conformance.client.transactional.visible_records import observe_transactions
+from conformance.adapters.clients.transactional_rules import broken_rules, differing_policies
+from conformance.adapters.clients.visible_records import observe_transactions
+from conformance.judging.causes import Severity
 from impl.protocol.errors import ErrorCode
 from proofs.run import BadUse
 from tests.conformance.client.test_recorded import runs_of

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.client.install import JAVA, JAVA_SOURCE, PRODUCTS
-from conformance.client_table import cell
-from conformance.client_table.brokers import OURS
-from conformance.client_table.cell import PROGRAMS, execute_program, last_line, topic_of
-from conformance.client_table.clients import CLIENTS, clients_named
-from conformance.client_table.features import FEATURES
-from conformance.client_table.page import client_table_page, verdict_of, verdicts_of
-from conformance.kafka.errors import BrokerFailed
-from conformance.kafka.releases import NEWEST
+from conformance.adapters.brokers.kafka.errors import BrokerFailed
+from conformance.adapters.brokers.kafka.releases import NEWEST
+from conformance.adapters.clients.install import JAVA, JAVA_SOURCE, PRODUCTS
+from conformance.campaigns.client_table import cell
+from conformance.campaigns.client_table.brokers import OURS
+from conformance.campaigns.client_table.cell import PROGRAMS, execute_program, last_line, topic_of
+from conformance.campaigns.client_table.clients import CLIENTS, clients_named
+from conformance.campaigns.client_table.features import FEATURES
+from conformance.campaigns.client_table.page import client_table_page, verdict_of, verdicts_of
 from conformance.verbs import client_table as verb
 from impl import Broker, ErrorFault
 from proofs.run import BadUse

@@ -11,13 +11,13 @@ import google_crc32c
 import pytest
 
 from conformance.__main__ import main
-from conformance.evidence import standalone
-from conformance.evidence.document import Document, FileLink, Heading, Table
-from conformance.evidence.reproduction import expected_places
-from conformance.evidence.script import layout_of, script_of
-from conformance.evidence.templates import batches_in, template_of
-from conformance.kafka.connection import WireRequest
-from conformance.transactions.wire import ClientIdentity, Conversation
+from conformance.adapters.brokers.kafka.connection import WireRequest
+from conformance.adapters.brokers.reproduction import expected_places
+from conformance.adapters.brokers.templates import batches_in, template_of
+from conformance.adapters.brokers.wire import ClientIdentity, Conversation
+from conformance.judging.reports import standalone
+from conformance.judging.reports.document import Document, FileLink, Heading, Table
+from conformance.judging.reports.script import layout_of, script_of
 from impl import ApiKey, Broker, PartitionLeader
 from impl.protocol.messages import encode_request, encode_response
 from proofs.trace.format import read

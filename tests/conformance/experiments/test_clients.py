@@ -11,11 +11,11 @@ from threading import Thread
 import pytest
 
 from conformance.__main__ import main
-from conformance.experiments.network import ClientBatch, ClientNetwork
-from conformance.experiments.player import rehearse
-from conformance.experiments.report import broken_by
-from conformance.experiments.story import stories
-from conformance.kafka.recipe import HOST
+from conformance.adapters.brokers.kafka.recipe import HOST
+from conformance.campaigns.stories.network import ClientBatch, ClientNetwork
+from conformance.campaigns.stories.player import rehearse
+from conformance.campaigns.stories.report import broken_by
+from conformance.campaigns.stories.story import stories
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, decode_response, encode_request, encode_response
 from impl.protocol.primitives import frame, take_frames

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
-from conformance.experiments.remote import implementation
-from conformance.experiments.story import Brokers, stories
+from conformance.campaigns.stories.remote import implementation
+from conformance.campaigns.stories.story import Brokers, stories
 
 FACTS_KEYS = {
     "schema_version",

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.experiments.session import Fact
-from conformance.experiments.story import FOLDER
-from conformance.systems.brokers.transactions.marker_without_leader import (
+from conformance.campaigns.stories.marker_without_leader import (
     COMMIT,
     LATER_LOG,
     SKIPPED,
@@ -17,6 +15,8 @@ from conformance.systems.brokers.transactions.marker_without_leader import (
     Leaderless,
     expected_of,
 )
+from conformance.campaigns.stories.session import Fact
+from conformance.campaigns.stories.story import FOLDER
 from proofs.java import MissingTool
 from tests.conformance.experiments.test_recorded import FACTS
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from conformance.experiments.names import ProducerNames
-from conformance.transactions.wire import Identified, PerPartition, Produced
+from conformance.adapters.brokers.wire import Identified, PerPartition, Produced
+from conformance.campaigns.stories.names import ProducerNames
 from impl.protocol.errors import ErrorCode
 
 pytestmark = pytest.mark.fast

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from conformance.experiments.player import check, rehearse
-from conformance.experiments.report import broken_by
-from conformance.experiments.session import Fact
-from conformance.experiments.story import Experiment, stories
+from conformance.campaigns.stories.player import check, rehearse
+from conformance.campaigns.stories.report import broken_by
+from conformance.campaigns.stories.session import Fact
+from conformance.campaigns.stories.story import Experiment, stories
 
 pytestmark = pytest.mark.fast
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.experiments.player import check, rehearse
-from conformance.experiments.story import read_story
-from conformance.experiments.text import Condition, NotUnderstood, StoryError
+from conformance.campaigns.stories.player import check, rehearse
+from conformance.campaigns.stories.story import read_story
+from conformance.campaigns.stories.text import Condition, NotUnderstood, StoryError
 
 pytestmark = pytest.mark.fast
 

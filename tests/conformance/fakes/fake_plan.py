@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from conformance.backends import TraceRange
-from conformance.findings import Summary
-from conformance.guaranteed import ObservedProperties
-from conformance.rows import Found
-from conformance.signatures import Finding, count_findings
+from conformance.judging.backend import TraceRange
+from conformance.judging.findings import Summary
+from conformance.judging.guaranteed import ObservedProperties
+from conformance.judging.rows import Found
+from conformance.judging.signatures import Finding, count_findings
 
 TRANSITIONS = 1000
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conformance.guaranteed import GuaranteeWalker, observe_transitions
-from conformance.plan import Plan, configuration, prepare
+from conformance.judging.guaranteed import GuaranteeWalker, observe_transitions
+from conformance.judging.plan import Plan, configuration, prepare
 
 
 @pytest.mark.parametrize("scope", ["idempotent-restart", "idempotent-tiny", "idempotent-expiry"])

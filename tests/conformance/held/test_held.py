@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from conformance.held.__main__ import main
-from conformance.held.api_table import lines_of
-from conformance.held.broker_answers import our_answers, real_answers, served_answers
-from conformance.held.cases import api_keys, cases_of
-from conformance.held.comparison import Name, compare, differences_of, read_names
-from conformance.held.own_node import SETTINGS
-from conformance.held.recording import (
+from conformance.campaigns.held.__main__ import main
+from conformance.campaigns.held.api_table import lines_of
+from conformance.campaigns.held.broker_answers import our_answers, real_answers, served_answers
+from conformance.campaigns.held.cases import api_keys, cases_of
+from conformance.campaigns.held.comparison import Name, compare, differences_of, read_names
+from conformance.campaigns.held.own_node import SETTINGS
+from conformance.campaigns.held.recording import (
     OutdatedRecording,
     read_recording,
     write_recording,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.connection import BrokerConnection
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
 from proofs.java import MissingTool
 
 CONSUMER_GROUPS = {

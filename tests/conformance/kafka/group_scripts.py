@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from conformance.kafka.connection import BrokerConnection
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
 from impl import ApiKey, ErrorCode, NodeConfig, Server
 from impl.coordinator.group_config import ConsumerGroupConfig, GroupConfig
 

@@ -11,12 +11,21 @@ from typing import Any
 
 import pytest
 
-from conformance.kafka import cluster as clusters
-from conformance.kafka.admin import PartitionLeadership, create_topic, leaders, log_start_offsets
-from conformance.kafka.administration import elect_preferred, set_config, unregister
-from conformance.kafka.cluster import KafkaCluster
-from conformance.kafka.connection import BrokerConnection
-from conformance.kafka.errors import BrokerFailed, RequestRefused
+from conformance.adapters.brokers.kafka import cluster as clusters
+from conformance.adapters.brokers.kafka.admin import (
+    PartitionLeadership,
+    create_topic,
+    leaders,
+    log_start_offsets,
+)
+from conformance.adapters.brokers.kafka.administration import (
+    elect_preferred,
+    set_config,
+    unregister,
+)
+from conformance.adapters.brokers.kafka.cluster import KafkaCluster
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
+from conformance.adapters.brokers.kafka.errors import BrokerFailed, RequestRefused
 from impl.protocol.errors import ErrorCode
 from impl.protocol.messages import decode_request, encode_response
 from impl.protocol.primitives import frame, take_frames

@@ -13,10 +13,10 @@ from itertools import count
 
 import pytest
 
-from conformance.kafka.admin import create_topic, init_producer_id
-from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.connection import BrokerConnection
-from conformance.kafka.releases import find_release
+from conformance.adapters.brokers.kafka.admin import create_topic, init_producer_id
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
+from conformance.adapters.brokers.kafka.releases import find_release
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
 from model.producer_config import (

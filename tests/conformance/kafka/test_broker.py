@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from conformance.kafka.admin import (
+from conformance.adapters.brokers.kafka.admin import (
     ProducerIdentity,
     api_versions,
     await_leader,
@@ -14,10 +14,10 @@ from conformance.kafka.admin import (
     init_producer_id,
     init_producer_ids,
 )
-from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.connection import BrokerConnection, WireRequest
-from conformance.kafka.errors import AnswerTimeout, ConnectionLost, RequestRefused
-from conformance.transactions.layouts import ON_A_BUSY_MACHINE
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.connection import BrokerConnection, WireRequest
+from conformance.adapters.brokers.kafka.errors import AnswerTimeout, ConnectionLost, RequestRefused
+from conformance.adapters.brokers.layouts import ON_A_BUSY_MACHINE
 from impl.protocol.errors import ErrorCode
 from impl.protocol.message_form import Value
 from impl.protocol.record_batch import Record, client_batch, encode_batch

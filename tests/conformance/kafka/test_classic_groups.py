@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from conformance.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
 from tests.conformance.kafka.group_scripts import Script, Values, check_answers
 
 pytestmark = pytest.mark.kafka

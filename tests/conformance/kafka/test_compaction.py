@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
 from conformance.audit.kinds import KINDS
 from conformance.audit.partition_audit import AuditSettings, audit_partition
 from conformance.audit.segments import find_partitions
-from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.connection import BrokerConnection
 from impl.broker.durable_cluster import DurableCluster
 from impl.coordinator.config import TransactionConfig
 from impl.log.checkpoint_files import CorruptCheckpoint, PartitionName, decode_offsets

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from conformance.kafka.connection import MAX_IN_FLIGHT, BrokerConnection
-from conformance.kafka.errors import (
+from conformance.adapters.brokers.kafka.connection import MAX_IN_FLIGHT, BrokerConnection
+from conformance.adapters.brokers.kafka.errors import (
     AnswerTimeout,
     ConnectionLost,
     TooManyInFlight,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conformance.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
 from impl import ApiKey
 from tests.conformance.kafka.group_scripts import Script, Values, check_answers
 

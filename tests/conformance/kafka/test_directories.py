@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from conformance.directories.__main__ import verdicts
-from conformance.directories.comparison import ExpectedDifference, compare, lost_files
-from conformance.directories.kafka_directory import hanging, make
-from conformance.directories.recorded import record, unpack
-from conformance.directories.scenarios import Scenario, read_scenarios
-from conformance.directories.script import VERBS, BadLine, parse
+from conformance.campaigns.directories.__main__ import verdicts
+from conformance.campaigns.directories.comparison import ExpectedDifference, compare, lost_files
+from conformance.campaigns.directories.kafka_directory import hanging, make
+from conformance.campaigns.directories.recorded import record, unpack
+from conformance.campaigns.directories.scenarios import Scenario, read_scenarios
+from conformance.campaigns.directories.script import VERBS, BadLine, parse
 
 SCENARIOS = read_scenarios()
 

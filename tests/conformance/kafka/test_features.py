@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from conformance.kafka.admin import api_versions
-from conformance.kafka.administration import set_level
-from conformance.kafka.connection import BrokerConnection
-from conformance.kafka.errors import RequestRefused
+from conformance.adapters.brokers.kafka.admin import api_versions
+from conformance.adapters.brokers.kafka.administration import set_level
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
+from conformance.adapters.brokers.kafka.errors import RequestRefused
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
 

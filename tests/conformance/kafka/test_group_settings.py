@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from conformance.kafka.administration import await_applied
-from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.connection import BrokerConnection
+from conformance.adapters.brokers.kafka.administration import await_applied
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
 from impl import ApiKey, Broker
 from impl.broker.node_settings import configure
 from tests.conformance.kafka.group_scripts import CONFIG, play

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.kafka.admin import create_topic
-from conformance.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.admin import create_topic
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
 from impl import Consumer, Producer, ProducerError
 from impl.client.errors import ClientError
 from proofs.java import MissingTool

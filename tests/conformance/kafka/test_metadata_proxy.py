@@ -15,12 +15,12 @@ from kio.schema.alter_partition_reassignments.v0.request import (
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader
 
-from conformance.kafka.administration import order_replicas
-from conformance.kafka.errors import RequestRefused
-from conformance.kafka.metadata_proxy import MetadataProxy, client_id, through
-from conformance.kafka.ports import free_ports
-from conformance.kafka.recipe import HOST, BrokerNode
-from conformance.kafka.releases import find_release
+from conformance.adapters.brokers.kafka.administration import order_replicas
+from conformance.adapters.brokers.kafka.errors import RequestRefused
+from conformance.adapters.brokers.kafka.metadata_proxy import MetadataProxy, client_id, through
+from conformance.adapters.brokers.kafka.ports import free_ports
+from conformance.adapters.brokers.kafka.recipe import HOST, BrokerNode
+from conformance.adapters.brokers.kafka.releases import find_release
 from impl.protocol.messages import encode_request
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.connection import BrokerConnection
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
 from impl.broker.node_settings import configure
 from tests.conformance.kafka.conftest import CONSUMER_GROUPS
 from tests.conformance.kafka.group_scripts import CONFIG, check_answers, ours, play

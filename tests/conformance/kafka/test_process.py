@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.kafka.process import ServerProcess
+from conformance.adapters.brokers.kafka.process import ServerProcess
 
 REPOSITORY = Path(__file__).parents[3]
 TIMEOUT_S = 10.0
@@ -24,7 +24,7 @@ time.sleep(60)
 PARENT = """
 import sys, time
 from pathlib import Path
-from conformance.kafka.process import ServerProcess
+from conformance.adapters.brokers.kafka.process import ServerProcess
 print(ServerProcess(["sleep", "60"], Path(sys.argv[1])).pid, flush=True)
 time.sleep(60)
 """

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.connection import BrokerConnection
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
 from impl import Broker
 from tests.conformance.kafka.conftest import CONSUMER_GROUPS
 from tests.conformance.kafka.group_scripts import CONFIG, play

@@ -6,19 +6,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.errors import BrokerFailed, UnknownRelease
-from conformance.kafka.fetch import fetch
-from conformance.kafka.ports import PORTS, free_ports
-from conformance.kafka.recipe import (
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.errors import BrokerFailed, UnknownRelease
+from conformance.adapters.brokers.kafka.fetch import fetch
+from conformance.adapters.brokers.kafka.ports import PORTS, free_ports
+from conformance.adapters.brokers.kafka.recipe import (
     BrokerNode,
     Ensemble,
     properties_text,
     server_properties,
     zookeeper_properties,
 )
-from conformance.kafka.releases import NEWEST, RELEASES, Release, find_release
-from conformance.kafka.storage import CLUSTER_ID
+from conformance.adapters.brokers.kafka.releases import NEWEST, RELEASES, Release, find_release
+from conformance.adapters.brokers.kafka.storage import CLUSTER_ID
 from model.releases import RELEASES as MODELLED
 from proofs.cache import cache_folder, make_once
 from proofs.java import FetchFailed, MissingTool, download_jars, find_java, java_major, pom_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
 from impl.partition.log_config import COMPRESSION_TYPES
 from impl.protocol.compression import Compression
 from impl.protocol.record_batch import (

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.client.install import PRODUCTS, products_of, program_command
-from conformance.experiments.client import APPLICATIONS
-from conformance.experiments.player import check, rehearse
-from conformance.known_defects.defects import (
+from conformance.adapters.clients.install import PRODUCTS, products_of, program_command
+from conformance.campaigns.known_defects.defects import (
     JAVA,
     KAFKA,
     KnownDefect,
     known_defects,
     missing_defects,
 )
-from conformance.known_defects.evidence import Observation, answer_in, right_answer
-from conformance.known_defects.report import kept_page, lines_of, row_of
+from conformance.campaigns.known_defects.evidence import Observation, answer_in, right_answer
+from conformance.campaigns.known_defects.report import kept_page, lines_of, row_of
+from conformance.campaigns.stories.client import APPLICATIONS
+from conformance.campaigns.stories.player import check, rehearse
 from conformance.verbs import known_defects as verb
 from model.releases import numbers
 from proofs.run import BadUse

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from conformance.lockstep.events import Events
-from conformance.lockstep.text import CannotSpecialize
+from conformance.judging.lockstep.events import Events
+from conformance.judging.lockstep.text import CannotSpecialize
 from proofs.lift.source import load_model
 from proofs.trace.replay import configuration_of
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.matrix import cells, kfake_process
-from conformance.matrix.cells import MatrixCell, cells_of, levels_of
-from conformance.matrix.page import matrix_pages
+from conformance.adapters.brokers import kfake_process
+from conformance.campaigns.matrix import cells
+from conformance.campaigns.matrix.cells import MatrixCell, cells_of, levels_of
+from conformance.campaigns.matrix.page import matrix_pages
 from conformance.verbs import matrix as verb
 from conformance.verbs import run
 from proofs.run import BadUse

@@ -18,21 +18,21 @@ from typing import Any, ClassVar
 
 from recorded_session import recorded
 
-from conformance.compositions import SERVER_ACTORS
+from conformance.adapters.brokers.exchange import BrokerFault, Session, TraceEnd, Wait
+from conformance.adapters.brokers.kafka.connection import WireRequest
+from conformance.adapters.brokers.scheduler import Scheduler
+from conformance.adapters.brokers.transactions.cluster_nodes import ClusterNodes, seated_cluster
+from conformance.adapters.brokers.transactions.nodes_script import NodeScript, NodesWriter
+from conformance.adapters.brokers.transactions.nodes_session import NodesSession
+from conformance.adapters.brokers.transactions.testbed_of_nodes import ClusterTestbed
+from conformance.adapters.brokers.transactions.transaction_probes import with_room
+from conformance.adapters.brokers.transactions.transaction_session import TraceResources
+from conformance.adapters.brokers.wire import Requests
+from conformance.adapters.impl.transactions.tables import tables_of
+from conformance.campaigns.stories.marker_without_leader import leaderless
 from conformance.generate.broker_graph import SKIP
-from conformance.kafka.connection import WireRequest
-from conformance.plan import Plan, configuration, prepare
-from conformance.systems.brokers.exchange import BrokerFault, Session, TraceEnd, Wait
-from conformance.systems.brokers.scheduler import Scheduler
-from conformance.systems.brokers.transactions.cluster_nodes import ClusterNodes, seated_cluster
-from conformance.systems.brokers.transactions.marker_without_leader import leaderless
-from conformance.systems.brokers.transactions.nodes_script import NodeScript, NodesWriter
-from conformance.systems.brokers.transactions.nodes_session import NodesSession
-from conformance.systems.brokers.transactions.testbed_of_nodes import ClusterTestbed
-from conformance.systems.brokers.transactions.transaction_probes import with_room
-from conformance.systems.brokers.transactions.transaction_session import TraceResources
-from conformance.systems.transactions.tables import tables_of
-from conformance.transactions.wire import Requests
+from conformance.judging.compositions import SERVER_ACTORS
+from conformance.judging.plan import Plan, configuration, prepare
 from impl import encode_response
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"

@@ -18,21 +18,21 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from conformance.compositions import SERVER_ACTORS
-from conformance.generate.broker_graph import AT_ONE
-from conformance.plan import Plan, configuration, prepare, scope_without
-from conformance.systems.brokers.exchange import Session, TraceEnd, Wait
-from conformance.systems.brokers.transactions.exhausted_ids import LAST_EPOCH, ExhaustedIds
-from conformance.systems.brokers.transactions.testbed_of_servers import ServersTestbed
-from conformance.systems.brokers.transactions.transaction_probes import with_room
-from conformance.systems.brokers.transactions.transaction_script import (
+from conformance.adapters.brokers.exchange import Session, TraceEnd, Wait
+from conformance.adapters.brokers.testbed import KafkaTestbed
+from conformance.adapters.brokers.transactions.exhausted_ids import LAST_EPOCH, ExhaustedIds
+from conformance.adapters.brokers.transactions.testbed_of_servers import ServersTestbed
+from conformance.adapters.brokers.transactions.transaction_probes import with_room
+from conformance.adapters.brokers.transactions.transaction_script import (
     TransactionScript,
     TransactionScriptWriter,
 )
-from conformance.systems.transactions.tables import tables_of
-from conformance.transactions.judging import FORGETFUL, ID_EXPIRES_S
-from conformance.transactions.testbed import KafkaTestbed
-from conformance.transactions.wire import CoordinatorConnection, Requests
+from conformance.adapters.brokers.wire import CoordinatorConnection, Requests
+from conformance.adapters.impl.transactions.tables import tables_of
+from conformance.generate.broker_graph import AT_ONE
+from conformance.judging.compositions import SERVER_ACTORS
+from conformance.judging.plan import Plan, configuration, prepare, scope_without
+from conformance.verbs.at_servers import FORGETFUL, ID_EXPIRES_S
 from conformance.verbs.over_wire import left_out
 from impl import encode_response
 

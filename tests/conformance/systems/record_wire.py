@@ -15,17 +15,17 @@ from typing import Any
 
 from recorded_session import recorded
 
-from conformance.kafka.connection import WireRequest
-from conformance.kafka.releases import find_release
-from conformance.plan import Plan, configuration, prepare
-from conformance.systems.brokers.exchange import Session
-from conformance.systems.brokers.idempotent.deliveries import LeaderScript, LeaderScriptWriter
-from conformance.systems.brokers.idempotent.observer import Observer
-from conformance.systems.brokers.idempotent.started_brokers import started
-from conformance.systems.brokers.idempotent.testbed_of_leaders import LeadersTestbed
-from conformance.systems.brokers.idempotent.wire_messages import Binding
-from conformance.systems.brokers.listening_broker import ListeningBroker
-from conformance.systems.brokers.scheduler import Scheduler
+from conformance.adapters.brokers.exchange import Session
+from conformance.adapters.brokers.idempotent.deliveries import LeaderScript, LeaderScriptWriter
+from conformance.adapters.brokers.idempotent.observer import Observer
+from conformance.adapters.brokers.idempotent.started_brokers import started
+from conformance.adapters.brokers.idempotent.testbed_of_leaders import LeadersTestbed
+from conformance.adapters.brokers.idempotent.wire_messages import Binding
+from conformance.adapters.brokers.kafka.connection import WireRequest
+from conformance.adapters.brokers.kafka.releases import find_release
+from conformance.adapters.brokers.listening_broker import ListeningBroker
+from conformance.adapters.brokers.scheduler import Scheduler
+from conformance.judging.plan import Plan, configuration, prepare
 from impl import ApiKey, encode_request, encode_response
 from model.idempotent.configuration import FirstSequence
 from model.idempotent.variants import parse

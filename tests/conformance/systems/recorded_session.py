@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from conformance.kafka.connection import WireRequest
-from conformance.systems.brokers.exchange import Ask, Session
-from conformance.transactions.wire import WireCall
+from conformance.adapters.brokers.exchange import Ask, Session
+from conformance.adapters.brokers.kafka.connection import WireRequest
+from conformance.adapters.brokers.wire import WireCall
 
 Keep = Callable[[WireRequest, Any], None]
 """Takes a request and its answer's body."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from conformance.compositions import JUDGED_COMPOSITIONS, judged_composition
-from conformance.findings import judge_of
-from conformance.plan import Plan, configuration
+from conformance.judging.compositions import JUDGED_COMPOSITIONS, judged_composition
+from conformance.judging.findings import judge_of
+from conformance.judging.plan import Plan, configuration
 from conformance.verbs.run import with_own_rules
 from proofs.explore.source import instances
 from proofs.lift.source import COMPOSITIONS

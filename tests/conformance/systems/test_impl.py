@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.systems.base import WIRE_MAX_SEQUENCE, WireNumbers
-from conformance.systems.impl import ImplSystem
-from conformance.systems.impl_client import UnexpectedEffects, in_flight_view
-from conformance.systems.impl_messages import BatchViews, ViewsByBytes
+from conformance.adapters.impl.idempotent.client import UnexpectedEffects, in_flight_view
+from conformance.adapters.impl.idempotent.messages import BatchViews, ViewsByBytes
+from conformance.adapters.impl.idempotent.system import ImplSystem
+from conformance.judging.system import WIRE_MAX_SEQUENCE, WireNumbers
 from impl import Record, RecordBatch, encode_batch
 from impl.producer import InFlightBatch
 from model.idempotent.configuration import Bounds, Budgets, Configuration

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.findings import judge_of, judge_range
-from conformance.plan import BadPlan, Plan, prepare
+from conformance.judging.findings import judge_of, judge_range
+from conformance.judging.plan import BadPlan, Plan, prepare
 from model.idempotent.variants import parse
 from tests.sizes import sized
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.systems.base import Reaction, View
-from conformance.systems.memoised import Interner, MemoisedActor
-from conformance.systems.snapshots import PicklableActor
+from conformance.adapters.impl.shared.memoised import Interner, MemoisedActor
+from conformance.adapters.impl.shared.snapshots import PicklableActor
+from conformance.judging.system import Reaction, View
 
 pytestmark = pytest.mark.fast
 
@@ -67,7 +67,7 @@ DEEDS: st.SearchStrategy[Deed] = st.one_of(
 @given(st.lists(st.lists(DEEDS, max_size=6), max_size=8), st.sampled_from([1, 3, 100_000]))
 def test_a_memoised_actor_does_what_the_actor_does(lives: list[list[Deed]], most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("conformance.systems.snapshots.MAX_SNAPSHOTS", most)
+        patch.setattr("conformance.adapters.impl.shared.snapshots.MAX_SNAPSHOTS", most)
         memoised, living = MemoisedActor(Sum()), Sum()
         for deeds in lives * 2:
             assert done(memoised, deeds) == done(living, deeds)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
-from conformance.kafka.errors import AnswerTimeout, ConnectionLost
-from conformance.systems.brokers.node_network import NodeConnection, NodeNetwork, NodesUnsettled
+from conformance.adapters.brokers.kafka.errors import AnswerTimeout, ConnectionLost
+from conformance.adapters.brokers.node_network import NodeConnection, NodeNetwork, NodesUnsettled
 from impl.broker import coordinators, produce_requests
 from impl.protocol.schemas import ApiKey
 

@@ -4,8 +4,8 @@ from itertools import count
 
 import pytest
 
-from conformance.kafka.admin import TopicPartition
-from conformance.systems.brokers.partition_pool import PartitionOffsets, PartitionPool
+from conformance.adapters.brokers.kafka.admin import TopicPartition
+from conformance.adapters.brokers.partition_pool import PartitionOffsets, PartitionPool
 
 pytestmark = pytest.mark.fast
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from conformance.systems.brokers.node_network import NodeNetwork, VersionMismatch
-from conformance.systems.brokers.transactions.node_server import NodeServer, StoppedNodes
-from conformance.systems.impl_client import UnexpectedEffects
-from conformance.systems.nodes import NodeRequest
+from conformance.adapters.brokers.node_network import NodeNetwork, VersionMismatch
+from conformance.adapters.brokers.transactions.node_server import NodeServer, StoppedNodes
+from conformance.adapters.impl.idempotent.client import UnexpectedEffects
+from conformance.adapters.impl.shared.nodes import NodeRequest
 from impl import ApiKey, encode_request
 from impl.broker.coordinators import AddPartitionsRequest
 from impl.broker.outputs import BrokerRequest

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from conformance.compositions import judged_composition
-from conformance.findings import judge_of
-from conformance.guaranteed import observe_world
-from conformance.plan import BadPlan, Plan
-from conformance.signatures import INDEX
-from conformance.systems.processing.membership import NOBODY
-from conformance.systems.processing.world_judge import observed_world
+from conformance.adapters.impl.processing.membership import NOBODY
+from conformance.adapters.impl.processing.world_judge import observed_world
+from conformance.judging.compositions import judged_composition
+from conformance.judging.findings import judge_of
+from conformance.judging.guaranteed import observe_world
+from conformance.judging.plan import BadPlan, Plan
+from conformance.judging.signatures import INDEX
 from impl.coordinator import offsets, state_manager
 from impl.coordinator.classic_group import ClassicGroup
 from impl.coordinator.group_messages import MemberIdentity

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from conformance.compositions import judged_composition
-from conformance.findings import judge_of
-from conformance.guaranteed import observe_world
-from conformance.plan import BadPlan, Plan
-from conformance.systems.producer_blocks import observed_world
+from conformance.adapters.impl.producer_ids.producer_blocks import observed_world
+from conformance.judging.compositions import judged_composition
+from conformance.judging.findings import judge_of
+from conformance.judging.guaranteed import observe_world
+from conformance.judging.plan import BadPlan, Plan
 from impl.broker.producer_ids import ProducerIdBlocks, ProducerIdController, ProducerIdManager
 from impl.protocol.errors import ErrorCode
 from model.releases import NEWEST

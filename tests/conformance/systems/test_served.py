@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
-from conformance.compositions import SERVER_ACTORS
-from conformance.kafka.admin import leaders
-from conformance.kafka.errors import BrokerFailed
-from conformance.kafka.releases import find_release
-from conformance.mutants import HuntScope, Mutant
-from conformance.mutants.patched_impl import write_patched
-from conformance.plan import Plan, prepare
-from conformance.systems.brokers.served.served_broker import ServedBroker
-from conformance.systems.brokers.served.served_nodes import ServedServer
-from conformance.transactions.layouts import FAR, HOME, SEAT
+from conformance.adapters.brokers.kafka.admin import leaders
+from conformance.adapters.brokers.kafka.errors import BrokerFailed
+from conformance.adapters.brokers.kafka.releases import find_release
+from conformance.adapters.brokers.layouts import FAR, HOME, SEAT
+from conformance.adapters.brokers.served.served_broker import ServedBroker
+from conformance.adapters.brokers.served.served_nodes import ServedServer
+from conformance.campaigns.mutants import HuntScope, Mutant
+from conformance.campaigns.mutants.patched_impl import write_patched
+from conformance.judging.compositions import SERVER_ACTORS
+from conformance.judging.plan import Plan, prepare
 from conformance.verbs.at_served import opened
 from conformance.verbs.run import with_own_rules
 from kafka_eos.environment import PACKAGES

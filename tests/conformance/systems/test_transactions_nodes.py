@@ -15,15 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.__main__ import main
-from conformance.backends import TraceRange
-from conformance.compositions import SERVER_ACTORS
-from conformance.generate.broker_graph import LEAVES, MARKER, NEEDS_LEADER, RETURNS, SKIP
-from conformance.kafka.admin import Supported
-from conformance.plan import Plan, PreparedPlan, configuration, prepare
-from conformance.rows import found_in
-from conformance.systems.brokers.backend import BrokersBackend
-from conformance.systems.brokers.exchange import BrokerFault, TraceEnd, Wait
-from conformance.systems.brokers.fault_schedule import (
+from conformance.adapters.brokers.backend import BrokersBackend
+from conformance.adapters.brokers.exchange import BrokerFault, TraceEnd, Wait
+from conformance.adapters.brokers.fault_schedule import (
     HOLD,
     MOVE,
     RELEASE,
@@ -34,12 +28,18 @@ from conformance.systems.brokers.fault_schedule import (
     stage,
     transaction_times,
 )
-from conformance.systems.brokers.transactions.nodes_script import NodeScript, NodesWriter
-from conformance.systems.brokers.transactions.nodes_session import NodesSession
-from conformance.systems.brokers.transactions.transaction_probes import with_room
-from conformance.systems.brokers.transactions.transaction_session import TraceResources
-from conformance.systems.transactions.tables import tables_of
-from conformance.transactions.wire import Requests, conversation
+from conformance.adapters.brokers.kafka.admin import Supported
+from conformance.adapters.brokers.transactions.nodes_script import NodeScript, NodesWriter
+from conformance.adapters.brokers.transactions.nodes_session import NodesSession
+from conformance.adapters.brokers.transactions.transaction_probes import with_room
+from conformance.adapters.brokers.transactions.transaction_session import TraceResources
+from conformance.adapters.brokers.wire import Requests, conversation
+from conformance.adapters.impl.transactions.tables import tables_of
+from conformance.generate.broker_graph import LEAVES, MARKER, NEEDS_LEADER, RETURNS, SKIP
+from conformance.judging.backend import TraceRange
+from conformance.judging.compositions import SERVER_ACTORS
+from conformance.judging.plan import Plan, PreparedPlan, configuration, prepare
+from conformance.judging.rows import found_in
 from impl import decode_response, encode_response
 from proofs.java import MissingTool
 from tests.conformance.systems.recorded_traces import steps_of, with_field

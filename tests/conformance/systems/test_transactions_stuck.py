@@ -11,23 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.compositions import SERVER_ACTORS
-from conformance.generate.broker_graph import TIMES_OUT
-from conformance.kafka.admin import TopicPartition
-from conformance.plan import Plan, configuration
-from conformance.systems.brokers.exchange import Ask, BrokerFault, TraceEnd, Wait
-from conformance.systems.brokers.scheduler import Scheduler
-from conformance.systems.brokers.transactions import testbed_of_servers
-from conformance.systems.brokers.transactions.testbed_of_servers import ServersTestbed
-from conformance.systems.brokers.transactions.transaction_probes import with_room
-from conformance.systems.brokers.transactions.transaction_script import (
+from conformance.adapters.brokers.exchange import Ask, BrokerFault, TraceEnd, Wait
+from conformance.adapters.brokers.kafka.admin import TopicPartition
+from conformance.adapters.brokers.scheduler import Scheduler
+from conformance.adapters.brokers.transactions import testbed_of_servers
+from conformance.adapters.brokers.transactions.testbed_of_servers import ServersTestbed
+from conformance.adapters.brokers.transactions.transaction_probes import with_room
+from conformance.adapters.brokers.transactions.transaction_script import (
     Ending,
     ScriptedRequest,
     ServerState,
     TransactionScript,
     TransactionScriptWriter,
 )
-from conformance.systems.transactions.tables import tables_of
+from conformance.adapters.impl.transactions.tables import tables_of
+from conformance.generate.broker_graph import TIMES_OUT
+from conformance.judging.compositions import SERVER_ACTORS
+from conformance.judging.plan import Plan, configuration
 from proofs.trace.format import Instance
 
 pytestmark = pytest.mark.fast

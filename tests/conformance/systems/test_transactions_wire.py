@@ -14,27 +14,27 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
-from conformance.compositions import SERVER_ACTORS, judged_composition
-from conformance.generate.broker_graph import AT_ONE, MARKER, TIMES_OUT, events_at
-from conformance.kafka.admin import Supported
-from conformance.plan import Plan, configuration, prepare
-from conformance.systems.brokers.clock import MACHINE_CLOCK, BrokersClock, MachineClock
-from conformance.systems.brokers.exchange import BrokerFault, TraceEnd, Wait
-from conformance.systems.brokers.transactions import testbed_of_servers, transaction_session
-from conformance.systems.brokers.transactions.testbed_of_servers import TRANSACTION_S
-from conformance.systems.brokers.transactions.transaction_probes import with_room
-from conformance.systems.brokers.transactions.transaction_script import (
+from conformance.adapters.brokers.clock import MACHINE_CLOCK, BrokersClock, MachineClock
+from conformance.adapters.brokers.exchange import BrokerFault, TraceEnd, Wait
+from conformance.adapters.brokers.kafka.admin import Supported
+from conformance.adapters.brokers.transactions import testbed_of_servers, transaction_session
+from conformance.adapters.brokers.transactions.testbed_of_servers import TRANSACTION_S
+from conformance.adapters.brokers.transactions.transaction_probes import with_room
+from conformance.adapters.brokers.transactions.transaction_script import (
     TransactionScript,
     TransactionScriptWriter,
 )
-from conformance.systems.brokers.transactions.transaction_session import (
+from conformance.adapters.brokers.transactions.transaction_session import (
     Times,
     TraceResources,
     TransactionSession,
 )
-from conformance.systems.transactions.tables import tables_of
-from conformance.transactions.breaches import write_breaches
-from conformance.transactions.wire import Requests, conversation
+from conformance.adapters.brokers.wire import Requests, conversation
+from conformance.adapters.impl.transactions.tables import tables_of
+from conformance.generate.broker_graph import AT_ONE, MARKER, TIMES_OUT, events_at
+from conformance.judging.compositions import SERVER_ACTORS, judged_composition
+from conformance.judging.plan import Plan, configuration, prepare
+from conformance.judging.reports.breaches import write_breaches
 from impl import decode_response, encode_response
 from impl.broker.config import NodeConfig
 from impl.broker.server import Server

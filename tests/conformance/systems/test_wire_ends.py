@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
-from conformance.backends import BackendFailed, TraceRange
-from conformance.kafka.connection import BrokerConnection
-from conformance.plan import Plan, prepare
-from conformance.rows import found_in
-from conformance.runner import Waves
-from conformance.systems.brokers import listening_broker
-from conformance.systems.brokers.backend import BrokersBackend
-from conformance.systems.brokers.idempotent.testbed_of_leaders import (
+from conformance.adapters.brokers import listening_broker
+from conformance.adapters.brokers.backend import BrokersBackend
+from conformance.adapters.brokers.idempotent.testbed_of_leaders import (
     LeadersTestbed,
     leaders_backend,
 )
-from conformance.systems.brokers.listening_broker import ListeningBroker, NoBroker, address_of
-from conformance.systems.brokers.transactions import servers
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
+from conformance.adapters.brokers.listening_broker import ListeningBroker, NoBroker, address_of
+from conformance.adapters.brokers.transactions import servers
+from conformance.judging.backend import BackendFailed, TraceRange
+from conformance.judging.plan import Plan, prepare
+from conformance.judging.rows import found_in
+from conformance.judging.runner import Waves
 from impl import ApiKey, CloseConnection, Node, decode_request
 from impl.protocol.messages import decode_response, encode_response
 from proofs.run.files import REPOSITORY

@@ -14,14 +14,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from conformance.backends import TraceRange
-from conformance.faults import CLIENTS, Means
-from conformance.kafka.errors import BrokerFailed
-from conformance.kafka.releases import find_release
-from conformance.plan import Plan, configuration, prepare
-from conformance.rows import found_in
-from conformance.systems.brokers.idempotent import started_brokers
-from conformance.systems.brokers.idempotent.deliveries import (
+from conformance.adapters.brokers.idempotent import started_brokers
+from conformance.adapters.brokers.idempotent.deliveries import (
     ISOLATE,
     CannotPlay,
     Delivery,
@@ -30,11 +24,17 @@ from conformance.systems.brokers.idempotent.deliveries import (
     LeaderScriptWriter,
     playable,
 )
-from conformance.systems.brokers.idempotent.observer import Observer
-from conformance.systems.brokers.idempotent.started_brokers import TwoReplicas, means_at_one
-from conformance.systems.brokers.idempotent.testbed_of_leaders import leaders_backend
-from conformance.systems.brokers.idempotent.wire_messages import topic_configs
-from conformance.systems.brokers.listening_broker import ListeningBroker, NoBroker
+from conformance.adapters.brokers.idempotent.observer import Observer
+from conformance.adapters.brokers.idempotent.started_brokers import TwoReplicas, means_at_one
+from conformance.adapters.brokers.idempotent.testbed_of_leaders import leaders_backend
+from conformance.adapters.brokers.idempotent.wire_messages import topic_configs
+from conformance.adapters.brokers.kafka.errors import BrokerFailed
+from conformance.adapters.brokers.kafka.releases import find_release
+from conformance.adapters.brokers.listening_broker import ListeningBroker, NoBroker
+from conformance.generate.faults import CLIENTS, Means
+from conformance.judging.backend import TraceRange
+from conformance.judging.plan import Plan, configuration, prepare
+from conformance.judging.rows import found_in
 from conformance.verbs.over_wire import broker_of, left_out, means_of, target_at_brokers
 from impl import PartitionLeader
 from impl.partition.leader import DeleteOutcome

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from conformance.kafka.releases import find_release
-from conformance.systems.brokers.idempotent.observer import ObservedAnswer, Observer
+from conformance.adapters.brokers.idempotent.observer import ObservedAnswer, Observer
+from conformance.adapters.brokers.kafka.releases import find_release
 from impl import (
     ApiKey,
     Node,

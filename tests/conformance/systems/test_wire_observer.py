@@ -8,25 +8,25 @@ from unittest.mock import Mock
 import pytest
 
 from conformance.__main__ import main
-from conformance.judge import NotAllowed
-from conformance.plan import Plan, PreparedPlan, configuration, prepare, scope_text
-from conformance.systems.brokers.exchange import Session, TraceEnd
-from conformance.systems.brokers.idempotent import observer as wire_observer
-from conformance.systems.brokers.idempotent import testbed_of_leaders
-from conformance.systems.brokers.idempotent.deliveries import (
+from conformance.adapters.brokers.exchange import Session, TraceEnd
+from conformance.adapters.brokers.idempotent import observer as wire_observer
+from conformance.adapters.brokers.idempotent import testbed_of_leaders
+from conformance.adapters.brokers.idempotent.deliveries import (
     CannotPlay,
     Delivery,
     LeaderScriptWriter,
 )
-from conformance.systems.brokers.idempotent.leader_probes import PROBES, heard_producers, stored
-from conformance.systems.brokers.idempotent.leader_session import leader_session
-from conformance.systems.brokers.idempotent.observer import (
+from conformance.adapters.brokers.idempotent.leader_probes import PROBES, heard_producers, stored
+from conformance.adapters.brokers.idempotent.leader_session import leader_session
+from conformance.adapters.brokers.idempotent.observer import (
     ObservedAnswer,
     Observer,
     ProducerState,
     Undecided,
     producer_state,
 )
+from conformance.judging.judge import NotAllowed
+from conformance.judging.plan import Plan, PreparedPlan, configuration, prepare, scope_text
 from model.idempotent.configuration import Configuration
 from model.idempotent.leader import expire_producer, restart
 from model.idempotent.messages import Batch, Error

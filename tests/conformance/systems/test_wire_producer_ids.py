@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from conformance.backends import BackendFailed
-from conformance.kafka.admin import ProducerIdentity
-from conformance.systems.brokers.idempotent import producer_id_blocks as producer_ids
-from conformance.systems.brokers.idempotent.producer_id_blocks import (
+from conformance.adapters.brokers.idempotent import producer_id_blocks as producer_ids
+from conformance.adapters.brokers.idempotent.producer_id_blocks import (
     ASKED,
     NOTHING,
     Blocks,
@@ -20,6 +18,8 @@ from conformance.systems.brokers.idempotent.producer_id_blocks import (
     check_blocks,
     node_from,
 )
+from conformance.adapters.brokers.kafka.admin import ProducerIdentity
+from conformance.judging.backend import BackendFailed
 
 pytestmark = pytest.mark.fast
 

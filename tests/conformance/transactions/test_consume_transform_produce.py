@@ -9,15 +9,20 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.backends import BackendFailed
-from conformance.transactions import consume_transform_produce
-from conformance.transactions.consume_transform_produce import (
+from conformance.campaigns.exactly_once import consume_transform_produce
+from conformance.campaigns.exactly_once.consume_transform_produce import (
     Attempt,
     crash_points,
     in_all,
     steps_of,
 )
-from conformance.transactions.crashing_client import RECEIVES, SENDS, ClientMessage, CrashingNetwork
+from conformance.campaigns.exactly_once.crashing_client import (
+    RECEIVES,
+    SENDS,
+    ClientMessage,
+    CrashingNetwork,
+)
+from conformance.judging.backend import BackendFailed
 from impl.protocol.messages import encode_request
 from impl.protocol.primitives import frame
 from impl.protocol.schemas import ApiKey

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
-from conformance.experiments import observations, setup
-from conformance.experiments.session import Session
-from conformance.kafka.errors import RequestRefused
-from conformance.transactions.testbed import KafkaTestbed
+from conformance.adapters.brokers.kafka.errors import RequestRefused
+from conformance.adapters.brokers.testbed import KafkaTestbed
+from conformance.campaigns.stories import observations, setup
+from conformance.campaigns.stories.session import Session
 from proofs.java import MissingTool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]

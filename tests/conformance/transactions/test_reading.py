@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.transactions.reading import (
+from conformance.adapters.brokers.reading import (
     Fetched,
     ObservedBatch,
     OffsetRecord,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.kafka.admin import Supported
-from conformance.kafka.errors import RequestRefused
-from conformance.transactions.wire import (
+from conformance.adapters.brokers.kafka.admin import Supported
+from conformance.adapters.brokers.kafka.errors import RequestRefused
+from conformance.adapters.brokers.wire import (
     ClientIdentity,
     Conversation,
     GroupMembership,

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from conformance.compositions import TRANSACTIONS
-from conformance.findings import Summary, judge_of, judge_range
-from conformance.plan import Plan, PreparedPlan, prepare
-from conformance.signatures import INDEX
+from conformance.judging.compositions import TRANSACTIONS
+from conformance.judging.findings import Summary, judge_of, judge_range
+from conformance.judging.plan import Plan, PreparedPlan, prepare
+from conformance.judging.signatures import INDEX
 from impl.coordinator.effects import SendAnswer
 from impl.coordinator.state_manager import TransactionStateManager
 from impl.coordinator.transactions import TransactionCoordinator

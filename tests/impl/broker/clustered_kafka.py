@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from conformance.kafka.administration import await_applied
-from conformance.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.administration import await_applied
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
 from impl.protocol.schemas import ApiKey
 from tests.impl.broker.cluster_recording import LOG_DIR, record
 from tests.impl.broker.secured_kafka import exchange

@@ -14,9 +14,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.connection import BrokerConnection
-from conformance.kafka.wait import poll
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
+from conformance.adapters.brokers.kafka.wait import poll
 from impl.coordinator.consumer_group import RecordKind
 from impl.coordinator.consumer_group_records import decode_consumer_group_record
 from impl.coordinator.group_records import decode_group_key

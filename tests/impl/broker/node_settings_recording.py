@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from conformance.kafka.administration import await_applied
-from conformance.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.administration import await_applied
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
 from impl.broker.kafka_settings import KAFKA_SETTINGS
 from impl.broker.setting_views import ConfigType
 from impl.broker.topic_settings import TOPIC_SETTINGS

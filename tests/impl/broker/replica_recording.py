@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from conformance.kafka.cluster import SETTLE_TIMEOUT_S, KafkaCluster
-from conformance.kafka.wait import wait_until
+from conformance.adapters.brokers.kafka.cluster import SETTLE_TIMEOUT_S, KafkaCluster
+from conformance.adapters.brokers.kafka.wait import wait_until
 from impl.protocol.schemas import ApiKey as K
 from tests.impl.broker.cluster_recording import PREFERRED, UNCLEAN, elect, reassign
 from tests.impl.broker.secured_kafka import exchange

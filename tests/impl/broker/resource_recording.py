@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from conformance.kafka.administration import await_applied
-from conformance.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.administration import await_applied
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
 from impl.protocol.schemas import ApiKey
 from tests.impl.broker.admin_recording import (
     APPEND,

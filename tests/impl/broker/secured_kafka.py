@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from conformance.kafka.administration import await_applied
-from conformance.kafka.broker import KafkaBroker
-from conformance.kafka.ports import free_ports
-from conformance.kafka.recipe import BrokerNode, Ensemble
+from conformance.adapters.brokers.kafka.administration import await_applied
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.ports import free_ports
+from conformance.adapters.brokers.kafka.recipe import BrokerNode, Ensemble
 from impl.protocol.messages import decode_response, encode_request
 from impl.protocol.primitives import frame, take_frames
 from impl.protocol.schemas import ApiKey

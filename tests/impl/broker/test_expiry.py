@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conformance.kafka.connection import BrokerConnection
+from conformance.adapters.brokers.kafka.connection import BrokerConnection
 from impl import ApiKey, Broker, Consumer, Producer
 from impl.broker.node_settings import UnknownSetting
 from impl.protocol.errors import ErrorCode

@@ -22,7 +22,7 @@ from confluent_kafka import Consumer as LibrdkafkaConsumer
 from confluent_kafka import Producer as LibrdkafkaProducer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from conformance.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
 from impl import Broker
 from impl.broker.embedded import EMBEDDED
 from impl.partition.log_config import LogConfig

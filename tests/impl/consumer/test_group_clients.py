@@ -17,7 +17,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from conformance.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
 from impl import Broker, Consumer, Producer
 
 SECONDS = 15

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from conformance.kafka.admin import create_topic
-from conformance.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.admin import create_topic
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
 from impl.broker import apis
 from impl.client.arguments import OffsetAndMetadata
 from impl.client.network_client import NetworkClient

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.kafka.broker import KafkaBroker
+from conformance.adapters.brokers.kafka.broker import KafkaBroker
 from impl import AclBinding, AclOperation, Broker, Producer, ResourceType, Security, TopicPartition
 from impl.broker.durable_cluster import DurableCluster
 from impl.log.snapshot import decode_snapshot

@@ -1,6 +1,6 @@
 """Directories that real brokers left: ours says of them what those brokers say.
 
-`python -m conformance.directories --record tests/impl/storage/recorded_directories` makes them anew
+`python -m conformance.campaigns.directories --record tests/impl/storage/recorded_directories` makes them anew
 (Java 17 and Maven): `--scenario` and `--release` are patterns that choose some.
 """
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance.directories.comparison import read_known
-from conformance.directories.recorded import MAX_BYTES, SUFFIX, Recorded, unpack
-from conformance.directories.scenarios import read_scenarios
-from conformance.directories.verdict import DirectoryVerdict, judge
+from conformance.campaigns.directories.comparison import read_known
+from conformance.campaigns.directories.recorded import MAX_BYTES, SUFFIX, Recorded, unpack
+from conformance.campaigns.directories.scenarios import read_scenarios
+from conformance.campaigns.directories.verdict import DirectoryVerdict, judge
 
 FOLDER = Path(__file__).with_name("recorded_directories")
 PACKED = sorted(FOLDER.glob(f"*{SUFFIX}"))

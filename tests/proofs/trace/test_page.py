@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from conformance.client.recorded_run import judge_run
-from conformance.client.trace_page import client_page
+from conformance.adapters.clients.recorded_run import judge_run
+from conformance.adapters.clients.trace_page import client_page
 from model.idempotent.variants import parse
 from proofs.explore.scope import explore_scope
 from proofs.lift.source import model_for

@@ -1,0 +1,1 @@
+"""Systems under test, each behind the interface that judges know."""

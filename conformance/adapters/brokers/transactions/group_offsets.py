@@ -1,0 +1,106 @@
+"""A group whose offsets a trace commits: what the model says of it, and what a server shows.
+
+1. The partition of the group's offsets is shared by all traces: of its log only the batches of a
+   trace's own producers count, and places in it are places among these.
+2. An offset that is committed is a number: it says which record of the model it stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from conformance.adapters.brokers.kafka.admin import TopicPartition
+from conformance.adapters.brokers.reading import (
+    Fetched,
+    ObservedOffset,
+    OffsetRecord,
+    offset_records,
+    see,
+)
+from conformance.adapters.impl.transactions.messages import UNSTABLE
+from conformance.adapters.impl.transactions.tables import TransactionTables
+from conformance.judging.system import Many, Shape, View
+from impl.protocol.errors import ErrorCode
+
+GROUP_SHOWN: Final[Mapping[str, Shape]] = {
+    "log": Many(dict.fromkeys(("kind", "producer_id", "producer_epoch", "record"))),
+    "producers": Many(
+        dict.fromkeys(
+            ("producer_id", "producer_epoch", "coordinator_epoch", "current_txn_first_offset")
+        )
+    ),
+    "committed": None,
+    "stable": None,
+}
+"""What Fetch and DescribeProducers show of the group's partition, and OffsetFetch of the group:
+without and with `require_stable`."""
+
+NOTHING: Final = -1
+_BASE: Final = 100
+"""More than instances, transactions, or numbers of records that a scope has."""
+
+Record = tuple[int, int, int]
+"""Instance, transaction, number."""
+
+
+class Entry(NamedTuple):
+    """A batch of the trace's own in the group's partition."""
+
+    offset: int
+    kind: str
+    producer_id: int
+    producer_epoch: int
+    record: Record | None
+
+
+def offset_of(record: Record) -> int:
+    """The offset that stands for a record: later ones of an instance are larger."""
+    instance, transaction, number = record
+    return (instance * _BASE + transaction) * _BASE + number
+
+
+def record_of(offset: int) -> Record:
+    """The record that an offset stands for."""
+    rest, number = divmod(offset, _BASE)
+    return (*divmod(rest, _BASE), number)
+
+
+def group_shown(tables: TransactionTables, leader: Any) -> View:
+    """What the model's group shows, shaped as GROUP_SHOWN."""
+    log, producers, *_, offsets = tables.view_of("group", tables.node(leader))
+    committed, stable, _ = offsets
+    return (
+        tuple((kind, who, epoch, record) for kind, who, epoch, _, record in log),
+        tuple(
+            (who, epoch, coordinator_epoch, first)
+            for who, (epoch, coordinator_epoch, _, _, first) in enumerate(producers)
+            if epoch != NOTHING
+        ),
+        committed,
+        stable,
+    )
+
+
+def entries(fetched: Fetched, producer_ids: Container[int]) -> Iterator[Entry]:
+    """The batches of some producers in the log of the group's partition."""
+    for batch in fetched.batches:
+        if batch.producer_id not in producer_ids:
+            continue
+        who = batch.producer_id, batch.producer_epoch
+        if batch.is_control:
+            yield Entry(batch.base_offset, str(see(batch).marker), *who, None)
+            continue
+        for row in offset_records(replace(fetched, batches=(batch,))):
+            assert isinstance(row, OffsetRecord), "it is no control batch"
+            offset = NOTHING if row.committed_offset is None else row.committed_offset
+            yield Entry(batch.base_offset, "DATA", *who, record_of(offset))
+
+
+def told(seen: Mapping[TopicPartition, ObservedOffset], source: TopicPartition) -> View:
+    """What OffsetFetch says of the source's offset, as the model says it."""
+    row = seen[source]
+    if row.error is not ErrorCode.NONE:
+        return UNSTABLE if row.error is ErrorCode.UNSTABLE_OFFSET_COMMIT else row.error.name
+    return None if row.committed_offset == NOTHING else record_of(row.committed_offset)

@@ -1,0 +1,203 @@
+"""Three brokers that are stopped and moved, and what each trace has there.
+
+1. Each trace on its way has its own connections: to the coordinator, and to each leader.
+2. Traces are played in batches, between which all leaders are there. Of two batches that hold a
+   leader, one freezes it and the next kills it, as far as their traces allow that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Protocol
+
+from conformance.adapters.brokers.backend import BrokersBackend
+from conformance.adapters.brokers.broker_testbed import Numbered
+from conformance.adapters.brokers.exchange import COORDINATOR, Ask
+from conformance.adapters.brokers.fault_schedule import (
+    HOLD,
+    MOVE,
+    RELEASE,
+    FaultSchedule,
+    transaction_times,
+)
+from conformance.adapters.brokers.layouts import FAR, HOME
+from conformance.adapters.brokers.partition_pool import PartitionPool
+from conformance.adapters.brokers.testbed import KafkaTestbed
+from conformance.adapters.brokers.transactions.cluster_nodes import ClusterNodes
+from conformance.adapters.brokers.transactions.nodes_script import NodeScript, NodesWriter
+from conformance.adapters.brokers.transactions.nodes_session import NodesSession
+from conformance.adapters.brokers.transactions.servers import TransactionServer
+from conformance.adapters.brokers.transactions.testbed_of_servers import ServersTestbed
+from conformance.adapters.brokers.transactions.transaction_probes import with_room
+from conformance.adapters.brokers.transactions.transaction_script import TransactionScript
+from conformance.adapters.brokers.transactions.transaction_session import TraceResources
+from conformance.adapters.brokers.wire import Conversation, CoordinatorConnection
+from conformance.adapters.impl.transactions.tables import tables_of
+from conformance.campaigns.stories.marker_without_leader import (
+    Leaderless,
+    expected_of,
+    leaderless,
+)
+from conformance.judging.plan import PreparedPlan, configuration
+from conformance.judging.reports.report import SideCheck
+
+
+class NodesUnderTest(Protocol):
+    """Three brokers, and what can be done to them; `cluster_nodes` says who is who."""
+
+    coordinator: int
+    done: Counter[str]
+    """What was done, by kind."""
+
+    @property
+    def kafka(self) -> TransactionServer:
+        """The brokers as clients see them."""
+
+    @property
+    def is_held(self) -> bool:
+        """The far leader is gone."""
+
+    @property
+    def coordinator_epoch(self) -> int:
+        """How often coordination began; only differences mean something."""
+
+    def inject(self, fault: str, *, gently: bool) -> str:
+        """HOLD, RELEASE or MOVE; of which kind it was. `gently`: a leader is frozen, not killed."""
+
+    def rest(self) -> None:
+        """All leaders are there."""
+
+    def complete(self) -> None:
+        """All brokers are there, and in sync."""
+
+
+class NodesTestbed(ServersTestbed):
+    """`broken` was seen before. `met` counts the traces that met each kind of fault."""
+
+    asking = most = together = 32
+    wait_costs = 100
+    session_kind: type[NodesSession] = NodesSession
+
+    def __init__(
+        self,
+        nodes: NodesUnderTest,
+        conversation: Conversation,
+        k: Any,
+        broken: frozenset[str] = frozenset(),
+    ) -> None:
+        self.nodes = nodes
+        self.broken = broken
+        self.met: Counter[str] = Counter()
+        self._kills_next = False
+        self._is_gentle = True
+        self._transaction_s: Mapping[int, float] = {}
+        self._epoch = 0
+        super().__init__(nodes.kafka, conversation, k)
+
+    def pools(self, partitions: int) -> Sequence[PartitionPool]:
+        """All partitions but the last are near."""
+        return [self.pool(HOME)] * (partitions - 1) + [self.pool(FAR)]
+
+    def waits_of(self, script: NodeScript) -> int:
+        """At each fault, and for a time-out."""
+        return len(script.faults) + bool(script.times_out)
+
+    def group_of(self, script: NodeScript) -> Hashable:
+        """Scripts with as many moves, that may be dealt with alike. Those in which transactions
+        time out wait for each other's, and want just the same faults: in between little time
+        passes."""
+        times_out = ("times out", *script.faults) if script.times_out else ()
+        return MOVE in script.faults, script.is_lenient or bool(times_out), times_out
+
+    def begin(self, scripts: Sequence[Numbered], schedule: FaultSchedule) -> None:
+        """All partitions are there, and known to all; it is decided how a leader is held."""
+        if not all(p.has(len(scripts) * self._pools.count(p)) for p in self._pools):
+            self.nodes.complete()  # every broker must hear of a new topic
+        times = transaction_times([script for _, script in scripts], schedule.turns)
+        numbers = (number for number, _ in scripts)
+        self._transaction_s = dict(zip(numbers, times, strict=True))
+        self._is_gentle = self._holds_gently([script for _, script in scripts])
+
+    def _holds_gently(self, scripts: Sequence[NodeScript]) -> bool:
+        """Whether a leader that is held is frozen: every second time, and where it must be."""
+        if any(script.loses_leader for script in scripts):
+            return False
+        holds = any(HOLD in script.faults for script in scripts)
+        can_kill = not self.broken and holds and all(script.is_lenient for script in scripts)
+        can_kill &= not any(script.times_out for script in scripts)  # a return takes long
+        kills = can_kill and self._kills_next
+        if can_kill:
+            self._kills_next = not self._kills_next
+        return not kills
+
+    def transaction_s(self, number: int, script: TransactionScript) -> float:
+        """It must last over the faults that come before its time-out."""
+        return self._transaction_s[number]
+
+    def coordinator_epoch(self, transactional_id: str) -> int:
+        """Asked of who is always there."""
+        return self.nodes.coordinator_epoch
+
+    def connect(self, route: Hashable) -> CoordinatorConnection:
+        """To a broker, by its id. Raises ConnectionLost."""
+        assert isinstance(route, int)
+        return self.nodes.kafka.connect(route)
+
+    def route(self, ask: Ask, resources: TraceResources) -> Hashable:
+        """Who coordinates, or leads the partition."""
+        if ask.to == COORDINATOR:
+            return self.nodes.coordinator
+        return FAR if ask.to == len(resources.partitions) - 1 else HOME
+
+    def is_due(self, fault: str) -> bool:
+        """A leader that is held comes back, though those have ended who wanted that."""
+        return fault == RELEASE and self.nodes.is_held
+
+    def inject(self, fault: str, sessions: int) -> None:
+        """Do it, until all others know of it."""
+        self.met[self.nodes.inject(fault, gently=self._is_gentle)] += sessions
+        self._epoch = self.nodes.coordinator_epoch
+
+    def resume(self, resources: TraceResources) -> int:
+        """How often coordination has begun."""
+        return self._epoch
+
+    def end(self) -> None:
+        """All leaders are there."""
+        self.nodes.rest()
+
+    def ask_anything(self) -> None:
+        """Nothing: some of them are gone for a while."""
+
+
+class ClusterTestbed(NodesTestbed):
+    """Brokers that were started here; what becomes of a marker without a leader was seen before."""
+
+    def __init__(
+        self, nodes: ClusterNodes, conversation: Conversation, k: Any, leaderless: Leaderless
+    ) -> None:
+        super().__init__(nodes, conversation, k, leaderless.broken)
+        self.cluster = nodes
+        self.leaderless = leaderless
+
+    def checks(self, notes: Sequence[Any] = ()) -> dict[str, SideCheck]:
+        """What becomes of a marker whose partition has no leader."""
+        expected = expected_of(self.cluster.kafka.release.version)
+        return {"marker_without_leader": SideCheck(1, expected, self.leaderless.marker)}
+
+
+def nodes_backend(prepared: PreparedPlan, kafka: KafkaTestbed) -> BrokersBackend:
+    """Three brokers that are stopped and moved. Raises NotApplicable, KafkaError, JavaError."""
+    k = configuration(prepared.plan)
+    tables = tables_of(with_room(k))
+    speaks = kafka.conversation("v2" if tables.is_v2 else "v1")
+    nodes = ClusterNodes(kafka, speaks)
+    lost = leaderless(nodes, speaks)
+
+    def opened(plan: PreparedPlan) -> BrokersBackend:
+        return BrokersBackend(plan, NodesWriter(tables), ClusterTestbed(nodes, speaks, k, lost))
+
+    backend = opened(prepared)
+    backend.afresh = opened
+    return backend

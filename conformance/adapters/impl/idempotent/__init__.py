@@ -1,0 +1,1 @@
+"""`impl`'s producers and leaders as actors that take one input."""

@@ -1,0 +1,1 @@
+"""`impl`'s brokers and controller, where producer ids come from."""

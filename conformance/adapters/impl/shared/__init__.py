@@ -1,0 +1,1 @@
+"""What the adapters of several compositions share: snapshots, nodes, the last epoch."""

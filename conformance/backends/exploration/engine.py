@@ -1,0 +1,105 @@
+"""Engine "spark": as the engines of `proofs/explore/engines.py`, where Spark is."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from conformance.backends.exploration import successors
+from conformance.backends.exploration.spark_search import SparkSearch
+from conformance.backends.exploration.state_table import StateTable
+from conformance.backends.spark import default_partitions, open_backend
+from conformance.judging.backend import BackendFailed, Options, WorkerTask
+from proofs.explore.checkpoint import (
+    CheckpointError,
+    Restored,
+    Snapshot,
+    key_of,
+    snapshot_from,
+    snapshot_json,
+)
+from proofs.explore.engines import EngineCounts, EngineJob, counted, lifted
+from proofs.explore.explorer import ExplorationRun, prepare, searched
+from proofs.say import note
+
+NAME: Final = "spark"
+EXACT_WORDS: Final = 2
+"""States of so many words have fingerprints of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableCheckpoint:
+    """The table as what keeps a search: levels are written as they are found, whoever asks."""
+
+    search: SparkSearch
+    table: StateTable
+    key: str
+    buckets: int
+
+    def load(self, restored: Restored) -> Snapshot | None:
+        """Go on with the states that are there, or begin; nothing has to be restored.
+
+        Raises CheckpointError.
+        """
+        found = self.table.last_counts()
+        if found is None:
+            self.search.begin(self.buckets)
+            return None
+        try:
+            key, noted, buckets = (found[name] for name in ("key", "noted", "buckets"))
+            snapshot = snapshot_from(found)
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"counts in {self.table.place} are damaged: {error!r}") from error
+        if key != self.key:
+            note(f"the model has changed since the search in {self.table.place}: beginning again")
+            self.search.begin(self.buckets)
+            return None
+        self.search.resume(snapshot, noted, buckets)
+        return snapshot
+
+    def level_done(self, snapshot: Snapshot) -> None:
+        """Make a level count, whose states are in the table."""
+        noted = self.search.noted()
+        more = {"key": self.key, "buckets": self.table.buckets, "noted": noted}
+        self.table.write_counts(self.search.level, {**snapshot_json(snapshot), **more})
+
+    def write(self) -> None:
+        """Nothing is left to write."""
+
+
+def collision_bound(distinct: int, words: int) -> float:
+    """Bounds the probability that two states of a search had one fingerprint."""
+    return 0.0 if words <= EXACT_WORDS else distinct**2 / 2**129
+
+
+def explore_on_spark(job: EngineJob, options: Options, place: str) -> EngineCounts:
+    """Explore on Spark, the levels in `place`, a folder or a URI.
+
+    Raises BackendError, CheckpointError, RangeBroken, NoCompiler, CompilerFailed.
+    """
+    machine = lifted(job)
+    prepared = prepare(machine)
+    directory = successors.write_machine(prepared, options.log.parent / "prepared")
+    compiled = successors.load(directory)
+    words = prepared.layout.words
+    spark = open_backend(WorkerTask(successors.__name__, directory), options)
+    search = None
+    try:
+        table = StateTable(spark.session, place, words)
+        search = SparkSearch(spark, table, prepared, compiled)
+        key = key_of(prepared.machine, prepared.layout, job.stop, job.max_depth, None)
+        kept = TableCheckpoint(
+            search, table, key, options.partitions or default_partitions(spark.cores)
+        )
+        driver = ExplorationRun(machine, NAME, search, job.progress, kept)
+        counts = counted(
+            lambda: searched(driver, lambda: None, job.stop, job.max_depth),
+            [(rule.rule, rule.choice) for rule in machine.rules],
+        )
+        return replace(counts, collision_bound=collision_bound(counts.distinct, words))
+    finally:
+        with suppress(BackendFailed):  # a session that is gone has no table
+            if search is not None:
+                search.close()
+        spark.close()

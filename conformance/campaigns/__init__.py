@@ -1,0 +1,1 @@
+"""Runs of many runs: stories, kills, tables of brokers and clients, planted bugs."""

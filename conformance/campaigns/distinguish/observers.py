@@ -1,0 +1,175 @@
+"""What is observed of a variant: by a server's clients, or between actors.
+
+- `ServerObserver`: a broker whose coordinator and leaders are judged over the wire. It sends its
+  markers by itself. What is observed is its answers, what it says of itself where it is asked, and
+  its answers to the probes behind a trace: all that `run` compares there.
+- `ActorObserver`: actors of a system in process. What is observed is what they send.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Container, Hashable, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from conformance.adapters.brokers.backend import ScriptWriter
+from conformance.adapters.brokers.recorded_events import RecordedEvents
+from conformance.adapters.brokers.transactions.nodes_script import NodesWriter, ReplayAtNodes
+from conformance.adapters.brokers.transactions.transaction_probes import with_room
+from conformance.adapters.brokers.transactions.transaction_script import (
+    KnownEndings,
+    ModelReplay,
+    TransactionScriptWriter,
+    events_of,
+    refuse,
+)
+from conformance.generate.broker_graph import (
+    AT_NODES,
+    AT_ONE,
+    DELAYS_MARKER,
+    MARKER,
+    UNASKED,
+    events_at,
+)
+from conformance.judging.compositions import judged_composition
+from conformance.judging.distinguish.product import Observed, World
+from conformance.judging.plan import tables_of
+from model.language import Disabled
+from proofs.explore.source import instances
+from proofs.trace.format import Instance
+from proofs.trace.replay import configuration_of
+from proofs.trace.shrink import Steps
+
+
+class ServerObserver:
+    """Answers over the wire. Raises NotApplicable."""
+
+    unasked: Container[str] = ()
+    taken_whole: Container[str] = ()
+
+    def __init__(self, scope: str, variant: str) -> None:
+        model = judged_composition(scope).model
+        k = configuration_of(model, scope, variant)
+        refuse(k, nodes=self.has_nodes)
+        tables = self._tables = tables_of(with_room(k))
+        messages = model.messages
+        answers = (messages.Answer, messages.ProduceAnswer)
+        limits = replace(tables.k, bounds=replace(tables.k.bounds, log=k.bounds.log))
+        scoped = RecordedEvents(model, tables, answers, scope=limits)
+        self.initial: World = scoped.initial
+        self.instances: Sequence[Instance] = [i for i in instances(model, k) if self.is_played(i)]
+        self._replay = functools.partial(self.replay, tables, scoped, KnownEndings())
+        self._ends = functools.partial(self.replay, tables, events_of(tables), KnownEndings())
+
+    has_nodes = False
+    replay: ClassVar[Callable[..., ModelReplay]] = ModelReplay
+    writer: ClassVar[Callable[..., ScriptWriter]] = TransactionScriptWriter
+
+    def is_played(self, instance: Instance) -> bool:
+        """Whether a test brings it about."""
+        return instance[0] in events_at(AT_ONE) - UNASKED
+
+    def after(self, world: World, instance: Instance) -> Observed:
+        """One step, behind the markers that the server had to write. Raises Disabled."""
+        replay = self._replay().at(world)
+        if instance[0] != DELAYS_MARKER:
+            replay.finish_markers()
+        if replay.is_beyond:
+            raise Disabled(by_scope=True)
+        sent = replay.send(instance)
+        return Observed(replay.world, sent and sent.request, sent and sent.answer)
+
+    def behind(self, world: World) -> Hashable:
+        """All that the server shows, and its answers to the probes."""
+        replay = self._ends().at(world)
+        replay.finish()
+        script = replay.script()
+        return script.settled, script.endings
+
+    def trace(self, steps: Steps) -> Steps:
+        """With markers."""
+        steps_with_markers: Steps = self.writer(self._tables).script(steps).steps
+        return steps_with_markers
+
+
+class NodesObserver(ServerObserver):
+    """The same, of three brokers, which are stopped and killed: the leader of the last partition
+    may be gone while the others go on."""
+
+    has_nodes = True
+    writer: ClassVar[Callable[..., ScriptWriter]] = NodesWriter
+    replay: ClassVar[Callable[..., ModelReplay]] = functools.partial(
+        ReplayAtNodes, late_marker=False
+    )
+
+    def is_played(self, instance: Instance) -> bool:
+        """Also a marker, for it may wait."""
+        rule, choice = instance
+        heard = dict(choice).get("heard", 1) == 1
+        return (rule in events_at(AT_NODES) - UNASKED) or (rule == MARKER and heard)
+
+    def after(self, world: World, instance: Instance) -> Observed:
+        """One step with the markers that follow, and what is shown then but for the leader that is
+        held back. Raises Disabled."""
+        replay = self._replay().at(world)
+        sent = replay.send(instance)
+        shown = replay.show()
+        observation = (sent and sent.answer, shown.coordinator, shown.leaders[:-1])
+        return Observed(replay.world, sent and sent.request, observation)
+
+
+class ActorObserver:
+    """What actors send to each other."""
+
+    unasked: Container[str] = UNASKED
+    taken_whole: Container[str] = ()
+
+    def __init__(self, scope: str, variant: str) -> None:
+        model = judged_composition(scope).model
+        k = configuration_of(model, scope, variant)
+        self._events = RecordedEvents(model, tables_of(k), scope=k)
+        self.initial: World = self._events.initial
+        self.instances: Sequence[Instance] = instances(model, k)
+
+    def after(self, world: World, instance: Instance) -> Observed:
+        """One event, and what actors are given and send in it. Raises Disabled."""
+        event = self._events.run(world, instance)
+        calls = [(call.rule.__name__, call.inputs, call.sends) for call in event.calls]
+        return Observed(event.world, None, tuple(calls))
+
+    def behind(self, world: World) -> Hashable:
+        """Nothing: nobody sees into actors."""
+
+    def trace(self, steps: Steps) -> Steps:
+        """These are all."""
+        return steps
+
+
+class WorldObserver:
+    """A whole world, of which all that can be seen is compared after each event: a system of such a
+    composition takes whole events."""
+
+    unasked: Container[str] = frozenset({"offset_is_fetched"})
+    """A view shows what a fetch would be answered."""
+
+    def __init__(self, scope: str, variant: str) -> None:
+        model = judged_composition(scope).model
+        k = configuration_of(model, scope, variant)
+        self._tables = tables_of(k)
+        self.taken_whole: Container[str] = frozenset(model.rules)
+        self.initial: World = self._tables.first
+        self.instances: Sequence[Instance] = instances(model, k)
+
+    def after(self, world: World, instance: Instance) -> Observed:
+        """One event, and what is seen then. Raises Disabled."""
+        rule, choices = instance
+        node, _ = self._tables.after(world, rule, *(value for _, value in choices))
+        return Observed(node, None, node.view)
+
+    def behind(self, world: World) -> Hashable:
+        """Nothing that was not compared."""
+
+    def trace(self, steps: Steps) -> Steps:
+        """These are all."""
+        return steps

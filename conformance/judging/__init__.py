@@ -1,0 +1,1 @@
+"""What judges: systems and their interface, lockstep, plans, findings, reports."""

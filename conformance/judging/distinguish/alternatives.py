@@ -1,0 +1,92 @@
+"""Variants that differ from one in a single rule: what its release did before, or did next.
+
+`variants_of` lists the variants of a composition that are told from others: each release at each
+level, by all requests that it has transactions of. Other compositions know neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from conformance.adapters.brokers.kafka.releases import find_release
+from conformance.judging.compositions import JudgedComposition
+from model.releases import CHANGES, LEVELS, RELEASES, RuleChange, numbers
+from proofs.lift.source import Model
+
+CHOSEN: Final = frozenset(change.rule for change in LEVELS)
+"""What a cluster or its clients choose: no rule of a release."""
+WITH_LEVELS: Final = frozenset({"transactions"})
+"""Compositions with rules that ask for the level, or for the requests."""
+
+
+class Alternative(NamedTuple):
+    """A variant with another value of one rule. `own` is the value that it replaces; `reference` is
+    the KIP or JIRA between the two, `observed` what shows it on real brokers."""
+
+    rule: str
+    own: str
+    value: str
+    variant: str
+    reference: str
+    observed: str
+
+    @property
+    def name(self) -> str:
+        """`RULE=VALUE`."""
+        return f"{self.rule}={self.value}"
+
+
+def base_of(model: Model, variant: Any) -> str:
+    """The release, level and requests of a variant, without rules of its own. Where no rule asks
+    for level or requests, they are the release's."""
+    if model.name not in WITH_LEVELS:
+        return str(model.variants.parse(variant.release).name)
+    parts = variant.name.split("/")
+    return "/".join(part for part in parts if part.partition("=")[0] in ("level", "requests", part))
+
+
+def variants_of(composition: JudgedComposition) -> list[str]:
+    """The variants that are told from others, the newest first."""
+    parse = composition.model.variants.parse
+    releases = RELEASES[composition.name]
+    if composition.name not in WITH_LEVELS:
+        return [parse(release).name for release in releases]
+    return [
+        parse(f"{release}/level={level}/requests={requests}").name
+        for release in releases
+        for level in reversed(find_release(release).stable_levels)
+        for requests in (("v2", "v1") if level else ("v1",))
+    ]
+
+
+def alternatives(model: Model, text: str) -> list[Alternative]:
+    """Those of a variant, rule by rule. Raises UnknownVariant."""
+    variant = model.variants.parse(text)
+    changes = CHANGES[model.name]
+    rules = dict.fromkeys(c.rule for c in changes if c.rule not in CHOSEN)
+    return [one for rule in rules for one in _neighbours(model, variant, rule)]
+
+
+def _neighbours(model: Model, variant: Any, rule: str) -> Iterator[Alternative]:
+    """The values before and after the variant's own; none where it is no release's."""
+    changes = sorted(
+        (c for c in CHANGES[model.name] if c.rule == rule),
+        key=lambda c: numbers(c.until),
+        reverse=True,
+    )
+    newest = getattr(model.variants.RELEASES[next(iter(model.variants.RELEASES))], rule)
+    history = [newest.name.lower(), *(change.value for change in changes)]
+    own = getattr(variant, rule).name.lower()
+    if own not in history:
+        return
+    at = history.index(own)
+    for other, change in ((at + 1, at), (at - 1, at - 1)):
+        if 0 <= other < len(history):
+            yield _alternative(variant, rule, own, history[other], changes[change])
+
+
+def _alternative(variant: Any, rule: str, own: str, value: str, change: RuleChange) -> Alternative:
+    parts = [p for p in variant.name.split("/") if not p.startswith(f"{rule}=")]
+    text = "/".join((*parts, f"{rule}={value}"))
+    return Alternative(rule, own, value, text, change.reference, change.observed)

@@ -1,0 +1,117 @@
+"""The traces that tell a variant from others, played in a run beside its own.
+
+A run names the rules that it could not have told apart: those that nothing shows where it looks,
+and those whose trace it could not play.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final, Protocol
+
+from conformance.judging.compositions import judged_composition
+from conformance.judging.distinguish.alternatives import Alternative, alternatives, base_of
+from conformance.judging.distinguish.known import WAYS, RuleVisibility, in_words, rows_about
+from conformance.judging.plan import Plan, PreparedPlan, configuration
+from conformance.judging.signatures import Finding
+from proofs.trace.shrink import Steps
+
+NOT_SEARCHED: Final = "nobody has searched for a trace; see `kafka-eos distinguish`"
+LEFT_OUT: Final = "its trace is not played in a run with --traces"
+
+
+class TraceNotApplicable(Exception):
+    """A trace that is not played to its end; the message says why."""
+
+
+class Player(Protocol):
+    """A system that plays traces of other scopes than the run's own."""
+
+    @property
+    def observer(self) -> str:
+        """How it is looked at."""
+
+    def play(
+        self, scope: str, traces: Sequence[Steps]
+    ) -> Iterator[Finding | TraceNotApplicable | None]:
+        """The first difference of each trace. Raises BackendError."""
+
+
+@dataclass(frozen=True, slots=True)
+class DistinguishingReport:
+    """What a run says of rules. `distinguished` has those whose traces were played to their ends,
+    or to a difference; `not_distinguished` says why, by the name of a rule. `findings` are the
+    differences."""
+
+    distinguished: Sequence[RuleVisibility] = ()
+    not_distinguished: Mapping[str, str] = field(default_factory=dict)
+    findings: Sequence[Finding] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `report.json`."""
+        return {
+            "distinguished": {
+                row.name: {"scope": row.scope, "steps": len(row.steps)}
+                for row in self.distinguished
+            },
+            "not_distinguished": dict(self.not_distinguished),
+        }
+
+
+def rows_of(plan: Plan, observer: str) -> tuple[list[RuleVisibility], dict[str, str]]:
+    """The rows whose traces tell the plan's variant from others; and of the other rules, why there
+    is none."""
+    composition, variant = judged_composition(plan.scope), configuration(plan).variant
+    base = base_of(composition.model, variant)
+    known = rows_about(composition.name, base, observer)
+    found: list[RuleVisibility] = []
+    missing: dict[str, str] = {}
+    for one in alternatives(composition.model, variant.name):
+        row = row_for(one, known)
+        if row is not None and row.is_found:
+            found.append(row)
+        else:
+            missing[one.name] = why_not(one, row, composition.name, base)
+    return found, missing
+
+
+def why_not(one: Alternative, row: RuleVisibility | None, composition: str, variant: str) -> str:
+    """Why nothing tells a rule apart here: perhaps others see it, or nobody does."""
+    by_others = [row_for(one, rows_about(composition, variant, way)) for way in WAYS]
+    answers = [r for r in (row, *by_others) if r is not None]
+    seen = [r.observer for r in answers if r.is_found]
+    if seen:
+        return f"seen by {' and '.join(seen)} alone"
+    return in_words(answers[0]) if answers else NOT_SEARCHED
+
+
+def row_for(one: Alternative, known: Sequence[RuleVisibility]) -> RuleVisibility | None:
+    """The row that answers for another value of a rule."""
+    return next((row for row in known if row.answers(one)), None)
+
+
+def play_distinguishing_traces(prepared: PreparedPlan, player: Player) -> DistinguishingReport:
+    """Play the traces that tell the plan's variant from others. A run whose traces are limited
+    plays none. Raises BackendError."""
+    plan = prepared.plan
+    found, not_distinguished = rows_of(plan, player.observer)
+    if plan.traces is not None:
+        return DistinguishingReport(
+            not_distinguished=not_distinguished | dict.fromkeys((r.name for r in found), LEFT_OUT)
+        )
+    distinguished: list[RuleVisibility] = []
+    findings: list[Finding] = []
+    for scope, of_scope in groupby(sorted(found, key=lambda r: r.scope), lambda r: r.scope):
+        group = list(of_scope)
+        ends = player.play(scope, [row.steps for row in group])
+        for row, end in zip(group, ends, strict=True):
+            if isinstance(end, TraceNotApplicable):
+                not_distinguished[row.name] = str(end)
+                continue
+            distinguished.append(row)
+            if end is not None:
+                number = prepared.count + len(findings)
+                findings.append(end | {"id": number, "scope": scope, "alternative": row.name})
+    return DistinguishingReport(distinguished, not_distinguished, findings)

@@ -1,0 +1,450 @@
+"""The pipeline of every run, whatever is judged: directory, waves, findings, report.
+
+A system brings a `Target`: the traces by which it is judged, and how it is opened. While it is
+open it gives a backend, shrinks findings, and says what it shows of guarantees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from conformance.adapters.brokers.recording import NotReproducible
+from conformance.judging.automatic_masks import NONE as NO_AUTOMATIC_MASKS
+from conformance.judging.automatic_masks import AutomaticMasks
+from conformance.judging.backend import Backend
+from conformance.judging.causes import (
+    WORST_FIRST,
+    Cause,
+    Severity,
+    cause_of,
+    decider_of,
+    join_probes,
+    severity_of,
+)
+from conformance.judging.compositions import judged_composition
+from conformance.judging.distinguish.play import (
+    DistinguishingReport,
+    Player,
+    play_distinguishing_traces,
+)
+from conformance.judging.findings import plan_of, steps_of
+from conformance.judging.guaranteed import ObservedProperties, not_guaranteed, statuses
+from conformance.judging.known_differences import (
+    KNOWN_DIFFERENCES,
+    KnownDifference,
+    explanation,
+    known_from,
+    read_baseline,
+    stale,
+)
+from conformance.judging.plan import (
+    Plan,
+    PreparedPlan,
+    check_plan,
+    compute_cover_bound,
+    configuration,
+    prepare,
+)
+from conformance.judging.reports import pages
+from conformance.judging.reports.answer import answer
+from conformance.judging.reports.report import (
+    ReportedDivergence,
+    Result,
+    SideCheck,
+    junit,
+    report_json,
+    run_json,
+    sentence,
+)
+from conformance.judging.reports.run_page import run_page
+from conformance.judging.reports.script import Exchanges
+from conformance.judging.rows import Found
+from conformance.judging.runner import Wave, Waves, run_waves
+from conformance.judging.signatures import (
+    Finding,
+    Occurrences,
+    by_first_id,
+    count_findings,
+    merge_findings,
+    signature_of,
+)
+from proofs.run import EXIT_CODES
+from proofs.run.directory import RunDirectory
+from proofs.run.files import code_digest, digest, pretty, write_whole
+from proofs.run.progress import CountDisplay, Display
+from proofs.say import note, say
+from proofs.trace.format import TraceStep
+from proofs.trace.messages import recorded_calls
+from proofs.trace.replay import Stepper
+
+if TYPE_CHECKING:
+    from conformance.judging.reports.dataset import Dataset
+
+MADE: Final = ("prepared", "divergences", "runs")
+"""The folders that a run makes."""
+
+MOST_TRANSITIONS_TO_BOUND: Final = 2_000_000
+"""The linear program behind `cover.bound` takes 22 seconds there; beyond, the bound stays null."""
+
+Baseline = Sequence[KnownDifference]
+Judged = tuple[Result, Sequence[Wave]]
+
+
+class OpenTarget(Protocol):
+    """A system that is judged now."""
+
+    @property
+    def not_applicable(self) -> Sequence[str]:
+        """What it does not show, and is therefore not judged by."""
+
+    @property
+    def least_ranges(self) -> int:
+        """Ranges of a wave at least: more than 1 where a wave takes long however few it has."""
+
+    def take_note(self) -> Any:
+        """What the checks need of the traces that were judged since it was asked before, as plain
+        data that the run keeps; None if nothing."""
+
+    def checks(self, notes: Sequence[Any]) -> Mapping[str, SideCheck]:
+        """The checks beside the traces, by name, made once and after them, with the notes of all.
+        Raises BackendError."""
+
+    def backend(self) -> Backend:
+        """The backend that judges ranges of traces; called once, and only if some are left.
+
+        It is closed with the target. Raises BackendError.
+        """
+
+    def shrunk(self, finding: Finding) -> Finding:
+        """The finding with a trace of which no step can be left out."""
+
+    @property
+    def player(self) -> Player | None:
+        """What plays the traces that tell rules apart; None where there is none."""
+
+    def masks(self, progress: Callable[[], None]) -> AutomaticMasks:
+        """What the run looks past by itself. Raises BackendError."""
+
+    def reproduced(self, finding: Finding) -> Exchanges:
+        """The requests that show it, and their answers. Raises NotReproducible."""
+
+    def shown_by(self, finding: Finding) -> ObservedProperties:
+        """What the system shows of the guarantees once it differed."""
+
+
+class TargetOpener(Protocol):
+    """Opens a system, with what was prepared and a file for its log."""
+
+    def __call__(self, prepared: PreparedPlan, log: Path) -> AbstractContextManager[OpenTarget]:
+        """The system, open until the end of the run. Raises BackendError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is judged. `plan` is what reports name, `traces` the plan that traces are cut for;
+    `more` are arguments beside the plan's that the report depends on."""
+
+    plan: Plan
+    traces: Plan
+    opens: TargetOpener
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def run(target: Target, options: argparse.Namespace) -> int:
+    """Judge a target and report; the exit code.
+
+    Raises BackendError, OtherRun, BadPlan, BadBaseline, Stopped.
+    """
+    check_plan(target.traces)
+    plan = target.plan
+    return judge_and_report(
+        f"{plan.system}-{plan.scope.replace('/', '-')}",
+        {**plan.to_json(), **target.more},
+        options,
+        lambda directory, baseline: judge_target(target, options.judge, directory, baseline),
+    )
+
+
+def judge_and_report(
+    name: str,
+    question: Mapping[str, Any],
+    options: argparse.Namespace,
+    judge: Callable[[RunDirectory, Baseline], Judged],
+) -> int:
+    """Judge in a directory, without --out in one named after the question; report; the exit code.
+
+    The report depends on the question, --judge and --baseline alone. Raises BadBaseline, OtherRun,
+    Stopped, BadUse for a dataset that cannot be written, and what `judge` raises.
+    """
+    baseline = read_baseline(options.baseline) if options.baseline else ()
+    known = digest(repr(baseline)) if baseline else None
+    arguments = {**question, "judge": options.judge, "baseline": known}
+    named = f"{name}-{digest(pretty(arguments))[:8]}"
+    dataset = dataset_at(options.dataset)
+    place = options.out or Path("out") / named
+    with RunDirectory(place, arguments, code_digest(), MADE) as directory:
+        assert directory.path is not None
+        out = directory.path
+        result, waves = judge(directory, baseline)
+        report, times = report_json(result), run_json(waves)
+        write_whole(out / "junit.xml", junit(report))
+        page = run_page(report, out)
+        write_whole(out / "report.md", page.markdown())
+        write_whole(out / "index.html", page.html())
+        directory.write(report, times, options.json)
+        if dataset is not None:
+            dataset.write(named, report, times, result, directory.journal.values())
+        if options.write_baseline is not None:
+            write_whole(options.write_baseline, pretty(baseline_of(baseline, result)))
+    say(answer(report, times, directory.name, replayed_at(options)))
+    return EXIT_CODES[result.verdict]
+
+
+def replayed_at(options: argparse.Namespace) -> str:
+    """The options with which `replay` plays a trace of this run at its system; a client's run is
+    judged again without any."""
+    if options.system == "client":
+        return ""
+    given = {name: getattr(options, name) for name in ("kafka", "nodes", "actors")}
+    given["codec"] = options.on
+    words = [f" --{name} {value}" for name, value in given.items() if value is not None]
+    return f" --system {options.system}{''.join(words)}"
+
+
+def dataset_at(uri: str | None) -> Dataset | None:
+    """The dataset that the run goes into, if any. Raises BadUse."""
+    if uri is None:
+        return None
+    from conformance.judging.reports.dataset import (
+        Dataset,  # Arrow takes long to import, and few ask for it
+    )
+
+    return Dataset.at(uri)
+
+
+def baseline_of(known: Baseline, result: Result) -> list[dict[str, Any]]:
+    """The rows of a baseline, and what was found beside them."""
+    release = result.prepared.plan.variant.partition("/")[0]
+    found = (
+        known_from(
+            release,
+            signature_of(dict(d.finding)),
+            d.trace,
+            look_past=d.breaks == Severity.INTROSPECTION,
+        )
+        for d in result.divergences
+        if d.explained is None
+    )
+    return [asdict(row) for row in dict.fromkeys((*known, *found))]
+
+
+class PreparationDisplay(Display):
+    """Shows what is being prepared, and which part of it is done; each new work at once."""
+
+    _what = ""
+
+    def __call__(self, what: str, part: float) -> None:
+        """`part` of `what` is done, 0 to 1."""
+        is_new, self._what = what != self._what, what
+        self.show(lambda: f"{what}, {part:.0%}" if part else what, at_once=is_new)
+
+
+# Judging
+
+
+def judge_target(target: Target, judge: str, directory: RunDirectory, baseline: Baseline) -> Judged:
+    """All that a run finds. Raises KeyboardInterrupt, BackendError."""
+    assert directory.path is not None
+    out = directory.path
+    with PreparationDisplay() as progress:
+        prepared = prepare(target.traces, out / "prepared", progress)
+        if (prepared.transitions_total or 0) <= MOST_TRANSITIONS_TO_BOUND:
+            progress("computing the least cover", 0.0)
+            prepared = compute_cover_bound(prepared)
+    waves = Waves(directory.journal, prepared.count)
+    with target.opens(prepared, out / "backend.log") as system:
+        masks = NO_AUTOMATIC_MASKS
+        if prepared.plan.masks_often:
+            with PreparationDisplay() as display:
+                masks = system.masks(lambda: display("judging a sample", 0.0))
+        judge_rest(waves, prepared, system)
+        player = system.player
+        apart = None if player is None else play_distinguishing_traces(prepared, player)
+        named = replace(prepared, plan=replace(prepared.plan, system=target.plan.system))
+        result = examine_findings(named, waves, system, judge, out, baseline, apart, masks)
+        return replace(result, prepared=replace(prepared, plan=target.plan)), waves.done
+
+
+def judge_rest(waves: Waves, prepared: PreparedPlan, system: OpenTarget) -> None:
+    """Run the waves that are left. Raises BackendError."""
+    stood = waves.next_id
+    if stood == prepared.count:
+        note(f"judged before: {prepared.count:,} traces")
+        return
+    if stood:
+        note(f"going on: {stood:,} of {prepared.count:,} traces are judged")
+    backend = system.backend()
+    with CountDisplay("traces", prepared.count, stood) as display:
+        run_waves(
+            waves,
+            backend,
+            lambda done, total: display(done, *format_findings(total, prepared.transitions_total)),
+            time.monotonic,
+            system.least_ranges,
+            system.take_note,
+        )
+
+
+def side_checks(waves: Waves, system: OpenTarget) -> Mapping[str, SideCheck]:
+    """The checks beside the traces, as they were when all traces were judged: a broker is not asked
+    again by the same command. Raises BackendError."""
+    rows = waves.checked(
+        lambda notes: {name: asdict(check) for name, check in system.checks(notes).items()}
+    )
+    return {name: SideCheck(**row) for name, row in rows.items()}
+
+
+def format_findings(total: Found, transitions: int | None) -> list[str]:
+    """What is said of a run on its way, beside how far it is."""
+    covered, diverged = total.summary.transitions_covered, total.summary.divergences
+    said = [] if transitions is None else [f"transitions {covered:,} of {transitions:,}"]
+    return [*said, f"{diverged:,} diverged"] if diverged else said
+
+
+# Findings
+
+
+class ShrunkFinding(NamedTuple):
+    """A finding whose trace was shrunk, and all that it stands for."""
+
+    finding: Finding
+    occurrences: Occurrences
+
+
+def examine_findings(
+    prepared: PreparedPlan,
+    waves: Waves,
+    system: OpenTarget,
+    judge: str,
+    out: Path,
+    baseline: Baseline,
+    apart: DistinguishingReport | None,
+    masks: AutomaticMasks,
+) -> Result:
+    """Shrink, explain and draw the findings; and conclude which guarantees hold. A trace that tells
+    rules apart is a shortest one as it is."""
+    summary, seen = waves.total.summary, waves.total.seen
+    if apart is not None:
+        more = count_findings(apart.findings)
+        summary = replace(summary, findings=merge_findings(summary.findings, more))
+    findings = merge_findings(summary.findings, masks.hidden(summary.masked))
+    seen = seen.merge(ObservedProperties(broken=masks.broken))
+    k = configuration(prepared.plan)
+    shrunk = []
+    with PreparationDisplay() as progress:
+        for number, (_, found) in enumerate(by_first_id(findings)):
+            progress("shrinking divergences", number / len(findings))
+            finding = found.shortest[0]
+            finding = finding if "scope" in finding else system.shrunk(finding)
+            shown = system.shown_by(finding)
+            breaks = severity_of(
+                finding,
+                prepared.plan.system,
+                breaks_promise=not shown.broken <= set(not_guaranteed(k)),
+            )
+            shrunk.append(ShrunkFinding(finding | {"breaks": breaks}, found))
+            seen = seen.merge(shown)
+    rows = (*KNOWN_DIFFERENCES, *baseline)
+    return Result(
+        prepared=prepared,
+        total=summary,
+        judge=judge,
+        divergences=draw_divergences(prepared, shrunk, rows, system, out),
+        guarantees=statuses(seen, k),
+        not_guaranteed=not_guaranteed(k),
+        undecided=prepared.count - summary.traces,
+        automatic_masks=masks.masks,
+        not_applicable=system.not_applicable,
+        checks=side_checks(waves, system),
+        distinguished=apart,
+        stale=[
+            row
+            for row in stale(rows, k.variant.release, findings)
+            if row.mask not in summary.masked
+        ],
+    )
+
+
+def draw_divergences(
+    prepared: PreparedPlan,
+    shrunk: Sequence[ShrunkFinding],
+    rows: Sequence[KnownDifference],
+    system: OpenTarget,
+    out: Path,
+) -> list[ReportedDivergence]:
+    """One divergence for all findings of one cause, the worst causes first; the shortest trace, its
+    page and its script in `out`/divergences."""
+    release = configuration(prepared.plan).variant.release
+    same: dict[tuple[Cause, str, KnownDifference | None], list[ShrunkFinding]] = {}
+    causes = [
+        cause_of(one.finding, prepared.plan.system, decider_in(prepared, one.finding))
+        for one in shrunk
+    ]
+    for one, cause in zip(shrunk, join_probes(causes), strict=True):
+        known = explanation(rows, release, signature_of(one.finding))
+        same.setdefault((cause, one.finding["breaks"], known), []).append(one)
+    found = []
+    for (cause, _, known), group in same.items():
+        group.sort(key=lambda one: int(one.finding["steps"]))
+        occurrences = reduce(Occurrences.merge, (one.occurrences for one in group))
+        finding, *others = (one.finding for one in group)
+        told = dict.fromkeys(sentence(other) for other in others)
+        variations = tuple(text for text in told if text != sentence(finding))
+        found.append(ReportedDivergence(finding, "", known, occurrences, cause, variations))
+    found.sort(key=lambda row: (WORST_FIRST.index(row.breaks), -row.occurrences.count))
+    divergences = []
+    for number, row in enumerate(found, start=1):
+        name = f"divergences/{number:02d}-{row.finding['rule']}"
+        exchanges, why_not = exchanges_of(system, dict(row.finding))
+        pages.write(prepared, dict(row.finding), out / name, exchanges)
+        script = f"{name}.py" if exchanges else ""
+        row = replace(row, trace=f"{name}.jsonl", script=script, no_script=why_not)
+        divergences.append(replace(row, decided_by=rule_text(prepared, row.cause.decider)))
+    return divergences
+
+
+def exchanges_of(system: OpenTarget, finding: Finding) -> tuple[Exchanges, str]:
+    """The requests that show a finding; without them, why there are none."""
+    try:
+        return system.reproduced(finding), ""
+    except NotReproducible as why:
+        return (), str(why)
+
+
+def rule_text(prepared: PreparedPlan, decider: str) -> str:
+    """What the model says of the rule that decides, with the KIP or class of Kafka behind it."""
+    rules = judged_composition(prepared.plan.scope).model.actor_rules
+    rule = rules.get(decider.rpartition("+")[2].rpartition(".")[2])
+    return "" if rule is None else inspect.getdoc(rule) or ""
+
+
+def decider_in(prepared: PreparedPlan, finding: Finding) -> str:
+    """The rule of the model that decides where a finding differs."""
+    plan = plan_of(prepared, finding)
+    model = judged_composition(plan.scope).model
+    steps = steps_of(finding)
+    if finding["rule"] not in model.rules or not steps:
+        return str(finding["rule"])
+    stepper = Stepper(model, configuration(plan))
+    *_, before = stepper.run(TraceStep(*instance) for instance in steps[:-1])
+    with recorded_calls(model) as calls:
+        stepper.after(*steps[-1], before)
+    return decider_of(finding, [(type(call.actor).__name__, call.name) for call in calls])

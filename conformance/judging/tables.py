@@ -1,0 +1,434 @@
+"""The model's actors as tables: (state, input) to (state, what it sends), filled by the source.
+
+1. A state and a message are interned: one object each, with their view made once.
+2. A row is filled by calling the actor's rule as it stands in `model`, the first time that its
+   input meets the state. From then on it is one look-up.
+3. Each row knows which branches of the text it took, because the text that fills it is the
+   model's with a note at each condition, which entries of its error tables, and which error code it
+   answers. An entry is a place where the text names an error: it is met where something is equal to
+   that error, or where the error is what is answered.
+
+Theory of operation: `Tables.after` is all that the judge's hot path calls. What a table holds is a
+function of the model alone, so how it grew never shows in a result. When it has too many rows it
+is emptied; states in use stay valid and are filled again.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from conformance.judging.lockstep.events import Events
+from conformance.judging.system import View, WireNumbers
+from model.idempotent.client import Client, PartitionEntry
+from model.idempotent.configuration import Configuration
+from model.idempotent.leader import Leader, ProducerStateEntry
+from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse
+from model.idempotent.scopes import initial
+from model.language import Disabled, Step
+from proofs.lift.source import Model, load_model, modules_imported_by
+
+MAX_ROWS = 1_000_000
+
+
+class InternedMessage:
+    """An interned message: the model's value, and its view."""
+
+    __slots__ = ("value", "view")
+
+    def __init__(self, value: Any, view: View) -> None:
+        self.value = value
+        self.view = view
+
+
+class InternedState:
+    """An interned state of an actor: the model's value, its view, and the rows known so far."""
+
+    __slots__ = ("refusals", "rows", "state", "view")
+
+    def __init__(self, state: Any, view: View) -> None:
+        self.state = state
+        self.view = view
+        self.rows: dict[tuple[Any, ...], MemoisedStep] = {}
+        self.refusals: dict[tuple[Any, ...], bool] = {}
+
+
+class MemoisedStep(NamedTuple):
+    """What an actor does with an input. `seen` has a bit for each point that the row covers."""
+
+    node: InternedState
+    sent: tuple[InternedMessage, ...]
+    seen: int
+
+
+# Branches
+
+
+class _Noter(ast.NodeTransformer):
+    """Puts a note around each condition of one function, and around each error that it names;
+    `places` and `entries` grow by one for each."""
+
+    def __init__(self, where: str, function: str, places: list[str], entries: list[str]) -> None:
+        self.where = where
+        self.function = function
+        self.places = places
+        self.entries = entries
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, (ast.If, ast.IfExp)):
+            number = numbered(self.places, self._place_of(node))
+            self.generic_visit(node)
+            node.test = noted("_note", number, node.test)
+            return node
+        if error := error_compared_in(node):
+            assert isinstance(node, ast.Compare)
+            number = numbered(self.entries, f"{self._place_of(node)}, {error}")
+            is_equal = isinstance(node.ops[0], ast.Eq)
+            self.generic_visit(node.left)
+            return noted("_note_equal" if is_equal else "_note_different", number, node)
+        if error := error_named_by(node):
+            assert isinstance(node, ast.Attribute)
+            number = numbered(self.entries, f"{self._place_of(node)}, {error}")
+            return noted("_note_answered", number, node)
+        return self.generic_visit(node)
+
+    def _place_of(self, node: ast.stmt | ast.expr) -> str:
+        return f"{self.where}:{node.lineno}:{node.col_offset + 1}: in {self.function}"
+
+
+def numbered(names: list[str], name: str) -> int:
+    """The number of one more name."""
+    names.append(name)
+    return len(names) - 1
+
+
+def noted(function: str, number: int, value: ast.expr) -> ast.expr:
+    """A call that notes a place, and is the value."""
+    call = ast.Call(ast.Name(function, ast.Load()), [ast.Constant(number), value], [])
+    return ast.fix_missing_locations(ast.copy_location(call, value))
+
+
+def error_named_by(node: ast.AST) -> str:
+    """The error of `Error.NAME`; empty for NONE, which is no error, and for all else."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return ""
+    return node.attr if node.value.id == "Error" and node.attr != "NONE" else ""
+
+
+def error_compared_in(node: ast.AST) -> str:
+    """The error of `value == Error.NAME` or `!=`; empty for all else."""
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+        return ""
+    return error_named_by(node.comparators[0])
+
+
+def watched_modules(model: Model) -> tuple[str, ...]:
+    """The modules whose branches count: those that say what actors do, and what these import."""
+    of_rules = {rule.__module__.rpartition(".")[2] for rule in model.actor_rules.values()}
+    acting = modules_imported_by(model, of_rules)
+    return ("messages", *(name for name in model.modules if name in acting - {"messages"}))
+
+
+class WatchedRules:
+    """The functions of some modules, each call noting the branches that it takes.
+
+    `rules` by name, with the functions that they call, in these modules; `branches` names both
+    sides of every condition, in the order of their bits, `entries` those of error tables. `taken`
+    and `met` have the bits of what happened since `begin`.
+    """
+
+    def __init__(self, model: Model, modules: Sequence[str]) -> None:
+        self.taken = self.met = 0
+        places: list[str] = []
+        self.entries: list[str] = []
+        watched: dict[Any, Any] = {}
+        spaces: dict[ModuleType, dict[str, Any]] = {}
+        for name in modules:
+            space = self._module(model, name, places, watched)
+            spaces[watched.setdefault(model.modules[name], ModuleType(name))] = space
+        for module, space in spaces.items():
+            for name, value in space.items():
+                if isinstance(value, (FunctionType, ModuleType)) and value in watched:
+                    space[name] = watched[value]
+            vars(module).update(space)
+        functions = {f.__name__: f for f in watched if isinstance(f, FunctionType)}
+        rules = {**functions, **model.actor_rules, **model.rules}
+        self.rules = {name: watched[rule] for name, rule in rules.items() if rule in watched}
+        self.branches = tuple(f"{p}, {side}" for p in places for side in ("taken", "skipped"))
+
+    def _module(
+        self,
+        model: Model,
+        name: str,
+        places: list[str],
+        watched: dict[Any, Any],
+    ) -> dict[str, Any]:
+        """The module's functions with notes; returns the namespace that they run in."""
+        module = model.modules[name]
+        notes = (self._note, self._note_equal, self._note_different, self._note_answered)
+        space = {**vars(module), **{note.__name__: note for note in notes}}
+        for (owner, function), tree in model.functions.items():
+            if owner == name:
+                noted = copy.deepcopy(tree)
+                noted.decorator_list = []
+                _Noter(model.files[name], function, places, self.entries).visit(noted)
+                code = compile(ast.Module([noted], []), model.files[name], "exec")
+                exec(code, space)
+                watched[getattr(module, function)] = space[function]
+        return space
+
+    def begin(self) -> None:
+        """Nothing has happened yet."""
+        self.taken = self.met = 0
+
+    def _note(self, place: int, condition: bool) -> bool:
+        self.taken |= 1 << (2 * place + (not condition))
+        return condition
+
+    def _note_equal(self, entry: int, is_equal: bool) -> bool:
+        self.met |= is_equal << entry
+        return is_equal
+
+    def _note_different(self, entry: int, is_different: bool) -> bool:
+        self.met |= (not is_different) << entry
+        return is_different
+
+    def _note_answered(self, entry: int, error: Any) -> Any:
+        self.met |= 1 << entry
+        return error
+
+
+# Views
+
+
+def request_view(wire: WireNumbers, batch: Batch) -> View:
+    """A batch of the model, shaped as REQUEST."""
+    return (
+        batch.producer_id,
+        batch.producer_epoch,
+        wire[batch.base_sequence],
+        batch.record_count,
+        batch.first_record,
+    )
+
+
+def answer_view(answer: ProduceResponse) -> View:
+    """An answer of the model, shaped as ANSWER."""
+    return (
+        answer.first_record,
+        int(answer.error),
+        answer.base_offset,
+        answer.required_offset,
+        -1 if answer.error == Error.MESSAGE_TOO_LARGE else answer.log_start_offset,
+    )
+
+
+def partition_view(wire: WireNumbers, entry: PartitionEntry) -> View:
+    """What a client of the model knows of a partition, shaped as PARTITION_ENTRY."""
+    return (
+        entry.producer_epoch,
+        wire[entry.next_sequence],
+        wire[entry.last_acked_sequence],
+        wire[entry.unresolved_sequence],
+        tuple(
+            (*request_view(wire, b.batch), b.outstanding, b.sequence_has_been_reset)
+            for b in entry.in_flight
+            if wire.are_given
+        ),
+        entry.records_sent,
+        sum(1 << n for n in range(entry.records_sent) if n in entry.acknowledged),
+        sum(1 << n for n in range(entry.records_sent) if n in entry.failed),
+    )
+
+
+def client_view(wire: WireNumbers, client: Client) -> View:
+    """A client of the model, shaped as CLIENT."""
+    return (
+        client.producer_id,
+        client.producer_epoch,
+        not client.bump_for.is_empty(),
+        tuple(partition_view(wire, entry) for entry in client.partitions.values()),
+    )
+
+
+def entry_view(wire: WireNumbers, entry: ProducerStateEntry) -> View:
+    """What a leader of the model knows of a producer, shaped as PRODUCER_STATE_ENTRY."""
+    return (
+        entry.producer_epoch,
+        tuple((wire[b.last_sequence], b.last_offset, b.offset_delta) for b in entry.batches),
+    )
+
+
+def leader_view(wire: WireNumbers, leader: Leader) -> View:
+    """A leader of the model, shaped as LEADER."""
+    return (
+        tuple(
+            (*request_view(wire, b.batch), b.base_offset)
+            for b in leader.log
+            if b.base_offset >= leader.log_start_offset
+        ),
+        leader.log_start_offset,
+        leader.high_watermark,
+        tuple(entry_view(wire, entry) for entry in leader.producers.values()),
+    )
+
+
+STATE_VIEWS: Mapping[type, Callable[[WireNumbers, Any], View]] = {
+    Client: client_view,
+    Leader: leader_view,
+}
+
+
+# Tables
+
+
+class CoveredPoints(NamedTuple):
+    """What rows cover of the model's text, by name."""
+
+    branches: frozenset[str]
+    error_codes: frozenset[str]
+    table_entries: frozenset[str]
+
+
+class ModelTables:
+    """A model in one configuration. `points` names what its rows cover, in the order of their bits:
+    branches, error codes, entries of error tables."""
+
+    def __init__(self, k: Any, model: Model, modules: Sequence[str]) -> None:
+        self.k = k
+        self.model = model
+        self._watched = WatchedRules(model, modules)
+        self.branches = self._watched.branches
+        self.error_codes = tuple(error.name for error in getattr(model.messages, "Error", ()))
+        self.table_entries = tuple(self._watched.entries)
+
+    def points(self, seen: int) -> CoveredPoints:
+        """Those whose bits are set."""
+        kinds = (self.branches, self.error_codes, self.table_entries)
+        bits = iter(bin(seen)[:1:-1].ljust(sum(map(len, kinds)), "0"))
+        return CoveredPoints(
+            *(frozenset([name for name in names if next(bits) == "1"]) for names in kinds)
+        )
+
+    def _noted(self, errors: Iterable[str]) -> int:
+        """The bits of what the watched rules have noted, and of error codes that are answered."""
+        first = len(self.branches)
+        answered = sum(1 << first + self.error_codes.index(name) for name in set(errors))
+        met = self._watched.met << first + len(self.error_codes)
+        return self._watched.taken | answered | met
+
+
+class ActorTables(ModelTables, ABC):
+    """The actors of one configuration, whatever they are; see `Tables`."""
+
+    def __init__(self, k: Any, model: Model) -> None:
+        super().__init__(k, model, watched_modules(model))
+        self._nodes: dict[Any, InternedState] = {}
+        self._messages: dict[Any, InternedMessage] = {}
+        self._rows = 0
+
+    @abstractmethod
+    def state_view(self, state: Any) -> View:
+        """A state of an actor, in its shape."""
+
+    @abstractmethod
+    def message_view(self, value: Any) -> View:
+        """A message, in its shape."""
+
+    @abstractmethod
+    def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
+        """The names of the error codes that are answered."""
+
+    def after(self, node: InternedState, rule: str, *inputs: Any) -> MemoisedStep:
+        """What the actor does; an input is a plain value or a `InternedMessage`.
+
+        Raises the model's `Disabled` if the actor's own rule refuses.
+        """
+        key = (rule, *inputs)
+        row = node.rows.get(key)
+        return self._filled(node, key) if row is None else row
+
+    def refuses(self, node: InternedState, rule: str, *inputs: Any) -> bool:
+        """Whether the protocol, and not only the scope, forbids the actor to do this here."""
+        key = (rule, *inputs)
+        refused = node.refusals.get(key)
+        if refused is None:
+            try:
+                self._watched.rules[rule](self.k, node.state, *inputs)
+                refused = False
+            except Disabled as disabled:
+                refused = not disabled.by_scope
+            node.refusals[key] = refused
+        return refused
+
+    def _filled(self, node: InternedState, key: tuple[Any, ...]) -> MemoisedStep:
+        """A row filled by the source. What is no state of the actor's is what it sends."""
+        rule, *inputs = key
+        values = [i.value if isinstance(i, InternedMessage) else i for i in inputs]
+        self._watched.begin()
+        result = self._watched.rules[rule](self.k, node.state, *values)
+        if isinstance(result, Step):
+            actor, sends = result.actor, result.sends
+        elif type(result) is type(node.state):
+            actor, sends = result, ()
+        else:
+            actor, sends = node.state, (result,)
+        sent = tuple(self.message(message) for message in sends)
+        row = MemoisedStep(self.node(actor), sent, self._noted(self.errors_in(sends)))
+        self._make_room()
+        node.rows[key] = row
+        return row
+
+    def _make_room(self) -> None:
+        self._rows += 1
+        if self._rows > MAX_ROWS:
+            for node in self._nodes.values():
+                node.rows.clear()
+            self._nodes.clear()
+            self._rows = 0
+
+    def node(self, state: Any) -> InternedState:
+        """The one node of a state."""
+        node = self._nodes.get(state)
+        if node is None:
+            node = self._nodes[state] = InternedState(state, self.state_view(state))
+        return node
+
+    def message(self, value: Any) -> InternedMessage:
+        """The one message of a value."""
+        key = (type(value), value)
+        message = self._messages.get(key)
+        if message is None:
+            message = self._messages[key] = InternedMessage(value, self.message_view(value))
+        return message
+
+
+class Tables(ActorTables):
+    """Producers and leaders. `world` has the events; `beginning` is what its cells are at first."""
+
+    def __init__(self, k: Configuration) -> None:
+        model = load_model("idempotent")
+        super().__init__(k, model)
+        self._wire = WireNumbers(k)
+        self.world = Events(model, k, initial(k))
+        self.beginning = tuple(
+            self.node(cell.first) if number in self.world.actors else cell.first
+            for number, cell in enumerate(self.world.cells)
+        )
+
+    def state_view(self, state: Any) -> View:
+        """Shaped as CLIENT or LEADER."""
+        return STATE_VIEWS[type(state)](self._wire, state)
+
+    def message_view(self, value: Any) -> View:
+        """Shaped as REQUEST or ANSWER."""
+        is_request = isinstance(value, ProduceRequest)
+        return request_view(self._wire, value.batch) if is_request else answer_view(value)
+
+    def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
+        """Those of Produce's answers."""
+        return (m.error.name for m in sends if isinstance(m, ProduceResponse))
