@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from conformance.generate.models import model_of_configuration
 from conformance.generate.property_bits import property_bits
-from conformance.judging.compositions import composition_of_configuration
 from proofs import arrays as np
 from proofs.explore.explorer import explore
 from proofs.explore.result import SearchProgress
@@ -83,7 +83,7 @@ def edges_of(first_edge: Numbers, states: Numbers) -> Numbers:
 
 def machine_of(k: Any, name: str, *, guarantees: bool = False) -> Machine:
     """A configuration of its model, lifted. Who only walks it needs no guarantees."""
-    return lift(composition_of_configuration(k).model, k, name, guarantees=guarantees).machine
+    return lift(model_of_configuration(k), k, name, guarantees=guarantees).machine
 
 
 def explored(machine: Machine, progress: Callable[[SearchProgress], None]) -> TransitionGraph:

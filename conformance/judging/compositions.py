@@ -7,14 +7,14 @@ composition that is judged anew is a row here, and a judge of its own.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
+from conformance.generate.models import composition_name, model_named
 from model.properties import WorldPart
-from proofs.lift.source import Model, composition_of, load_model
+from proofs.lift.source import Model, composition_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +37,14 @@ class JudgedComposition:
 
     @property
     def model(self) -> Model:
-        """Its text, one copy a process: configurations and states are of its classes."""
-        return _model(self.name)
+        """Its text."""
+        return model_named(self.name)
 
     def called(self, place: str) -> Callable[..., Any]:
         """The function that `module:function` names."""
         module, _, function = place.partition(":")
         found: Callable[..., Any] = getattr(import_module(module), function)
         return found
-
-
-@functools.cache
-def _model(name: str) -> Model:
-    return load_model(name)
 
 
 SERVER_ACTORS: Final = "coordinator,leader"
@@ -107,5 +102,4 @@ def judged_composition(scope: str) -> JudgedComposition:
 
 def composition_of_configuration(k: Any) -> JudgedComposition:
     """Whose configuration it is."""
-    parts = type(k.bounds).__module__.split(".")
-    return JUDGED_COMPOSITIONS[parts[1]]
+    return JUDGED_COMPOSITIONS[composition_name(k)]

@@ -16,11 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from conformance.judging.compositions import (
-    JudgedComposition,
-    composition_of_configuration,
-    judged_composition,
-)
+from conformance.generate.models import model_of_configuration
+from conformance.judging.compositions import JudgedComposition, judged_composition
 from conformance.judging.findings import judge_of, plan_of, steps_of
 from conformance.judging.judge import Judge, Steps
 from conformance.judging.plan import PreparedPlan
@@ -60,7 +57,7 @@ class ObservedProperties:
 
 def observe_world(k: Any, world: Any) -> ObservedProperties:
     """What one world shows."""
-    guarantees = composition_of_configuration(k).model.guarantees
+    guarantees = model_of_configuration(k).guarantees
     return ObservedProperties(
         frozenset(p.name for p in guarantees.GUARANTEES if not p.check(k, world)),
         frozenset(w.name for w in guarantees.WITNESSES if w.check(k, world)),
@@ -69,7 +66,7 @@ def observe_world(k: Any, world: Any) -> ObservedProperties:
 
 def statuses(seen: ObservedProperties, k: Any) -> dict[str, str]:
     """Each guarantee: violated, holds, or not exercised."""
-    guarantees = composition_of_configuration(k).model.guarantees
+    guarantees = model_of_configuration(k).guarantees
     return {p.name: status(p, seen, k) for p in guarantees.GUARANTEES}
 
 
@@ -77,14 +74,14 @@ def status(guarantee: Guarantee[Any, Any], seen: ObservedProperties, k: Any) -> 
     """One guarantee. A broken one was exercised, whatever its witness says."""
     if guarantee.name in seen.broken:
         return VIOLATED
-    witnesses = composition_of_configuration(k).model.guarantees.WITNESSES
+    witnesses = model_of_configuration(k).guarantees.WITNESSES
     was_met = any(w.check is guarantee.witness and w.name in seen.met for w in witnesses)
     return HOLDS if was_met and guarantee.needs(k) else NOT_EXERCISED
 
 
 def not_guaranteed(k: Any) -> list[str]:
     """The guarantees that this variant does not give in this scope."""
-    model = composition_of_configuration(k).model
+    model = model_of_configuration(k)
     return [p.name for p in model.guarantees.GUARANTEES if not p.guaranteed(k)]
 
 
@@ -116,7 +113,7 @@ class GuaranteeWalker:
     """Walks traces on the model; what it learned in one serves the next."""
 
     def __init__(self, k: Any) -> None:
-        self._stepper = Stepper(composition_of_configuration(k).model, k)
+        self._stepper = Stepper(model_of_configuration(k), k)
         self._places: dict[Any, ExploredWorld] = {}
 
     def walk(self, steps: Steps) -> ObservedProperties:

@@ -23,12 +23,13 @@ from conformance.adapters.brokers.transactions.servers import (
 )
 from conformance.adapters.brokers.transactions.testbed_of_nodes import (
     ClusterTestbed,
+    LeaderlessMarker,
     NodesTestbed,
     nodes_backend,
 )
 from conformance.adapters.brokers.transactions.testbed_of_servers import servers_backend
 from conformance.adapters.brokers.transactions.transaction_script import refuse
-from conformance.campaigns.stories.marker_without_leader import Leaderless
+from conformance.campaigns.stories.marker_without_leader import leaderless
 from conformance.generate.broker_graph import AT_NODES, AT_ONE
 from conformance.generate.faults import CLIENTS
 from conformance.judging.compositions import SERVER_ACTORS
@@ -79,7 +80,7 @@ def servers_target(plan: Plan, options: argparse.Namespace) -> Target:
     return target_at_brokers(plan, options, means, judge)
 
 
-def write_leaderless(seen: Leaderless, directory: Path) -> None:
+def write_leaderless(seen: LeaderlessMarker, directory: Path) -> None:
     """What breaks guarantees beside traces, under the name of each."""
     for name in seen.broken:
         told = {"marker": seen.marker, "rows": seen.rows(name)}
@@ -155,8 +156,8 @@ def opened(
                 yield at_server(prepared, listening)
         elif plan.faults == "nodes":
             with seated_cluster(release, level) as kafka:
-                backend = nodes_backend(prepared, kafka)
-                backend.other_scopes = lambda other: nodes_backend(other, kafka)
+                backend = nodes_backend(prepared, kafka, leaderless)
+                backend.other_scopes = lambda other: nodes_backend(other, kafka, leaderless)
                 yield backend
         else:
             properties = {**ON_A_BUSY_MACHINE, **(FORGETFUL if id_s else {})}

@@ -19,13 +19,13 @@ from typing import Any, Final
 
 from conformance.campaigns.distinguish import rules_table
 from conformance.campaigns.distinguish.product_search import SCOPES, answer, looks_at, unanswered
+from conformance.campaigns.distinguish.variants import variants_of
 from conformance.judging.compositions import JUDGED_COMPOSITIONS, JudgedComposition
 from conformance.judging.distinguish import known
 from conformance.judging.distinguish.alternatives import (
     Alternative,
     alternatives,
     base_of,
-    variants_of,
 )
 from conformance.judging.distinguish.known import WAYS, RuleVisibility, in_words
 from conformance.judging.distinguish.play import (

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conformance.adapters.brokers.recording import NotReproducible
 from conformance.adapters.impl.in_process import InProcessPlayer
 from conformance.judging.automatic_masks import NONE, AutomaticMasks
 from conformance.judging.backend import Backend, WorkerTask, open_backend
@@ -20,7 +19,7 @@ from conformance.judging.plan import Plan, PreparedPlan
 from conformance.judging.reports.pipeline import OpenTarget, Target
 from conformance.judging.reports.pipeline import run as run_pipeline
 from conformance.judging.reports.report import SideCheck
-from conformance.judging.reports.script import Exchanges
+from conformance.judging.reports.script import Exchanges, NotReproducible
 from conformance.judging.signatures import Finding
 from conformance.verbs.backend_options import backend_options, best_backend
 

@@ -23,7 +23,7 @@ from conformance.adapters.brokers.idempotent.testbed_of_leaders import (
 from conformance.adapters.brokers.kafka.errors import KafkaError
 from conformance.adapters.brokers.kafka.releases import find_release
 from conformance.adapters.brokers.listening_broker import ListeningBroker, address_of
-from conformance.adapters.brokers.recording import NotReproducible, record
+from conformance.adapters.brokers.recording import record
 from conformance.adapters.brokers.reproduction import reproduction_of
 from conformance.adapters.brokers.transactions.servers import ListeningServer
 from conformance.generate.faults import CLIENTS, Means, faults_not_had
@@ -40,7 +40,7 @@ from conformance.judging.plan import Plan, PreparedPlan, configuration, prepare_
 from conformance.judging.reports.pipeline import OpenTarget, Target
 from conformance.judging.reports.pipeline import run as run_pipeline
 from conformance.judging.reports.report import SideCheck
-from conformance.judging.reports.script import Exchanges
+from conformance.judging.reports.script import Exchanges, NotReproducible
 from conformance.judging.signatures import Finding
 from conformance.judging.system import NotApplicable
 from impl import DecodeError

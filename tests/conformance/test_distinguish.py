@@ -17,6 +17,7 @@ from conformance.campaigns.distinguish import rules_table
 from conformance.campaigns.distinguish.leaders import LeaderObserver
 from conformance.campaigns.distinguish.observers import ServerObserver, WorldObserver
 from conformance.campaigns.distinguish.product_search import OBSERVERS, unanswered
+from conformance.campaigns.distinguish.variants import variants_of
 from conformance.campaigns.mutants import MUTANTS
 from conformance.campaigns.mutants.patched_impl import hunt
 from conformance.judging.compositions import (
@@ -27,7 +28,7 @@ from conformance.judging.compositions import (
     judged_composition,
 )
 from conformance.judging.distinguish import known
-from conformance.judging.distinguish.alternatives import alternatives, base_of, variants_of
+from conformance.judging.distinguish.alternatives import alternatives, base_of
 from conformance.judging.distinguish.known import (
     ACTORS,
     ONE_BROKER,

@@ -20,6 +20,7 @@ from conformance.adapters.brokers.kafka.errors import AnswerTimeout, ConnectionL
 from conformance.adapters.brokers.scheduler import NO_ANSWER
 from conformance.adapters.brokers.wire import CoordinatorConnection
 from conformance.judging.masks import Masks, Row
+from conformance.judging.reports.script import NotReproducible
 from conformance.judging.signatures import INDEX
 from impl import DecodeError
 from impl.protocol.message_form import Value
@@ -46,10 +47,6 @@ TELLS: Final = (
     ("stable", ApiKey.OFFSET_FETCH),
 )
 """By a name in the path of a difference: the API whose answer told it; else it is the request's."""
-
-
-class NotReproducible(Exception):
-    """A trace that requests alone do not bring about; the message says why."""
 
 
 @dataclass(slots=True)

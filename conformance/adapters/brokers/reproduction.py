@@ -15,11 +15,11 @@ from typing import Any, Final
 from conformance.adapters.brokers.kafka.admin import INIT_PRODUCER_ID_REQUEST, topic_request
 from conformance.adapters.brokers.kafka.connection import WireRequest
 from conformance.adapters.brokers.reading import leadership
-from conformance.adapters.brokers.recording import NotReproducible, RecordedExchange, Recording
+from conformance.adapters.brokers.recording import RecordedExchange, Recording
 from conformance.adapters.brokers.templates import batches_in, leaves, template_of
 from conformance.adapters.brokers.wire import find_coordinator
 from conformance.judging.masks import Row
-from conformance.judging.reports.script import layout_of
+from conformance.judging.reports.script import NotReproducible, layout_of
 from conformance.judging.signatures import INDEX
 from impl.protocol.control_records import read_marker
 from impl.protocol.record_batch import decode_batches, decode_whole_batches

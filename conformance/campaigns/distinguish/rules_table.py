@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.campaigns.distinguish.product_search import NEEDED, unanswered
+from conformance.campaigns.distinguish.variants import variants_of
 from conformance.judging.compositions import JUDGED_COMPOSITIONS, JudgedComposition
-from conformance.judging.distinguish.alternatives import alternatives, variants_of
+from conformance.judging.distinguish.alternatives import alternatives
 from conformance.judging.distinguish.known import (
     ACTORS,
     ONE_BROKER,

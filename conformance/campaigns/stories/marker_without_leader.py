@@ -40,9 +40,11 @@ there, with the next transaction; or what was aborted is committed with it."""
 
 @dataclass(frozen=True, slots=True)
 class Leaderless:
-    """The facts, by the outcome whose marker nobody could take."""
+    """The facts, by the outcome whose marker nobody could take; `expected` is what is known of the
+    release."""
 
     facts: Mapping[bool, Sequence[Fact]]
+    expected: str = ""
 
     @property
     def marker(self) -> str:
@@ -69,7 +71,8 @@ def expected_of(version: str) -> str:
 def leaderless(nodes: ClusterNodes, speaks: Conversation) -> Leaderless:
     """Play the story both ways, once. Raises KafkaError, JavaError."""
     requests = "v2" if speaks.end_txn_version >= 5 else "v1"
-    return Leaderless({outcome: _facts(nodes, outcome, requests) for outcome in STORIES})
+    facts = {outcome: _facts(nodes, outcome, requests) for outcome in STORIES}
+    return Leaderless(facts, expected_of(nodes.kafka.release.version))
 
 
 def _facts(nodes: ClusterNodes, outcome: bool, requests: str) -> Sequence[Fact]:

@@ -1,17 +1,11 @@
-"""Variants that differ from one in a single rule: what its release did before, or did next.
-
-`variants_of` lists the variants of a composition that are told from others: each release at each
-level, by all requests that it has transactions of. Other compositions know neither.
-"""
+"""Variants that differ from one in a single rule: what its release did before, or did next."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from conformance.adapters.brokers.kafka.releases import find_release
-from conformance.judging.compositions import JudgedComposition
-from model.releases import CHANGES, LEVELS, RELEASES, RuleChange, numbers
+from model.releases import CHANGES, LEVELS, RuleChange, numbers
 from proofs.lift.source import Model
 
 CHOSEN: Final = frozenset(change.rule for change in LEVELS)
@@ -44,20 +38,6 @@ def base_of(model: Model, variant: Any) -> str:
         return str(model.variants.parse(variant.release).name)
     parts = variant.name.split("/")
     return "/".join(part for part in parts if part.partition("=")[0] in ("level", "requests", part))
-
-
-def variants_of(composition: JudgedComposition) -> list[str]:
-    """The variants that are told from others, the newest first."""
-    parse = composition.model.variants.parse
-    releases = RELEASES[composition.name]
-    if composition.name not in WITH_LEVELS:
-        return [parse(release).name for release in releases]
-    return [
-        parse(f"{release}/level={level}/requests={requests}").name
-        for release in releases
-        for level in reversed(find_release(release).stable_levels)
-        for requests in (("v2", "v1") if level else ("v1",))
-    ]
 
 
 def alternatives(model: Model, text: str) -> list[Alternative]:

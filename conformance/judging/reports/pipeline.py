@@ -16,7 +16,6 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from conformance.adapters.brokers.recording import NotReproducible
 from conformance.judging.automatic_masks import NONE as NO_AUTOMATIC_MASKS
 from conformance.judging.automatic_masks import AutomaticMasks
 from conformance.judging.backend import Backend
@@ -65,7 +64,7 @@ from conformance.judging.reports.report import (
     sentence,
 )
 from conformance.judging.reports.run_page import run_page
-from conformance.judging.reports.script import Exchanges
+from conformance.judging.reports.script import Exchanges, NotReproducible
 from conformance.judging.rows import Found
 from conformance.judging.runner import Wave, Waves, run_waves
 from conformance.judging.signatures import (

@@ -42,6 +42,10 @@ from typing import Any
 WIDTH: Final = 100
 
 
+class NotReproducible(Exception):
+    """A trace that requests alone do not bring about; the message says why."""
+
+
 def script_of(exchanges: Exchanges, title: str, name: str, variant: str) -> str:
     """The script's text."""
     shared = TEXT.read_text(encoding="utf-8").partition(BEGIN)[2]

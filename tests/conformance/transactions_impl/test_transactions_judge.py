@@ -14,7 +14,8 @@ from conformance.__main__ import main
 from conformance.adapters.impl.shared.snapshots import ActorSnapshot, SnapshotStore
 from conformance.campaigns.mutants import MUTANTS
 from conformance.campaigns.mutants.patched_impl import hunt, hunt_unpatched
-from conformance.judging.compositions import TRANSACTIONS, composition_of_configuration
+from conformance.generate.models import model_of_configuration
+from conformance.judging.compositions import TRANSACTIONS
 from conformance.judging.findings import judge_of
 from conformance.judging.plan import BadPlan, Plan, PreparedPlan, configuration, prepare
 from conformance.verbs.run import with_own_rules
@@ -56,7 +57,7 @@ def traces(prepared: PreparedPlan) -> Iterator[Any]:
 def test_the_judge_is_where_the_model_is(tiny: PreparedPlan, late: PreparedPlan):
     for prepared in (tiny, late):
         k = configuration(prepared.plan)
-        judge, stepper = judge_of(prepared.plan), Stepper(composition_of_configuration(k).model, k)
+        judge, stepper = judge_of(prepared.plan), Stepper(model_of_configuration(k), k)
         for trace in traces(prepared):
             judge.begin()
             world = stepper.initial()

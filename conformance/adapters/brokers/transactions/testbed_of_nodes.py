@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 from conformance.adapters.brokers.backend import BrokersBackend
@@ -34,11 +34,6 @@ from conformance.adapters.brokers.transactions.transaction_script import Transac
 from conformance.adapters.brokers.transactions.transaction_session import TraceResources
 from conformance.adapters.brokers.wire import Conversation, CoordinatorConnection
 from conformance.adapters.impl.transactions.tables import tables_of
-from conformance.campaigns.stories.marker_without_leader import (
-    Leaderless,
-    expected_of,
-    leaderless,
-)
 from conformance.judging.plan import PreparedPlan, configuration
 from conformance.judging.reports.report import SideCheck
 
@@ -171,29 +166,54 @@ class NodesTestbed(ServersTestbed):
         """Nothing: some of them are gone for a while."""
 
 
+class LeaderlessMarker(Protocol):
+    """What brokers do with a marker whose partition nobody leads, and what is `expected` of their
+    release."""
+
+    @property
+    def marker(self) -> str:
+        """What became of it."""
+
+    @property
+    def expected(self) -> str:
+        """What is known of the release."""
+
+    @property
+    def broken(self) -> frozenset[str]:
+        """The guarantees that these brokers break by it."""
+
+    def rows(self, guarantee: str) -> list[dict[str, str]]:
+        """What was asked and seen, of a guarantee that is broken."""
+
+
+ObserveMarker = Callable[[ClusterNodes, Conversation], LeaderlessMarker]
+"""Brings a marker about whose partition nobody leads. Raises KafkaError, JavaError."""
+
+
 class ClusterTestbed(NodesTestbed):
     """Brokers that were started here; what becomes of a marker without a leader was seen before."""
 
     def __init__(
-        self, nodes: ClusterNodes, conversation: Conversation, k: Any, leaderless: Leaderless
+        self, nodes: ClusterNodes, conversation: Conversation, k: Any, leaderless: LeaderlessMarker
     ) -> None:
         super().__init__(nodes, conversation, k, leaderless.broken)
-        self.cluster = nodes
         self.leaderless = leaderless
 
     def checks(self, notes: Sequence[Any] = ()) -> dict[str, SideCheck]:
         """What becomes of a marker whose partition has no leader."""
-        expected = expected_of(self.cluster.kafka.release.version)
-        return {"marker_without_leader": SideCheck(1, expected, self.leaderless.marker)}
+        seen = self.leaderless
+        return {"marker_without_leader": SideCheck(1, seen.expected, seen.marker)}
 
 
-def nodes_backend(prepared: PreparedPlan, kafka: KafkaTestbed) -> BrokersBackend:
+def nodes_backend(
+    prepared: PreparedPlan, kafka: KafkaTestbed, observe: ObserveMarker
+) -> BrokersBackend:
     """Three brokers that are stopped and moved. Raises NotApplicable, KafkaError, JavaError."""
     k = configuration(prepared.plan)
     tables = tables_of(with_room(k))
     speaks = kafka.conversation("v2" if tables.is_v2 else "v1")
     nodes = ClusterNodes(kafka, speaks)
-    lost = leaderless(nodes, speaks)
+    lost = observe(nodes, speaks)
 
     def opened(plan: PreparedPlan) -> BrokersBackend:
         return BrokersBackend(plan, NodesWriter(tables), ClusterTestbed(nodes, speaks, k, lost))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from conformance.adapters.impl.processing.shapes import INPUT, UNSTABLE
-from conformance.judging.compositions import composition_of_configuration
+from conformance.generate.models import model_of_configuration
 from conformance.judging.system import View
 from conformance.judging.world_lockstep import WorldTables
 
@@ -15,7 +15,7 @@ NO_OFFSET: Final = -1
 
 def tables_of(k: Any) -> WorldTables:
     """The tables of a configuration."""
-    return WorldTables(k, composition_of_configuration(k).model, view_of, errors_of)
+    return WorldTables(k, model_of_configuration(k), view_of, errors_of)
 
 
 def errors_of(rule: str, world: Any, choices: Sequence[int]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from conformance.adapters.impl.idempotent.client import UnexpectedEffects
-from conformance.judging.compositions import composition_of_configuration
+from conformance.generate.models import model_of_configuration
 from conformance.judging.system import Many, NotApplicable, Shape, View
 from conformance.judging.world_lockstep import WorldJudge, WorldTables
 from impl import ErrorCode
@@ -196,7 +196,7 @@ def tables_of(k: Any) -> WorldTables:
         given = tuple(i for i in range(k.bounds.ids) if i in world.given)
         return (brokers, world.store.block, given, bool(world.repeated))
 
-    return WorldTables(k, composition_of_configuration(k).model, view_of)
+    return WorldTables(k, model_of_configuration(k), view_of)
 
 
 def judge_of_system(tables: WorldTables, system: str, actors: str, on: str) -> WorldJudge:

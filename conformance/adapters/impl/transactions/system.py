@@ -14,7 +14,7 @@ from conformance.adapters.impl.transactions.coordinator import Coordinator
 from conformance.adapters.impl.transactions.group import GroupLeader
 from conformance.adapters.impl.transactions.leader import Leader
 from conformance.adapters.impl.transactions.messages import CODECS, group_partition, places_of
-from conformance.judging.compositions import composition_of_configuration
+from conformance.generate.models import model_of_configuration
 from conformance.judging.system import NotApplicable
 from impl.coordinator.config import CONFIGS
 from impl.partition.rules import RULES
@@ -94,7 +94,7 @@ def numbers(release: str) -> tuple[int, ...]:
 def refuse(k: Any) -> None:
     """Raises NotApplicable for a variant that `impl` has no configuration of: it has releases."""
     variant = k.variant
-    released = composition_of_configuration(k).model.variants.RELEASES[variant.release]
+    released = model_of_configuration(k).variants.RELEASES[variant.release]
     for field in fields(variant):
         value = getattr(variant, field.name)
         if field.name not in CHOSEN and value != getattr(released, field.name):

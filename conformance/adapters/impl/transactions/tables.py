@@ -9,7 +9,7 @@ from typing import Any
 from conformance.adapters.impl.transactions.client import seen_offsets, seen_partition
 from conformance.adapters.impl.transactions.coordinator import NOTHING
 from conformance.adapters.impl.transactions.messages import NONE, UNSTABLE, requests_of
-from conformance.judging.compositions import composition_of_configuration
+from conformance.generate.models import model_of_configuration
 from conformance.judging.lockstep.events import Events
 from conformance.judging.system import View
 from conformance.judging.tables import MAX_ROWS, ActorTables, InternedState
@@ -120,7 +120,7 @@ class TransactionTables(ActorTables):
 
 def tables_of(k: Any) -> TransactionTables:
     """The tables of a configuration."""
-    return TransactionTables(k, composition_of_configuration(k).model)
+    return TransactionTables(k, model_of_configuration(k))
 
 
 def outcomes_of(client: Any) -> View:
